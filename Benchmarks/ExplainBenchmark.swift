@@ -32,9 +32,7 @@ struct ExplainBenchmark {
 
         """.write(toFile: settings, atomically: true, encoding: .utf8)
         let loaded = try Settings.load(configFile: settings, environment: [:])
-        _ = try SchemaWork(
-            settings: loaded, creatingTokens: true, upgrade: false, dryRun: false
-        ).run()
+        _ = try SchemaWork.apply(loaded, creatingTokens: true)
         guard case .sqlite(let path) = loaded.store.location else {
             throw BenchmarkFailure(description: "the settings name no SQLite file")
         }

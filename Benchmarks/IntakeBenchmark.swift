@@ -41,9 +41,7 @@ struct IntakeBenchmark {
 
         """.write(toFile: settings, atomically: true, encoding: .utf8)
         let loaded = try Settings.load(configFile: settings, environment: [:])
-        _ = try SchemaWork(
-            settings: loaded, creatingTokens: true, upgrade: false, dryRun: false
-        ).run()
+        _ = try SchemaWork.apply(loaded, creatingTokens: true)
         var ours: [Double] = []
         var jq: [Double] = []
         var wc: [Double] = []

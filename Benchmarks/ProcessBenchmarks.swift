@@ -70,10 +70,8 @@ struct ProcessBenchmarks {
         max-bytes: 16GiB}
 
         """.write(toFile: settings, atomically: true, encoding: .utf8)
-        let work = SchemaWork(
-            settings: try Settings.load(configFile: settings, environment: [:]),
-            creatingTokens: true, upgrade: false, dryRun: false)
-        _ = try work.run()
+        _ = try SchemaWork.apply(
+            Settings.load(configFile: settings, environment: [:]), creatingTokens: true)
         let finished = try FinishedProcess(
             "pushsweep", ["sweep", "--config", settings, "--format", "json"])
         guard finished.exit == 0 else {

@@ -14,7 +14,6 @@ struct ProviderLoad {
     private static let batch = 1_000
 
     private let plan: ProviderPlan
-    private let attributes: NotificationAttributes
     private let payload: [UInt8]
 
     /// Prepares to send to a port. `root` is the server's folder, which gets a file for each token.
@@ -30,16 +29,14 @@ struct ProviderLoad {
         let wall: @Sendable () -> EpochSeconds = {
             EpochSeconds(UInt32(clamping: Int64(Date().timeIntervalSince1970)))
         }
+        let tokens = ProviderTokenSource(
+            try ProviderTokenSource.Credential(
+                key: SigningKey(), keyID: "ABC123DEFG", teamID: "DEF123GHIJ"),
+            clocks: ProviderTokenSource.Clocks(wall: wall))
         plan = ProviderPlan(
-            host: "127.0.0.1", port: port,
-            context: try TLSClientContext(trust: .file(authority), alpn: ["h2"]),
-            tokens: ProviderTokenSource(
-                try ProviderTokenSource.Credential(
-                    key: SigningKey(), keyID: "ABC123DEFG", teamID: "DEF123GHIJ"),
-                clocks: ProviderTokenSource.Clocks(wall: wall)), now: wall)
-        attributes = try NotificationAttributes(
-            bundleID: "com.example.chat", type: nil, priority: 10, expiration: 0,
-            collapseID: nil)
+            .http2(tokens, connections: 1), host: "127.0.0.1", port: port,
+            topic: "com.example.chat",
+            context: try TLSClientContext(trust: .file(authority), alpn: ["h2"]), now: wall)
         self.payload = Array(payload.utf8)
     }
 
@@ -55,7 +52,7 @@ struct ProviderLoad {
     /// process.
     func send(_ count: Int) throws -> Double {
         let began = processorTime()
-        let provider = try Provider(plan, connections: 1)
+        let provider = try Provider(plan)
         var (given, answered, refused) = (0, 0, 0)
         while answered < count {
             if given - answered < Self.batch, given < count {
@@ -79,10 +76,10 @@ struct ProviderLoad {
         return processorTime() - began
     }
 
-    private func item(_ number: Int) -> ProviderNotification {
-        ProviderNotification(
+    private func item(_ number: Int) -> PushNotification {
+        PushNotification(
             key: UInt64(number), token: Self.token(number % Self.tokens),
             id: APNsID(high: 0x0123_4567_89AB_4DEF, low: 0x8000_0000_0000_0000 | UInt64(number)),
-            attributes: attributes, payload: payload)
+            headers: NotificationHeaders(priority: 10, expiration: 0), payload: payload)
     }
 }

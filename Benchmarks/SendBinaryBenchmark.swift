@@ -38,7 +38,7 @@ struct SendBinaryBenchmark {
         for (number, item) in notifications.enumerated() {
             try BinaryFrame(
                 .framed(
-                    identifier: UInt32(number + 1), expiration: item.attributes.expiration,
+                    identifier: UInt32(number + 1), expiration: .once,
                     priority: .immediate), token: item.token, payload: item.payload
             ).encode(into: &bytes)
         }
@@ -60,15 +60,13 @@ struct SendBinaryBenchmark {
             target: "at least 0.5 of a raw write", met: ratio >= 0.5)
     }
 
-    private static func notification(_ number: Int) throws -> ProviderNotification {
+    private static func notification(_ number: Int) throws -> PushNotification {
         var bytes = [UInt8](repeating: 0x77, count: 32)
         withUnsafeBytes(of: UInt32(number).bigEndian) { bytes.replaceSubrange(28..., with: $0) }
         guard let token = DeviceToken(bytes) else { preconditionFailure("32 bytes are a token") }
-        return ProviderNotification(
+        return PushNotification(
             key: UInt64(number), token: token, id: APNsID(high: 0, low: UInt64(number)),
-            attributes: try NotificationAttributes(
-                bundleID: "com.example.chat", type: nil, priority: 10, expiration: 0,
-                collapseID: nil),
+            headers: NotificationHeaders(priority: 10, expiration: 0),
             payload: Array(
                 (#"{"aps":{"alert":""# + String(repeating: "p", count: 200) + #""}}"#).utf8)
         )
@@ -77,8 +75,8 @@ struct SendBinaryBenchmark {
     /// Seconds until the gateway has read all bytes of one writer.
     private func write(_ bytes: [UInt8]) throws -> Double {
         let drain = try Drain(certificates)
-        let connection = try BinaryPlan.local(drain.port, certificates).connect(
-            interrupt: Interrupt())
+        let connection = try ProviderPlan.local(drain.port, certificates).connect(
+            Interrupt())
         let began = DispatchTime.now().uptimeNanoseconds
         try bytes.withUnsafeBytes { buffer in
             for start in stride(from: 0, to: buffer.count, by: Self.piece) {
@@ -95,10 +93,10 @@ struct SendBinaryBenchmark {
 
     /// Seconds until the gateway has read all frames of the provider, after a first one that connects.
     private func send(
-        _ first: ProviderNotification, _ batches: [[ProviderNotification]], _ bytes: Int
+        _ first: PushNotification, _ batches: [[PushNotification]], _ bytes: Int
     ) throws -> Double {
         let drain = try Drain(certificates)
-        let provider = try BinaryProvider(.local(drain.port, certificates))
+        let provider = try Provider(.local(drain.port, certificates))
         provider.submit([first])
         while provider.outcomes(within: 1_000).isEmpty {
             if let failure = provider.failure { throw failure }
@@ -128,18 +126,18 @@ struct SendBinaryBenchmark {
     }
 }
 
-extension BinaryPlan {
+extension ProviderPlan {
     /// A gateway on this machine; notifications are settled as soon as its host has received them.
     fileprivate static func local(
         _ port: UInt16, _ certificates: SimulatorCertificates
-    ) throws -> BinaryPlan {
+    ) throws -> ProviderPlan {
         var limits = Limits()
         limits.errorWait = .milliseconds(1)
-        return BinaryPlan(
-            host: "127.0.0.1", port: port,
+        return ProviderPlan(
+            .binary(.framed), host: "127.0.0.1", port: port, topic: "com.example.chat",
             context: try TLSClientContext(
                 trust: .file(certificates.authority), identity: certificates.identity(.client)),
-            command: .framed, limits: limits, now: { EpochSeconds(1_750_000_000) })
+            limits: limits, now: { EpochSeconds(1_750_000_000) })
     }
 }
 

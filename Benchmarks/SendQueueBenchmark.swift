@@ -62,7 +62,7 @@ struct SendQueueBenchmark {
                 guard try queue.handOver(claim) else { continue }
                 let results = claim.notifications.enumerated().map { index, row in
                     DeliveryResult(
-                        key: row.key, index % 100 == 0 ? .gone(reason: "Unregistered") : .sent)
+                        key: row.row, index % 100 == 0 ? .gone(reason: "Unregistered") : .sent)
                 }
                 _ = try queue.record(results, of: &claim)
             }

@@ -36,10 +36,10 @@ extension AuditReport {
     /// - Throws: for HTML where libcrypto refuses to take a digest; never for the other formats.
     package func document(_ format: AuditFormat) throws -> String {
         switch format {
-        case .text: AuditText(self).text
+        case .text: AuditDocument.text(self)
         case .json: documentLine.printableJSON + "\n"
         case .csv: AuditCSV(self).text
-        case .markdown: AuditMarkdown(self).text
+        case .markdown: AuditDocument.markdown(self)
         case .html: try AuditPage(self).text
         }
     }

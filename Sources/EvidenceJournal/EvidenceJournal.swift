@@ -82,12 +82,7 @@ package final class EvidenceJournal {
             path: folder.realFile(StateFolder.journalName), .reading, busySeconds: 1)
         do {
             try database.connect()
-            guard try JournalSchema.isThere(database) else {
-                throw JournalFailure(
-                    .inputOutput, "reading the journal \(path): it is of another version")
-            }
-        } catch let error as JournalFailure {
-            throw error
+            guard try JournalSchema.isThere(database) else { throw JournalSchema.OtherLayout() }
         } catch {
             throw .wrapping(error, while: "reading the journal \(path)")
         }
@@ -153,11 +148,8 @@ package final class EvidenceJournal {
         } else if isNew {
             try database.run(ownID)
         }
-        guard try JournalSchema.make(database) else {
-            throw JournalFailure(
-                .inputOutput,
-                "opening the journal \(path): it is of another version; finish its feeds with that "
-                    + "version, then move the file away")
+        if try !JournalSchema.isThere(database) {
+            try database.transaction { try database.run(JournalSchema.tables) }
         }
         return database
     }

@@ -63,26 +63,29 @@ package final class EvidenceTable {
                 """)
             return try db.query("SELECT COUNT(*) FROM evidence").scalar?.count ?? 0
         }
-        return SortedEvidence(scratch: scratch, tokens: tokens)
+        return SortedEvidence(scratch: scratch, count: tokens)
     }
 }
 
 /// The evidence of one feed on disk: each token once, in token order. Any number of threads may read
 /// it.
 package struct SortedEvidence: Sendable {
-    fileprivate let scratch: ScratchDatabase
+    /// Nil for no evidence.
+    fileprivate let scratch: ScratchDatabase?
     /// Number of distinct tokens.
-    package let tokens: Int
+    package let count: Int
+
+    static let none = SortedEvidence(scratch: nil, count: 0)
 
     /// Number of tokens that share the most frequent time.
     ///
     /// - Throws: `inputOutput`.
     package func tokensAtOneTime() throws(JournalFailure) -> Int {
-        try scratch.perform { db in
+        try scratch?.perform { db in
             try db.query(
                 "SELECT MAX(tokens) FROM (SELECT COUNT(*) AS tokens FROM evidence GROUP BY time)"
-            ).scalar?.count ?? 0
-        }
+            ).scalar?.count
+        } ?? 0
     }
 
     /// The evidence from one token on, and after another token, where these are given.
@@ -98,12 +101,13 @@ package struct SortedEvidence: Sendable {
 
     /// An iterator over the evidence.
     package struct Stream: EvidenceStream {
-        fileprivate let scratch: ScratchDatabase
+        fileprivate let scratch: ScratchDatabase?
         fileprivate var position: [UInt8]
         fileprivate var isIncluded: Bool
 
         /// The next tokens, at most `limit`; throws `JournalFailure`.
         package mutating func next(_ limit: Int) throws -> [TokenEvidence] {
+            guard let scratch else { return [] }
             let (start, comparison) = (position, isIncluded ? ">=" : ">")
             let batch = try scratch.perform { db in
                 let rows = try db.query(

@@ -19,6 +19,8 @@ package struct JournalFailure: Error, Hashable, Sendable, CustomStringConvertibl
         case damaged
         /// The journal has no feed of this name, or its bytes were deleted.
         case unknownFeed
+        /// The bytes of one feed are not those that were stored; other feeds may be whole.
+        case undecodable
     }
 
     package let code: Code
@@ -44,6 +46,12 @@ package struct JournalFailure: Error, Hashable, Sendable, CustomStringConvertibl
     /// Turns an error of SQLite into a failure of the journal. Bound values never appear in it.
     static func wrapping(_ error: any Error, while doing: String) -> JournalFailure {
         if let failure = error as? JournalFailure { return failure }
+        if error is JournalSchema.OtherLayout {
+            return JournalFailure(
+                .inputOutput,
+                "\(doing): it has the layout of another version; finish its feeds with that version, "
+                    + "then move journal.sqlite away")
+        }
         guard let error = error as? SQLFailure else {
             return JournalFailure(.inputOutput, "\(doing): \(error)")
         }

@@ -5,21 +5,22 @@ import Database
 enum JournalSchema {
     /// The application ID in the header of an SQLite file that is our journal.
     static let applicationID: UInt32 = 1_349_873_719
-    /// The number of the layout, in the same header.
-    private static let version: Int64 = 7
+    /// The number of this layout in the header (`user_version`). One with other tables has another.
+    private static let layout = 3
 
-    private static let tables = """
+    /// The statements that create the tables in a file that has none.
+    static let tables = """
         CREATE TABLE run (
-            id TEXT NOT NULL PRIMARY KEY, kind TEXT NOT NULL, started INTEGER NOT NULL,
-            ended INTEGER, exit INTEGER, summary TEXT, operator TEXT);
+            id TEXT NOT NULL PRIMARY KEY, kind TEXT NOT NULL, operator TEXT NOT NULL,
+            started INTEGER NOT NULL, ended INTEGER, exit INTEGER, summary TEXT);
         CREATE INDEX run_kind ON run (kind);
         CREATE INDEX run_success ON run (kind) WHERE exit = 0;
         CREATE TABLE feed (
             id TEXT NOT NULL PRIMARY KEY, run TEXT NOT NULL, app TEXT NOT NULL,
-            environment TEXT NOT NULL, source TEXT NOT NULL, opened INTEGER NOT NULL,
-            closed INTEGER, bytes INTEGER NOT NULL DEFAULT 0, end TEXT, state TEXT NOT NULL,
-            cause TEXT, settled INTEGER, purged INTEGER NOT NULL DEFAULT 0,
-            kind TEXT NOT NULL DEFAULT 'feedback', gate TEXT, intake TEXT);
+            environment TEXT NOT NULL, kind TEXT NOT NULL DEFAULT 'feedback',
+            source TEXT NOT NULL, opened INTEGER NOT NULL, closed INTEGER,
+            bytes INTEGER NOT NULL DEFAULT 0, end TEXT, state TEXT NOT NULL, cause TEXT,
+            gate TEXT, intake TEXT, settled INTEGER, purged INTEGER NOT NULL DEFAULT 0);
         CREATE INDEX feed_state ON feed (state, opened);
         CREATE INDEX feed_intake ON feed (intake) WHERE intake IS NOT NULL;
         CREATE TABLE chunk (
@@ -29,25 +30,21 @@ enum JournalSchema {
         CREATE TABLE quarantine (
             feed TEXT NOT NULL, start INTEGER NOT NULL, length INTEGER NOT NULL,
             reason TEXT NOT NULL, PRIMARY KEY (feed, start));
-        PRAGMA user_version = \(version);
+        PRAGMA user_version = \(layout);
         """
 
-    /// Whether a journal has these tables.
-    static func isThere(_ database: SQLiteConnection) throws(SQLFailure) -> Bool {
-        try database.query("PRAGMA user_version").scalar?.integer == version
-    }
+    /// Tables of another layout than ours.
+    struct OtherLayout: Error {}
 
-    /// Makes the tables in a journal without any.
+    /// Whether the file has this layout; false for a file that has no table yet.
     ///
-    /// - Returns: false for a journal with other tables.
-    static func make(_ database: SQLiteConnection) throws -> Bool {
-        if try isThere(database) { return true }
-        return try database.transaction {
-            let tables = try database.query("SELECT COUNT(*) FROM sqlite_master").scalar?.count
-            guard tables == 0 else { return false }
-            try database.run(Self.tables)
-            return true
-        }
+    /// - Throws: `OtherLayout` for tables of another layout.
+    static func isThere(_ database: SQLiteConnection) throws -> Bool {
+        let number = try database.query("PRAGMA user_version").scalar?.count
+        if number == layout { return true }
+        let tables = try database.query("SELECT COUNT(*) FROM sqlite_master").scalar?.count
+        guard number == 0, tables == 0 else { throw OtherLayout() }
+        return false
     }
 }
 

@@ -12,8 +12,8 @@ package struct RunEntry: Hashable, Sendable {
     package let started: EpochMilliseconds
     /// The time at which it ended; nil for a run that is alive or was killed.
     package var ended: EpochMilliseconds?
-    /// The person or service that ran it; nil in records of older versions.
-    package let `operator`: String?
+    /// The person or service that ran it.
+    package let `operator`: String
     /// Its exit code; nil until it has ended.
     package var exit: Int32?
     /// Its report as one JSON object, whether or not the run printed it.
@@ -122,7 +122,7 @@ extension RunEntry {
         self.init(
             id: try row.value("id"), kind: try row.value("kind"),
             started: try row.value("started"), ended: try row.optional("ended"),
-            operator: try row.optional("operator"), exit: try row.optional("exit"),
+            operator: try row.value("operator"), exit: try row.optional("exit"),
             summary: try row.optional("summary"))
     }
 }

@@ -52,15 +52,6 @@ package enum SenderFolders {
         return (found, problems)
     }
 
-    /// The folder of the sweeps and those of the senders, for reading beside runs that are at work;
-    /// nil where there is no state folder.
-    ///
-    /// - Throws: the failure to open one.
-    package static func readable(in state: String) throws(JournalFailure) -> [StateFolder]? {
-        guard try StateFolder.exists(state) else { return nil }
-        return [StateFolder(visiting: try PrivateFolder(state))] + (try visited(in: state))
-    }
-
     /// All folders with a journal, whether or not a sender holds them, to find held feeds.
     ///
     /// - Throws: the failure to open one.

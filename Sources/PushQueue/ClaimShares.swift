@@ -103,8 +103,6 @@ struct ClaimGuards: Hashable, Sendable {
     let now: EpochMilliseconds
     /// The last claim near each guard.
     let numbers: [Int64]
-    /// The number of the queue's own row, which senders of version 0.2 replace with each claim.
-    let former: Int64
     /// The server that answered; nil where the engine has no number.
     let server: String?
 
@@ -124,17 +122,14 @@ struct ClaimGuards: Hashable, Sendable {
         guard rows.count > 0 else { return nil }
         try rows.require(width: 4)
         var numbers: [Int: Int64] = [:]
-        var former: Int64?
         for row in 0..<rows.count {
             let name = rows[row, 2].text ?? ""
-            if name == queue { former = rows[row, 3].integer }
             guard let place = Int(name.suffix(2)), name == Self.name(place, space: space) else {
                 continue
             }
             numbers[place] = rows[row, 3].integer
         }
-        guard let former, numbers.count == Self.count else { return nil }
-        self.former = former
+        guard numbers.count == Self.count else { return nil }
         self.numbers = (0..<Self.count).map { numbers[$0] ?? 0 }
         now = try dialect.instant(rows[0, 0])
         server = rows[0, 1].text
@@ -157,8 +152,7 @@ struct ClaimGuards: Hashable, Sendable {
             (0..<count).flatMap { [.text(name($0, space: space)), .integer(space)] })
     }
 
-    /// Replaces the numbers of guards by that of a claim, and keeps senders of version 0.2 waiting
-    /// until it is committed.
+    /// Replaces the numbers of guards by that of a claim.
     ///
     /// - Throws: `conflict` where another claim was committed near the same rows since the guards were
     ///   read; `configuration` where another server answers now than then.
@@ -167,9 +161,10 @@ struct ClaimGuards: Hashable, Sendable {
     ) throws(SQLFailure) {
         let dialect = connection.dialect
         let rows = try connection.query(
-            "SELECT last_claim, \(Self.server(dialect)) FROM pushsweep_queue WHERE name = ?"
+            "SELECT \(Self.server(dialect)) FROM pushsweep_queue WHERE name = ?"
                 + dialect.sharedLock, [.text(queue)])
-        let answering = rows[0, 1].text
+        guard rows.count > 0 else { throw Self.lost }
+        let answering = rows.scalar?.text
         guard answering == server else {
             throw SQLFailure(
                 kind: .configuration, code: 0,
@@ -178,7 +173,6 @@ struct ClaimGuards: Hashable, Sendable {
                     + "\(answering ?? ""); let it send whole transactions to one server, or name the "
                     + "primary in store.url")
         }
-        guard rows.count > 0, rows[0, 0].integer == former else { throw Self.lost }
         for place in guards {
             let name = SQLValue.text(Self.name(place, space: space))
             let isReplaced = try connection.changesRow(
@@ -198,7 +192,7 @@ struct ClaimGuards: Hashable, Sendable {
 
     /// Whether other claims were committed between two looks.
     func differ(from other: ClaimGuards) -> Bool {
-        numbers != other.numbers || former != other.former
+        numbers != other.numbers
     }
 }
 

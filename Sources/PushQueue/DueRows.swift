@@ -5,8 +5,15 @@ import TokenTable
 
 /// A waiting row of the queue as read.
 struct DueRow {
-    let notification: QueuedNotification?
     let key: Int64
+    /// Nil where the row has no token.
+    let notification: PushNotification?
+
+    /// Why the row must not be sent, by the tokens that must not be sent to; nil where it may.
+    func skipReason(_ reasons: [DeviceToken: SkipReason]) -> SkipReason? {
+        guard let notification else { return .malformed }
+        return reasons[notification.token]
+    }
 }
 
 /// Reads waiting rows in the order of their keys.
@@ -110,17 +117,10 @@ struct DueRowReader {
         let delivery = layout.delivery
         let key = "q.\(dialect.quoted(layout.key))"
         let isBeside = !delivery.isInRow && readsDelivery
-        var sql = "SELECT \(columns.joined(separator: ", ")) "
-        sql += "FROM \(layout.table.sql(dialect)) AS q\(hint)"
-        var values: [SQLValue] = []
-        if isBeside, let queue = delivery.queue {
-            sql +=
-                " LEFT JOIN \(delivery.table.sql(dialect)) AS d ON d.queue = ? "
-                + "AND d.queue_key = \(key)"
-            values.append(.text(queue))
-        }
-        sql += " WHERE \(key) > ?"
-        values.append(.integer(position))
+        let source = layout.source(dialect, hint: hint, readsDelivery: readsDelivery)
+        var sql =
+            "SELECT \(columns.joined(separator: ", ")) FROM \(source.sql) WHERE \(key) > ?"
+        var values = source.values + [.integer(position)]
         for run in runs {
             sql += " AND NOT (\(key) BETWEEN ? AND ?)"
             values += [.integer(run.lowerBound), .integer(run.upperBound)]
@@ -176,14 +176,15 @@ struct DueRowReader {
         let start = values.startIndex
         let token = layout.token.token(values[start + 1])
         let notification = token.map { token in
-            QueuedNotification(
-                key: key, token: token, payload: Self.bytes(values[start + 2]),
-                apnsID: NotificationName(space: space, key: key),
-                attempts: values[start + 3].count ?? 0, pushType: values[start + 4].text,
-                priority: values[start + 5].integer.flatMap { Int(exactly: $0) },
-                expiration: values[start + 6].integer, collapseID: values[start + 7].text)
+            PushNotification(
+                row: key, token: token, id: APNsID(space: space, key: key),
+                headers: NotificationHeaders(
+                    pushType: values[start + 4].text,
+                    priority: values[start + 5].integer.flatMap { Int(exactly: $0) },
+                    expiration: values[start + 6].integer, collapseID: values[start + 7].text),
+                payload: Self.bytes(values[start + 2]), attempts: values[start + 3].count ?? 0)
         }
-        return DueRow(notification: notification, key: key)
+        return DueRow(key: key, notification: notification)
     }
 
     private static func bytes(_ value: SQLValue) -> [UInt8] {
@@ -221,9 +222,14 @@ extension TokenTable {
         preview.isComplete = try readDueRows(partition, limit: limit, shouldStop: shouldStop) {
             rows throws(StoreFailure) in
             let tokens = rows.compactMap { $0.notification?.token }
-            let checked = VettedRows(rows, try skipReasons(of: tokens, in: partition))
-            preview.sendable += checked.notifications.count
-            for row in checked.skipped { preview.skipped[row.reason, default: 0] += 1 }
+            let reasons = try skipReasons(of: tokens, in: partition)
+            for row in rows {
+                if let reason = row.skipReason(reasons) {
+                    preview.skipped[reason, default: 0] += 1
+                } else {
+                    preview.sendable += 1
+                }
+            }
         }
         return preview
     }

@@ -37,20 +37,15 @@ extension PushQueue {
     package func claim(
         _ partition: Partition, limit: Int, from cursor: inout QueueCursor,
         shouldStop: () -> Bool = { false }
-    ) throws(StoreFailure) -> QueueClaim? {
+    ) throws(StoreFailure) -> Batch? {
         var attempt = ClaimAttempt(
-            reader: try DueRowReader(layout, connection, partition),
+            partition: partition, reader: try DueRowReader(layout, connection, partition),
             lookup: try lookup(of: partition), space: try apnsSpace(), limit: max(limit, 1),
-            cursor: cursor)
-        guard let claimed = try perform(&attempt, shouldStop) else { return nil }
+            cursor: cursor, reached: cursor)
+        guard let batch = try perform(&attempt, shouldStop) else { return nil }
         cursor = attempt.reached
-        var claim = QueueClaim(
-            id: claimed.id, partition: partition, notifications: claimed.rows.notifications,
-            outstanding: claimed.outstanding, lease: lease)
-        claim.finished = claimed.finished
-        for row in claimed.rows.skipped { claim.skipped[row.reason, default: 0] += 1 }
-        finishedClaims = claimed.outstanding.isEmpty ? [claim.id] : []
-        return claim
+        finishedClaims = batch.outstanding.isEmpty ? [batch.id] : []
+        return batch
     }
 
     private func lookup(of partition: Partition) throws(StoreFailure) -> TokenStatusLookup {
@@ -60,26 +55,10 @@ extension PushQueue {
         return lookup
     }
 
-    /// The rows of a claim.
-    private struct ClaimedRows {
-        let id: Int64
-        let rows: VettedRows
-        /// Keys of the rows that may be sent.
-        let outstanding: KeySet
-        /// Keys of the rows that were skipped.
-        let finished: KeySet
-
-        init(id: Int64, _ rows: VettedRows) {
-            self.id = id
-            self.rows = rows
-            outstanding = KeySet(sorted: rows.notifications.lazy.map(\.key))
-            finished = KeySet(sorted: rows.skipped.lazy.map(\.key))
-        }
-    }
-
     /// What a claim is tried with, and what its tries found out.
     private struct ClaimAttempt {
         let id = Int64.random(in: 1...Int64.max)
+        let partition: Partition
         let reader: DueRowReader
         let lookup: TokenStatusLookup
         let space: Int64
@@ -88,33 +67,21 @@ extension PushQueue {
         let cursor: QueueCursor
         /// Where the last try ended.
         var reached: QueueCursor
-        /// The rows of tries whose commits had no answer, by the keys that their claims would have.
-        var unclear: [[UInt8]: ClaimedRows] = [:]
-
-        init(
-            reader: DueRowReader, lookup: TokenStatusLookup, space: Int64, limit: Int,
-            cursor: QueueCursor
-        ) {
-            self.reader = reader
-            self.lookup = lookup
-            self.space = space
-            self.limit = limit
-            self.cursor = cursor
-            reached = cursor
-        }
+        /// The batches of tries whose commits had no answer, by the keys that their claims would have.
+        var unclear: [[UInt8]: Batch] = [:]
     }
 
     /// Tries until a claim is committed or no row is due. A lost race is no failure: other senders
     /// have claimed rows meanwhile.
     private func perform(
         _ attempt: inout ClaimAttempt, _ shouldStop: () -> Bool
-    ) throws(StoreFailure) -> ClaimedRows? {
+    ) throws(StoreFailure) -> Batch? {
         let doing = "claiming rows of \(name)"
         var race = ClaimRace(store.session.pacing)
         while true {
             var loss: SQLFailure?
             let claimed = try store.retries.retrying(doing) {
-                () throws(SQLFailure) -> ClaimedRows? in
+                () throws(SQLFailure) -> Batch? in
                 loss = nil
                 do throws(SQLFailure) {
                     return try claimRows(&attempt, &race)
@@ -134,7 +101,7 @@ extension PushQueue {
     /// One try, in one transaction.
     private func claimRows(
         _ attempt: inout ClaimAttempt, _ race: inout ClaimRace
-    ) throws(SQLFailure) -> ClaimedRows? {
+    ) throws(SQLFailure) -> Batch? {
         try connection.begin()
         if let earlier = try committedEarlier(attempt) {
             connection.rollBack()
@@ -154,29 +121,31 @@ extension PushQueue {
             try exclude(&attempt, guards.now)
             return nil
         }
-        let claimed = ClaimedRows(id: attempt.id, try vet(rows, attempt.lookup))
+        let reasons = try attempt.lookup.skipReasons(of: rows.compactMap { $0.notification?.token })
+        let batch = Batch(
+            id: attempt.id, attempt.partition, rows, skipping: reasons, lease: lease)
         let keys = KeySet(sorted: rows.lazy.map(\.key))
         try guards.replace(ClaimGuards.guards(of: keys), by: attempt.id, connection)
-        try insert(claimed, guards.now)
-        try commit(claimed, of: &attempt)
-        return claimed
+        try insert(batch, guards.now)
+        try commit(batch, of: &attempt)
+        return batch
     }
 
     /// Commits a claim, and keeps its rows in mind where the answer is lost.
     private func commit(
-        _ claimed: ClaimedRows, of attempt: inout ClaimAttempt
+        _ batch: Batch, of attempt: inout ClaimAttempt
     ) throws(SQLFailure) {
         do throws(SQLFailure) {
             try connection.commit()
         } catch {
             // A conflict has rolled it back.
-            if error.kind != .conflict { attempt.unclear[claimed.outstanding.encoded] = claimed }
+            if error.kind != .conflict { attempt.unclear[batch.outstanding.encoded] = batch }
             throw error
         }
     }
 
     /// The rows of an earlier try whose commit took effect although its answer was lost.
-    private func committedEarlier(_ attempt: ClaimAttempt) throws(SQLFailure) -> ClaimedRows? {
+    private func committedEarlier(_ attempt: ClaimAttempt) throws(SQLFailure) -> Batch? {
         guard !attempt.unclear.isEmpty else { return nil }
         let keys = try connection.query(
             "SELECT row_keys FROM pushsweep_claim WHERE id = ?", [.integer(attempt.id)])
@@ -190,7 +159,7 @@ extension PushQueue {
         _ attempt: inout ClaimAttempt, _ now: EpochMilliseconds
     ) throws(SQLFailure) {
         guard !attempt.unclear.isEmpty else { return connection.rollBack() }
-        let nothing = ClaimedRows(id: attempt.id, VettedRows([], [:]))
+        let nothing = Batch(id: attempt.id, attempt.partition, lease: lease)
         try insert(nothing, now)
         try commit(nothing, of: &attempt)
         finishedClaims = [attempt.id]
@@ -225,40 +194,27 @@ extension PushQueue {
         return []
     }
 
-    private func vet(
-        _ rows: [DueRow], _ lookup: TokenStatusLookup
-    ) throws(SQLFailure) -> VettedRows {
-        VettedRows(
-            rows, try lookup.skipReasons(of: rows.compactMap { $0.notification?.token }))
-    }
-
-    /// Whether a claim was committed, where the answer to its commit was lost.
-    private func isCommitted(_ id: Int64) throws(SQLFailure) -> Bool {
-        try connection.query("SELECT 1 FROM pushsweep_claim WHERE id = ?", [.integer(id)]).count > 0
-    }
-
     /// Writes the claim, and the results of its rows that are skipped.
     private func insert(
-        _ claimed: ClaimedRows, _ now: EpochMilliseconds
+        _ batch: Batch, _ now: EpochMilliseconds
     ) throws(SQLFailure) {
         let expiry = dialect.ownTime("expires_at").value(now.adding(seconds: lease.seconds))
-        let state = claimed.outstanding.isEmpty ? ClaimRecord.State.done : .held
+        let state = batch.outstanding.isEmpty ? ClaimRecord.State.done : .held
         do throws(SQLFailure) {
             _ = try connection.execute(
                 "INSERT INTO pushsweep_claim (id, queue, run, host, state, expires_at, row_keys) "
                     + "VALUES (?, ?, ?, ?, ?, ?, ?)",
                 [
-                    .integer(claimed.id), .text(name), .text(lease.run),
+                    .integer(batch.id), .text(name), .text(lease.run),
                     .text(String(lease.host.prefix(255))), .text(state.rawValue), expiry,
-                    .bytes(claimed.outstanding.encoded),
+                    .bytes(batch.outstanding.encoded),
                 ])
         } catch {
             guard error.isDuplicate else { throw error }
             throw SQLFailure(kind: .conflict, code: error.code, message: "the claim exists")
         }
-        let results = claimed.rows.skipped.map { DeliveryResult(key: $0.key, .skipped($0.reason)) }
-        let groups = ResultGroups(results, of: claimed.finished)
-        _ = try write(groups, of: claimed.finished, KeySet(), now: now)
+        let groups = ResultGroups(batch.settled, of: batch.finished)
+        _ = try write(groups, of: batch.finished, KeySet(), now: now)
         try removeFinishedClaims()
     }
 }

@@ -117,12 +117,9 @@ extension TokenTable {
             return []
         }
         guard isLeft else { return [] }
-        let delivery = layout.delivery
-        let pairs = [
-            (delivery.state, "state"), (delivery.attempts, "attempts"), (delivery.reason, "reason"),
-            (delivery.notBefore.name, "not_before"), (delivery.answeredAt.name, "answered_at"),
-        ]
-        let copied = pairs.map { "q.\(dialect.quoted($0.0)) = d.\($0.1)" }.joined(separator: ", ")
+        let copied = layout.delivery.named.map { setting, name in
+            "q.\(dialect.quoted(name)) = d.\(setting.replacing("-", with: "_"))"
+        }.joined(separator: ", ")
         let table = layout.table.sql(dialect)
         let text = name.replacing("'", with: "''")
         return [

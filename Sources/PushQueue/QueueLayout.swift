@@ -52,16 +52,31 @@ struct QueueLayout: Hashable, Sendable {
     ) -> [(setting: String, name: String)] {
         let sent = sentAt.map { [("sent-at", $0.name)] } ?? []
         guard delivery.isInRow else { return sent }
-        return sent + [
-            ("state", delivery.state), ("attempts", delivery.attempts),
-            ("reason", delivery.reason), ("not-before", delivery.notBefore.name),
-            ("answered-at", delivery.answeredAt.name),
-        ]
+        return sent + delivery.named
     }
 
     /// The rows of a partition. Throws `configuration` where a column cannot hold its value.
     func selection(of partition: Partition) throws(StoreFailure) -> PartitionSelection {
         try PartitionSelection(partition, app: app, environment: environment)
+    }
+}
+
+extension QueueLayout {
+    /// The queue as `q`, with its delivery states as `d` where they are beside it and may be read.
+    func source(
+        _ dialect: SQLDialect, hint: String = "", readsDelivery: Bool = true
+    ) -> (sql: String, values: [SQLValue]) {
+        let own = "\(table.sql(dialect)) AS q\(hint)"
+        guard readsDelivery, let queue = delivery.queue else { return (own, []) }
+        let side =
+            " LEFT JOIN \(delivery.table.sql(dialect)) AS d ON d.queue = ? "
+            + "AND d.queue_key = q.\(dialect.quoted(key))"
+        return (own + side, [.text(queue)])
+    }
+
+    /// A delivery column in a statement with that source.
+    func state(_ column: String, _ dialect: SQLDialect) -> String {
+        "\(delivery.isInRow ? "q" : "d").\(dialect.quoted(column))"
     }
 }
 
@@ -79,6 +94,14 @@ struct DeliveryColumns: Hashable, Sendable {
     let reason: String
     let notBefore: TimeColumn
     let answeredAt: TimeColumn
+
+    /// The columns, each with its setting.
+    var named: [(setting: String, name: String)] {
+        [
+            ("state", state), ("attempts", attempts), ("reason", reason),
+            ("not-before", notBefore.name), ("answered-at", answeredAt.name),
+        ]
+    }
 
     /// Whether the columns are in the queue's own rows.
     var isInRow: Bool { queue == nil }

@@ -8,7 +8,7 @@ extension PushQueue {
     /// lease had ended and other senders have the rows, so no row of the batch may be sent.
     ///
     /// - Throws: any failure; then no row of the batch may be sent either.
-    package func handOver(_ claim: QueueClaim) throws(StoreFailure) -> Bool {
+    package func handOver(_ claim: Batch) throws(StoreFailure) -> Bool {
         try store.retries.retrying("handing over rows of \(name)") { () throws(SQLFailure) in
             try connection.begin()
             guard let record = try ClaimRecord.lock(claim.id, connection), record.state.isOpen
@@ -50,7 +50,7 @@ extension PushQueue {
     /// - Throws: any failure that outlasts the tries; the same results may be passed again with the
     ///   same claim.
     package func record(
-        _ results: [DeliveryResult], of claim: inout QueueClaim
+        _ results: [DeliveryResult], of claim: inout Batch
     ) throws(StoreFailure) -> ResultsOutcome {
         let groups = ResultGroups(results, of: claim.outstanding)
         guard !groups.all.isEmpty else { return .recorded(missing: 0) }
@@ -119,11 +119,10 @@ extension PushQueue {
             let keys = group.keys.intersection(open)
             // A row that is returned was never written.
             guard group.outcome != .returned, !keys.isEmpty else { continue }
-            let change = QueueStatements.Change(group.outcome, now: now)
             missing +=
                 try keys.count
-                - statements.write(change, to: keys, finished: finished, now: now)
-            if change.state.isFinal { finished = finished.union(keys) }
+                - statements.write(group.outcome, to: keys, finished: finished, now: now)
+            if group.outcome.state.isFinal { finished = finished.union(keys) }
         }
         return (missing, finished)
     }
@@ -139,7 +138,7 @@ extension PushQueue {
     /// Releases the rows of a claim that have no result yet and were not handed to the wire, so
     /// that any sender may claim them at once.
     package func giveBack(
-        _ keys: [Int64], of claim: inout QueueClaim
+        _ keys: [Int64], of claim: inout Batch
     ) throws(StoreFailure) -> ResultsOutcome {
         try record(keys.map { DeliveryResult(key: $0, .returned) }, of: &claim)
     }
@@ -149,61 +148,100 @@ extension PushQueue {
 struct ResultGroups {
     /// The groups, the largest last: by then the other groups are finished, and its runs may pass
     /// over them.
-    private(set) var groups: [(outcome: DeliveryResult.Outcome, keys: KeySet)] = []
+    let groups: [(outcome: Outcome, keys: KeySet)]
     /// The keys of all groups.
     let all: KeySet
 
     /// Groups the results of the rows in a set; the first result of each row counts.
     init(_ results: [DeliveryResult], of rows: KeySet) {
-        let ordered = results.indices.sorted {
-            (results[$0].key, $0) < (results[$1].key, $1)
+        var outcomes: [Int64: Outcome] = [:]
+        for result in results where outcomes[result.key] == nil && rows.contains(result.key) {
+            outcomes[result.key] = result.outcome
         }
-        var places: [DeliveryResult.Outcome: Int] = [:]
-        var keys: [[Int64]] = []
-        var accepted: [Int64] = []
-        accepted.reserveCapacity(results.count)
-        var last: (outcome: DeliveryResult.Outcome, place: Int)?
-        for index in ordered {
-            let result = results[index]
-            guard accepted.last != result.key, rows.contains(result.key) else { continue }
-            accepted.append(result.key)
-            let place: Int
-            if let last, last.outcome == result.outcome {
-                place = last.place
-            } else if let known = places[result.outcome] {
-                place = known
-            } else {
-                place = keys.count
-                places[result.outcome] = place
-                groups.append((result.outcome, KeySet()))
-                keys.append([])
+        let keys = outcomes.keys.sorted()
+        all = KeySet(sorted: keys)
+        groups = Dictionary(grouping: keys) { outcomes[$0] ?? .returned }
+            .map { (outcome: $0.key, keys: KeySet(sorted: $0.value)) }
+            .sorted {
+                ($0.keys.count, $0.keys.runs[0].lowerBound) < (
+                    $1.keys.count, $1.keys.runs[0].lowerBound
+                )
             }
-            last = (result.outcome, place)
-            keys[place].append(result.key)
-        }
-        all = KeySet(sorted: accepted)
-        for place in groups.indices { groups[place].keys = KeySet(sorted: keys[place]) }
-        groups.sort {
-            ($0.keys.count, $0.keys.runs[0].lowerBound) < (
-                $1.keys.count, $1.keys.runs[0].lowerBound
-            )
-        }
     }
 }
 
-extension QueueStatements.Change {
-    init(_ outcome: DeliveryResult.Outcome, now: EpochMilliseconds) {
-        switch outcome {
-        case .sent: self.init(state: .sent, isAttempt: true)
-        case .gone(let reason): self.init(state: .gone, reason: reason, isAttempt: true)
-        case .failed(let reason): self.init(state: .failed, reason: reason, isAttempt: true)
-        case .unknown(let reason): self.init(state: .unknown, reason: reason, isAttempt: true)
-        case .retry(let seconds, let reason):
-            self.init(
-                state: .retry, reason: reason, notBefore: now.adding(seconds: max(seconds, 0)),
-                isAttempt: true)
-        case .skipped(let reason): self.init(state: .skipped, reason: reason.rawValue)
-        case .returned: self.init(state: .pending)
+// Answers that a sender knew and could not write: the database was away, or the sender was killed. Its
+// claim still has the rows, so whoever has the answers writes them, and no row of a known answer is
+// called unknown. Where the lease has ended meanwhile, another sender has decided about the rows. What it
+// wrote stays, and the caller learns how many rows say something else than the answers.
+
+/// What became of kept answers.
+package struct SettledAnswers: Hashable, Sendable {
+    /// Rows that got their result from an answer.
+    package internal(set) var written = 0
+    /// Rows that are not as the answer says, because another sender had them: by their state.
+    package internal(set) var differing: [DeliveryState: Int] = [:]
+
+    package init() {}
+
+    /// Adds the numbers of another claim.
+    package static func += (sum: inout SettledAnswers, other: SettledAnswers) {
+        sum.written += other.written
+        sum.differing.merge(other.differing) { $0 + $1 }
+    }
+}
+
+extension PushQueue {
+    /// A number that tells this queue from every other, for what is kept about it outside the database.
+    ///
+    /// - Throws: any failure of the database.
+    package func identity() throws(StoreFailure) -> UInt64 {
+        UInt64(bitPattern: try apnsSpace())
+    }
+
+    /// Writes results that a sender which has ended kept, in the order in which it learned of them: of
+    /// several results of a row the last counts. Rows that the claim has no more keep what they say.
+    ///
+    /// - Throws: any failure that outlasts the tries; the same results may be passed again.
+    package func settle(
+        _ results: [DeliveryResult], of id: Int64
+    ) throws(StoreFailure) -> SettledAnswers {
+        let keys = KeySet(sorted: Set(results.lazy.map(\.key)).sorted())
+        let groups = ResultGroups(results.reversed(), of: keys)
+        var settled = SettledAnswers()
+        try store.retries.retrying("writing kept answers to \(name)") { () throws(SQLFailure) in
+            try connection.begin()
+            guard let record = try ClaimRecord.lock(id, connection), record.state != .taken else {
+                settled.differing = try differing(groups)
+                return connection.rollBack()
+            }
+            let rest = record.keys.subtracting(keys)
+            // All written before, perhaps by a commit whose answer was lost.
+            guard rest != record.keys else { return connection.rollBack() }
+            settled.written = record.keys.count - rest.count
+            _ = try write(groups, of: record.keys, KeySet(), now: record.now)
+            try update(id, record, rest: rest)
+            try connection.commit()
         }
+        return settled
+    }
+
+    /// The rows whose state is not that of a final answer.
+    private func differing(_ groups: ResultGroups) throws(SQLFailure) -> [DeliveryState: Int] {
+        var differing: [DeliveryState: Int] = [:]
+        for group in groups.groups {
+            // Of the others the gateway's answer is not known, or not final.
+            guard [.sent, .gone, .failed].contains(group.outcome.state) else { continue }
+            let states = try statements.states(of: group.keys)
+            for (word, count) in states where word != group.outcome.state.rawValue {
+                differing[DeliveryState(rawValue: word) ?? .pending, default: 0] += count
+            }
+            // A row without an entry in the side table waits.
+            let waiting = group.keys.count - states.values.reduce(0, +)
+            if !layout.delivery.isInRow, waiting > 0 {
+                differing[.pending, default: 0] += waiting
+            }
+        }
+        return differing
     }
 }

@@ -23,35 +23,26 @@ struct QueueStatements {
 
     private func name(_ column: String) -> String { dialect.quoted(column) }
 
-    /// The new state of a set of rows.
-    struct Change: Hashable {
-        var state: DeliveryState
-        var reason: String?
-        var notBefore: EpochMilliseconds?
-        /// Whether the change counts as an attempt to send.
-        var isAttempt = false
-    }
-
     /// Sets the state of rows and returns how many of them exist. `finished` are rows with a final
     /// result.
     func write(
-        _ change: Change, to keys: KeySet, finished: KeySet = KeySet(), now: EpochMilliseconds
+        _ outcome: Outcome, to keys: KeySet, finished: KeySet = KeySet(), now: EpochMilliseconds
     ) throws(SQLFailure) -> Int {
-        let assignments = assignments(change, now: now)
+        let assignments = assignments(outcome, now: now)
         var found = 0
         for rows in conditions(name(delivery.key), keys, finished) {
             found += try update(assignments, rows)
         }
         if let queue = delivery.queue {
             for rows in conditions("q.\(name(layout.key))", keys, finished) {
-                found += try insert(change, now, into: queue, rows)
+                found += try insert(outcome, now, into: queue, rows)
             }
         }
         // An earlier try whose answer was lost may have changed some: count the rows.
         if found < keys.count {
-            found = max(found, try count(keys, in: change.state))
+            found = max(found, try count(keys, in: outcome.state))
         }
-        if change.state == .sent && !delivery.isInRow { try markSent(keys, now) }
+        if outcome.state == .sent && !delivery.isInRow { try markSent(keys, now) }
         return found
     }
 
@@ -72,13 +63,13 @@ struct QueueStatements {
 
     /// Inserts the missing rows into the side table.
     private func insert(
-        _ change: Change, _ now: EpochMilliseconds, into queue: String, _ rows: Fragment
+        _ outcome: Outcome, _ now: EpochMilliseconds, into queue: String, _ rows: Fragment
     ) throws(SQLFailure) -> Int {
         let key = "q.\(name(layout.key))"
         let values: [SQLValue] = [
-            .text(queue), .text(change.state.rawValue), .integer(change.isAttempt ? 1 : 0),
-            reason(change), change.notBefore.map(delivery.notBefore.value) ?? .null,
-            change.state.isFinal
+            .text(queue), .text(outcome.state.rawValue), .integer(outcome.isAttempt ? 1 : 0),
+            outcome.reason.map(SQLValue.text) ?? .null, notBefore(outcome, now) ?? .null,
+            outcome.state.isFinal
                 ? delivery.answeredAt.value(delivery.answeredAt.floor(now)) : .null,
             .text(queue),
         ]
@@ -135,38 +126,33 @@ struct QueueStatements {
     /// A part of a statement with its values.
     typealias Fragment = (sql: String, values: [SQLValue])
 
-    private func assignments(_ change: Change, now: EpochMilliseconds) -> Fragment {
+    private func notBefore(_ outcome: Outcome, _ now: EpochMilliseconds) -> SQLValue? {
+        outcome.wait.map { delivery.notBefore.value(now.adding(seconds: $0)) }
+    }
+
+    private func assignments(_ outcome: Outcome, now: EpochMilliseconds) -> Fragment {
         var sql = "\(name(delivery.state)) = ?"
-        var values: [SQLValue] = [.text(change.state.rawValue)]
+        var values: [SQLValue] = [.text(outcome.state.rawValue)]
         func set(_ column: String, _ value: SQLValue) {
             sql += ", \(name(column)) = ?"
             values.append(value)
         }
-        set(delivery.reason, reason(change))
-        if let notBefore = change.notBefore {
-            set(delivery.notBefore.name, delivery.notBefore.value(notBefore))
-        }
-        if change.isAttempt {
+        set(delivery.reason, outcome.reason.map(SQLValue.text) ?? .null)
+        if let notBefore = notBefore(outcome, now) { set(delivery.notBefore.name, notBefore) }
+        if outcome.isAttempt {
             // A full counter column must not make the results of a batch fail.
             let attempts = name(delivery.attempts)
             sql += ", \(attempts) = CASE WHEN \(attempts) < 100 THEN \(attempts) + 1 "
             sql += "ELSE \(attempts) END"
         }
-        if change.state.isFinal {
+        if outcome.state.isFinal {
             let time = delivery.answeredAt
             set(time.name, time.value(time.floor(now)))
         }
-        if change.state == .sent, delivery.isInRow, let sentAt = layout.sentAt {
+        if outcome.state == .sent, delivery.isInRow, let sentAt = layout.sentAt {
             set(sentAt.name, sentAt.value(sentAt.floor(now)))
         }
         return (sql, values)
-    }
-
-    /// Reasons are a peer's text: printable ASCII, at most 64 characters.
-    private func reason(_ change: Change) -> SQLValue {
-        guard let reason = change.reason else { return .null }
-        let bytes = reason.utf8.prefix(64).map { (0x20..<0x7F).contains($0) ? $0 : 0x3F }
-        return .text(String(decoding: bytes, as: UTF8.self))
     }
 
     /// Conditions that name rows by key, one for each statement: by runs over gaps that consist of

@@ -17,7 +17,6 @@ package struct QueuedRow: Hashable, Sendable {
     package let state: String
     /// APNs' reason, or the reason for which the row was skipped.
     package let reason: String?
-    /// Number of attempts.
     package let attempts: Int
     /// When the row was queued; nil where the table does not say.
     package let queued: EpochMilliseconds?
@@ -69,8 +68,7 @@ struct QueuedRowReader {
 
     /// A delivery column in a statement; NULL where it may not be read.
     func state(_ column: String) -> String {
-        guard readsDelivery else { return "NULL" }
-        return "\(delivery.isInRow ? "q" : "d").\(dialect.quoted(column))"
+        readsDelivery ? layout.state(column, dialect) : "NULL"
     }
 
     /// `SELECT` and `FROM`, with their values: key, token, state, attempts, reason, the times, app and
@@ -82,12 +80,10 @@ struct QueuedRowReader {
             state(delivery.answeredAt.name), own(layout.sentAt?.name), own(layout.app?.name),
             own(layout.environment?.name),
         ]
-        let sql =
-            "SELECT \(columns.joined(separator: ", ")) FROM \(layout.table.sql(dialect)) AS q\(hint)"
-        guard readsDelivery, let queue = delivery.queue else { return (sql, []) }
-        let side =
-            " LEFT JOIN \(delivery.table.sql(dialect)) AS d ON d.queue = ? AND d.queue_key = \(key)"
-        return (sql + side, [.text(queue)])
+        let source = layout.source(dialect, hint: hint, readsDelivery: readsDelivery)
+        return (
+            "SELECT \(columns.joined(separator: ", ")) FROM \(source.sql)", source.values
+        )
     }
 
     /// The partitions of the settings whose rows include this one.
@@ -137,5 +133,112 @@ extension QueueLayout {
                 message: "a key of \(table) is no whole number of 64 bits")
         }
         return key
+    }
+}
+
+// The rows of the queue that carry given tokens, for a person who asks why a device got nothing. Without
+// an index over its tokens only the newest rows are read, and the result says how many.
+
+/// The rows found, with the limits that were reached.
+package struct QueueFound: Hashable, Sendable {
+    /// The rows by token, newest first.
+    package var rows: [DeviceToken: [QueuedRow]] = [:]
+    /// Whether there are more rows than were read.
+    package var isCut = false
+    /// Without an index over the tokens: how many of the newest rows were looked at; nil for all.
+    package var newest: Int?
+    /// Whether the claims of senders could not be read, so that a claimed row looks pending.
+    package var lacksClaims = false
+    /// Whether the side table with the states could not be read.
+    package var lacksStates = false
+    /// Whether the time of queueing could not be read.
+    package var lacksTimes = false
+}
+
+extension TokenTable {
+    /// The most rows of the queue that are searched without an index.
+    package static let mostQueueRowsSearched = 50_000
+    /// The most rows of the queue that are read.
+    package static let mostQueueRowsRead = 500
+
+    /// The rows of the queue with given tokens. Nil where there is no queue and none is wanted.
+    ///
+    /// - Throws: `configuration` where the queue does not fit the settings; any failure of a query.
+    package func queueHistory(
+        of tokens: [DeviceToken], in partitions: [Partition]
+    ) throws(StoreFailure) -> QueueFound? {
+        let name = try TableName(settings.queue.table, setting: "store.push-queue.table")
+        if !settings.wantsQueue {
+            let known = try retries.retrying("reading the schema") { () throws(SQLFailure) in
+                try Catalog(connection: connection).table(name)
+            }
+            if known == nil { return nil }
+        }
+        var filter = QueueFilter()
+        filter.tokens = tokens
+        var listing = try QueueListing(self, filter, in: partitions)
+        var found = QueueFound(
+            lacksClaims: listing.lacksClaims, lacksStates: listing.lacksStates,
+            lacksTimes: listing.lacksTimes)
+        var count = 0
+        while count <= Self.mostQueueRowsRead {
+            let rows = try listing.next()
+            if rows.isEmpty { break }
+            for row in rows.prefix(Self.mostQueueRowsRead - count) {
+                if let token = row.token { found.rows[token, default: []].append(row) }
+            }
+            count += rows.count
+        }
+        found.isCut = count > Self.mostQueueRowsRead
+        found.newest = listing.newest
+        return found
+    }
+}
+
+/// Rows of the queue that got the same result.
+package struct QueueResult: Hashable, Sendable {
+    /// The state that the result left: `sent`, `skipped`, `gone`, `failed` or `unknown`.
+    package let state: String
+    /// The reason, such as `stale`; nil where the state says all.
+    package let reason: String?
+    package let rows: Int
+}
+
+extension TokenTable {
+    /// The results that rows of a partition got in a period, most first. One statement counts them; it
+    /// reads the index over the time of the answer, where the queue has one.
+    ///
+    /// - Throws: `configuration` where the queue does not fit the settings; any failure of a query.
+    package func queueResults(
+        of partition: Partition, from first: EpochMilliseconds, to last: EpochMilliseconds
+    ) throws(StoreFailure) -> [QueueResult] {
+        let layout = try queueLayout()
+        let delivery = layout.delivery
+        if !delivery.isInRow {
+            guard try canReadDelivery() else { return [] }
+        }
+        let dialect = connection.dialect
+        let selection = try layout.selection(of: partition).condition(dialect, alias: "q.")
+        let columns =
+            [delivery.state, delivery.reason].map { layout.state($0, dialect) }
+            .joined(separator: ", ")
+        let time = layout.state(delivery.answeredAt.name, dialect)
+        let source = layout.source(dialect)
+        let sql =
+            "SELECT \(columns), COUNT(*) FROM \(source.sql) WHERE \(time) >= ? "
+            + "AND \(time) <= ?\(selection.sql) GROUP BY \(columns)"
+        let column = delivery.answeredAt
+        return try retries.retrying("counting the results of \(layout.table)") {
+            () throws(SQLFailure) in
+            let rows = try connection.query(
+                sql,
+                source.values + [column.value(first), column.value(last)] + selection.values)
+            try rows.require(width: 3)
+            return (0..<rows.count).map { row in
+                QueueResult(
+                    state: rows[row, 0].text ?? "", reason: rows[row, 1].text,
+                    rows: rows[row, 2].count ?? 0)
+            }.sorted { ($1.rows, $0.state, $0.reason ?? "") < ($0.rows, $1.state, $1.reason ?? "") }
+        }
     }
 }

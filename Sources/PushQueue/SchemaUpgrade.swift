@@ -17,24 +17,6 @@ extension TokenTable {
                 + missingQueueSchema(upgrading) + missingSideTables())
     }
 
-    /// What is missing in this database with `upgrading`, and then the triggers that write the time of
-    /// each registration, where a column has it. The second part says what keeps the triggers working
-    /// and what an application can do in their place, in lines.
-    ///
-    /// - Throws: `configuration` where the token table is missing; any failure of a query.
-    package func upgradeScript() throws(StoreFailure) -> (script: SchemaScript, notes: [String]) {
-        let missing = try missingSchema(upgrading: true, creatingTokens: false)
-        let added = settings.mapping.additions(to: try catalogTable())
-        guard let triggers = try registrationTriggers(adding: added) else { return (missing, []) }
-        return (
-            SchemaScript(
-                statements: missing.statements + triggers.statements,
-                delimiter: connection.dialect.engine == .mariaDB
-                    ? RegistrationTriggers.delimiter : nil),
-            triggers.notes
-        )
-    }
-
     /// The statement for the queue, or for the index that separates its open rows from closed ones.
     private func missingQueueSchema(_ upgrading: Bool) throws(StoreFailure) -> [String] {
         let dialect = connection.dialect
@@ -97,25 +79,20 @@ extension TokenTable {
     }
 
     private func missingSideTables() throws(StoreFailure) -> [String] {
-        let dialect = connection.dialect
         var statements: [String] = []
         for table in PushsweepTable.sideTables + PushsweepTable.queueTables {
-            let name = TableName(name: table.name)
             let known = try retries.retrying("reading the schema") { () throws(SQLFailure) in
-                try Catalog(connection: connection).table(name)
+                try Catalog(connection: connection).table(TableName(name: table.name))
             }
             guard let known else {
-                statements += table.creation(dialect)
+                statements += table.creation(connection.dialect)
                 continue
             }
-            // The side tables belong to this program, so columns and indexes that an older version
-            // lacks are added without `upgrading`.
-            for column in table.columns where known.column(column.name) == nil {
-                statements.append(table.addition(of: column, to: name, dialect))
-            }
-            for index in table.indexes where !known.hasIndex(over: index.columns) {
-                statements.append(table.creation(of: index, on: name, dialect))
-            }
+            guard let lack = table.lack(of: known, indexesToo: true) else { continue }
+            throw StoreFailure(
+                .configuration,
+                "reading the schema: table \(table.name) \(lack), so it is of another version or hidden "
+                    + "in part; " + otherLayoutCure)
         }
         return statements
     }
@@ -148,13 +125,6 @@ extension TokenTable {
             }
         }
         return script
-    }
-}
-
-extension CatalogTable {
-    /// Whether an index begins with these columns.
-    fileprivate func hasIndex(over columns: [String]) -> Bool {
-        indexes.contains { $0.columns.map { $0.lowercased() }.starts(with: columns) }
     }
 }
 

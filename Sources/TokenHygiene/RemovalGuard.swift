@@ -92,7 +92,7 @@ package struct RemovalProposal: Hashable, Sendable {
     /// The number of living rows that would become invalid.
     package var candidates: Int
     /// The outcomes that the feed's statements would have.
-    package var counts: OutcomeCounts
+    package var counts: Counts
     /// The number of whole tuples in the feed.
     package var tuples: Int
     /// The number of tuples with a time out of `EvidenceBounds`.
@@ -108,7 +108,7 @@ package struct RemovalProposal: Hashable, Sendable {
 
     /// Makes a proposal from the numbers of one feed.
     package init(
-        candidates: Int, counts: OutcomeCounts, tuples: Int, outOfBounds: Int = 0, tokens: Int,
+        candidates: Int, counts: Counts, tuples: Int, outOfBounds: Int = 0, tokens: Int,
         tokensAtOneTime: Int = 0, deletes: Bool = false
     ) {
         self.candidates = candidates

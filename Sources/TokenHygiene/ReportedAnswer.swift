@@ -117,7 +117,7 @@ package struct ReportReader: Hashable, Sendable {
         }
         // With a reason outside Apple's list the timestamp may have another meaning.
         var timestamp = report.timestamp
-        if case .other = reason { timestamp = nil }
+        if let reason, reason.status == nil { timestamp = nil }
         guard let time = timestamp ?? report.sentAt ?? (mayUseArrival ? report.receivedAt : nil)
         else { throw report.timestamp == nil ? .missingTime : .foreignReason }
         if let rejection = bounds.rejection(of: time) { throw .time(rejection, time) }
@@ -126,7 +126,7 @@ package struct ReportReader: Hashable, Sendable {
 }
 
 /// How many reports of other senders were read, by what they mean.
-package struct ReportCounts: Codable, Hashable, Sendable, AddedCounts {
+package struct ReportCounts: Codable, Hashable, Sendable {
     /// Rows or lines that were read: the sum of the next four.
     package var reports = 0
     /// Reports of a 410: evidence.
@@ -139,9 +139,15 @@ package struct ReportCounts: Codable, Hashable, Sendable, AddedCounts {
     /// Reports that cannot be used.
     package var quarantined = 0
 
+    /// Makes counts of nothing.
     package init() {}
 
-    package static var counts: [WritableKeyPath<ReportCounts, Int>] {
-        [\.reports, \.evidence, \.suspects, \.other, \.quarantined]
+    /// Adds the counts of more reports.
+    package static func += (left: inout ReportCounts, right: ReportCounts) {
+        left.reports += right.reports
+        left.evidence += right.evidence
+        left.suspects += right.suspects
+        left.other += right.other
+        left.quarantined += right.quarantined
     }
 }

@@ -1,3 +1,5 @@
+import APNsProtocol
+import APNsSimulator
 import ArgumentParser
 import Encodings
 import Foundation
@@ -69,5 +71,102 @@ enum Output {
         var line = try JSONLine.bytes(value)
         line.append(UInt8(ascii: "\n"))
         try FileHandle.standardOutput.write(contentsOf: line)
+    }
+}
+
+/// The options of the answers to valid notifications, for every gateway with a script.
+struct AnswerOptions: ParsableArguments {
+    @Option(
+        help: ArgumentHelp(
+            "Answer for one token. May be given several times.", valueName: "token=answer"))
+    var answer: [String] = []
+
+    @Option(
+        help: ArgumentHelp(
+            "Answer to the n-th valid notification, from 1. May be given several times.",
+            valueName: "n=answer"))
+    var at: [String] = []
+
+    @Option(
+        help: ArgumentHelp(
+            "Answer for a share of the tokens. May be given several times.",
+            discussion: "The share is in percent, as in 1.5=ANSWER.",
+            valueName: "percent=answer"))
+    var share: [String] = []
+
+    @Option(help: "Seed for the tokens of the shares.")
+    var seed: UInt64 = 1
+
+    /// The script of the options. Throws `SimulatorFailure`.
+    func script<Action: GatewayAction>() throws -> GatewayScript<Action> {
+        var script = GatewayScript<Action>()
+        script.seed = seed
+        for text in answer {
+            let (token, action): (String, Action) = try halves(text, of: "--answer")
+            script.tokens[try DeviceToken(spelling: token)] = action
+        }
+        for text in at {
+            let (number, action): (String, Action) = try halves(text, of: "--at")
+            guard let place = Int(number), place > 0 else {
+                throw SimulatorFailure("reading --at \(text): \(number) is no number from 1")
+            }
+            script.sequence[place] = action
+        }
+        for text in share {
+            let (percent, action): (String, Action) = try halves(text, of: "--share")
+            guard let value = Double(percent), (0...100).contains(value) else {
+                throw SimulatorFailure("reading --share \(text): \(percent) is no percentage")
+            }
+            script.shares.append(
+                .init(millionths: Int((value * 10_000).rounded()), action: action))
+        }
+        return script
+    }
+
+    private func halves<Action: GatewayAction>(
+        _ text: String, of option: String
+    ) throws -> (String, Action) {
+        guard let sign = text.firstIndex(of: "=") else {
+            throw SimulatorFailure("reading \(option) \(text): it has no =")
+        }
+        return (
+            String(text[..<sign]), try Action(String(text[text.index(after: sign)...]))
+        )
+    }
+}
+
+/// `apns-simulator certificates`: writes certificates and starts no gateway.
+struct CertificatesCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "certificates",
+        abstract: "Write the certificates of gateway and clients, valid and invalid ones.",
+        discussion: """
+            Existing files are used again if all are present and the valid certificates are valid \
+            for another week; else all are made again. Keys, the PKCS#12 file and its passphrase \
+            file have mode 0600.
+
+            ca.pem, foreign-ca.pem: the trusted authority, and one that is not trusted.
+            server, expired-server, not-yet-valid-server, foreign-server, wrong-host-server,
+            client, several-topics-client, expired-client, foreign-client: each as .pem and .key.
+            client.p12, client.passphrase: the client's certificate as PKCS#12.
+
+            Prints one JSON object with the paths a client needs.
+            """)
+
+    @Option(help: "Directory of the certificates; created when missing.")
+    var directory: String
+
+    func run() throws {
+        try Output.line(try SimulatorCertificates(directory: directory).paths)
+    }
+}
+
+extension SimulatorCertificates {
+    /// The paths a client needs, by their names in the output.
+    var paths: [String: String] {
+        [
+            "ca": authority, "certificate": certificate(.client), "key": key(.client),
+            "pkcs12": clientPKCS12, "passphrase-file": clientPassphraseFile,
+        ]
     }
 }

@@ -73,33 +73,14 @@ struct BinaryGatewayCommand: ParsableCommand {
                 try? Output.line(["feedback": record])
             }
         }
-        try Output.line(
-            Greeting(
-                listening: gateway.address.description, feedback: feedback?.address.description,
-                paths: CertificatePaths(certificates)))
+        var greeting = certificates.paths
+        greeting["listening"] = gateway.address.description
+        greeting["feedback"] = feedback?.address.description
+        try Output.line(greeting)
         _ = stop.wait(until: .never)
         gateway.stop()
         feedback?.stop()
         try? Output.line(["totals": gateway.log.totals])
-    }
-
-    /// The first line of output.
-    private struct Greeting: Encodable {
-        let listening: String
-        let feedback: String?
-        let paths: CertificatePaths
-
-        enum CodingKeys: String, CodingKey {
-            case listening
-            case feedback
-        }
-
-        func encode(to encoder: any Encoder) throws {
-            try paths.encode(to: encoder)
-            var container = encoder.container(keyedBy: CodingKeys.self)
-            try container.encode(listening, forKey: .listening)
-            try container.encodeIfPresent(feedback, forKey: .feedback)
-        }
     }
 }
 
@@ -159,7 +140,7 @@ struct BinaryBehaviourOptions: ParsableArguments {
         }
     }
 
-    /// The rules of the options. Throws `RunFailure`.
+    /// The rules of the options. Throws `SimulatorFailure`.
     func rules(script: BinaryScript) throws -> BinaryRules {
         var rules = BinaryRules()
         rules.script = script
@@ -177,7 +158,7 @@ struct BinaryBehaviourOptions: ParsableArguments {
 
     private static func tokens(_ path: String) throws -> Set<DeviceToken> {
         guard let text = try? String(contentsOfFile: path, encoding: .utf8) else {
-            throw RunFailure("opening the tokens \(path): no such readable text file")
+            throw SimulatorFailure("opening the tokens \(path): no such readable text file")
         }
         var tokens: Set<DeviceToken> = []
         for (index, line) in text.split(separator: "\n", omittingEmptySubsequences: false)
@@ -186,7 +167,7 @@ struct BinaryBehaviourOptions: ParsableArguments {
             do throws(DeviceTokenRefusal) {
                 tokens.insert(try DeviceToken(spelling: line))
             } catch {
-                throw RunFailure("reading the tokens \(path): line \(index + 1): \(error)")
+                throw SimulatorFailure("reading the tokens \(path): line \(index + 1): \(error)")
             }
         }
         return tokens

@@ -1,5 +1,6 @@
 import APNsSimulator
 import ArgumentParser
+import Foundation
 import SecureTransport
 
 /// `apns-simulator feedback`: the feedback service (port 2196).
@@ -52,29 +53,196 @@ struct FeedbackCommand: ParsableCommand {
                 stop.trip()
             }
         }
-        try Output.line(Greeting(gateway, certificates))
+        var greeting = certificates.paths
+        greeting["listening"] = gateway.address.description
+        try Output.line(greeting)
         _ = stop.wait(until: .never)
         gateway.stop()
     }
+}
 
-    /// The first line of output.
-    private struct Greeting: Encodable {
-        let listening: String
-        let paths: CertificatePaths
+/// The options of the gateway's behaviour; by default that of Apple's gateway.
+struct BehaviourOptions: ParsableArguments {
+    @Option(help: "Beginning of each connection.")
+    var opening = FeedbackBehaviour.Opening.normal
 
-        init(_ gateway: FeedbackGateway, _ certificates: SimulatorCertificates) {
-            listening = gateway.address.description
-            paths = CertificatePaths(certificates)
+    @Option(help: "End of each connection, after the last byte.")
+    var ending = FeedbackBehaviour.Ending.closeNotify
+
+    @Option(help: ArgumentHelp("Bytes per write and TLS record.", valueName: "bytes"))
+    var writeSize: Int?
+
+    @Option(help: ArgumentHelp("Milliseconds between two writes.", valueName: "ms"))
+    var delay: Int = 0
+
+    @Option(
+        help: ArgumentHelp(
+            "Pause after this many bytes, for the time of --pause.", valueName: "bytes"))
+    var pauseAfter: Int?
+
+    @Option(help: ArgumentHelp("Milliseconds of the pause at --pause-after.", valueName: "ms"))
+    var pause: Int = 1000
+
+    @Option(
+        help: ArgumentHelp(
+            "End after this many bytes, even inside a tuple, as --ending says.",
+            valueName: "bytes"))
+    var closeAfter: Int?
+
+    @Option(help: ArgumentHelp("Reset the connection after this many bytes.", valueName: "bytes"))
+    var resetAfter: Int?
+
+    @Option(
+        help: ArgumentHelp(
+            "Send these bytes, in hex, instead of the list, which is lost.", valueName: "hex"))
+    var instead: String?
+
+    @Option(help: ArgumentHelp("Send these bytes, in hex, after the list.", valueName: "hex"))
+    var append: String?
+
+    @Flag(help: "Repeat the list on the same connection until the client closes it.")
+    var endless = false
+
+    @Flag(
+        name: .customLong("repeat"), help: "Serve the lists again, in turn, instead of once each.")
+    var repeats = false
+
+    @Option(help: "Certificate to send.")
+    var certificate = FeedbackBehaviour.Certificate.valid
+
+    @Flag(help: "Refuse every client certificate, with a TLS alert.")
+    var refuseClient = false
+
+    @Option(help: "Lowest TLS version.")
+    var tlsMin = VersionName.tls12
+
+    @Option(help: "Highest TLS version; 1.1 lowers --tls-min too.")
+    var tlsMax = VersionName.tls13
+
+    func validate() throws {
+        for (name, value) in [
+            ("--write-size", writeSize.map { $0 - 1 }), ("--delay", delay),
+            ("--pause-after", pauseAfter), ("--pause", pause), ("--close-after", closeAfter),
+            ("--reset-after", resetAfter),
+        ] {
+            if let value, value < 0 {
+                throw ValidationError("\(name) is too small")
+            }
         }
+    }
 
-        enum CodingKeys: String, CodingKey {
-            case listening
-        }
+    /// The behaviour of the options.
+    func behaviour() throws -> FeedbackBehaviour {
+        var behaviour = FeedbackBehaviour()
+        behaviour.opening = opening
+        behaviour.ending = ending
+        behaviour.writeSize = writeSize
+        behaviour.delay = .milliseconds(delay)
+        behaviour.pause = pauseAfter.map { .init(afterByte: $0, duration: .milliseconds(pause)) }
+        behaviour.closeAfter = closeAfter
+        behaviour.resetAfter = resetAfter
+        behaviour.replacement = try instead.map(FeedSource.hexBytes)
+        behaviour.appendix = try append.map(FeedSource.hexBytes) ?? []
+        behaviour.isEndless = endless
+        behaviour.repeats = repeats
+        behaviour.certificate = certificate
+        behaviour.refusesClients = refuseClient
+        behaviour.versions = min(tlsMin.version, tlsMax.version)...tlsMax.version
+        return behaviour
+    }
+}
 
-        func encode(to encoder: any Encoder) throws {
-            try paths.encode(to: encoder)
-            var container = encoder.container(keyedBy: CodingKeys.self)
-            try container.encode(listening, forKey: .listening)
+/// The TLS versions by their usual names.
+enum VersionName: String, CaseIterable, ExpressibleByArgument {
+    case tls11 = "1.1"
+    case tls12 = "1.2"
+    case tls13 = "1.3"
+
+    var version: TLSServerContext.Version {
+        switch self {
+        case .tls11: .tls11
+        case .tls12: .tls12
+        case .tls13: .tls13
         }
+    }
+}
+
+extension FeedbackBehaviour.Opening: ExpressibleByArgument {}
+extension FeedbackBehaviour.Ending: ExpressibleByArgument {}
+extension FeedbackBehaviour.Certificate: ExpressibleByArgument {}
+
+/// The options of the lists to serve.
+struct FeedOptions: ParsableArguments {
+    @Option(
+        help: ArgumentHelp(
+            "Serve the bytes of this file. May be given several times.",
+            valueName: "file"))
+    var feed: [String] = []
+
+    @Option(help: "Serve these bytes, in hex. May be given several times.")
+    var hex: [String] = []
+
+    @Option(
+        help: ArgumentHelp(
+            "Serve the tuples in this file. May be given several times.",
+            discussion: "One `<seconds since 1970> <token in hex>` per line; # starts a comment.",
+            valueName: "file"))
+    var tuples: [String] = []
+
+    @Option(help: ArgumentHelp("Serve this many computed tuples.", valueName: "count"))
+    var generate: Int?
+
+    @Option(help: "Seed of the computed tokens.")
+    var seed: UInt64 = 1
+
+    @Option(
+        help: ArgumentHelp(
+            "Bytes per computed token; given several times, lengths are used in turn.",
+            valueName: "bytes"))
+    var length: [UInt16] = [32]
+
+    @Option(
+        help: ArgumentHelp(
+            "Time of the first computed tuple, in seconds since 1970.", valueName: "seconds"))
+    var from: UInt32 = 1_700_000_000
+
+    @Option(
+        help: ArgumentHelp(
+            "Seconds after which the computed times repeat.",
+            valueName: "seconds"))
+    var span: UInt32 = 86400
+
+    func validate() throws {
+        if let generate, generate < 0 {
+            throw ValidationError("--generate takes a number of tuples, not \(generate)")
+        }
+    }
+
+    /// The lists in the order of the help text.
+    func sources() throws -> [FeedSource] {
+        var sources: [FeedSource] = []
+        for path in feed {
+            guard FileManager.default.isReadableFile(atPath: path) else {
+                throw SimulatorFailure("opening the feed \(path): no such readable file")
+            }
+            sources.append(.file(path))
+        }
+        for text in hex {
+            sources.append(try .hex(text))
+        }
+        for path in tuples {
+            guard let text = try? String(contentsOfFile: path, encoding: .utf8) else {
+                throw SimulatorFailure("opening the tuples \(path): no such readable text file")
+            }
+            sources.append(try .lines(text, of: path))
+        }
+        if let generate {
+            sources.append(
+                .generated(
+                    GeneratedFeed(
+                        count: generate, seed: seed, lengths: length, firstTime: from,
+                        timeSpan: span)))
+        }
+        return sources
     }
 }

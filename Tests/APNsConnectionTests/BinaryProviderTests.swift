@@ -9,7 +9,7 @@ import Testing
 
 /// A provider with a peer, and the notifications it was given.
 private struct Line {
-    let provider: BinaryProvider
+    let provider: Provider
     let peer: BinaryPeer
     let said = Said()
 
@@ -23,19 +23,19 @@ private struct Line {
     ) throws {
         let certificates = try SweepStage.certificates.get()
         peer = try BinaryPeer(certificates, script)
-        var limits = BinaryPlan.Limits()
+        var limits = ProviderPlan.Limits()
         limits.errorWait = wait
         limits.window = window
-        limits.write = .seconds(1)
+        limits.request = .seconds(1)
         limits.pace = 0.01
         let said = said
-        provider = try BinaryProvider(
-            BinaryPlan(
-                host: "127.0.0.1", port: peer.port,
+        provider = try Provider(
+            ProviderPlan(
+                .binary(command), host: "127.0.0.1", port: peer.port, topic: "com.example.chat",
                 context: try TLSClientContext(
                     trust: .file(certificates.authority),
                     identity: certificates.identity(.client)),
-                command: command, limits: limits, now: { EpochSeconds(1_750_000_000) },
+                limits: limits, now: { EpochSeconds(1_750_000_000) },
                 log: { words in said.words.withLock { $0.append(words) } }))
     }
 
@@ -57,13 +57,11 @@ private struct Line {
         return outcomes
     }
 
-    static func notification(_ number: Int, _ payload: [UInt8]) throws -> ProviderNotification {
-        ProviderNotification(
+    static func notification(_ number: Int, _ payload: [UInt8]) throws -> PushNotification {
+        PushNotification(
             key: UInt64(number), token: .numbered(number),
             id: APNsID(high: 0, low: UInt64(number)),
-            attributes: try NotificationAttributes(
-                bundleID: "com.example.chat", type: nil, priority: nil, expiration: nil,
-                collapseID: nil), payload: payload)
+            payload: payload)
     }
 
     /// The numbers of the tokens that the peer read, by connection.
@@ -200,7 +198,7 @@ struct BinaryProviderTests {
         line.provider.stop()
         #expect(outcomes.count == 1_000)
         let unknown = outcomes.values.filter { if case .unknown = $0 { true } else { false } }
-        #expect((5...BinaryPlan.windowWithoutIdentifiers).contains(unknown.count))
+        #expect((5...ProviderPlan.windowWithoutIdentifiers).contains(unknown.count))
         let twice = Dictionary(grouping: line.numbers.flatMap { $0 }) { $0 }.filter { $1.count > 1 }
         #expect(twice.isEmpty, "\(twice.keys)")
     }
@@ -295,7 +293,7 @@ struct BinaryProviderTests {
         }
         line.provider.stop()
         #expect(outcomes[1] == .accepted && outcomes[3] == .accepted)
-        #expect(outcomes[2] == .unsendable(.payloadTooLarge(bytes: 257, limit: 256)))
+        #expect(outcomes[2] == .unsendable("invalid payload size (7)"))
         #expect(line.numbers == [[1, 3]])
     }
 

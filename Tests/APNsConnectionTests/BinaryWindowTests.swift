@@ -15,16 +15,14 @@ struct BinaryWindowTests {
         return window
     }
 
-    static func notification(_ number: Int) throws -> ProviderNotification {
-        ProviderNotification(
+    static func notification(_ number: Int) throws -> PushNotification {
+        PushNotification(
             key: UInt64(number), token: .numbered(number),
             id: APNsID(high: 0, low: UInt64(number)),
-            attributes: try NotificationAttributes(
-                bundleID: "com.example.chat", type: nil, priority: nil, expiration: nil,
-                collapseID: nil), payload: Array("{}".utf8))
+            payload: Array("{}".utf8))
     }
 
-    private static func keys(_ notifications: ArraySlice<ProviderNotification>) -> [UInt64] {
+    private static func keys(_ notifications: ArraySlice<PushNotification>) -> [UInt64] {
         notifications.map(\.key)
     }
 
@@ -146,7 +144,7 @@ struct BinaryWindowTests {
                 now += Int64.random(in: 0...30, using: &random)
                 switch Int.random(in: 0...2, using: &random) {
                 case 0:
-                    var (batch, ends): ([ProviderNotification], [Int]) = ([], [])
+                    var (batch, ends): ([PushNotification], [Int]) = ([], [])
                     for _ in 0..<Int.random(in: 0...4, using: &random) {
                         added += 1
                         offset += Int.random(in: 50...150, using: &random)
@@ -214,7 +212,7 @@ struct BinaryConversationTests {
     @Test("three connections in a row without progress are the last")
     func givingUp() throws {
         var conversation = BinaryConversation(wait: 1_000)
-        var pauses: [BinaryConversation.Pause] = []
+        var pauses: [NextConnection] = []
         for _ in 0..<3 {
             conversation.connected()
             conversation.put([try BinaryWindowTests.notification(1)], ends: [100])

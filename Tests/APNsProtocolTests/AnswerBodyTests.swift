@@ -38,10 +38,10 @@ struct BodyCase: Sendable, CustomStringConvertible {
         good(#"{"reason":null,"timestamp":null}"#, nil, .unusable),
         good(#"{"reason":{"a":"b"}}"#, nil), good(#"{"reason":7}"#, nil),
         good(#"{"Reason":"Unregistered"}"#, nil),
-        good(#"{"reason":"unregistered"}"#, .other("unregistered")),
-        good(#"{"reason":"Service Unavailable"}"#, .other("Service Unavailable")),
-        good(#"{"reason":""}"#, .other("")),
-        good(#"{"reason":"a\"b\\c\/d\n\u00e4"}"#, .other(#"a"b\c/d???"#)),
+        good(#"{"reason":"unregistered"}"#, ProviderReason("unregistered")),
+        good(#"{"reason":"Service Unavailable"}"#, ProviderReason("Service Unavailable")),
+        good(#"{"reason":""}"#, ProviderReason("")),
+        good(#"{"reason":"a\"b\\c\/d\n\u00e4"}"#, ProviderReason(#"a"b\c/d???"#)),
         good(
             #"{"x":[1,{"y":[]},"],}",-0.5e+3,true,[[]]],"reason":"Unregistered","z":{"reason":"Shutdown"}}"#,
             .unregistered),
@@ -133,7 +133,7 @@ struct AnswerBodyTests {
         let nested = String(repeating: "[", count: 30) + String(repeating: "]", count: 30)
         check(.good(#"{"a":\#(nested),"reason":"Shutdown"}"#, .shutdown))
         let long = String(repeating: "x", count: 10_000)
-        check(.good(#"{"reason":"\#(long)"}"#, .other(String(long.prefix(64)))))
+        check(.good(#"{"reason":"\#(long)"}"#, ProviderReason(String(long.prefix(64)))))
     }
 
     @Test("50,000 damaged bodies never trap and never give a time that is not in them")

@@ -11,8 +11,10 @@ struct ProviderRequestTests {
         collapseID: String? = nil
     ) throws(RequestRefusal) -> NotificationAttributes {
         try NotificationAttributes(
-            bundleID: bundle, type: type, priority: priority, expiration: expiration,
-            collapseID: collapseID)
+            bundleID: bundle,
+            NotificationHeaders(
+                pushType: type, priority: priority, expiration: expiration.map(Int64.init),
+                collapseID: collapseID))
     }
 
     @Test(

@@ -1,4 +1,4 @@
-import Operations
+@testable import Operations
 
 extension SampleReport {
     /// Forty apps of all sizes over 400 days.
@@ -49,17 +49,17 @@ extension SampleReport {
         }
         report.findings = report.apps.flatMap { app in
             [
-                AuditFinding(
+                Finding(
                     "certificate-ends", .high, "\(app.app)/\(app.environment)",
                     "The certificate ends in 6 days.", cause: "It was issued for a year.",
                     cure: "Renew it at developer.apple.com, then run pushsweep check."),
-                AuditFinding(
+                Finding(
                     "malformed-tokens", .low, "\(app.app)/\(app.environment)",
                     "Some rows hold no token.",
                     cure: "Correct the place that stores tokens."),
-                AuditFinding(
+                Finding(
                     "key-usable", .ok, "\(app.app)/\(app.environment)", "The key can sign."),
-                AuditFinding(
+                Finding(
                     "queue-long", .note, "\(app.app)/\(app.environment)", "The queue is long."),
             ]
         }
@@ -88,14 +88,13 @@ extension SampleReport {
         report.generated = text
         report.since = text
         report.until = text
-        report.asOf = text
         report.settings = text
         report.table = text
         report.headline = text
         report.healthy = false
         report.findings = (0..<lists).flatMap { _ in
-            AuditSeverity.allCases.map {
-                AuditFinding(text, $0, text, text, cause: text, cure: text)
+            Severity.allCases.map {
+                Finding(text, $0, text, text, cause: text, cure: text)
             }
         }
         report.apps = (0..<lists).map { _ in filledApp(with: text, lists: lists) }

@@ -1,6 +1,6 @@
 import Encodings
 import Foundation
-import Operations
+@testable import Operations
 import TestSupport
 import Testing
 

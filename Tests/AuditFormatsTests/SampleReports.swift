@@ -1,5 +1,5 @@
 import Encodings
-import Operations
+@testable import Operations
 import TestSupport
 
 /// Reports for the tests and for looking at: what a company sees, and the ends of what is possible.
@@ -32,7 +32,7 @@ enum SampleReport: String, CaseIterable {
 
     static func head(_ since: String, _ until: String) -> AuditReport {
         var report = AuditReport()
-        report.version = "0.2.0"
+        report.version = "0.3.0"
         report.host = "push-1.example.net"
         report.operator = "pushsweep (service)"
         report.generated = "\(until)T10:05:12Z"
@@ -177,24 +177,24 @@ extension SampleReport {
         return report
     }
 
-    private static var troubledFindings: [AuditFinding] {
+    private static var troubledFindings: [Finding] {
         [
-            AuditFinding(
+            Finding(
                 "settings-agree", .ok, "settings", "Apps, topics and environments agree."),
-            AuditFinding(
+            Finding(
                 "malformed-tokens", .low, "chat/production",
                 "119 rows hold a value that is no token.",
                 cause: "104 of them are shortened descriptions, as iOS 13 and later print them.",
                 cure:
                     "Correct the place that stores tokens; `pushsweep audit --deep` lists the users."
             ),
-            AuditFinding(
+            Finding(
                 "certificate-expired", .high, "chat/production",
                 "The certificate chat.pem ended on 2026-11-20.",
                 cause:
                     "APNs refuses every connection with it, so nothing is sent and no evidence comes in.",
                 cure: "Put a new certificate at /etc/pushsweep/chat.pem, then run pushsweep check."),
-            AuditFinding(
+            Finding(
                 "hold-open", .high, "chat/production",
                 "A removal of 48,120 tokens waits for a decision since 2026-11-22 23:12 UTC.",
                 cause:
@@ -203,14 +203,14 @@ extension SampleReport {
                 cure:
                     "Run pushsweep holds show chat/production, then pushsweep holds release or discard."
             ),
-            AuditFinding(
+            Finding(
                 "sweep-late", .medium, "push-1", "No sweep ended well for 74.8 hours.",
                 cause: "74 runs ended with 75: the gateway refused the certificate.",
                 cure: "Replace the certificate; the next sweep continues where the last one ended."),
-            AuditFinding(
+            Finding(
                 "queue-to-stale", .note, "chat/production",
                 "3,911 queued notifications are addressed to stale tokens; send skips them."),
-            AuditFinding(
+            Finding(
                 "key-usable", .ok, "chat/production", "The token key AuthKey_K1.p8 can sign."),
         ]
     }
@@ -227,8 +227,8 @@ extension SampleReport {
         app.credentials = [certificate]
         report.apps = [app]
         report.findings = [
-            AuditFinding("sweep-recent", .ok, "push-1", "The last sweep ended well 0.4 hours ago."),
-            AuditFinding(
+            Finding("sweep-recent", .ok, "push-1", "The last sweep ended well 0.4 hours ago."),
+            Finding(
                 "certificate-valid", .ok, "desk/production", "desk.pem is valid for 251 days."),
         ]
         report.runs.lastGoodSweep = "2026-11-23T09:41:00Z"
@@ -236,5 +236,14 @@ extension SampleReport {
         report.runs.longestGap = 1.1
         report.runs.endings = counts(["sweep 0"], [168])
         return report
+    }
+}
+
+extension Finding {
+    init(
+        _ rule: String, _ severity: Severity, _ object: String, _ sentence: String,
+        cause: String = "", cure: String = ""
+    ) {
+        self = Finding(severity, object, sentence, cause: cause, cure: cure, rule: rule).audited
     }
 }

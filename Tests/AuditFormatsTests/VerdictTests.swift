@@ -1,4 +1,4 @@
-import Operations
+@testable import Operations
 import TestSupport
 import Testing
 
@@ -6,10 +6,10 @@ import Testing
 
 @Suite("What the findings of an audit come to")
 struct VerdictTests {
-    private func report(_ severities: [AuditSeverity]) -> AuditReport {
+    private func report(_ severities: [Severity]) -> AuditReport {
         var report = AuditReport()
         report.findings = severities.enumerated().map { index, severity in
-            AuditFinding("rule", severity, "chat/production", "Finding \(index).")
+            Finding("rule", severity, "chat/production", "Finding \(index).")
         }
         return report
     }
@@ -44,7 +44,7 @@ struct VerdictTests {
     @Test("findings that say the same of several objects are one")
     func groups() {
         let findings = ["a", "b", "c"].map {
-            AuditFinding("rule", .high, $0, $0 == "b" ? "Other." : "Same.")
+            Finding("rule", .high, $0, $0 == "b" ? "Other." : "Same.")
         }
         let groups = Verdict.groups(findings)
         #expect(groups.map(\.objects) == [["a", "c"], ["b"]])

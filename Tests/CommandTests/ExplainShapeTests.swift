@@ -217,28 +217,6 @@ struct ExplainShapeTests {
     }
 
     @Test(
-        "without the index of the ledger the result is the same, and schema apply makes it",
-        arguments: TestEngine.available)
-    func index(_ engine: TestEngine) throws {
-        let stage = try SweepStage(engine, dead: 3)
-        _ = try stage.sweep()
-        let first = try Self.token(stage, 1)
-        try stage.database.sql.run(
-            engine == .mariaDB
-                ? "DROP INDEX token ON pushsweep_change" : "DROP INDEX pushsweep_change_token")
-        let slow = try stage.run(
-            "explain", DeviceToken.numbered(1).hex, "--format", "json")
-        let report = try Self.report(slow)
-        #expect(report.tokens == [first])
-        #expect(report.notes.contains { $0.contains("`pushsweep schema apply`") })
-        #expect(try stage.run("schema", "apply").exit == 0)
-        let fast = try Self.report(
-            try stage.run("explain", DeviceToken.numbered(1).hex, "--format", "json"))
-        #expect(!fast.notes.contains { $0.contains("schema apply") }, "\(fast.notes)")
-        #expect(try stage.run("schema", "apply", "--dry-run").output.contains("INDEX") == false)
-    }
-
-    @Test(
         "a token within a free text is shortened in any case, unless whole tokens are wanted",
         arguments: TestEngine.available)
     func tokensInTexts(_ engine: TestEngine) throws {

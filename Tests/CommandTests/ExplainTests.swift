@@ -48,12 +48,14 @@ extension SweepStage {
 
     /// Makes every change so far some days older, as the database has its time.
     fileprivate func age(days: Int) throws {
-        let earlier =
-            database.engine == .mariaDB
-            ? "changed_at - INTERVAL \(days) DAY"
-            : "strftime('%Y-%m-%d %H:%M:%f', changed_at, '-\(days) days')"
-        for table in ["pushsweep_change", "pushsweep_feed"] {
-            try database.execute("UPDATE \(table) SET changed_at = \(earlier)")
+        for (table, column) in [
+            ("change", "changed_at"), ("feed", "changed_at"), ("commit", "committed_at"),
+        ] {
+            let earlier =
+                database.engine == .mariaDB
+                ? "\(column) - INTERVAL \(days) DAY"
+                : "strftime('%Y-%m-%d %H:%M:%f', \(column), '-\(days) days')"
+            try database.execute("UPDATE pushsweep_\(table) SET \(column) = \(earlier)")
         }
     }
 

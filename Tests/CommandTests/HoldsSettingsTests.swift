@@ -1,8 +1,6 @@
 import APNsProtocol
 import APNsSimulator
-import EvidenceJournal
 import Foundation
-import SecureTransport
 import TestSupport
 import Testing
 import TokenHygiene
@@ -78,31 +76,6 @@ struct HoldsSettingsTests {
         #expect(try changes(stage) == 500)
         // What a person does on purpose says what it did, without a terminal too.
         #expect(released.output.contains("500 tuples, 500 became invalid"), "\(released.output)")
-    }
-
-    @Test("the digest of an older version, which covered the action only, requires a new look")
-    func older() throws {
-        let stage = try SweepStage(feeds: [.tuples(tuples(0..<500))])
-        try stage.database.register(0..<1_000, at: before)
-        #expect(try stage.sweep().exit == 3)
-        let digest = try SHA256Digest()
-        try digest.update(Array("pushsweep hold 1\nchat\nproduction\nmark\n".utf8))
-        var bytes: [UInt8] = []
-        for number in 0..<500 {
-            AnswerRecord(
-                token: .numbered(number),
-                time: EpochMilliseconds((1_700_000_000 + Int64(number)) * 1_000)
-            ).encode(into: &bytes)
-        }
-        try digest.update(bytes)
-        try digest.update([0xFF])
-        let released = try stage.run("holds", "release", digest.hex())
-        #expect(released.exit == 64, "\(released.error)")
-        #expect(released.error.contains("older version"), "\(released.error)")
-        #expect(released.error.contains("look again"), "\(released.error)")
-        #expect(try changes(stage) == 0)
-        #expect(try stage.run("holds", "release", self.digest(stage)).exit == 0)
-        #expect(try changes(stage) == 500)
     }
 
     @Test("the digest covers the value by which the table knows the app")

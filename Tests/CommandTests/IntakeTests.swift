@@ -335,7 +335,7 @@ struct IntakeTests {
 @Suite("A killed intake", .serialized)
 struct IntakeKillTests {
     /// Kills per engine; the printed seed and this number repeat a run.
-    private static let kills = Int(Environment.number("PUSHSWEEP_TEST_KILLS") ?? 60) / 2
+    private static let kills = Series.length("PUSHSWEEP_TEST_KILLS", short: 16, long: 60) / 2
 
     @Test(
         "killed and cut off, two hosts count each report once, and a follower sees each change once",

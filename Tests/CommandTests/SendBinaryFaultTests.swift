@@ -12,9 +12,11 @@ import Testing
 @Suite("Faults of the binary interface", .serialized)
 struct SendBinaryFaultTests {
     /// Rows of the large queue.
-    private static let rows = Int(Environment.number("PUSHSWEEP_TEST_BINARY_ROWS") ?? 3_000)
+    private static let rows =
+        Series.length("PUSHSWEEP_TEST_BINARY_ROWS", short: 1_500, long: 3_000)
     /// Kills and cuts; the printed seed and this number repeat a run.
-    private static let kills = Int(Environment.number("PUSHSWEEP_TEST_BINARY_KILLS") ?? 10)
+    private static let kills =
+        Series.length("PUSHSWEEP_TEST_BINARY_KILLS", short: 4, long: 10)
     private static let registered: Int64 = 1_690_000_000_000
 
     /// Rules under which one token of a hundred is bad, and most packets come late.

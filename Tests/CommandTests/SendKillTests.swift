@@ -9,7 +9,8 @@ import Testing
 @Suite("Two killed senders", .serialized)
 struct SendKillTests {
     /// Kills per engine, two in a round; the printed seed and this number repeat a run.
-    private static let rounds = Int(Environment.number("PUSHSWEEP_TEST_SENDER_KILLS") ?? 20) / 2
+    private static let rounds =
+        Series.length("PUSHSWEEP_TEST_SENDER_KILLS", short: 6, long: 20) / 2
 
     @Test("two killed senders lose no row, send none twice, and leave each row in one state")
     func randomKills() throws {

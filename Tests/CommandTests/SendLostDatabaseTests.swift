@@ -23,7 +23,8 @@ private let registered: Int64 = 1_690_000_000_000
 struct SendLostDatabaseTests {
     private static let rows = 3_000
     /// Losses of each kind; the printed seed and this number repeat a run.
-    private static let rounds = Int(Environment.number("PUSHSWEEP_TEST_LOST_DATABASES") ?? 3)
+    private static let rounds =
+        Series.length("PUSHSWEEP_TEST_LOST_DATABASES", short: 1, long: 3)
 
     /// A queue behind a relay that can be cut. Some tokens are called gone or bad.
     private struct Behind {
@@ -170,13 +171,13 @@ struct SendLostDatabaseTests {
 private enum DeliveryOutcome {
     case sent, gone, failed, open
 
-    init(_ outcome: DeliveryResult.Outcome) {
+    init(_ outcome: Outcome) {
         self =
-            switch outcome {
+            switch outcome.state {
             case .sent: .sent
             case .gone: .gone
             case .failed: .failed
-            case .retry, .unknown, .skipped, .returned: .open
+            case .retry, .unknown, .skipped, .pending, .claimed: .open
             }
     }
 

@@ -9,8 +9,8 @@ private let gone: Int64 = 1_700_000_000_123
 
 @Suite("A long queue", .serialized)
 struct SendVolumeTests {
-    /// Notifications; 200,000 with PUSHSWEEP_TEST_QUEUE.
-    private static let count = Int(Environment.number("PUSHSWEEP_TEST_QUEUE") ?? 20_000)
+    /// Notifications.
+    private static let count = Series.length("PUSHSWEEP_TEST_QUEUE", short: 5_000, long: 20_000)
 
     @Test("with stale tokens, 410s and many GOAWAYs each row ends in one state, once")
     func storm() throws {

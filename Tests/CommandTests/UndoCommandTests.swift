@@ -130,7 +130,7 @@ struct UndoCommandTests {
 
     @Test("kill -9 at any moment of an undo and the same command again restore the rows")
     func kills() throws {
-        let kills = Int(Environment.number("PUSHSWEEP_TEST_UNDO_KILLS") ?? 4)
+        let kills = Series.length("PUSHSWEEP_TEST_UNDO_KILLS", short: 2, long: 4)
         for engine in TestEngine.available {
             var random = SeededGenerator("kills of undo on \(engine)")
             let rows = engine == .mariaDB ? 4_000 : 2_000
@@ -264,9 +264,12 @@ struct RetentionTests {
         #expect(try stage.database.count("SELECT COUNT(*) FROM active_users") == 40)
         // Eight days later, as far as the ledger knows.
         let past = Int64(Date().timeIntervalSince1970 * 1_000) - 8 * 86_400_000
-        for table in ["pushsweep_feed", "pushsweep_change"] {
-            try stage.database.execute(
-                "UPDATE \(table) SET changed_at = ?", [stage.database.time(past)])
+        let times = [
+            "pushsweep_feed SET changed_at", "pushsweep_change SET changed_at",
+            "pushsweep_commit SET committed_at",
+        ]
+        for time in times {
+            try stage.database.execute("UPDATE \(time) = ?", [stage.database.time(past)])
         }
         let trial = try stage.sweep("--dry-run")
         let would = (trial.json["removals"] as? [[String: Any]])?.first ?? [:]

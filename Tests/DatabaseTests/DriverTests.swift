@@ -21,8 +21,10 @@ struct DriverTests {
         #expect(rows[0, 2] == .null && rows[2, 0] == .null && rows[-1, 0] == .null)
         #expect(throws: Never.self) { try rows.require(width: 2) }
         #expect(throws: SQLFailure.self) { try rows.require(width: 3) }
-        #expect(throws: Never.self) { try rows.require(atLeast: 5, of: "rows", after: 3) }
-        let failure = #expect(throws: SQLFailure.self) { try rows.require(atLeast: 3, of: "rows") }
+        #expect(throws: Never.self) { try SQLRows.require(2, atLeast: 2, of: "rows") }
+        let failure = #expect(throws: SQLFailure.self) {
+            try SQLRows.require(2, atLeast: 3, of: "rows")
+        }
         #expect(failure?.kind == .inconsistent)
     }
 

@@ -22,7 +22,7 @@ struct GaleraNodeTests {
         let store = try TokenTable(settings, pacing: hurried())
         #expect(try store.connection.query("SELECT @@wsrep_on").scalar?.count == 1)
         #expect(!store.connection.certifiesCommits)
-        #expect(try store.connection.standing()?.galera == nil)
+        #expect(try store.connection.role()?.galera == nil)
         let reader = try TokenTable(settings.used(for: .reports), pacing: hurried())
         let findings = try reader.session.examineServer()
         #expect(!findings.contains { $0.sentence.contains("Galera") }, "\(findings)")
@@ -44,7 +44,7 @@ struct GaleraNodeTests {
         let admin = try TokenTable(settings, pacing: hurried())
         #expect(admin.connection.certifiesCommits)
         #expect(try admin.connection.query("SELECT @@wsrep_sync_wait").scalar?.count == 7)
-        let state = try admin.connection.standing()?.galera
+        let state = try admin.connection.role()?.galera
         #expect(state?.isReady == true && state?.clusterStatus == "Primary" && state?.size == 1)
 
         try admin.connection.run("SET GLOBAL wsrep_cluster_address = ''")

@@ -184,7 +184,7 @@ struct HostChoiceTests {
         #expect(store.connection.host == "127.0.0.1:\(server.port)")
         #expect(try failure(settings(hosts))?.code == .readOnly)
         let reader = try open(settings(hosts).used(for: .reports))
-        #expect(try reader.connection.standing()?.isReadOnly == true)
+        #expect(try reader.connection.role()?.isReadOnly == true)
     }
 
     @Test("a read-only standby beside a host that is down leaves the patience with that host")
@@ -288,7 +288,7 @@ struct HostChoiceTests {
             _ replication: Replication, readOnly: Bool = false, other: ServerIdentity? = nil,
             galera: GaleraState? = nil
         ) -> Bool {
-            ServerStanding(
+            ServerRole(
                 identity: nil, other: other, isReadOnly: readOnly, replication: replication,
                 galera: galera
             ).isStandby
@@ -308,7 +308,7 @@ struct HostChoiceTests {
     )
     func group() {
         func objection(_ group: GroupMembership) -> SQLFailure? {
-            let standing = ServerStanding(
+            let standing = ServerRole(
                 identity: nil, other: nil, isReadOnly: false, replication: .none, galera: nil,
                 group: group)
             let change = standing.objection(acceptsReplica: true, hasOthers: false)

@@ -27,7 +27,7 @@ struct ReplicaRefusalTests {
             failure?.sentence.contains(" (server 2) is a replica of \(primary), and a change")
                 == true,
             "\(failure as Any)")
-        #expect(try TokenTable(settings.used(for: .reports)).connection.standing()?.obstacle != nil)
+        #expect(try TokenTable(settings.used(for: .reports)).connection.role()?.obstacle != nil)
         #expect(throws: Never.self) { try TokenTable(settings.used(for: .decisions)) }
         #expect(try Self.findings(settings).first?.severity == .failure(.configuration))
         try pair.replicaSQL.run("STOP SLAVE")
@@ -140,7 +140,7 @@ struct ReplicaRefusalTests {
         let identity = ServerIdentity(values: ["a", "1", "2", "p", "d"])
         let other = ServerIdentity(values: ["b", "1", "2", "p", "d"])
         func objection(_ replication: Replication) -> SQLFailure? {
-            ServerStanding(
+            ServerRole(
                 identity: identity, other: other, isReadOnly: false, replication: replication,
                 galera: nil
             ).objection(acceptsReplica: true, hasOthers: true)

@@ -94,12 +94,12 @@ struct TimeTests {
         func evidence(_ time: Int64) -> [TokenEvidence] {
             [TokenEvidence(token: token, time: EpochMilliseconds(time))]
         }
-        #expect(try store.apply(evidence(noon - 1)).counts == OutcomeCounts(newer: 1))
+        #expect(try store.apply(evidence(noon - 1)).counts == Counts(newer: 1))
         let marked = try store.apply(evidence(noon + 10_700))
-        #expect(marked.counts == OutcomeCounts(applied: 1) && marked.rowsChanged == 1)
+        #expect(marked.counts == Counts(applied: 1) && marked.rowsChanged == 1)
         #expect(try database.texts("SELECT dead FROM devices") == [[variant.mark]])
         let again = try store.apply(evidence(noon + 10_700))
-        #expect(again.counts == OutcomeCounts(already: 1) && again.rowsChanged == 0)
+        #expect(again.counts == Counts(already: 1) && again.rowsChanged == 0)
         let deleted = try store.apply(
             evidence(noon + 10_700), policy: RemovalPolicy(action: .delete))
         #expect(deleted.rowsChanged == 1)
@@ -123,14 +123,14 @@ struct TimeTests {
         let store = try database.store { $0.table = "devices" }
         let careful = try store.apply(
             [.dead(1, at: start)], policy: RemovalPolicy(action: .delete))
-        #expect(careful.counts == OutcomeCounts(applied: 1))
+        #expect(careful.counts == Counts(applied: 1))
         #expect(
             try database.count("SELECT COUNT(*) FROM devices WHERE invalidated_at IS NOT NULL") == 1
         )
         let told = try store.apply(
             [.dead(1, at: start)],
             policy: RemovalPolicy(action: .delete, deletesWithoutRegistrationTime: true))
-        #expect(told.counts == OutcomeCounts(applied: 1))
+        #expect(told.counts == Counts(applied: 1))
         #expect(try database.count("SELECT COUNT(*) FROM devices") == 0)
     }
 
@@ -154,7 +154,7 @@ struct TimeTests {
         }
         let progress = try store.apply(
             [.dead(1, at: start + 900_000)], policy: RemovalPolicy(action: action))
-        #expect(progress.counts == OutcomeCounts(refused: 1) && progress.rowsChanged == 0)
+        #expect(progress.counts == Counts(refused: 1) && progress.rowsChanged == 0)
         let failure = #expect(throws: StoreFailure.self) {
             try store.preflight(.apply(RemovalPolicy(action: action)))
         }
@@ -231,12 +231,12 @@ struct TimeTests {
             let before = try store.classify([.dead(1, at: (instant ?? noon) - 1)])
             #expect(
                 before.counts
-                    == (instant == nil ? OutcomeCounts(refused: 1) : OutcomeCounts(newer: 1)),
+                    == (instant == nil ? Counts(refused: 1) : Counts(newer: 1)),
                 "\(text)")
             let after = try store.classify([.dead(1, at: (instant ?? noon) + 1_000_000)])
             #expect(
                 after.counts
-                    == (instant == nil ? OutcomeCounts(refused: 1) : OutcomeCounts(applied: 1)),
+                    == (instant == nil ? Counts(refused: 1) : Counts(applied: 1)),
                 "\(text)")
         }
     }

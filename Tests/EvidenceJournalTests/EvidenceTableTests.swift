@@ -37,7 +37,7 @@ struct EvidenceTableTests {
         var list = EvidenceList(evidence)
         let expected = list.next(.max)
         let sorted = try table.seal()
-        #expect(sorted.tokens == expected.count)
+        #expect(sorted.count == expected.count)
         #expect(try all(sorted.stream(), by: 7) == expected, "seed \(random.seed)")
         let middle = expected[expected.count / 2].token
         var rest = EvidenceList(evidence, after: middle)
@@ -58,7 +58,7 @@ struct EvidenceTableTests {
         do {
             let table = try EvidenceTable(in: folder)
             try table.add(try #require(DeviceToken([1])), EpochMilliseconds(1))
-            #expect(try table.seal().tokens == 1)
+            #expect(try table.seal().count == 1)
             #expect(FileManager.default.fileExists(atPath: folder.file("scratch.sqlite")))
         }
         #expect(!FileManager.default.fileExists(atPath: folder.file("scratch.sqlite")))

@@ -34,9 +34,9 @@ extension FuzzTarget {
             heldColumns: [], mark: mark, reason: "reason",
             columns: ["id", "token", "registered_at", "invalidated_at", "reason"], exactness: nil)
         for hasImage in [true, false] {
-            let entry = UndoEntry(
-                group: 0, sequence: 0, action: actions[Int(input[0]) % actions.count], time: time,
-                changed: nil,
+            let entry = LedgerEntry(
+                place: LedgerPlace(run: "", feed: "", part: 0), sequence: 0,
+                action: actions[Int(input[0]) % actions.count], evidence: time,
                 source: "feedback", hasImage: hasImage)
             guard let step = ChangeImages(entry, image: hasImage ? text : nil, layout) else {
                 continue

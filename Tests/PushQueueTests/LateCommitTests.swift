@@ -109,10 +109,10 @@ struct LateCommitTests {
         }
 
         /// Sends a claim's rows and those of all later ones. Returns their keys.
-        func drain(_ first: QueueClaim) throws -> [Int64] {
+        func drain(_ first: Batch) throws -> [Int64] {
             var cursor = QueueCursor()
             var keys: [Int64] = []
-            var next: QueueClaim? = first
+            var next: Batch? = first
             while var claim = next {
                 keys += claim.keys
                 if !claim.notifications.isEmpty {
@@ -175,7 +175,7 @@ struct LateCommitTests {
         let sender = try Sender(rows: 0..<10)
         let other = try sender.stage.queue(run: "run-b")
         var isClaimed = false
-        var others: QueueClaim?
+        var others: Batch?
         sender.connection.afterwards = { connection, sql throws(SQLFailure) in
             guard sql == connection.dialect.begin, !isClaimed else { return }
             isClaimed = true

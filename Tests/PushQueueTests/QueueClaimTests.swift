@@ -39,18 +39,23 @@ struct QueueClaimTests {
         try stage.database.store().enqueue(
             [
                 NewNotification(
-                    token: .numbered(7), payload: Array("{\"ä\":1}".utf8), pushType: "background",
-                    priority: 5, expiration: 1_800_000_000, collapseID: "news")
+                    token: .numbered(7), payload: Array("{\"ä\":1}".utf8),
+                    headers: NotificationHeaders(
+                        pushType: "background", priority: 5, expiration: 1_800_000_000,
+                        collapseID: "news"))
             ], for: chat)
         let claim = try #require(try stage.queue().claim())
         let notification = try #require(claim.notifications.first)
         #expect(notification.payload == Array("{\"ä\":1}".utf8))
-        #expect(notification.pushType == "background" && notification.priority == 5)
-        #expect(notification.expiration == 1_800_000_000 && notification.collapseID == "news")
+        #expect(
+            notification.headers
+                == NotificationHeaders(
+                    pushType: "background", priority: 5, expiration: 1_800_000_000,
+                    collapseID: "news"))
         #expect(notification.attempts == 0)
-        let id = notification.apnsID.bytes
+        let id = notification.id.bytes
         #expect(id[6] >> 4 == 8 && id[8] >> 6 == 0b10)
-        #expect(notification.apnsID.low & 0x0FFF_FFFF_FFFF_FFFF == UInt64(notification.key))
+        #expect(id.suffix(4).reduce(0) { $0 << 8 | Int64($1) } == notification.row)
     }
 
     @Test(
@@ -191,7 +196,7 @@ struct QueueClaimTests {
         _ = try queue.record(first.results(.returned), of: &first)
         let again = try #require(try queue.claim(chat, limit: 4, from: &cursor))
         #expect(again.keys == first.keys)
-        #expect(again.notifications.map(\.apnsID) == first.notifications.map(\.apnsID))
+        #expect(again.notifications.map(\.id) == first.notifications.map(\.id))
         _ = try queue.record(rest.results(.sent), of: &rest)
         #expect(try queue.claim(chat, limit: 4, from: &cursor) == nil)
     }

@@ -1,3 +1,4 @@
+import APNsProtocol
 import Foundation
 import TestSupport
 import Testing
@@ -220,7 +221,7 @@ struct QueueExaminationTests {
         try store.enqueue(
             (0..<5).map { NewNotification(token: .numbered($0), payload: [0x7B, 0x7D]) }, for: chat)
         let queue = try PushQueue(store, QueueLease(run: "r", host: "h"))
-        for outcome: DeliveryResult.Outcome in [.retry(seconds: 0, reason: "x"), .sent] {
+        for outcome: Outcome in [.retry(seconds: 0, reason: "x"), .sent] {
             var claim = try #require(try queue.claim())
             #expect(try queue.handOver(claim))
             #expect(try queue.record(claim.results(outcome), of: &claim) == .recorded(missing: 0))

@@ -1,3 +1,4 @@
+import APNsProtocol
 import TestSupport
 import Testing
 import TokenHygiene

@@ -288,25 +288,4 @@ struct QueueRaceTests {
         connection.losesAlways = false
         #expect(try queue.claim(5)?.open == 5)
     }
-
-    @Test("a sender of version 0.2 and one of this version exclude each other")
-    func former() throws {
-        let stage = try QueueStage(QueueCase(engine: .sqlite, tables: .own))
-        try stage.register(0..<10)
-        try stage.enqueue(0..<10)
-        let queue = try stage.queue()
-        #expect(try queue.claim(2) != nil)
-        let space = try #require(
-            try stage.database.sql.query(
-                "SELECT apns_space FROM pushsweep_queue WHERE last_claim = 0 LIMIT 1"
-            ).scalar?.integer)
-        let guards = try #require(
-            try ClaimGuards(of: queue.name, space: space, stage.database.sql))
-        try stage.database.execute(
-            "UPDATE pushsweep_queue SET last_claim = 7 WHERE name = ?", [.text(queue.name)])
-        let failure = #expect(throws: SQLFailure.self) {
-            try guards.replace([3], by: 9, stage.database.sql)
-        }
-        #expect(failure?.kind == .conflict)
-    }
 }

@@ -71,7 +71,9 @@ struct QueueReadingTests {
             try stage.database.store().enqueue(
                 [
                     NewNotification(token: .numbered(1), payload: [0x7B, 0x7D]),
-                    NewNotification(token: .numbered(2), payload: [0x7B, 0x7D], priority: 5),
+                    NewNotification(
+                        token: .numbered(2), payload: [0x7B, 0x7D],
+                        headers: NotificationHeaders(priority: 5)),
                 ], for: chat)
         }
         #expect(failure?.sentence.contains("store.push-queue.priority") == true)

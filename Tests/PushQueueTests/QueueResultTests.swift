@@ -17,7 +17,7 @@ struct QueueResultTests {
         let queue = try stage.queue()
         var claim = try #require(try queue.claim())
         #expect(try queue.handOver(claim))
-        let outcomes: [DeliveryResult.Outcome] = [
+        let outcomes: [Outcome] = [
             .sent, .gone(reason: "Unregistered"), .failed(reason: "BadDeviceToken"),
             .retry(seconds: 900, reason: "ServiceUnavailable"), .unknown(reason: "reset"),
             .skipped(.malformed), .returned,
@@ -56,7 +56,7 @@ struct QueueResultTests {
         )
         claim = try #require(try queue.claim())
         let second = try #require(claim.notifications.first)
-        #expect(second.attempts == 1 && second.apnsID == first.apnsID)
+        #expect(second.attempts == 1 && second.id == first.id)
     }
 
     @Test("results come in any number of parts, and rows of others stay", arguments: QueueCase.all)
@@ -146,7 +146,7 @@ struct QueueResultTests {
         try stage.enqueue(0..<10)
         let queue = try stage.queue()
         var claim = try #require(try queue.claim())
-        let outcomes: [DeliveryResult.Outcome] =
+        let outcomes: [Outcome] =
             Array(repeating: .sent, count: 5)
             + [
                 .skipped(.stale), .skipped(.stale), .gone(reason: "Unregistered"),

@@ -1,3 +1,4 @@
+import APNsProtocol
 import TestSupport
 import Testing
 import TokenHygiene
@@ -11,7 +12,7 @@ struct QueueSettlingTests {
     /// A queue with a claim of six rows that a sender handed over before it was killed.
     private static func abandoned(
         _ queueCase: QueueCase
-    ) throws -> (stage: QueueStage, claim: QueueClaim) {
+    ) throws -> (stage: QueueStage, claim: Batch) {
         let stage = try QueueStage(queueCase)
         try stage.register(0..<10)
         try stage.enqueue(0..<10)
@@ -21,7 +22,7 @@ struct QueueSettlingTests {
         return (stage, claim)
     }
 
-    private static func answers(_ claim: QueueClaim) -> [DeliveryResult] {
+    private static func answers(_ claim: Batch) -> [DeliveryResult] {
         [
             DeliveryResult(key: claim.keys[0], .sent),
             DeliveryResult(key: claim.keys[1], .retry(seconds: 3_600, reason: "BadDeviceToken")),

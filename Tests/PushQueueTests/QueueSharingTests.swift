@@ -1,3 +1,4 @@
+import APNsProtocol
 import Foundation
 import Synchronization
 import TestSupport
@@ -80,7 +81,8 @@ struct QueueSharingTests {
         let first = try #require(try plain.claim(6))
         let second = try #require(try qualified.claim(10))
         #expect(first.keys + second.keys == Array(1...10))
-        #expect(first.notifications[0].apnsID.high == second.notifications[0].apnsID.high)
+        #expect(
+            first.notifications[0].id.bytes.prefix(8) == second.notifications[0].id.bytes.prefix(8))
         if queueCase.engine == .sqlite {
             other.queue.table = "PUSH_Queue"
             let capital = try PushQueue(TokenTable(other), QueueLease(run: "third", host: "host"))
@@ -106,7 +108,7 @@ struct QueueSharingTests {
         let claim = try #require(try other.claim())
         #expect(claim.notifications.count == 10)
         #expect(claim.notifications.allSatisfy { $0.attempts == 0 })
-        #expect(claim.notifications.map(\.apnsID).starts(with: dead.notifications.map(\.apnsID)))
+        #expect(claim.notifications.map(\.id).starts(with: dead.notifications.map(\.id)))
     }
 
     @Test(
@@ -130,7 +132,7 @@ struct QueueSharingTests {
         #expect(claim.notifications.count == (resends ? 8 : 4))
         if resends {
             let again = claim.notifications.prefix(4)
-            #expect(again.map(\.apnsID) == dead.notifications.dropFirst(2).map(\.apnsID))
+            #expect(again.map(\.id) == dead.notifications.dropFirst(2).map(\.id))
             #expect(again.allSatisfy { $0.attempts == 1 })
         }
         let states = try stage.counts()

@@ -133,17 +133,26 @@ struct QueueStage {
 
 extension PushQueue {
     /// Claims from the start.
-    func claim(_ limit: Int = 100, _ partition: Partition = chat) throws -> QueueClaim? {
+    func claim(_ limit: Int = 100, _ partition: Partition = chat) throws -> Batch? {
         var cursor = QueueCursor()
         return try claim(partition, limit: limit, from: &cursor)
     }
 }
 
-extension QueueClaim {
-    var keys: [Int64] { notifications.map(\.key) }
+extension Batch {
+    var keys: [Int64] { notifications.map(\.row) }
+
+    /// The rows that must not be sent, counted by the reason.
+    var skipped: [SkipReason: Int] {
+        settled.reduce(into: [:]) { counts, result in
+            if let reason = result.outcome.reason.flatMap(SkipReason.init) {
+                counts[reason, default: 0] += 1
+            }
+        }
+    }
 
     /// The same result for all.
-    func results(_ outcome: DeliveryResult.Outcome) -> [DeliveryResult] {
+    func results(_ outcome: Outcome) -> [DeliveryResult] {
         keys.map { DeliveryResult(key: $0, outcome) }
     }
 }

@@ -51,7 +51,7 @@ struct IdentityTests {
         #expect(identity.issuer == "CN=Pushsweep test authority")
         #expect(identity.notAfter - identity.notBefore == 90 * 86400 + 3600)
         #expect(
-            try TLSIdentity(.pem(certificate: path, key: nil, passphrase: nil)).facts
+            try TLSIdentity.load(file: path).facts
                 == identity.facts)
     }
 
@@ -95,7 +95,9 @@ struct IdentityTests {
         let identity = try TLSIdentity.load(file: path, passphraseFile: secret)
         #expect(identity.fingerprint == fingerprint)
         #expect(
-            try TLSIdentity(.pkcs12(path, passphrase: "secret")).fingerprint == fingerprint)
+            try TLSIdentity.load(
+                file: path, passphraseFile: try passphraseFile("secret")
+            ).fingerprint == fingerprint)
         #expect(code(file: path) == .passphraseNeeded)
         #expect(code(file: path, passphraseFile: try passphraseFile("wrong")) == .wrongPassphrase)
     }
@@ -117,7 +119,9 @@ struct IdentityTests {
             identity: try authority.issue(.server()).identity,
             clients: .required(authorities: trust))
         let client = try TLSClientContext(
-            trust: .file(trust), identity: try TLSIdentity(.pkcs12(path, passphrase: "secret")))
+            trust: .file(trust),
+            identity: try TLSIdentity.load(
+                file: path, passphraseFile: try passphraseFile("secret")))
         let loopback = try Loopback(server) { try $0.write([1]) }
         #expect(try loopback.connect(client).read(1).bytes == [1])
     }

@@ -55,7 +55,7 @@ extension TokenTable {
     /// Removes the due rows; see `TableExpiry`.
     package func remove(
         _ expiry: Expiry, shouldStop: () -> Bool = { false },
-        refusing: (Int, RefusedChange?) -> Void = { _, _ in }, report: (Int) -> Void = { _ in }
+        refusing: (Int, String?) -> Void = { _, _ in }, report: (Int) -> Void = { _ in }
     ) throws(StoreFailure) -> Int? {
         try TableExpiry(self).remove(
             expiry, shouldStop: shouldStop, refusing: refusing, report: report)

@@ -6,9 +6,9 @@ package struct SeededGenerator: RandomNumberGenerator, Sendable {
     /// The number that repeats the values.
     package let seed: UInt64
 
-    /// Takes the given seed, else that of `PUSHSWEEP_TEST_SEED`, else a new one, and prints it.
+    /// Takes the given seed, else that of `Series`, and prints it.
     package init(_ purpose: String, seed: UInt64? = nil) {
-        let seed = seed ?? Environment.number("PUSHSWEEP_TEST_SEED") ?? .random(in: 1...(.max))
+        let seed = seed ?? Series.seed(of: purpose)
         self.seed = seed
         state = seed
         print("seed \(purpose): PUSHSWEEP_TEST_SEED=\(seed)")

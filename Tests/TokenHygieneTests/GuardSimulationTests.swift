@@ -12,7 +12,8 @@ import TokenHygiene
 @Suite("The removal guard in simulation")
 struct GuardSimulationTests {
     /// Hours judged; more with PUSHSWEEP_TEST_GUARD_RUNS.
-    private static let runs = Int(Environment.number("PUSHSWEEP_TEST_GUARD_RUNS") ?? 200_000)
+    private static let runs =
+        Series.length("PUSHSWEEP_TEST_GUARD_RUNS", short: 40_000, long: 200_000)
     private static let hoursPerApp = 1_000
 
     @Test("the guard holds fewer than one in 10,000 hours of healthy apps")
@@ -92,7 +93,7 @@ private struct SimulatedApp: CustomStringConvertible {
         let history = RemovalHistory(
             hours: busy, day: removed.suffix(23).reduce(0, +))
         let proposal = RemovalProposal(
-            candidates: candidates, counts: OutcomeCounts(applied: candidates), tuples: candidates,
+            candidates: candidates, counts: Counts(applied: candidates), tuples: candidates,
             tokens: candidates)
         return RemovalGuard().cause(toHold: proposal, after: history) { min($0, living) }
     }

@@ -7,7 +7,7 @@ struct RemovalGuardTests {
     /// A feed of candidates only.
     private func feed(_ candidates: Int) -> RemovalProposal {
         RemovalProposal(
-            candidates: candidates, counts: OutcomeCounts(applied: candidates), tuples: candidates,
+            candidates: candidates, counts: Counts(applied: candidates), tuples: candidates,
             tokens: candidates)
     }
 
@@ -99,38 +99,38 @@ struct RemovalGuardTests {
     @Test("the guard holds where tokens, times or registrations look like a wrong set")
     func symptoms() {
         func feed(
-            _ counts: OutcomeCounts, outOfBounds: Int = 0, oneTime: Int = 0, deletes: Bool = false
+            _ counts: Counts, outOfBounds: Int = 0, oneTime: Int = 0, deletes: Bool = false
         ) -> RemovalProposal {
             RemovalProposal(
                 candidates: counts.applied, counts: counts, tuples: counts.total + outOfBounds,
                 outOfBounds: outOfBounds, tokens: counts.total, tokensAtOneTime: oneTime,
                 deletes: deletes)
         }
-        #expect(cause(feed(OutcomeCounts(applied: 25, unknown: 25))) == nil)
-        let foreign = OutcomeCounts(applied: 24, unknown: 26)
+        #expect(cause(feed(Counts(applied: 25, unknown: 25))) == nil)
+        let foreign = Counts(applied: 24, unknown: 26)
         #expect(cause(feed(foreign)) == .unknownTokens(count: 26, tuples: 50))
-        #expect(cause(feed(OutcomeCounts(applied: 1, unknown: 48))) == nil)
+        #expect(cause(feed(Counts(applied: 1, unknown: 48))) == nil)
         // Where rows are deleted, tokens deleted before are unknown for a good reason.
         #expect(cause(feed(foreign, deletes: true), RemovalHistory(month: 1)) == nil)
         #expect(cause(feed(foreign, deletes: true))?.gate == .unknownTokens)
         #expect(cause(feed(foreign), RemovalHistory(month: 1))?.gate == .unknownTokens)
 
-        #expect(cause(feed(OutcomeCounts(applied: 25, newer: 25))) == nil)
+        #expect(cause(feed(Counts(applied: 25, newer: 25))) == nil)
         #expect(
-            cause(feed(OutcomeCounts(applied: 24, newer: 26, unknown: 10)))
+            cause(feed(Counts(applied: 24, newer: 26, unknown: 10)))
                 == .registeredLater(count: 26, known: 50))
-        #expect(cause(feed(OutcomeCounts(applied: 3, newer: 46, unknown: 10))) == nil)
+        #expect(cause(feed(Counts(applied: 3, newer: 46, unknown: 10))) == nil)
 
-        #expect(cause(feed(OutcomeCounts(applied: 50), oneTime: 45)) == nil)
+        #expect(cause(feed(Counts(applied: 50), oneTime: 45)) == nil)
         #expect(
-            cause(feed(OutcomeCounts(applied: 50), oneTime: 46)) == .oneTime(count: 46, tokens: 50))
-        #expect(cause(feed(OutcomeCounts(applied: 49), oneTime: 49)) == nil)
+            cause(feed(Counts(applied: 50), oneTime: 46)) == .oneTime(count: 46, tokens: 50))
+        #expect(cause(feed(Counts(applied: 49), oneTime: 49)) == nil)
 
-        #expect(cause(feed(OutcomeCounts(applied: 99), outOfBounds: 1)) == nil)
+        #expect(cause(feed(Counts(applied: 99), outOfBounds: 1)) == nil)
         #expect(
-            cause(feed(OutcomeCounts(applied: 98), outOfBounds: 2))
+            cause(feed(Counts(applied: 98), outOfBounds: 2))
                 == .outOfBounds(count: 2, tuples: 100))
-        #expect(cause(feed(OutcomeCounts(applied: 47), outOfBounds: 2)) == nil)
+        #expect(cause(feed(Counts(applied: 47), outOfBounds: 2)) == nil)
     }
 
     @Test(
@@ -142,7 +142,7 @@ struct RemovalGuardTests {
         ) -> RemovalProposal {
             RemovalProposal(
                 candidates: applied,
-                counts: OutcomeCounts(applied: applied, already: already, unknown: unknown),
+                counts: Counts(applied: applied, already: already, unknown: unknown),
                 tuples: unknown + already + applied, tokens: unknown + already + applied,
                 deletes: deletes)
         }
@@ -168,7 +168,7 @@ struct RemovalGuardTests {
     @Test("the guard never holds a feed with known tokens that makes no row invalid")
     func nothingToLose() {
         let proposal = RemovalProposal(
-            candidates: 0, counts: OutcomeCounts(already: 510, unknown: 490), tuples: 2_000,
+            candidates: 0, counts: Counts(already: 510, unknown: 490), tuples: 2_000,
             outOfBounds: 1_000, tokens: 1_000, tokensAtOneTime: 1_000)
         #expect(cause(proposal, RemovalHistory(thisHour: 5_000, day: 5_000), living: 10) == nil)
     }

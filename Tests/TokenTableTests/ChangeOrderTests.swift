@@ -38,6 +38,25 @@ private final class WatchedConnection: SQLConnection {
     }
 }
 
+/// A change as a follower gets it.
+struct Followed: Sendable {
+    let cursor: ChangeCursor
+    private let entry: LedgerEntry
+    var run: String { entry.place.run }
+    var app: String? { entry.origin?.partition.app }
+    var environment: String? { entry.origin?.partition.environment }
+    var action: String { entry.action }
+    var state: String? { entry.state }
+    var source: String? { entry.origin?.source }
+    var reason: String? { entry.reason }
+    var token: DeviceToken? { entry.token }
+    var evidence: EpochMilliseconds { entry.evidence }
+
+    init(_ change: FollowedChange) { (cursor, entry) = change }
+
+    func key(wholeTokens: Bool) -> String { entry.key.text(wholeTokens: wholeTokens) }
+}
+
 extension TokenDatabase {
     /// The entries of the ledger that describe changes.
     fileprivate var entries: Int {
@@ -47,13 +66,13 @@ extension TokenDatabase {
     /// All changes from a place on, read by a new follower.
     func followed(
         from start: ChangeStart = .cursor(ChangeCursor(number: 0))
-    ) throws -> [FollowedChange] {
+    ) throws -> [Followed] {
         var follower = try ChangeFollower(try store().session, from: start)
-        var all: [FollowedChange] = []
+        var all: [Followed] = []
         while true {
             let page = try follower.next()
             if page.isEmpty { return all }
-            all += page
+            all += page.map(Followed.init)
         }
     }
 
@@ -203,7 +222,7 @@ struct ChangeOrderTests {
         let settings = database.settings
         let seeds = (0..<5).map { _ in UInt64.random(in: 1...(.max), using: &random) }
         let running = Mutex(2)
-        let results = Mutex<[Int: [FollowedChange]]>([:])
+        let results = Mutex<[Int: [Followed]]>([:])
         let failures = Mutex<[String]>([])
         DispatchQueue.concurrentPerform(iterations: 5) { index in
             do {
@@ -222,7 +241,7 @@ struct ChangeOrderTests {
         }
         #expect(failures.withLock { $0 } == [])
         try database.expectNumbers()
-        func words(_ change: FollowedChange) -> String {
+        func words(_ change: Followed) -> String {
             "\(change.cursor) \(change.run) \(change.key(wholeTokens: true))"
         }
         let all = try database.followed().map(words)
@@ -266,9 +285,9 @@ struct ChangeOrderTests {
     /// before has processed.
     private static func follow(
         _ settings: StoreSettings, _ generator: SeededGenerator, while isWriting: () -> Bool
-    ) throws -> [FollowedChange] {
+    ) throws -> [Followed] {
         var random = generator
-        var seen: [FollowedChange] = []
+        var seen: [Followed] = []
         var cursor = "n0"
         while true {
             let isLast = !isWriting()
@@ -278,7 +297,7 @@ struct ChangeOrderTests {
             while rest > 0 {
                 let page = try follower.next().prefix(rest)
                 if page.isEmpty { break }
-                seen += page
+                seen += page.map(Followed.init)
                 rest -= page.count
                 cursor = "\(page[page.endIndex - 1].cursor)"
             }

@@ -80,7 +80,7 @@ struct ContentionTests {
                     + "(invalidated_at IS NULL OR invalidated_at < registered_at)",
                 [database.time(again)]) == pairs)
         let later = try database.store().apply(evidence, policy: RemovalPolicy(action: action))
-        #expect(later.counts == OutcomeCounts(newer: pairs) && later.rowsChanged == 0)
+        #expect(later.counts == Counts(newer: pairs) && later.rowsChanged == 0)
     }
 
     /// Has the database itself record every mark on, and every deletion of, a row that was
@@ -167,7 +167,7 @@ struct ContentionTests {
         // The SQLite checkpoint needs the write lock, so a first try meets it on any engine.
         let progress = try database.store(pacing: pacing).apply(
             (0..<10).map { .dead($0, at: start + 60_000) })
-        #expect(progress.counts == OutcomeCounts(applied: 10))
+        #expect(progress.counts == Counts(applied: 10))
         #expect(pauses.withLock { $0 } >= 1)
     }
 
@@ -216,7 +216,7 @@ struct ContentionTests {
                 }
             })
         #expect(kills >= 2)
-        #expect(progress.counts == OutcomeCounts(applied: 400) && progress.rowsChanged == 400)
+        #expect(progress.counts == Counts(applied: 400) && progress.rowsChanged == 400)
         #expect(try database.count("SELECT COUNT(*) FROM pushsweep_change") == 400)
     }
 
@@ -251,7 +251,7 @@ struct ContentionTests {
         #expect(failure?.code == .commitUnknown && chunks == 2, "\(failure as Any)")
         #expect(failure?.sentence.contains("the checkpoint of feed one is behind") == true)
         let progress = try database.store(pacing: hurried()).apply(evidence, feed: "one")
-        #expect(progress.isApplied && progress.counts == OutcomeCounts(applied: 400))
+        #expect(progress.isApplied && progress.counts == Counts(applied: 400))
         #expect(try database.count("SELECT COUNT(*) FROM pushsweep_change") == 400)
         #expect(
             try database.count("SELECT COUNT(*) FROM active_users WHERE invalidated_at IS NULL")
@@ -283,7 +283,7 @@ struct ContentionTests {
         // Of the fifth list only, which has a transaction of its own.
         #expect(reads == (read == 5 ? 6 : read + 5))
         #expect(forecast.candidateRows == 20 && forecast.isComplete)
-        #expect(forecast.counts == OutcomeCounts(applied: 20, unknown: 3_581))
+        #expect(forecast.counts == Counts(applied: 20, unknown: 3_581))
     }
 
     @Test(
@@ -322,7 +322,7 @@ struct ContentionTests {
         database.sql.rollBack()
         try applier.wait()
         let progress = try #require(result.withLock { $0 })
-        #expect(progress.counts == OutcomeCounts(applied: 400) && progress.rowsChanged == 400)
+        #expect(progress.counts == Counts(applied: 400) && progress.rowsChanged == 400)
         #expect(try database.count("SELECT COUNT(*) FROM pushsweep_change") == 400)
     }
 

@@ -66,8 +66,7 @@ struct ExpiryTests {
                 == [["delete", "Unregistered", "100"], ["delete", "unknown", "150"]])
         #expect(try store.due(Self.expiry(at: now)) == 0)
         try store.undo(.run("sweep"), at: now + 1)
-        try database.execute(
-            "UPDATE pushsweep_change SET changed_at = ?", [database.time(now + 1)])
+        try database.ageLedger(database.time(now + 1))
         #expect(try database.contents() == before)
         // The next sweep leaves them alone for another period, then they are due again.
         #expect(try store.due(Self.expiry(at: now + day)) == 1)

@@ -163,12 +163,21 @@ struct ExpiryWalkTests {
                 "INSERT INTO pushsweep_change (run, feed, seq, action, row_key, evidence_at, source, "
                     + "changed_at) SELECT '\(run)', CONCAT('\(run)', seq), 0, 'mark', seq, "
                     + "'2024-01-05', 'Unregistered', \(time) FROM \(numbers(1...2_000))")
+            let first = run == "old" ? 1 : 10_000
+            let columns =
+                "number, run, feed, part, app, environment, source, first_seq, last_seq, committed_at"
             try database.sql.run(
-                "INSERT INTO pushsweep_feed (feed, run, app, environment, source, table_name, "
-                    + "rows_changed, state, changed_at) SELECT CONCAT('\(run)', IF(seq = 0, '', seq)), "
-                    + "'\(run)', 'chat', 'production', 'feedback', 'active_users', "
-                    + "IF(seq = 0, \(Self.rows), 1), 'applied', \(time) FROM \(numbers(0...2_000))")
+                "INSERT INTO pushsweep_commit (\(columns)) SELECT \(first) + seq, '\(run)', '\(run)', "
+                    + "0, 'chat', 'production', 'feedback', seq * 1000, seq * 1000 + 999, \(time) "
+                    + "FROM \(numbers(0...Self.rows / 1_000 - 1))")
+            try database.sql.run(
+                "INSERT INTO pushsweep_commit (\(columns)) SELECT \(first) + 100 + seq, '\(run)', "
+                    + "CONCAT('\(run)', seq), 0, 'chat', 'production', 'feedback', 0, 0, \(time) "
+                    + "FROM \(numbers(1...2_000))")
         }
+        try database.execute(
+            "INSERT INTO pushsweep_commit SELECT 0, '', '', 0, '', '', '', 0, MAX(number), "
+                + "UTC_TIMESTAMP(3) FROM pushsweep_commit")
         try database.execute(
             "UPDATE active_users SET invalidated_at = '2024-01-05' WHERE id <= 5")
         try database.execute("DELETE FROM active_users WHERE id IN (1, 2)")

@@ -20,7 +20,7 @@ struct FaultTests {
         return database
     }
 
-    private static let counts = OutcomeCounts(
+    private static let counts = Counts(
         applied: 150, already: 75, newer: 75, unknown: 60)
 
     /// Checks that everything was applied exactly once.

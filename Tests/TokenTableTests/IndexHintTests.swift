@@ -45,7 +45,7 @@ struct IndexHintTests {
         connection.certifiesCommits = table.certifiesCommits
         let store = try TokenTable(database.settings, connection, hurried())
         let progress = try store.apply(Self.evidence, policy: RemovalPolicy(action: action))
-        #expect(progress.counts == OutcomeCounts(applied: 1_500))
+        #expect(progress.counts == Counts(applied: 1_500))
         try connection.run("SET SESSION sql_safe_updates = 0")
         var explained = 0
         for (sql, values) in connection.log where sql.contains("`devices`") {
@@ -92,7 +92,7 @@ struct IndexHintTests {
         let connection = FaultyConnection(database.driver(), [])
         let store = try TokenTable(database.settings, connection, hurried())
         let progress = try store.apply(Self.evidence, policy: RemovalPolicy(action: action))
-        #expect(progress.counts == OutcomeCounts(applied: 1_500))
+        #expect(progress.counts == Counts(applied: 1_500))
         let changes = connection.log.map(\.0).filter {
             ($0.hasPrefix("UPDATE") || $0.hasPrefix("DELETE")) && $0.contains("`devices`")
         }
@@ -108,7 +108,7 @@ struct IndexHintTests {
         let store = try TokenTable(database.settings, database.driver(), hurried())
         #expect(try store.layout().tokenIndex == nil)
         let progress = try store.apply((0..<200).map { TokenEvidence.dead($0, at: start) })
-        #expect(progress.counts == OutcomeCounts(applied: 200))
+        #expect(progress.counts == Counts(applied: 200))
         try database.sql.run("CREATE INDEX other ON devices (device_token)")
         let again = try TokenTable(database.settings, database.driver(), hurried())
         #expect(try again.layout().tokenIndex == "other")

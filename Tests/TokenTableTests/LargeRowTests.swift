@@ -46,7 +46,7 @@ struct LargeRowTests {
         let progress = try store.apply(
             (0..<15).map { .dead($0, at: start + 60_000) }, policy: RemovalPolicy(action: .delete))
         #expect(progress.isApplied && progress.rowsChanged == 12)
-        #expect(progress.counts == OutcomeCounts(applied: 12, unknown: 3))
+        #expect(progress.counts == Counts(applied: 12, unknown: 3))
         #expect(try database.count("SELECT COUNT(*) FROM devices") == 0)
         #expect(
             try database.count(
@@ -68,7 +68,7 @@ struct LargeRowTests {
         let store = try database.store { $0.table = "devices" }
         let progress = try store.apply(
             (0..<300).map { .dead($0, at: start + 60_000) }, policy: RemovalPolicy(action: .delete))
-        #expect(progress.isApplied && progress.counts == OutcomeCounts(applied: 300))
+        #expect(progress.isApplied && progress.counts == Counts(applied: 300))
         #expect(try database.count("SELECT COUNT(*) FROM devices") == 0)
         #expect(
             try database.texts("SELECT COUNT(*), MIN(seq), MAX(seq) FROM pushsweep_change")

@@ -157,7 +157,7 @@ struct LateLockTests {
                 + "FROM active_users WHERE device_token = X'\(DeviceToken.numbered(5).hex)'"
         ])
         let progress = try stage.store.apply(Self.evidence)
-        #expect(progress.counts == OutcomeCounts(applied: 200))
+        #expect(progress.counts == Counts(applied: 200))
         #expect(
             try stage.database.texts(
                 "SELECT COUNT(*) FROM active_users WHERE user_id = 'other' AND invalidated_at IS NULL"

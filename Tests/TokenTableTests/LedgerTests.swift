@@ -69,7 +69,7 @@ struct LedgerTests {
         let progress = try database.store { $0.table = "devices" }.apply(
             [TokenEvidence(token: token, time: EpochMilliseconds(start + 60_000))],
             policy: RemovalPolicy(action: .delete))
-        #expect(progress.counts == OutcomeCounts(applied: 1))
+        #expect(progress.counts == Counts(applied: 1))
         #expect(try database.count("SELECT COUNT(*) FROM devices") == 0)
         let image = try #require(
             try database.texts("SELECT before_image FROM pushsweep_change").first?.first)

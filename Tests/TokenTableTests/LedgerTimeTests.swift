@@ -52,43 +52,22 @@ struct LedgerTimeTests {
     }
 
     @Test(
-        "a sweep names the missing column of an older table, and schema apply adds it",
+        "tables of another layout are refused by a sweep and by schema apply",
         arguments: TestEngine.available)
-    func upgrade(_ engine: TestEngine) throws {
+    func otherLayout(_ engine: TestEngine) throws {
         let (database, store) = try Self.lateMarks(engine)
         try database.execute("ALTER TABLE pushsweep_change DROP COLUMN changed_at")
-        let failure = #expect(throws: StoreFailure.self) { try store.preflight(.apply(grace)) }
-        #expect(failure?.code == .configuration)
-        #expect(
-            failure?.sentence.contains("pushsweep_change lacks the columns changed_at") == true)
-        #expect(failure?.sentence.contains("pushsweep schema apply") == true)
-        // A dry run still reads; an entry without a time is as young as its feed's checkpoint.
-        #expect(try store.due(expiry(at: present)) == 0)
-        #expect(try store.applySchema(upgrading: false).statements.count == 1)
-        try store.preflight(.apply(grace))
-        #expect(try store.due(expiry(at: present)) == 0)
-        #expect(try store.due(expiry(at: present + 8 * day)) == 20)
-        try database.execute(
-            "UPDATE pushsweep_feed SET changed_at = ?", [database.time(present - 8 * day)])
-        #expect(try store.due(expiry(at: present)) == 20)
-    }
-
-    @Test(
-        "an undo of an older version counts from the time of its run's record",
-        arguments: TestEngine.available)
-    func oldUndo(_ engine: TestEngine) throws {
-        let (database, store) = try Self.lateMarks(engine)
-        let past = database.time(present - 30 * day)
-        try database.execute("UPDATE pushsweep_feed SET changed_at = ?", [past])
-        try database.execute("UPDATE pushsweep_change SET changed_at = ?", [past])
-        #expect(try store.remove(expiry(at: present)) == 20)
-        try store.session.record(
-            RunRecord(id: "sweep", kind: "sweep", started: EpochMilliseconds(present), host: "h"))
-        #expect(try store.undo(.run("sweep"), at: present).inserted == 20)
-        try database.execute(
-            "UPDATE pushsweep_change SET changed_at = NULL WHERE source = 'undo'")
-        #expect(try store.due(expiry(at: present)) == 0)
-        #expect(try store.due(expiry(at: present + 8 * day)) == 20)
+        let uses: [() throws -> Void] = [
+            { _ = try store.preflight(.apply(grace)) },
+            { _ = try store.applySchema(upgrading: true) },
+        ]
+        for use in uses {
+            let failure = #expect(throws: StoreFailure.self, performing: use)
+            #expect(failure?.code == .configuration)
+            for words in ["pushsweep_change lacks the columns changed_at", "of another version"] {
+                #expect(failure?.sentence.contains(words) == true, "\(failure as Any)")
+            }
+        }
     }
 
     @Test(
@@ -138,9 +117,9 @@ struct LedgerTimeTests {
             (20..<12_020).map { .dead($0, at: present - 20 * day) }, policy: grace, run: "sender")
         #expect(try store.due(expiry(at: present)) == 0)
         try database.execute(
-            "UPDATE pushsweep_change SET changed_at = ? WHERE seq >= 20",
+            "UPDATE pushsweep_commit SET committed_at = ? WHERE number > 1",
             [database.time(present - 10 * day)])
-        #expect(try store.due(expiry(at: present)) == 11_980)
+        #expect(try store.due(expiry(at: present)) == 12_000)
     }
 }
 

@@ -104,7 +104,7 @@ struct LivingColumnTests {
         let before = try stage.database.contents()
         #expect(try store.livingRows(in: chat, atMost: 100) == 3)
         let forecast = try store.classify(stage.evidence())
-        #expect(forecast.counts == OutcomeCounts(applied: 2, already: 1))
+        #expect(forecast.counts == Counts(applied: 2, already: 1))
         #expect(forecast.candidateRows == 2)
         try store.sweep("one", stage.evidence())
         let marked = try stage.database.contents()
@@ -140,7 +140,7 @@ struct LivingColumnTests {
         var follower = try ChangeFollower(store.session, from: .time(EpochMilliseconds(0)))
         var states: [String] = []
         while case let page = try follower.next(), !page.isEmpty {
-            states += page.compactMap(\.state)
+            states += page.compactMap(\.entry.state)
         }
         #expect(states == ["invalid", "invalid", "valid", "valid"])
     }
@@ -160,14 +160,14 @@ struct LivingColumnTests {
         #expect(try store.livingRows(in: chat, atMost: 100) == 2)
         // The evidence that the app has overruled does not mark the row again.
         let again = try store.apply(stage.evidence(of: [0]))
-        #expect(again.counts == OutcomeCounts(newer: 1))
+        #expect(again.counts == Counts(newer: 1))
         #expect(try stage.dead() == [2, 3])
         // An undo finds the row as it was before the mark, and takes the time away.
         let undone = try store.undo(.token(.numbered(0)), isDry: true)
         #expect(undone.restored == 1)
         #expect(undone.already == 1)
         let later = try store.apply(stage.evidence(at: start + 90_000, of: [0]))
-        #expect(later.counts == OutcomeCounts(applied: 1))
+        #expect(later.counts == Counts(applied: 1))
         #expect(later.rowsInvalidated == 1)
         #expect(try stage.dead() == [0, 2, 3])
     }
@@ -232,6 +232,7 @@ struct LivingColumnTests {
         try store.apply(stage.evidence(of: [0, 1, 2, 3]))
         try stage.set([1], to: column.living)
         try stage.database.execute("DELETE FROM pushsweep_change")
+        try stage.database.execute("DELETE FROM pushsweep_commit WHERE number > 0")
         try stage.database.execute("DELETE FROM pushsweep_feed")
         let now = EpochMilliseconds(start + 30 * day)
         let removal = Expiry(
@@ -304,7 +305,7 @@ struct LivingColumnTests {
             "CREATE TRIGGER keep BEFORE UPDATE ON active_users WHEN hex(NEW.device_token) = "
                 + "upper('\(kept)') BEGIN SELECT RAISE(ABORT, 'kept'); END", on: .sqlite)
         let progress = try stage.store().apply(stage.evidence(of: [0, 1]))
-        #expect(progress.counts == OutcomeCounts(applied: 1, refused: 1))
+        #expect(progress.counts == Counts(applied: 1, refused: 1))
         #expect(try stage.dead() == [1, 2])
         #expect(
             try stage.database.texts("SELECT token FROM pushsweep_invalid")

@@ -78,7 +78,7 @@ struct LivingRowsTests {
     ) throws {
         let removals = Int.random(in: 1...max(2, rows / 5), using: &random)
         let proposal = RemovalProposal(
-            candidates: removals, counts: OutcomeCounts(applied: removals), tuples: removals,
+            candidates: removals, counts: Counts(applied: removals), tuples: removals,
             tokens: removals)
         let past = Int.random(in: 0...20, using: &random)
         let history = RemovalHistory(

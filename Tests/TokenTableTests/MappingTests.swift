@@ -31,10 +31,10 @@ struct MappingTests {
         let store = try database.store()
         let evidence = (1..<7).map { TokenEvidence.dead($0, at: start + 5_500) }
         let foretold = try store.classify(evidence)
-        #expect(foretold.counts == OutcomeCounts(applied: 4, unknown: 2))
+        #expect(foretold.counts == Counts(applied: 4, unknown: 2))
         #expect(foretold.candidateRows == 5 && foretold.undatedRows == 5)
         let first = try store.apply(evidence)
-        #expect(first.counts == OutcomeCounts(applied: 4, unknown: 2) && first.rowsChanged == 4)
+        #expect(first.counts == Counts(applied: 4, unknown: 2) && first.rowsChanged == 4)
         #expect(try database.texts("SELECT * FROM active_users ORDER BY udid") == before)
         #expect(
             try database.texts(
@@ -45,11 +45,11 @@ struct MappingTests {
                 "feedback",
             ])
         let again = try store.apply(evidence)
-        #expect(again.counts == OutcomeCounts(already: 4, unknown: 2) && again.rowsChanged == 0)
+        #expect(again.counts == Counts(already: 4, unknown: 2) && again.rowsChanged == 0)
         let later = try store.apply([.dead(1, at: start + 9_000)])
-        #expect(later.counts == OutcomeCounts(already: 1) && later.rowsChanged == 1)
+        #expect(later.counts == Counts(already: 1) && later.rowsChanged == 1)
         let other = try store.apply([.dead(1, at: start)], app: "other")
-        #expect(other.counts == OutcomeCounts(applied: 1))
+        #expect(other.counts == Counts(applied: 1))
     }
 
     @Test(
@@ -66,7 +66,7 @@ struct MappingTests {
         #expect(try database.count("SELECT COUNT(*) FROM active_users") == 3)
         let policy = RemovalPolicy(action: .delete, deletesWithoutRegistrationTime: true)
         let told = try store.apply(evidence, policy: policy)
-        #expect(told.counts == OutcomeCounts(applied: 1))
+        #expect(told.counts == Counts(applied: 1))
         #expect(
             try database.texts("SELECT udid FROM active_users ORDER BY udid") == [
                 ["udid0"], ["udid2"],
@@ -138,7 +138,7 @@ struct MappingTests {
             }
             let policy = RemovalPolicy(action: action, deletesWithoutRegistrationTime: true)
             let progress = try store.apply(evidence, policy: policy)
-            #expect(progress.counts == OutcomeCounts(applied: 220), "key \(shape.key)")
+            #expect(progress.counts == Counts(applied: 220), "key \(shape.key)")
             if action == .delete {
                 #expect(try database.count("SELECT COUNT(*) FROM devices") == 10)
             } else {
@@ -233,6 +233,6 @@ struct MappingTests {
             $0.token = token
             $0.invalidatedAt.column = .named("SELECT")
         }
-        #expect(try store.apply([.dead(1, at: start)]).counts == OutcomeCounts(applied: 1))
+        #expect(try store.apply([.dead(1, at: start)]).counts == Counts(applied: 1))
     }
 }

@@ -111,6 +111,7 @@ struct MixedTableTests {
         // Marks of a time before the setting.
         try all.apply((0..<40).map { .dead($0, at: start + 60_000) })
         try database.execute("DELETE FROM pushsweep_change")
+        try database.execute("DELETE FROM pushsweep_commit WHERE number > 0")
         try database.execute("DELETE FROM pushsweep_feed")
         let store = try Self.store(database, platform)
         let removal = Expiry(

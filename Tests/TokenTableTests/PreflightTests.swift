@@ -76,10 +76,10 @@ struct PreflightTests {
         let failures = report.findings.filter { $0.severity == .failure(.configuration) }
         #expect(failures.count == 2, "\(failures)")
         #expect(failures.allSatisfy { $0.sentence.contains("pushsweep schema apply") })
-        let names = failures.first?.sentence.split(separator: ";").first ?? ""
+        let names = failures.last?.sentence.split(separator: ";").first ?? ""
         #expect(names.hasPrefix("missing or hidden from the account: tables pushsweep_"))
         #expect(names.contains("pushsweep_change") && names.contains("pushsweep_lease"))
-        #expect(failures.last?.sentence.contains("lacks the columns rows_changed") == true)
+        #expect(failures.first?.sentence.contains("lacks the columns rows_changed") == true)
         #expect(throws: StoreFailure.self) { try database.store().preflight(Self.marking) }
         #expect(try database.store().preflight(.read).firstFailure == nil)
     }
@@ -195,7 +195,7 @@ struct PreflightTests {
                 $0.encoding = .hex
             }
             #expect(try store.examine(.read).passesCheck)
-            #expect(try store.classify([.dead(1, at: start)]).counts == OutcomeCounts(applied: 1))
+            #expect(try store.classify([.dead(1, at: start)]).counts == Counts(applied: 1))
         }
         let database = try Self.devices(
             .sqlite, "VARCHAR(64)", [.text(hex), .text(hex), .bytes(Array(hex.utf8))])

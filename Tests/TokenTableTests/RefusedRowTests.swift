@@ -333,7 +333,7 @@ struct BrokenRuleTests {
         try store.session.record(
             RunRecord(id: "one", kind: "sweep", started: EpochMilliseconds(start), host: "h"))
         let progress = try store.apply(evidence, policy: removal, run: "one")
-        #expect(progress.counts == OutcomeCounts(applied: 2, refused: 1))
+        #expect(progress.counts == Counts(applied: 2, refused: 1))
         #expect(try database.texts("SELECT id FROM devices") == [["1"]])
         #expect(try store.undo(.run("one")).restored == 2)
         #expect(try database.contents(of: "devices") == before)
@@ -369,7 +369,7 @@ struct BrokenRuleTests {
         let store = try database.store { $0.table = "devices" }
         let progress = try store.apply(
             [.dead(1, at: start)], policy: Self.removal)
-        #expect(progress.counts == OutcomeCounts(refused: 1))
+        #expect(progress.counts == Counts(refused: 1))
         #expect(try database.count("SELECT COUNT(*) FROM devices") == 1)
     }
 

@@ -8,83 +8,66 @@ import TokenHygiene
 @testable import PushQueue
 @testable import TokenTable
 
-/// A table of an application that cannot be changed.
-enum UnchangedTable: String, Sendable, CaseIterable {
-    /// The tutorial's: it deletes and inserts on joining, and updates the token.
-    case pushChat = "PushChat"
-    /// A column of two values, and a time that is set once.
-    case django = "django-push-notifications"
-    /// No mark in the row, whole seconds as the time.
-    case seconds = "seconds, marks beside"
-}
+/// The statements of docs/registrations.md for an engine.
+enum RegistrationPage {
+    /// The blocks of SQL in the engine's section: those of the application, then the triggers.
+    private static func blocks(_ engine: TestEngine) throws -> [String] {
+        let page = try String(contentsOfFile: "docs/registrations.md", encoding: .utf8)
+        let title = engine == .mariaDB ? "MariaDB and MySQL" : "SQLite"
+        let section = try #require(page.components(separatedBy: "\n## ").first { $0.hasPrefix(title) })
+        return section.components(separatedBy: "```sql\n").dropFirst().map {
+            $0.components(separatedBy: "```")[0]
+        }
+    }
 
-/// Such a table on an engine.
-struct UnchangedCase: Sendable, CustomTestStringConvertible {
-    let engine: TestEngine
-    let shape: UnchangedTable
-    var testDescription: String { "\(engine.rawValue), \(shape.rawValue)" }
+    /// The statements of an application that writes the time itself: an update and an insertion.
+    static func application(_ engine: TestEngine) throws -> [String] {
+        try blocks(engine)[0].components(separatedBy: ";\n").filter { !$0.isEmpty }
+    }
 
-    static let all = TestEngine.available.flatMap { engine in
-        UnchangedTable.allCases.map { UnchangedCase(engine: engine, shape: $0) }
+    /// The triggers, for a table of another name and without some columns.
+    static func triggers(
+        _ engine: TestEngine, table: String = "active_users", key: String = "udid",
+        without columns: [String] = []
+    ) throws -> [String] {
+        let block = try blocks(engine)[1]
+            .replacing("active_users", with: table).replacing("udid", with: key)
+            .split(separator: "\n", omittingEmptySubsequences: false)
+            .filter { line in
+                !columns.contains { line.contains("NEW.\($0) ") && !line.contains(" THEN") }
+            }.joined(separator: "\n")
+        guard engine == .mariaDB else {
+            return block.components(separatedBy: "\n\n")
+        }
+        return block.replacing("DELIMITER $$\n", with: "").components(separatedBy: "$$\n").dropLast()
+            .map { $0 }
     }
 }
 
-/// One row of such a table, its application, and a store.
+/// The page's table with its triggers, its application, and a store.
 private struct UnchangedStage {
     let database: TokenDatabase
-    let shape: UnchangedTable
 
-    init(_ engine: TestEngine, _ shape: UnchangedTable) throws {
+    init(_ engine: TestEngine) throws {
         database = try TokenDatabase(engine)
-        self.shape = shape
         try database.createSideTables()
         // The sessions of tests are this program's; the application has none of its variables.
         try database.execute("SET @pushsweep = NULL", on: .mariaDB)
         try database.execute("SET SESSION time_zone = '+05:00'", on: .mariaDB)
-        let columns =
-            switch shape {
-            case .pushChat: "nickname VARCHAR(255) NOT NULL"
-            case .django:
-                "nickname VARCHAR(255), active BOOLEAN NOT NULL DEFAULT 1, date_created "
-                    + (engine == .mariaDB ? "TIMESTAMP(6) NULL" : "DATETIME")
-            case .seconds: "nickname VARCHAR(255), seen BIGINT NULL"
-            }
         try database.execute(
             "CREATE TABLE active_users (udid VARCHAR(40) NOT NULL PRIMARY KEY, "
-                + "device_token VARCHAR(64) NOT NULL, \(columns))")
-        try join(1)
-        for statement in try store().upgradeScript().script.statements {
+                + "device_token VARCHAR(64) NOT NULL, nickname VARCHAR(255) NOT NULL)")
+        for statement in try store().missingSchema(upgrading: true).statements {
             try database.sql.run(statement)
         }
-        // Registered before there was a time.
-        try database.execute("UPDATE active_users SET \(column) = \(old)")
-    }
-
-    var column: String {
-        switch shape {
-        case .pushChat: "registered_at"
-        case .django: "date_created"
-        case .seconds: "seen"
+        for statement in try RegistrationPage.triggers(engine) {
+            try database.sql.run(statement)
         }
+        try join(1)
+        try age()
     }
 
-    /// A time before the evidence.
-    private var old: String { shape == .seconds ? "\(start / 1_000)" : "'2024-01-01 00:00:00'" }
-
-    func store() throws -> TokenTable {
-        try database.store(pacing: hurried()) { mapping in
-            switch shape {
-            case .pushChat: break
-            case .django:
-                mapping.living = LivingMapping(column: "active", living: "true", dead: "false")
-                mapping.registeredAt.column = .named("date_created")
-            case .seconds:
-                mapping.registeredAt = TimeMapping(column: .named("seen"), type: .epochSeconds)
-                mapping.invalidatedAt.column = .absent
-                mapping.reason = .absent
-            }
-        }
-    }
+    func store() throws -> TokenTable { try database.store(pacing: hurried()) }
 
     func join(_ token: Int) throws {
         try database.execute("DELETE FROM active_users WHERE udid = 'ada'")
@@ -93,8 +76,13 @@ private struct UnchangedStage {
             [.text(DeviceToken.numbered(token).hex)])
     }
 
+    /// Makes the time one from before the evidence, as the row's own statement.
+    func age(_ time: String = "'2024-01-01 00:00:00'") throws {
+        try database.execute("UPDATE active_users SET registered_at = \(time)")
+    }
+
     func time() throws -> [[String]] {
-        try database.texts("SELECT \(column) FROM active_users")
+        try database.texts("SELECT registered_at FROM active_users")
     }
 
     func status(_ token: Int) throws -> TokenStatus? {
@@ -109,41 +97,36 @@ private struct UnchangedStage {
 struct RegistrationTests {
     @Test(
         "with the triggers a device that joins again is kept, and older evidence changes nothing",
-        arguments: TestEngine.available, UnchangedTable.allCases)
-    func joinsAgain(_ engine: TestEngine, _ shape: UnchangedTable) throws {
-        let stage = try UnchangedStage(engine, shape)
+        arguments: TestEngine.available)
+    func joinsAgain(_ engine: TestEngine) throws {
+        let stage = try UnchangedStage(engine)
         let evidence = [TokenEvidence.dead(1, at: stage.dead)]
         try stage.store().sweep("one", evidence)
         #expect(try stage.status(1) == .stale)
         try stage.join(1)
         #expect(try stage.status(1) == .living)
-        #expect(try stage.store().classify(evidence).counts == OutcomeCounts(newer: 1))
+        #expect(try stage.store().classify(evidence).counts == Counts(newer: 1))
     }
 
     @Test(
         "with the triggers an update with a new token or with the same one is a registration",
-        arguments: UnchangedCase.all, [1, 2])
-    func updates(_ table: UnchangedCase, _ token: Int) throws {
-        let shape = table.shape
-        let stage = try UnchangedStage(table.engine, shape)
+        arguments: TestEngine.available, [1, 2])
+    func updates(_ engine: TestEngine, _ token: Int) throws {
+        let stage = try UnchangedStage(engine)
         let evidence = [1, token].map { TokenEvidence.dead($0, at: stage.dead) }
         try stage.store().sweep("one", [evidence[0]])
         let before = try stage.time()
-        // The application of a column of two values sets it, too.
-        let living = shape == .django ? ", active = 1" : ""
         try stage.database.execute(
-            "UPDATE active_users SET device_token = ?\(living) WHERE udid = 'ada'",
+            "UPDATE active_users SET device_token = ? WHERE udid = 'ada'",
             [.text(DeviceToken.numbered(token).hex)])
         #expect(try stage.time() != before)
         #expect(try stage.status(token) == .living)
-        #expect(try stage.store().classify([evidence[1]]).counts == OutcomeCounts(newer: 1))
+        #expect(try stage.store().classify([evidence[1]]).counts == Counts(newer: 1))
     }
 
-    @Test(
-        "no mark, no undo and no other column moves the time",
-        arguments: TestEngine.available, UnchangedTable.allCases)
-    func leavesTime(_ engine: TestEngine, _ shape: UnchangedTable) throws {
-        let stage = try UnchangedStage(engine, shape)
+    @Test("no mark, no undo and no other column moves the time", arguments: TestEngine.available)
+    func leavesTime(_ engine: TestEngine) throws {
+        let stage = try UnchangedStage(engine)
         let before = try stage.time()
         let store = try stage.store()
         try store.sweep("one", [.dead(1, at: stage.dead)])
@@ -161,50 +144,60 @@ struct RegistrationTests {
         #expect(try stage.time() == before)
         // A time that the application writes itself stays.
         try stage.database.execute(
-            "UPDATE active_users SET device_token = 'ab', \(stage.column) = "
-                + (shape == .seconds ? "1800000000" : "'2027-01-15 08:00:00'"))
-        #expect(try stage.time()[0][0].hasPrefix(shape == .seconds ? "1800000000" : "2027-01-15"))
+            "UPDATE active_users SET device_token = 'ab', registered_at = '2027-01-15 08:00:00'")
+        #expect(try stage.time()[0][0].hasPrefix("2027-01-15"))
+    }
+
+    @Test("an undo restores a row without a time as it was", arguments: TestEngine.available)
+    func undo(_ engine: TestEngine) throws {
+        let stage = try UnchangedStage(engine)
+        try stage.age("NULL")
+        let before = try stage.time()
+        let policy = RemovalPolicy(action: .delete, deletesWithoutRegistrationTime: true)
+        try stage.store().sweep("one", [.dead(1, at: start)], at: start + 950_000, policy: policy)
+        #expect(try stage.time() == [])
+        #expect(try stage.store().undo(.run("one"), at: start + 990_000).restored == 1)
+        #expect(try stage.time() == before)
     }
 
     @Test(
-        "a statement of the application that writes the time itself is a registration",
+        "after a column is dropped or the time is renamed the application works, and a new token counts",
+        .enabled(
+            if: MariaDBServer.fromEnvironment != nil, Comment(rawValue: MariaDBServer.absence)))
+    func droppedColumn() throws {
+        let stage = try UnchangedStage(.mariaDB)
+        try stage.database.sql.run("ALTER TABLE active_users DROP COLUMN invalid_reason")
+        try stage.database.execute("UPDATE active_users SET nickname = 'Countess'")
+        #expect(try stage.time()[0][0].hasPrefix("2024"))
+        try stage.database.execute("UPDATE active_users SET device_token = 'ab'")
+        #expect(try !stage.time()[0][0].hasPrefix("2024"))
+        try stage.database.sql.run("ALTER TABLE active_users RENAME COLUMN registered_at TO seen")
+        try stage.join(2)
+        try stage.database.execute("UPDATE active_users SET device_token = 'cd'")
+        let empty = "SELECT COUNT(*) FROM active_users WHERE seen IS NULL"
+        #expect(try stage.database.count(empty) == 1)
+    }
+
+    @Test(
+        "the page's statements of an application that writes the time itself are registrations",
         arguments: TestEngine.available)
     func alternatives(_ engine: TestEngine) throws {
-        let database = try TokenDatabase(engine)
-        try database.createSideTables()
-        try database.execute("SET @pushsweep = NULL", on: .mariaDB)
-        let column =
-            engine == .mariaDB
-            ? "DATETIME(3) NULL" : "DATETIME DEFAULT (strftime('%Y-%m-%d %H:%M:%f', 'now'))"
-        try database.execute(
-            "CREATE TABLE active_users (udid VARCHAR(40) PRIMARY KEY, device_token VARCHAR(64), "
-                + "registered_at \(column), invalidated_at DATETIME NULL)")
-        let store = try database.store()
-        let notes = try store.upgradeScript().notes.joined(separator: "\n")
-        let now = try #require(try store.registrationTriggers()).now
-        if engine == .mariaDB {
-            let line = try #require(
-                notes.split(separator: "\n").first { $0.contains("SET DEFAULT") })
-            try database.sql.run(String(line))
+        let stage = try UnchangedStage(engine)
+        for event in ["insert", "update"] {
+            try stage.database.sql.run("DROP TRIGGER pushsweep_registered_\(event)")
         }
         let token = SQLValue.text(DeviceToken.numbered(1).hex)
-        let dead = TokenEvidence.dead(1, at: Int64(Date().timeIntervalSince1970 * 1_000) - 60_000)
-        func isKept() throws -> Bool {
-            try database.store().classify([dead]).counts == OutcomeCounts(newer: 1)
+        let dead = TokenEvidence.dead(1, at: stage.dead)
+        let statements = try RegistrationPage.application(engine)
+        for (statement, values) in zip(
+            statements, [[token, .text("ada")], [.text("ada"), token, .text("Ada")]])
+        {
+            try stage.age()
+            #expect(try stage.store().classify([dead]).counts == Counts(applied: 1))
+            try stage.database.execute(statement, values)
+            #expect(try stage.store().classify([dead]).counts == Counts(newer: 1))
         }
-        let insert = "INSERT INTO active_users (udid, device_token) VALUES ('ada', ?)"
-        try database.execute(insert, [token])
-        #expect(try isKept(), "a default")
-        try database.execute("UPDATE active_users SET registered_at = '2024-01-01 00:00:00'")
-        #expect(try !isKept())
-        let upsert =
-            engine == .mariaDB
-            ? "ON DUPLICATE KEY UPDATE device_token = VALUES(device_token), registered_at = \(now)"
-            : "ON CONFLICT (udid) DO UPDATE SET device_token = excluded.device_token, "
-                + "registered_at = \(now)"
-        #expect(notes.contains(engine == .mariaDB ? "ON DUPLICATE KEY UPDATE" : "ON CONFLICT"))
-        try database.execute("\(insert) \(upsert)", [token])
-        #expect(try isKept(), "an upsert")
+        #expect(statements.count == 2)
     }
 }
 
@@ -237,7 +230,7 @@ struct RegistrationCheckTests {
     func noColumn(_ engine: TestEngine) throws {
         let beside = try Self.warnings(engine, "")
         #expect(beside.count == 1 && beside[0].contains("deleted and inserted again"), "\(beside)")
-        #expect(beside[0].contains("schema print --upgrade"))
+        #expect(beside[0].contains("docs/registrations.md"))
         let inRow = try Self.warnings(engine, ", invalidated_at DATETIME NULL", ", NULL")
         #expect(inRow.count == 1 && inRow[0].contains("empties invalidated_at"), "\(inRow)")
         let living = try Self.warnings(engine, ", active INTEGER", ", 1") {
@@ -273,12 +266,12 @@ struct RegistrationCheckTests {
 
     @Test("check names the trigger that writes the time", arguments: TestEngine.available)
     func trigger(_ engine: TestEngine) throws {
-        let stage = try UnchangedStage(engine, .django)
+        let stage = try UnchangedStage(engine)
         let findings = try stage.store().examine(.apply(RemovalPolicy())).findings
         #expect(
             findings.contains {
                 $0.severity == .ok
-                    && $0.sentence.contains("pushsweep_registered_update_active_users")
+                    && $0.sentence.contains("pushsweep_registered_update")
             }, "\(findings)")
         #expect(!findings.contains { $0.sentence.contains("runs triggers") }, "\(findings)")
     }

@@ -99,7 +99,7 @@ struct RightsTests {
             #expect(report.firstFailure == nil)
             let progress = try store.apply(
                 (0..<30).map { .dead($0, at: start + 60_000) }, policy: policy)
-            #expect(progress.counts == OutcomeCounts(applied: 20, unknown: 10), "\(name)")
+            #expect(progress.counts == Counts(applied: 20, unknown: 10), "\(name)")
             try store.session.record(
                 RunRecord(id: "r", kind: "sweep", started: EpochMilliseconds(start), host: "h"))
         }
@@ -176,9 +176,10 @@ struct RightsTests {
                     || report.findings.contains { $0.sentence.contains("runs triggers: keep") })
             // Even a run that did not ask would read the rows again.
             let progress = try store.apply((0..<30).map { .dead($0, at: start + 60_000) })
-            #expect(progress.counts == OutcomeCounts(unknown: 10, refused: 20))
+            #expect(progress.counts == Counts(unknown: 10, refused: 20))
             try database.execute("DELETE FROM pushsweep_feed")
             try database.execute("DELETE FROM pushsweep_change")
+            try database.execute("DELETE FROM pushsweep_commit WHERE number > 0")
         }
     }
 
@@ -204,7 +205,7 @@ struct RightsTests {
         try store.preflight(.apply(RemovalPolicy()))
         let progress = try store.apply(
             (0..<30).map { .dead($0, at: start + 60_000) }, run: "run")
-        #expect(progress.counts == OutcomeCounts(applied: 20, unknown: 10))
+        #expect(progress.counts == Counts(applied: 20, unknown: 10))
         try store.session.record(
             RunRecord(id: "run", kind: "sweep", started: EpochMilliseconds(start), host: "h"))
         try store.preflight(use)
@@ -295,7 +296,7 @@ struct RightsTests {
             let store = try TokenTable(account.settings)
             try store.preflight(.read)
             let result = try store.classify((0..<30).map { .dead($0, at: start + 60_000) })
-            #expect(result.counts == OutcomeCounts(applied: 20, unknown: 10))
+            #expect(result.counts == Counts(applied: 20, unknown: 10))
             #expect(try store.progress(of: "f") == nil)
             #expect(try store.due(Self.expiry) == 0)
             #expect(try database.texts(tables) == before)
@@ -328,7 +329,7 @@ struct RightsTests {
             let store = try TokenTable(account.settings)
             try store.preflight(.read)
             let result = try store.classify((0..<30).map { .dead($0, at: start + 60_000) })
-            #expect(result.counts == OutcomeCounts(applied: 20, unknown: 10))
+            #expect(result.counts == Counts(applied: 20, unknown: 10))
             #expect(try store.progressIfVisible(of: "f") == nil)
             #expect(try store.due(Self.expiry) == 0)
             #expect(throws: StoreFailure.self) { try store.progress(of: "f") }

@@ -74,7 +74,9 @@ struct SpellingRewritingTests {
     func triggers(_ engine: TestEngine) throws {
         let stage = try GroupedStage(
             engine, "VARCHAR(200), registered_at DATETIME NULL, invalidated_at DATETIME NULL")
-        for statement in try stage.store().upgradeScript().script.statements {
+        for statement in try RegistrationPage.triggers(
+            engine, table: "devices", key: "id", without: ["nickname", "invalid_reason"])
+        {
             try stage.database.sql.run(statement)
         }
         try stage.insert(1, DeviceToken.numbered(1).hex)

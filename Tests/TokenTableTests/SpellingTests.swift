@@ -80,7 +80,7 @@ struct SpellingTests {
             [TokenEvidence(token: Self.token, time: EpochMilliseconds(start))], policy: policy)
         #expect(
             progress.counts
-                == (variant.isFound ? OutcomeCounts(applied: 1) : OutcomeCounts(unknown: 1)))
+                == (variant.isFound ? Counts(applied: 1) : Counts(unknown: 1)))
         #expect(
             try database.count("SELECT COUNT(*) FROM devices WHERE udid = 'row'")
                 == (variant.isFound ? 0 : 1))
@@ -100,7 +100,7 @@ struct SpellingTests {
         let progress = try store.apply(
             [TokenEvidence(token: Self.token, time: EpochMilliseconds(start))],
             policy: RemovalPolicy(action: .delete, deletesWithoutRegistrationTime: true))
-        #expect(progress.counts == OutcomeCounts(applied: 1))
+        #expect(progress.counts == Counts(applied: 1))
         #expect(
             try database.texts("SELECT udid FROM devices ORDER BY udid") == [
                 ["none"], ["null"], ["zero"],
@@ -116,7 +116,7 @@ struct SpellingTests {
         try database.register(token, at: start)
         let progress = try database.store().apply(
             [TokenEvidence(token: token, time: EpochMilliseconds(start + 9_000))])
-        #expect(progress.counts == OutcomeCounts(applied: 1))
+        #expect(progress.counts == Counts(applied: 1))
         #expect(progress.position == token)
     }
 
@@ -132,7 +132,7 @@ struct SpellingTests {
                 "INSERT INTO devices VALUES (1, ?)", [.text(token.hex.uppercased())])
             let progress = try database.store { $0.table = "devices" }.apply(
                 [TokenEvidence(token: token, time: EpochMilliseconds(start))])
-            #expect(progress.counts == OutcomeCounts(applied: 1))
+            #expect(progress.counts == Counts(applied: 1))
         }
     }
 
@@ -146,7 +146,7 @@ struct SpellingTests {
         let evidence = TokenEvidence(token: token, time: EpochMilliseconds(start))
         let store = try database.store()
         let progress = try store.apply([evidence], feed: "f")
-        #expect(progress.counts == OutcomeCounts(unknown: 1))
+        #expect(progress.counts == Counts(unknown: 1))
         #expect(try store.progress(of: "f")?.position == token)
     }
 
@@ -214,7 +214,7 @@ struct SpellingTests {
         try database.runCure(of: refusal)
         #expect(try store.examine(.read).passesCheck)
         #expect(
-            try store.classify(evidence).counts == OutcomeCounts(applied: 5, unknown: 1))
+            try store.classify(evidence).counts == Counts(applied: 5, unknown: 1))
         #expect(
             try database.count("SELECT COUNT(*) FROM devices WHERE device_token LIKE '{length = %'")
                 == 1)
@@ -254,7 +254,7 @@ struct SpellingTests {
                 TokenEvidence(token: .numbered($0), time: EpochMilliseconds(start))
             }
             #expect(
-                try store.classify(evidence).counts == OutcomeCounts(applied: 17, unknown: 3),
+                try store.classify(evidence).counts == Counts(applied: 17, unknown: 3),
                 "\(type)")
             let refusals = try store.examine(.read).findings.filter { $0.failure != nil }
             let refusal = try #require(refusals.first, "\(type)")
@@ -262,7 +262,7 @@ struct SpellingTests {
             #expect(!refusal.sentence.contains(end) || end == " ", "\(refusal)")
             try database.runCure(of: refusal)
             #expect(try store.examine(.read).passesCheck)
-            #expect(try store.classify(evidence).counts == OutcomeCounts(applied: 20))
+            #expect(try store.classify(evidence).counts == Counts(applied: 20))
         }
     }
 
@@ -356,15 +356,19 @@ struct SpellingTests {
             $0.encoding = .hex
         }
         let evidence = [TokenEvidence(token: token, time: EpochMilliseconds(start))]
-        #expect(try store.classify(evidence).counts == OutcomeCounts(unknown: 1))
+        #expect(try store.classify(evidence).counts == Counts(unknown: 1))
         let refusals = try store.examine(.read).findings.filter { $0.failure != nil }
         let refusal = try #require(refusals.first)
         #expect(refusals.count == 1 && refusal.sentence.contains("1 of 14 rows read"))
         #expect(refusal.sentence.contains(name), "\(refusal)")
         #expect(!refusal.sentence.contains(token.hex.prefix(12)))
+        if engine == .sqlite, name == "Base64" {
+            #expect(refusal.sentence.contains("SQLite has no function"))
+            return
+        }
         try database.runCure(of: refusal)
         #expect(try store.examine(.read).passesCheck)
-        #expect(try store.classify(evidence).counts == OutcomeCounts(applied: 1))
+        #expect(try store.classify(evidence).counts == Counts(applied: 1))
         for (id, text) in strangers.enumerated() {
             #expect(
                 try database.count(
@@ -395,6 +399,6 @@ struct SpellingTests {
         try database.runCure(of: refusal)
         #expect(
             try store.classify([TokenEvidence(token: Self.token, time: EpochMilliseconds(start))])
-                .counts == OutcomeCounts(applied: 1))
+                .counts == Counts(applied: 1))
     }
 }

@@ -8,10 +8,9 @@ import TokenHygiene
 @testable import Database
 @testable import TokenTable
 
-// docs/clusters.md judges engines by the statements that reach the server. So the page docs/statements.md
-// holds all of them, as a server's log shows them, and a changed statement has to be judged anew.
+// docs/clusters.md judges engines by the statements that reach the server, as its log shows them.
 
-/// The paths whose statements are documented, each with what it does.
+/// The paths whose statements are judged, each with what it does.
 private enum StatementPath: String, CaseIterable {
     case lease = "Lease"
     case sweep = "Apply: mark"
@@ -168,49 +167,16 @@ struct StatementTests {
         return {
             _ = try queue.handOver(claim)
             try queue.renewLeases()
-            let outcomes: [DeliveryResult.Outcome] = [
+            let outcomes: [Outcome] = [
                 .sent, .gone(reason: "Unregistered"), .failed(reason: "BadDeviceToken"),
                 .retry(seconds: 900, reason: "ServiceUnavailable"), .unknown(reason: "reset"),
                 .returned,
             ]
-            let results = claim.notifications.map(\.key).enumerated().map {
+            let results = claim.notifications.map(\.row).enumerated().map {
                 DeliveryResult(key: $0.element, outcomes[$0.offset % outcomes.count])
             }
             _ = try queue.record(results, of: &claim)
         }
-    }
-
-    // MARK: The page
-
-    private static let introduction = """
-        # Statements
-
-        This page is for people who judge whether an engine can hold the token table, or who read a
-        server's log. It lists the statements of sweeps, removals, claims and results, with what they
-        read in between, as a MariaDB server logs them. Intake, undo and purge are not here; they use the
-        same kinds of statements. Reads of `information_schema` are left out. A value is
-        `?`, and a list of any length ends with `...`. A statement that is sent again and again stands
-        where it comes first. Names of tables and columns are those of our own schema. What follows for
-        other engines is in [clusters.md](clusters.md#the-statements).
-
-        A test writes this page and compares it with what a server received.
-        """
-
-    private static func page(_ paths: [StatementPath: [StatementLog.Entry]]) -> String {
-        var lines = [introduction]
-        for path in StatementPath.allCases {
-            var seen: Set<String> = []
-            let entries = transactions(paths[path] ?? []).filter {
-                !$0.entry.form.contains("information_schema.")
-                    && seen.insert($0.entry.form).inserted
-            }
-            lines += ["", "## \(path.rawValue)"]
-            for (title, isInside) in [("In transactions:", true), ("Each by itself:", false)] {
-                let forms = entries.filter { $0.isInside == isInside }.map { "\($0.entry.form);" }
-                if !forms.isEmpty { lines += ["", title, "", "```sql"] + forms + ["```"] }
-            }
-        }
-        return lines.joined(separator: "\n") + "\n"
     }
 
     /// The statements that are no part of the frame of a transaction, and whether they are inside of one.
@@ -227,30 +193,6 @@ struct StatementTests {
                 return (entry, open.contains(entry.thread))
             }
             return nil
-        }
-    }
-
-    @Test(
-        "docs/statements.md has the statements that a server receives; PUSHSWEEP_TEST_WRITE_DOCS=1 writes it"
-    )
-    func documented() throws {
-        let file = URL(filePath: #filePath).deletingLastPathComponent()
-            .appending(path: "../../docs/statements.md").standardizedFileURL
-        let page = Self.page(try Self.recorded.get())
-        if Environment.text("PUSHSWEEP_TEST_WRITE_DOCS") == "1" {
-            try page.write(to: file, atomically: true, encoding: .utf8)
-        }
-        let kept = Self.lines(of: try String(contentsOf: file, encoding: .utf8))
-        let now = Self.lines(of: page)
-        #expect(kept == now, "\(now.difference(from: kept))")
-    }
-
-    /// The lines of a page, with the statements of a block in the order of their texts: answers of several
-    /// kinds are written in any order.
-    private static func lines(of page: String) -> [Substring] {
-        page.split(separator: "```").enumerated().flatMap { place, block in
-            let lines = block.split(separator: "\n")
-            return place % 2 == 0 ? lines : lines.sorted()
         }
     }
 

@@ -72,19 +72,6 @@ struct TableAuditTests {
     }
 
     @Test(
-        "a row that registered or was marked after the time of the audit is overwritten",
-        arguments: TestEngine.available)
-    func overwritten(_ engine: TestEngine) throws {
-        let (database, store) = try Self.database(engine, marksInRow: true)
-        defer { withExtendedLifetime(database) {} }
-        let past = EpochMilliseconds(Self.time(daysAgo: 7))
-        let audit = try TableAudit(store, [chat], at: past, overwritten: true)
-        let tally = try #require(try audit.tallies()?.tallies[chat])
-        // Registered 0, 2, 2, 3 and 5 days ago, and in two days; marked two days ago.
-        #expect(tally.count(.overwritten) == 7 && tally.rows == 3)
-    }
-
-    @Test(
         "living and stale are what the sender's own code says, for every kind of hex",
         arguments: TestEngine.available)
     func agrees(_ engine: TestEngine) throws {

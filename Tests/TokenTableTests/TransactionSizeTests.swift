@@ -53,7 +53,7 @@ struct TransactionSizeTests {
         let store = try TokenTable(database.settings, connection, pacing)
         let failure = limit(connection, to: { rows }, atCommit: atCommit)
         #expect(failure.kind == .tooLarge)
-        #expect(try store.apply(Self.evidence).counts == OutcomeCounts(applied: 400))
+        #expect(try store.apply(Self.evidence).counts == Counts(applied: 400))
         #expect(time.now == 0)
         #expect(
             try database.texts("SELECT COUNT(*), COUNT(DISTINCT row_key) FROM pushsweep_change")

@@ -36,6 +36,9 @@ extension TokenTable {
         let changed = connection.dialect.ownTime("changed_at").value(EpochMilliseconds(time))
         _ = try connection.execute(
             "UPDATE pushsweep_change SET changed_at = ? WHERE run = ?", [changed, .text(run)])
+        _ = try connection.execute(
+            "UPDATE pushsweep_commit SET committed_at = ? WHERE number > 0 AND run = ?",
+            [changed, .text(run)])
         let feeds = try connection.query(
             "SELECT feed FROM pushsweep_feed WHERE run = ?", [.text(run)])
         for row in 0..<feeds.count {

@@ -16,7 +16,7 @@ struct VerdictTests {
         try database.createOwnSchema()
         try database.register(.numbered(1), at: start)
         let progress = try database.store().apply([.dead(1, at: start + 60_123)])
-        #expect(progress.counts == OutcomeCounts(applied: 1))
+        #expect(progress.counts == Counts(applied: 1))
         #expect(progress.rowsChanged == 1 && progress.isApplied)
         #expect(
             try database.marks() == [
@@ -34,7 +34,7 @@ struct VerdictTests {
         try database.register(.numbered(2), at: start)
         let progress = try database.store().apply(
             [.dead(1, at: start + 60_000)], policy: deleting)
-        #expect(progress.counts == OutcomeCounts(applied: 1))
+        #expect(progress.counts == Counts(applied: 1))
         #expect(
             try database.marks() == ["\(DeviceToken.numbered(2).hex) NULL NULL"])
     }
@@ -48,7 +48,7 @@ struct VerdictTests {
         try database.register(.numbered(1), at: start + 1)
         let progress = try database.store().apply(
             [.dead(1, at: start)], policy: RemovalPolicy(action: action))
-        #expect(progress.counts == OutcomeCounts(newer: 1) && progress.rowsChanged == 0)
+        #expect(progress.counts == Counts(newer: 1) && progress.rowsChanged == 0)
         #expect(try database.marks() == ["\(DeviceToken.numbered(1).hex) NULL NULL"])
     }
 
@@ -60,7 +60,7 @@ struct VerdictTests {
         try database.createOwnSchema()
         try database.register(.numbered(1), at: start)
         let progress = try database.store().apply([.dead(1, at: start + lead)], policy: deleting)
-        #expect(progress.counts == OutcomeCounts(applied: 1))
+        #expect(progress.counts == Counts(applied: 1))
         #expect(
             try database.count(
                 "SELECT COUNT(*) FROM active_users WHERE invalidated_at IS NOT NULL") == 1)
@@ -71,7 +71,7 @@ struct VerdictTests {
         let database = try TokenDatabase(engine)
         try database.createOwnSchema()
         let progress = try database.store().apply([.dead(1, at: start, statements: 3)])
-        #expect(progress.counts == OutcomeCounts(unknown: 3) && progress.rowsChanged == 0)
+        #expect(progress.counts == Counts(unknown: 3) && progress.rowsChanged == 0)
     }
 
     @Test(
@@ -84,9 +84,9 @@ struct VerdictTests {
         let store = try database.store()
         try store.apply([.dead(1, at: start + 5_000)])
         let later = try store.apply([.dead(1, at: start + 9_000)])
-        #expect(later.counts == OutcomeCounts(already: 1) && later.rowsChanged == 1)
+        #expect(later.counts == Counts(already: 1) && later.rowsChanged == 1)
         let earlier = try store.apply([.dead(1, at: start + 7_000)])
-        #expect(earlier.counts == OutcomeCounts(already: 1) && earlier.rowsChanged == 0)
+        #expect(earlier.counts == Counts(already: 1) && earlier.rowsChanged == 0)
         #expect(
             try database.marks() == [
                 "\(DeviceToken.numbered(1).hex) 2024-01-01 00:00:09.000 feedback"
@@ -99,7 +99,7 @@ struct VerdictTests {
         try database.createOwnSchema()
         try database.register(.numbered(1), at: start, mark: start - 1_000)
         let progress = try database.store().apply([.dead(1, at: start + 1_000)])
-        #expect(progress.counts == OutcomeCounts(applied: 1))
+        #expect(progress.counts == Counts(applied: 1))
     }
 
     @Test(
@@ -116,7 +116,7 @@ struct VerdictTests {
         try database.register(.numbered(1), at: start + 90_000, user: "new")
         try database.register(.numbered(1), at: start, mark: start + 60_000, user: "gone")
         let progress = try database.store().apply([.dead(1, at: start + 60_000, statements: 2)])
-        #expect(progress.counts == OutcomeCounts(applied: 1, already: 1))
+        #expect(progress.counts == Counts(applied: 1, already: 1))
         #expect(progress.rowsChanged == 1)
         #expect(
             try database.texts(
@@ -159,7 +159,7 @@ struct VerdictTests {
         let evidence = (0..<2_000).map { TokenEvidence.dead($0, at: start + 1_000 + Int64($0)) }
         let policy = RemovalPolicy(action: action)
         let first = try database.store().apply(evidence, policy: policy)
-        #expect(first.counts == OutcomeCounts(applied: 1_500, unknown: 500))
+        #expect(first.counts == Counts(applied: 1_500, unknown: 500))
         #expect(first.rowsChanged == 1_500)
         let rows = try database.marks()
         let second = try database.store().apply(evidence, policy: policy)

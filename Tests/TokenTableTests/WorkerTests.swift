@@ -37,7 +37,7 @@ struct WorkerTests {
         let foretold = try workers.classify(
             in: Self.application.partition, policy: RemovalPolicy(),
             evidence: { _ in EvidenceList(Self.evidence) })
-        #expect(foretold.counts == OutcomeCounts(applied: 400, unknown: 112) && foretold.isComplete)
+        #expect(foretold.counts == Counts(applied: 400, unknown: 112) && foretold.isComplete)
         let last = Mutex(FeedProgress())
         let progress = try workers.apply(
             Self.application, evidence: { EvidenceList(Self.evidence, after: $1) },
@@ -75,7 +75,7 @@ struct WorkerTests {
                     .apply(
                         Self.application, evidence: { EvidenceList(Self.evidence, after: $1) })
                 #expect(done.isApplied && done.rowsChanged == 400)
-                #expect(done.counts == OutcomeCounts(applied: 400, unknown: 112))
+                #expect(done.counts == Counts(applied: 400, unknown: 112))
             }
         }
     }

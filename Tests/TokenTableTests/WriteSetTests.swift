@@ -39,7 +39,7 @@ struct WriteSetTests {
         let progress = try store.apply(
             (0..<1_000).map { .dead($0, at: start + 60_000) }, policy: RemovalPolicy(action: action)
         )
-        #expect(progress.isApplied && progress.counts == OutcomeCounts(applied: 1_000))
+        #expect(progress.isApplied && progress.counts == Counts(applied: 1_000))
         #expect(
             try database.texts("SELECT COUNT(*), COUNT(DISTINCT row_key) FROM pushsweep_change")
                 == [["1000", "1000"]])

@@ -1,3 +1,91 @@
+/// The status in an error packet of the binary provider interface. Every value names one
+/// notification by its identifier; that notification and all before it were read, and all after it
+/// were discarded and must be sent again on a new connection. Source: Apple, "Binary Provider API"
+/// (archived), "Codes in error-response packet".
+package struct BinaryStatus: Hashable, Sendable, CustomStringConvertible {
+    /// The number on the wire.
+    package let number: UInt8
+
+    package init(_ number: UInt8) { self.number = number }
+
+    /// 0: no errors. Gateways do not send it for a good notification; success has no answer.
+    package static let noErrors = BinaryStatus(0)
+    /// 1: the gateway failed to process the notification.
+    package static let processingError = BinaryStatus(1)
+    /// 2: no device token.
+    package static let missingToken = BinaryStatus(2)
+    /// 3: the certificate names no topic.
+    package static let missingTopic = BinaryStatus(3)
+    /// 4: no payload.
+    package static let missingPayload = BinaryStatus(4)
+    /// 5: the token has a wrong number of bytes.
+    package static let invalidTokenSize = BinaryStatus(5)
+    /// 6: the topic has a wrong number of bytes.
+    package static let invalidTopicSize = BinaryStatus(6)
+    /// 7: the payload has too many bytes.
+    package static let invalidPayloadSize = BinaryStatus(7)
+    /// 8: the token is malformed, of another app, or of the other environment.
+    package static let invalidToken = BinaryStatus(8)
+    /// 10: the gateway closes for maintenance. The identifier names the last notification that it
+    /// accepted.
+    package static let shutdown = BinaryStatus(10)
+    /// 128: the gateway could not parse the notification.
+    package static let protocolError = BinaryStatus(128)
+    package static let unknown = BinaryStatus(255)
+
+    /// The part of the notification, or of its way, at which the status points.
+    package enum Subject: Hashable, Sendable {
+        /// The device token. This is no proof that a device is gone: no status of this interface
+        /// has a time, and a token of the other environment has the same status.
+        case token
+        case payload
+        /// The topic, so the certificate.
+        case topic
+        /// The frame, so the sender's program.
+        case frame
+        /// The gateway: nothing is known about the notification.
+        case gateway
+    }
+
+    /// Apple's table: the words of each number, and what it points at.
+    private static let table: [UInt8: (words: String, subject: Subject)] = [
+        0: ("no errors", .gateway),
+        1: ("processing error", .gateway),
+        2: ("missing device token", .token),
+        3: ("missing topic", .topic),
+        4: ("missing payload", .payload),
+        5: ("invalid token size", .token),
+        6: ("invalid topic size", .topic),
+        7: ("invalid payload size", .payload),
+        8: ("invalid token", .token),
+        10: ("shutdown", .gateway),
+        128: ("protocol error", .frame),
+        255: ("none (unknown)", .gateway),
+    ]
+
+    /// The statuses of Apple's table, in its order.
+    package static let listed = table.keys.sorted().map(BinaryStatus.init)
+
+    /// The part at which the status points.
+    package var subject: Subject { Self.table[number]?.subject ?? .gateway }
+
+    /// Whether the gateway accepted the notification that the packet names. Only status 10 does; with
+    /// all others it is the first one that was not accepted.
+    package var acceptsNamed: Bool { self == .shutdown }
+
+    /// Whether the notification that the packet names can be accepted later without a change. Apple
+    /// says that a rejected notification must be corrected first, so this is false for each status
+    /// that points at the notification, and for status 10, which accepted it. It is true where the
+    /// gateway told nothing about the notification: 0, 1, 255 and unknown numbers. Repeat those a
+    /// few times at most.
+    package var isRetryable: Bool { subject == .gateway && !acceptsNamed }
+
+    /// Apple's words with the number, as in "invalid token (8)".
+    package var description: String {
+        "\(Self.table[number]?.words ?? "a status outside Apple's list") (\(number))"
+    }
+}
+
 // A gateway says nothing about good notifications. For a bad one it sends one packet of six bytes and
 // closes the connection. TLS and TCP may deliver the six bytes in pieces, and a close may cut them;
 // only the whole packet is a verdict.
@@ -10,13 +98,11 @@ package struct BinaryErrorPacket: Hashable, Sendable, CustomStringConvertible {
     /// The first byte.
     package static let command: UInt8 = 8
 
-    /// The status.
     package let status: BinaryStatus
     /// The identifier of the notification that was rejected, or for status 10 of the last one that
     /// was accepted. 0 where the frame had none or the gateway could not find it.
     package let identifier: UInt32
 
-    /// Makes a packet.
     package init(_ status: BinaryStatus, identifier: UInt32) {
         (self.status, self.identifier) = (status, identifier)
     }
@@ -63,7 +149,6 @@ package struct BinaryErrorDecoder: Sendable {
     /// The number of bytes after the packet, which no gateway sends; they are dropped.
     package private(set) var excess = 0
 
-    /// Starts at the beginning of a connection.
     package init() {}
 
     /// Takes the next bytes that the gateway sent.

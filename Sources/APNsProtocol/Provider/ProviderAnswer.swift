@@ -1,5 +1,118 @@
 import Encodings
 
+/// The `reason` of an answer, for which APNs refused a notification.
+/// Source: Apple, "Handling notification responses from APNs", all 32 reasons.
+package struct ProviderReason: Hashable, Sendable, CustomStringConvertible {
+    /// APNs' spelling, as in answers, reports and the queue. Of a reason outside Apple's list printable
+    /// ASCII, at most 64 characters.
+    package let description: String
+
+    package init(_ text: String) { description = PlainASCII.text(text) }
+
+    /// The status that APNs gives with this reason; nil for a reason outside its list.
+    package var status: Int? { Self.statuses[self] }
+
+    /// 400: the collapse id is longer than 64 bytes or malformed.
+    package static let badCollapseID = ProviderReason("BadCollapseId")
+    /// 400: the token is malformed, or of the other environment.
+    package static let badDeviceToken = ProviderReason("BadDeviceToken")
+    /// 400: `apns-expiration` is not a valid time.
+    package static let badExpirationDate = ProviderReason("BadExpirationDate")
+    /// 400: `apns-id` is not a UUID.
+    package static let badMessageID = ProviderReason("BadMessageId")
+    /// 400: `apns-priority` is not 10, 5 or 1, or it is 10 for `background`.
+    package static let badPriority = ProviderReason("BadPriority")
+    /// 400: the topic does not exist.
+    package static let badTopic = ProviderReason("BadTopic")
+    /// 400: the token belongs to another topic.
+    package static let deviceTokenNotForTopic = ProviderReason("DeviceTokenNotForTopic")
+    /// 400: a header occurred twice.
+    package static let duplicateHeaders = ProviderReason("DuplicateHeaders")
+    /// 400: the connection was idle too long.
+    package static let idleTimeout = ProviderReason("IdleTimeout")
+    /// 400: `apns-push-type` is unknown or does not fit the notification.
+    package static let invalidPushType = ProviderReason("InvalidPushType")
+    /// 400: the path names no token.
+    package static let missingDeviceToken = ProviderReason("MissingDeviceToken")
+    /// 400: no topic, and the certificate does not imply one.
+    package static let missingTopic = ProviderReason("MissingTopic")
+    /// 400: no payload.
+    package static let payloadEmpty = ProviderReason("PayloadEmpty")
+    /// 400: the credential does not cover the topic.
+    package static let topicDisallowed = ProviderReason("TopicDisallowed")
+    /// 403: the certificate is invalid.
+    package static let badCertificate = ProviderReason("BadCertificate")
+    /// 403: the certificate is of the other environment.
+    package static let badCertificateEnvironment = ProviderReason("BadCertificateEnvironment")
+    /// 403: the provider token is older than an hour.
+    package static let expiredProviderToken = ProviderReason("ExpiredProviderToken")
+    /// 403: the action is not allowed.
+    package static let forbidden = ProviderReason("Forbidden")
+    /// 403: the provider token or its signature is invalid.
+    package static let invalidProviderToken = ProviderReason("InvalidProviderToken")
+    /// 403: neither certificate nor provider token.
+    package static let missingProviderToken = ProviderReason("MissingProviderToken")
+    /// 403: a key id that is unrelated to the one first used on this connection.
+    package static let unrelatedKeyIDInToken = ProviderReason("UnrelatedKeyIdInToken")
+    /// 403: the key is bound to the other environment.
+    package static let badEnvironmentKeyIDInToken = ProviderReason("BadEnvironmentKeyIdInToken")
+    /// 404: not `/3/device/<token>`.
+    package static let badPath = ProviderReason("BadPath")
+    /// 405: not POST.
+    package static let methodNotAllowed = ProviderReason("MethodNotAllowed")
+    /// 410: the token has expired.
+    package static let expiredToken = ProviderReason("ExpiredToken")
+    /// 410: the token is inactive for the topic.
+    package static let unregistered = ProviderReason("Unregistered")
+    /// 413: more payload than the push type allows.
+    package static let payloadTooLarge = ProviderReason("PayloadTooLarge")
+    /// 429: the provider token is renewed more often than every 20 minutes.
+    package static let tooManyProviderTokenUpdates = ProviderReason("TooManyProviderTokenUpdates")
+    /// 429: too many notifications to one token in a row.
+    package static let tooManyRequests = ProviderReason("TooManyRequests")
+    /// 500: APNs had an internal error.
+    package static let internalServerError = ProviderReason("InternalServerError")
+    /// 503: APNs is not available.
+    package static let serviceUnavailable = ProviderReason("ServiceUnavailable")
+    /// 503, or in GOAWAY: the server is shutting down.
+    package static let shutdown = ProviderReason("Shutdown")
+
+    /// Apple's list, in its order.
+    private static let byStatus: [(status: Int, reasons: [ProviderReason])] = [
+        (
+            400,
+            [
+                .badCollapseID, .badDeviceToken, .badExpirationDate, .badMessageID, .badPriority,
+                .badTopic, .deviceTokenNotForTopic, .duplicateHeaders, .idleTimeout,
+                .invalidPushType, .missingDeviceToken, .missingTopic, .payloadEmpty,
+                .topicDisallowed,
+            ]
+        ),
+        (
+            403,
+            [
+                .badCertificate, .badCertificateEnvironment, .expiredProviderToken, .forbidden,
+                .invalidProviderToken, .missingProviderToken, .unrelatedKeyIDInToken,
+                .badEnvironmentKeyIDInToken,
+            ]
+        ),
+        (404, [.badPath]),
+        (405, [.methodNotAllowed]),
+        (410, [.expiredToken, .unregistered]),
+        (413, [.payloadTooLarge]),
+        (429, [.tooManyProviderTokenUpdates, .tooManyRequests]),
+        (500, [.internalServerError]),
+        (503, [.serviceUnavailable, .shutdown]),
+    ]
+    private static let statuses = Dictionary(
+        uniqueKeysWithValues: byStatus.flatMap { entry in
+            entry.reasons.map { ($0, entry.status) }
+        })
+
+    /// Apple's 32 reasons, in the order of its list.
+    package static let listed = byStatus.flatMap(\.reasons)
+}
+
 /// What APNs answered to one notification.
 package struct ProviderAnswer: Hashable, Sendable {
     /// The HTTP status; 200 for accepted.
@@ -20,7 +133,6 @@ package struct ProviderAnswer: Hashable, Sendable {
             retryAfter: retryAfter.flatMap { RetryAfter.seconds($0.value, now: $0.now) })
     }
 
-    /// Makes an answer from parsed parts.
     package init(status: Int, body: AnswerBody = AnswerBody(), retryAfter: UInt32? = nil) {
         self.status = status
         self.body = body
@@ -63,7 +175,6 @@ package struct AnswerBody: Hashable, Sendable {
     /// twice, or too long. No value is taken from such a body.
     package let isMalformed: Bool
 
-    /// Makes a body from its parts.
     package init(reason: ProviderReason? = nil, timestamp: AnswerTimestamp = .absent) {
         self.reason = reason
         self.timestamp = timestamp

@@ -39,13 +39,13 @@ package struct NotificationAttributes: Hashable, Sendable {
     /// Reads the values of a queue's columns; nil is the default. Throws the refusal of the first
     /// wrong value.
     package init(
-        bundleID: String, type: String?, priority: Int?, expiration: UInt32?, collapseID: String?
+        bundleID: String, _ headers: NotificationHeaders
     ) throws(RequestRefusal) {
-        let kind = try type.map { (text) throws(RequestRefusal) in
+        let kind = try headers.pushType.map { (text) throws(RequestRefusal) in
             guard let known = PushType(rawValue: text) else { throw .unknownPushType(text) }
             return known
         }
-        let urgency = try priority.map { (number) throws(RequestRefusal) in
+        let urgency = try headers.priority.map { (number) throws(RequestRefusal) in
             guard let known = UInt8(exactly: number).flatMap(NotificationPriority.init(rawValue:))
             else { throw .unknownPriority(number) }
             return known
@@ -53,8 +53,12 @@ package struct NotificationAttributes: Hashable, Sendable {
         try self.init(
             topic: APNsTopic(bundleID: bundleID, for: kind ?? .alert), type: kind ?? .alert,
             priority: urgency,
-            expiration: expiration.map { NotificationExpiration(headerValue: $0) },
-            collapseID: collapseID.map { (text) throws(RequestRefusal) in try CollapseID(text) })
+            expiration: headers.expiration.map {
+                NotificationExpiration(headerValue: UInt32(clamping: $0))
+            },
+            collapseID: headers.collapseID.map { (text) throws(RequestRefusal) in
+                try CollapseID(text)
+            })
     }
 
     /// The header fields, names in lower case (RFC 9113 section 8.2). Each field states whether the
@@ -154,6 +158,19 @@ package enum RequestRefusal: Error, Hashable, Sendable, CustomStringConvertible 
     /// A topic without the suffix that the push type requires. APNs answers BadTopic.
     case topicWithoutSuffix(topic: String, suffix: String)
 
+    /// The reason with which APNs would have refused the notification.
+    package var reason: ProviderReason {
+        switch self {
+        case .emptyPayload: .payloadEmpty
+        case .payloadTooLarge: .payloadTooLarge
+        case .immediateBackground, .unknownPriority: .badPriority
+        case .unknownPushType: .invalidPushType
+        case .emptyCollapseID, .collapseIDTooLong, .unprintableCollapseID: .badCollapseID
+        case .emptyTopic: .missingTopic
+        case .malformedTopic, .topicWithoutSuffix: .badTopic
+        }
+    }
+
     /// One clause for messages and reports.
     package var description: String {
         switch self {
@@ -177,18 +194,4 @@ package enum RequestRefusal: Error, Hashable, Sendable, CustomStringConvertible 
             "the topic \(topic) must end in \(suffix) for this push type"
         }
     }
-}
-
-/// Makes text of unknown origin safe to print: printable ASCII, at most 64 characters, `?` for the
-/// rest. Text of peers and databases must not bring control characters to a terminal.
-enum PlainASCII {
-    static let longest = 64
-
-    static func text(_ text: String) -> String {
-        String(decoding: text.utf8.prefix(longest).map(shown), as: UTF8.self)
-    }
-
-    static func isPrintable(_ byte: UInt8) -> Bool { byte >= 0x20 && byte < 0x7F }
-
-    static func shown(_ byte: UInt8) -> UInt8 { isPrintable(byte) ? byte : UInt8(ascii: "?") }
 }

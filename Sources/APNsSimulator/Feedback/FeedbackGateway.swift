@@ -1,15 +1,13 @@
-import Foundation
+import APNsProtocol
 import SecureTransport
+import Synchronization
 
 /// A feedback gateway (port 2196) on this machine. It requires a client certificate, serves each
 /// list once, and misbehaves on request.
-///
-/// It serves from its init until `stop` or its deinit. One thread accepts connections, and each
-/// connection has a thread of its own.
-package final class FeedbackGateway: Sendable {
+package final class FeedbackGateway: LocalGateway {
     private let queue: FeedQueue
-    private let log: ConnectionLog
-    private let acceptor: ClientAcceptor
+    private let ended: Watched<[FeedbackRecord]>
+    package let acceptor: ClientAcceptor
 
     /// Starts serving.
     ///
@@ -31,30 +29,23 @@ package final class FeedbackGateway: Sendable {
             versions: behaviour.versions)
         let stopping = try Interrupt()
         let queue = FeedQueue(feeds, repeats: behaviour.repeats, dead: dead)
-        let log = ConnectionLog(onEnd: onEnd)
+        let ended = Watched<[FeedbackRecord]>([])
+        let end: @Sendable (FeedbackRecord) -> Void = { record in
+            ended.change { $0.append(record) }
+            onEnd?(record)
+        }
         let server = FeedbackServer(
             behaviour: behaviour, context: context, queue: queue, stop: stopping)
-        self.queue = queue
-        self.log = log
+        (self.queue, self.ended) = (queue, ended)
         acceptor = try ClientAcceptor(host: host, port: port, stopping: stopping) {
             client, number in
-            server.serve(client, number: number, ended: log.add)
+            server.serve(client, number: number, ended: end)
         } refuse: { client, number, failure in
             var record = FeedbackRecord(connection: number, peer: client.peer)
             record.error = failure.description
-            log.add(record)
+            end(record)
         }
     }
-
-    deinit {
-        stop()
-    }
-
-    /// The address it listens on.
-    package var address: SocketAddress { acceptor.listener.address }
-
-    /// The port it listens on.
-    package var port: UInt16 { acceptor.listener.port }
 
     /// Adds a list for a later connection.
     package func add(_ feed: FeedSource) {
@@ -62,19 +53,14 @@ package final class FeedbackGateway: Sendable {
     }
 
     /// The records so far, in the order of their ends.
-    package var records: [FeedbackRecord] { log.records }
+    package var records: [FeedbackRecord] { ended.present }
 
     /// Waits until `count` connections have ended or `timeout` has passed. Returns the records so
     /// far.
     package func records(
         atLeast count: Int, within timeout: Duration = .seconds(20)
     ) -> [FeedbackRecord] {
-        log.wait(for: count, until: .in(timeout))
-    }
-
-    /// Ends all connections and waits for them. Lists that are being sent stay unfinished.
-    package func stop() {
-        acceptor.stop()
+        ended.wait(until: .in(timeout)) { $0.count >= count }
     }
 }
 
@@ -121,38 +107,167 @@ package struct FeedbackRecord: Sendable, Equatable, Encodable {
     }
 }
 
-/// The log of ended connections; a caller can wait for records.
-// Unchecked because the compiler cannot see that every access below holds the condition's lock.
-final class ConnectionLog: @unchecked Sendable {
-    private let changed = NSCondition()
-    private var kept: [FeedbackRecord] = []
-    private let onEnd: (@Sendable (FeedbackRecord) -> Void)?
-
-    init(onEnd: (@Sendable (FeedbackRecord) -> Void)?) {
-        self.onEnd = onEnd
+/// The tokens whose app is gone, as the gateways of one simulator know them. What is sent to a dead
+/// token over the binary interface is accepted and never delivered; the token goes to the list that
+/// the feedback service gives to its next client, with the time of the sending. Source: Apple,
+/// "Binary Provider API" (archived), "The Feedback Service".
+package final class DeadTokens: Sendable {
+    private struct State {
+        var dead: Set<DeviceToken> = []
+        /// Notifications so far to tokens that die after some.
+        var delivered: [DeviceToken: Int] = [:]
+        var listed: [DeviceToken: EpochSeconds] = [:]
+        var order: [DeviceToken] = []
     }
 
-    var records: [FeedbackRecord] {
-        changed.withLock { kept }
+    private let state = Mutex(State())
+
+    package init() {}
+
+    /// From now on the token is dead.
+    package func kill(_ token: DeviceToken) {
+        state.withLock { _ = $0.dead.insert(token) }
     }
 
-    /// Adds the record of a connection on which the gateway has finished its side.
-    func add(_ record: FeedbackRecord) {
-        changed.withLock {
-            kept.append(record)
-            changed.broadcast()
-        }
-        onEnd?(record)
-    }
-
-    /// Waits until there are `count` records, at most until the deadline.
-    func wait(for count: Int, until deadline: Deadline) -> [FeedbackRecord] {
-        changed.withLock {
-            while kept.count < count, !deadline.hasPassed {
-                // Short waits, because NSCondition uses the wall clock, which may jump.
-                _ = changed.wait(until: Date(timeIntervalSinceNow: 0.2))
+    /// The app was installed again: the token is alive, and leaves the list where it is there.
+    package func revive(_ token: DeviceToken) {
+        state.withLock { state in
+            state.dead.remove(token)
+            state.delivered[token] = nil
+            if state.listed.removeValue(forKey: token) != nil {
+                state.order.removeAll { $0 == token }
             }
-            return kept
         }
     }
+
+    /// The tokens on the list that wait for the next client.
+    package var waiting: Int { state.withLock { $0.order.count } }
+
+    /// Takes the list in the order of the first sending to each token, with the time of the last;
+    /// it is empty afterwards.
+    package func take() -> [FeedbackTuple] {
+        state.withLock { state in
+            let tuples = state.order.compactMap { token in
+                state.listed[token].map { FeedbackTuple(time: $0, token: token) }
+            }
+            state.order = []
+            state.listed = [:]
+            return tuples
+        }
+    }
+
+    /// Notes that a notification was sent to a token, and returns whether the token is dead. A token
+    /// with `lives` dies after that many notifications; nil: only `kill` ends it.
+    func send(to token: DeviceToken, at time: EpochSeconds, lives: Int?) -> Bool {
+        state.withLock { state in
+            if let lives, !state.dead.contains(token) {
+                let count = state.delivered[token, default: 0]
+                if count < lives {
+                    state.delivered[token] = count + 1
+                    return false
+                }
+                state.delivered[token] = nil
+                state.dead.insert(token)
+            }
+            guard state.dead.contains(token) else { return false }
+            if state.listed.updateValue(time, forKey: token) == nil { state.order.append(token) }
+            return true
+        }
+    }
+}
+
+/// The behaviour of a feedback gateway. By default as Apple's: it sends the list once, directly
+/// after the handshake, then close_notify.
+package struct FeedbackBehaviour: Sendable, Equatable {
+    /// The beginning of a connection, before any list.
+    package enum Opening: String, Sendable, CaseIterable {
+        /// TLS, then the list.
+        case normal
+        /// TCP only: the gateway never answers the client's hello.
+        case silentBeforeHandshake = "silent-before-handshake"
+        /// TLS and no byte of a list; the list stays for the next connection.
+        case silentAfterHandshake = "silent-after-handshake"
+        /// The list without TLS, as many bytes as the socket accepts at once.
+        case plaintext
+    }
+
+    /// The end of a connection, after the last byte.
+    package enum Ending: String, Sendable, CaseIterable {
+        /// A complete list (RFC 8446 section 6.1).
+        case closeNotify = "close-notify"
+        /// The stream ends without close_notify, so the client cannot know whether the list is
+        /// complete.
+        case noCloseNotify = "no-close-notify"
+        /// The connection stays open; some gateways did this.
+        case holdOpen = "hold-open"
+        /// A TCP reset. The client may lose bytes that it has not read yet.
+        case reset
+    }
+
+    /// The certificate that the gateway sends.
+    package enum Certificate: String, Sendable, CaseIterable {
+        case valid
+        /// One that expired an hour ago.
+        case expired
+        /// One that is valid from tomorrow.
+        case notYetValid = "not-yet-valid"
+        /// One of an authority that the client does not trust.
+        case foreign
+        /// One for another host name.
+        case wrongHost = "wrong-host"
+
+        var name: SimulatorCertificates.Name {
+            switch self {
+            case .valid: .server
+            case .expired: .expiredServer
+            case .notYetValid: .notYetValidServer
+            case .foreign: .foreignServer
+            case .wrongHost: .wrongHostServer
+            }
+        }
+    }
+
+    /// A pause during the list.
+    package struct Pause: Sendable, Equatable {
+        /// The number of bytes of the list after which it begins.
+        package var afterByte: Int
+        package var duration: Duration
+
+        package init(afterByte: Int, duration: Duration) {
+            self.afterByte = afterByte
+            self.duration = duration
+        }
+    }
+
+    /// The beginning of a connection, before any list.
+    package var opening = Opening.normal
+    /// The end of a connection, after the last byte or at `closeAfter`.
+    package var ending = Ending.closeNotify
+    /// The number of bytes per write and TLS record; nil for as many as fit.
+    package var writeSize: Int?
+    /// The time between two writes.
+    package var delay = Duration.zero
+    /// A pause during the list.
+    package var pause: Pause?
+    /// The number of bytes after which the list ends, even inside a tuple; nil for all.
+    package var closeAfter: Int?
+    /// The number of bytes after which the connection is reset; nil for never.
+    package var resetAfter: Int?
+    /// Bytes sent instead of the list, which is lost.
+    package var replacement: [UInt8]?
+    /// Bytes sent after the list.
+    package var appendix: [UInt8] = []
+    /// Whether the list is repeated on the same connection until the client closes it.
+    package var isEndless = false
+    /// Whether the lists are served again, in turn, instead of once each.
+    package var repeats = false
+    /// The certificate that the gateway sends.
+    package var certificate = Certificate.valid
+    /// Whether every client certificate is refused with an alert.
+    package var refusesClients = false
+    /// The TLS versions that it accepts.
+    package var versions = TLSServerContext.Version.tls12 ... .tls13
+
+    /// The behaviour of Apple's gateway.
+    package init() {}
 }

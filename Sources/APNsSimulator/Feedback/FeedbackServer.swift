@@ -7,8 +7,6 @@ struct FeedbackServer {
     let queue: FeedQueue
     let stop: Interrupt
 
-    /// The time limit for a handshake, so that no client blocks a thread for ever.
-    private static let handshakeTimeout = Duration.seconds(30)
     /// The time after which a client that reads nothing is given up.
     private static let writeTimeout = Duration.seconds(300)
     /// The time to wait for the client's end of the connection after ours.
@@ -44,8 +42,7 @@ struct FeedbackServer {
     ) {
         let connection: TLSConnection
         do throws(TransportFailure) {
-            connection = try client.handshake(
-                context: context, timeout: Self.handshakeTimeout, interrupt: stop)
+            connection = try client.handshake(context: context, interrupt: stop)
         } catch {
             record.end = .handshakeFailed
             record.error = error.description

@@ -88,14 +88,9 @@ struct ProviderConnectionHandler {
         var course = Course.open
         while let request = session.nextRequest() {
             received += 1
-            if course == .open, received == misbehaviour.resetAtRequest,
-                misbehaviour.applies(to: number)
-            {
-                course = .reset
-            }
             guard course == .open else {
                 // These were sent after the request that ends the connection.
-                serve(request, course == .reset ? .unanswered : .unprocessed, at: now)
+                perform(course == .reset ? .noAnswer : .leave, on: request, at: now)
                 continue
             }
             if let action = scenario?.action(received) {
@@ -106,10 +101,9 @@ struct ProviderConnectionHandler {
                 session.changeSettings(
                     maximumStreams: change.maximumStreams, initialWindow: change.initialWindow)
             }
-            serve(request, misbehaviour.treatment(of: received, onConnection: number), at: now)
-            if let goAway = misbehaviour.goAway, received == goAway.atRequest,
-                misbehaviour.applies(to: number)
-            {
+            course = perform(
+                misbehaviour.action(on: received, of: number), on: request, at: now)
+            if course == .open, let goAway = misbehaviour.goAway(after: received, of: number) {
                 course = .goAway(goAway)
             }
         }
@@ -144,79 +138,69 @@ struct ProviderConnectionHandler {
                 isAccepted: isAccepted))
     }
 
-    private mutating func serve(
-        _ request: HTTP2ServerRequest, _ treatment: ProviderMisbehaviour.Treatment,
-        at now: EpochSeconds
-    ) {
-        let decision = decision(on: request, at: now)
-        var isAccepted = false
-        if case .reply(let reply) = decision.action { isAccepted = reply.status == 200 }
-        let end: ProviderRecord.End
-        switch (treatment, decision.action) {
-        case (.unprocessed, _):
-            (end, isAccepted) = (.unprocessed, false)
-        case (.unanswered, _), (.normal, .stall):
-            end = .unanswered
-        case (.normal, .reset(let code)):
-            session.reset(request.streamID, code: code)
-            end = code == .refusedStream ? .unprocessed : .unanswered
-        case (.normal, .reply(let reply)):
-            answer(request.streamID, reply, decision.id)
-            end = .answered(status: reply.status)
-        }
-        if end != .unprocessed { lastProcessedStream = max(lastProcessedStream, request.streamID) }
-        record(decision, end, isAccepted: isAccepted)
-        if case .answered = end { answerLateRequests() }
-    }
-
-    /// Performs an action of the scenario on a request.
+    /// Performs an action on a request.
+    @discardableResult
     private mutating func perform(
         _ action: ProviderScenario.Action, on request: HTTP2ServerRequest, at now: EpochSeconds
     ) -> Course {
+        let stream = request.streamID
+        let decision = decision(on: request, at: now)
+        var isAccepted = true
+        if case .reply(let reply) = decision.action { isAccepted = reply.status == 200 }
+        func isProcessed() { lastProcessedStream = max(lastProcessedStream, stream) }
+        func end(_ end: ProviderRecord.End, isAccepted: Bool) {
+            if end != .unprocessed { isProcessed() }
+            record(decision, end, isAccepted: isAccepted)
+            if case .answered = end { answerLateRequests() }
+        }
         switch action {
-        case .serve:
-            serve(request, .normal, at: now)
-            return .open
         case .changeStreams(let count):
             session.changeSettings(maximumStreams: count)
-            serve(request, .normal, at: now)
-            return .open
-        case .reset(.refusedStream):
-            session.reset(request.streamID, code: .refusedStream)
-            serve(request, .unprocessed, at: now)
-            return .open
+            fallthrough
+        case .serve:
+            switch decision.action {
+            case .stall: end(.unanswered, isAccepted: false)
+            case .reset(let code):
+                session.reset(stream, code: code)
+                end(code == .refusedStream ? .unprocessed : .unanswered, isAccepted: false)
+            case .reply(let reply):
+                answer(stream, reply, decision.id)
+                end(.answered(status: reply.status), isAccepted: isAccepted)
+            }
+        case .leave: end(.unprocessed, isAccepted: false)
         case .goAway:
-            serve(request, .unprocessed, at: now)
+            end(.unprocessed, isAccepted: false)
             return .goAway(ProviderMisbehaviour.GoAway(atRequest: received))
-        default: break
-        }
-        let decision = decision(on: request, at: now)
-        lastProcessedStream = max(lastProcessedStream, request.streamID)
-        switch action {
+        case .reset(.refusedStream):
+            session.reset(stream, code: .refusedStream)
+            end(.unprocessed, isAccepted: false)
         case .answer(let reply):
-            answer(request.streamID, reply, decision.id)
-            record(
-                decision, .answered(status: reply.status), isAccepted: reply.status == 200)
-            answerLateRequests()
-            return .open
+            answer(stream, reply, decision.id)
+            end(.answered(status: reply.status), isAccepted: reply.status == 200)
         case .answerLate:
-            late.append((request.streamID, .accepted, decision))
-            return .open
+            isProcessed()
+            late.append((stream, .accepted, decision))
+        // Processed, so the gateway may have accepted it.
+        case .noAnswer: end(.unanswered, isAccepted: isAccepted)
         case .partialAnswer:
             var begun = HTTP2Answer(status: 200)
             begun.ends = false
-            session.answer(request.streamID, begun)
-        case .reset(let code): session.reset(request.streamID, code: code)
-        case .rawBytes(let bytes): session.sendRaw(bytes)
-        default: break
+            session.answer(stream, begun)
+            end(.unanswered, isAccepted: true)
+        case .reset(let code):
+            session.reset(stream, code: code)
+            end(.unanswered, isAccepted: true)
+        case .rawBytes(let bytes):
+            session.sendRaw(bytes)
+            end(.unanswered, isAccepted: true)
+        case .resetConnection:
+            end(.unanswered, isAccepted: isAccepted)
+            return .reset
+        case .closeConnection:
+            end(.unanswered, isAccepted: true)
+            return .close
         }
-        // Processed, so the gateway may have accepted it.
-        record(decision, .unanswered, isAccepted: true)
-        switch action {
-        case .resetConnection: return .reset
-        case .closeConnection: return .close
-        default: return .open
-        }
+        return .open
     }
 
     private mutating func answerLateRequests() {
@@ -247,7 +231,7 @@ struct ProviderConnectionHandler {
             debug: goAway.debug)
         session.close(deadline: .in(Self.lingerTimeout))
         let now = Self.now
-        while let request = session.nextRequest() { serve(request, .unprocessed, at: now) }
+        while let request = session.nextRequest() { perform(.leave, on: request, at: now) }
     }
 }
 

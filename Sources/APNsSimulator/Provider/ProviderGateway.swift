@@ -1,12 +1,11 @@
+import APNsProtocol
 import SecureTransport
+import Synchronization
 
 /// An HTTP/2 provider gateway (ports 443 and 2197) on this machine. It checks every request as APNs
 /// does, answers by its script, misbehaves on request, and logs the requests.
-///
-/// It serves from its init until `stop` or its deinit. One thread accepts connections, and each
-/// connection has a thread of its own.
-package final class ProviderGateway: Sendable {
-    private let acceptor: ClientAcceptor
+package final class ProviderGateway: LocalGateway {
+    package let acceptor: ClientAcceptor
 
     /// The requests received.
     package let log: RequestLog
@@ -46,21 +45,6 @@ package final class ProviderGateway: Sendable {
             client.reset()
         }
     }
-
-    deinit {
-        stop()
-    }
-
-    /// The address it listens on.
-    package var address: SocketAddress { acceptor.listener.address }
-
-    /// The port it listens on.
-    package var port: UInt16 { acceptor.listener.port }
-
-    /// Ends all connections with GOAWAY and waits for them.
-    package func stop() {
-        acceptor.stop()
-    }
 }
 
 /// One ended connection to the provider gateway.
@@ -88,9 +72,6 @@ struct ProviderServer: Sendable {
     let stop: Interrupt
     let sequence = RequestSequence()
 
-    /// The time limit for a handshake, so that no client blocks a thread for ever.
-    private static let handshakeTimeout = Duration.seconds(30)
-
     /// Serves one client to the end of its connection.
     func serve(_ client: AcceptedConnection, number: Int) -> ProviderConnectionRecord {
         var record = ProviderConnectionRecord(connection: number, peer: client.peer)
@@ -98,7 +79,8 @@ struct ProviderServer: Sendable {
         switch opening {
         case .reset: client.reset()
         case .plaintext: _ = client.sendPlaintext(Array("HTTP/1.1 400 Bad Request\r\n\r\n".utf8))
-        case .silent: _ = client.staySilent(deadline: .in(Self.handshakeTimeout), interrupt: stop)
+        case .silent:
+            _ = client.staySilent(deadline: .in(AcceptedConnection.usualTimeout), interrupt: stop)
         default: break
         }
         guard let context = contexts[opening] else {
@@ -106,8 +88,7 @@ struct ProviderServer: Sendable {
             return record
         }
         do throws(TransportFailure) {
-            let connection = try client.handshake(
-                context: context, timeout: Self.handshakeTimeout, interrupt: stop)
+            let connection = try client.handshake(context: context, interrupt: stop)
             record.subject = connection.peerSubject
             guard opening != .close else {
                 connection.close()
@@ -129,5 +110,95 @@ struct ProviderServer: Sendable {
     static func bundleID(_ subject: String?) -> String? {
         subject?.split(separator: ",").first { $0.hasPrefix("UID=") }
             .map { String($0.dropFirst("UID=".count)) }
+    }
+}
+
+/// One request and its treatment by the gateway.
+package struct ProviderRecord: Sendable, Equatable {
+    /// The end of a request.
+    package enum End: Sendable, Equatable {
+        /// It was answered with this status.
+        case answered(status: Int)
+        /// It was processed, and the client got no answer.
+        case unanswered
+        /// It was not processed, and the client can see that: its stream is above the last one of a
+        /// GOAWAY, or was reset with REFUSED_STREAM.
+        case unprocessed
+    }
+
+    /// The number of its connection, counted from 1.
+    package let connection: Int
+    /// The device token in its path; nil where it cannot be read.
+    package let token: DeviceToken?
+    /// Its `apns-id`.
+    package let id: APNsID
+    package let end: End
+    /// Whether the gateway accepted the notification (status 200, or a 200 that was not sent).
+    package let isAccepted: Bool
+}
+
+/// The log of the requests to a provider gateway. With it, a test can find requests that are
+/// missing and requests that were sent twice.
+package final class RequestLog: Sendable {
+    /// Counts of requests.
+    package struct Totals: Sendable, Equatable, Encodable {
+        /// Requests of any kind.
+        package internal(set) var requests = 0
+        /// Answered requests by status.
+        package internal(set) var answered: [Int: Int] = [:]
+        /// Requests that were processed and got no answer.
+        package internal(set) var unanswered = 0
+        /// Requests that were not processed.
+        package internal(set) var unprocessed = 0
+    }
+
+    private struct Content {
+        var totals = Totals()
+        var records: [ProviderRecord] = []
+    }
+
+    private let keepsRecords: Bool
+    private let content = Mutex(Content())
+
+    init(keepsRecords: Bool) {
+        self.keepsRecords = keepsRecords
+    }
+
+    /// Adds requests of one connection.
+    func add(_ records: [ProviderRecord]) {
+        content.withLock { content in
+            for record in records {
+                content.totals.requests += 1
+                switch record.end {
+                case .answered(let status): content.totals.answered[status, default: 0] += 1
+                case .unanswered: content.totals.unanswered += 1
+                case .unprocessed: content.totals.unprocessed += 1
+                }
+            }
+            if keepsRecords {
+                content.records += records
+            }
+        }
+    }
+
+    /// The counts so far.
+    package var totals: Totals { content.withLock { $0.totals } }
+
+    /// Every request in the order in which connections reported them; empty for a log that only
+    /// counts.
+    package var records: [ProviderRecord] { content.withLock { $0.records } }
+
+    /// The number of requests for each token, unprocessed ones included.
+    package var requestsByToken: [DeviceToken: Int] {
+        records.reduce(into: [:]) { counts, record in
+            if let token = record.token { counts[token, default: 0] += 1 }
+        }
+    }
+
+    /// The ids that were accepted more than once: notifications that a user saw twice, unless the
+    /// device merged them.
+    package var acceptedTwice: Set<APNsID> {
+        var seen: Set<APNsID> = []
+        return Set(records.filter(\.isAccepted).map(\.id).filter { !seen.insert($0).inserted })
     }
 }

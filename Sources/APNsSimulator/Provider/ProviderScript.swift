@@ -1,9 +1,81 @@
 import APNsProtocol
 import SecureTransport
 
+/// The action of a scripted gateway on one notification.
+package protocol GatewayAction: Sendable, Equatable {
+    /// The action where the script names no other: the notification is accepted.
+    static var usual: Self { get }
+
+    /// Reads the spelling of the command line. Throws `SimulatorFailure`.
+    init(_ text: String) throws(SimulatorFailure)
+}
+
+/// The actions of a gateway: by token, by number, by share of tokens; all others are accepted.
+///
+/// The tokens of a share follow from the token and the seed. A token gets the same answer on every
+/// connection and in every run, and a test can compute it in advance.
+package struct GatewayScript<Action: GatewayAction>: Sendable {
+    /// A share of all tokens, in millionths.
+    package struct Share: Sendable, Equatable {
+        /// The number of tokens among a million.
+        package let millionths: Int
+        /// The action on their notifications.
+        package let action: Action
+
+        package init(millionths: Int, action: Action) {
+            (self.millionths, self.action) = (millionths, action)
+        }
+    }
+
+    /// The actions by token.
+    package var tokens: [DeviceToken: Action] = [:]
+    /// The actions by the number of the valid notification at the gateway, counted from 1.
+    package var sequence: [Int: Action] = [:]
+    /// The actions by share; the shares are disjoint.
+    package var shares: [Share] = []
+    /// The action on all others.
+    package var usual = Action.usual
+    /// Chooses the tokens of the shares.
+    package var seed: UInt64 = 1
+
+    package init() {}
+
+    /// The action on a token in the valid notification with this number.
+    package func action(for token: DeviceToken, number: Int) -> Action {
+        if !tokens.isEmpty, let action = tokens[token] {
+            return action
+        }
+        if !sequence.isEmpty, let action = sequence[number] {
+            return action
+        }
+        guard !shares.isEmpty else {
+            return usual
+        }
+        var place = draw(token)
+        for share in shares {
+            if place < share.millionths {
+                return share.action
+            }
+            place -= share.millionths
+        }
+        return usual
+    }
+
+    /// A number below a million that follows from token and seed: FNV-1a, then the output function
+    /// of SplitMix64, without which similar tokens would get similar numbers.
+    private func draw(_ token: DeviceToken) -> Int {
+        var hash: UInt64 = 0xCBF2_9CE4_8422_2325 ^ seed
+        for byte in token.bytes {
+            hash = (hash ^ UInt64(byte)) &* 0x100_0000_01B3
+        }
+        hash = (hash ^ (hash >> 30)) &* 0xBF58_476D_1CE4_E5B9
+        hash = (hash ^ (hash >> 27)) &* 0x94D0_49BB_1331_11EB
+        return Int((hash ^ (hash >> 31)) % 1_000_000)
+    }
+}
+
 /// An answer of a script, encoded in advance so that serving it is cheap.
 package struct ScriptedReply: Sendable, Equatable {
-    /// The status.
     package let status: Int
     /// The body, which may differ from any body of APNs.
     package let body: [UInt8]
@@ -12,7 +84,6 @@ package struct ScriptedReply: Sendable, Equatable {
     /// The most bytes of body in one DATA frame; nil for as many as fit.
     package let largestPiece: Int?
 
-    /// Makes an answer of any kind.
     package init(
         status: Int, body: [UInt8] = [], retryAfter: String? = nil, largestPiece: Int? = nil
     ) {
@@ -85,3 +156,193 @@ package enum ScriptedAction: GatewayAction {
 
 /// The actions on valid requests to a provider gateway.
 package typealias ProviderScript = GatewayScript<ScriptedAction>
+
+/// Faults of a provider gateway, the same on each connection; none by default. Numbers of requests
+/// count the complete requests of one connection from 1.
+package struct ProviderMisbehaviour: Sendable, Equatable {
+    /// A GOAWAY, after which the connection is closed (RFC 9113 section 6.8).
+    package struct GoAway: Sendable, Equatable {
+        /// The request at which it is sent.
+        package var atRequest: Int
+        /// The number of requests up to then that are not processed; GOAWAY names the last stream
+        /// that was processed.
+        package var unprocessed = 0
+        /// The number of requests before those that are processed and never answered: their outcome
+        /// is unknown.
+        package var unanswered = 0
+        /// The last stream that GOAWAY names instead of the true one.
+        package var lastStreamID: Int32?
+        /// The error code.
+        package var code = HTTP2ErrorCode.noError
+        /// The debug data.
+        package var debug = Array(#"{"reason":"Shutdown"}"#.utf8)
+
+        /// A GOAWAY without error that leaves no request unprocessed or unanswered.
+        package init(atRequest: Int) {
+            self.atRequest = atRequest
+        }
+    }
+
+    /// A SETTINGS frame sent on an open connection.
+    package struct SettingsChange: Sendable, Equatable {
+        /// The request at which it is sent.
+        package var atRequest: Int
+        /// SETTINGS_MAX_CONCURRENT_STREAMS.
+        package var maximumStreams: UInt32?
+        /// SETTINGS_INITIAL_WINDOW_SIZE.
+        package var initialWindow: UInt32?
+
+        /// Makes a change; nil leaves a setting unchanged.
+        package init(atRequest: Int, maximumStreams: UInt32? = nil, initialWindow: UInt32? = nil) {
+            self.atRequest = atRequest
+            (self.maximumStreams, self.initialWindow) = (maximumStreams, initialWindow)
+        }
+    }
+
+    /// A GOAWAY on an open connection; nil for none.
+    package var goAway: GoAway?
+    /// The number of first connections with GOAWAY or reset; nil for all.
+    package var connections: Int?
+    /// Changes of settings, each sent once per connection.
+    package var settingsChanges: [SettingsChange] = []
+    /// The request from which on none is answered.
+    package var stallAtRequest: Int?
+    /// The request at which the connection is reset. It and those without an answer so far get
+    /// none.
+    package var resetAtRequest: Int?
+
+    /// No faults.
+    package init() {}
+
+    /// What the gateway does with a request, by its number.
+    func action(on number: Int, of connection: Int) -> ProviderScenario.Action {
+        if applies(to: connection) {
+            if number == resetAtRequest { return .resetConnection }
+            if let goAway {
+                let firstUnprocessed = goAway.atRequest - goAway.unprocessed + 1
+                if number >= firstUnprocessed { return .leave }
+                if number >= firstUnprocessed - goAway.unanswered { return .noAnswer }
+            }
+        }
+        if let stallAtRequest, number >= stallAtRequest { return .noAnswer }
+        return .serve
+    }
+
+    /// The GOAWAY that is due after a request.
+    func goAway(after number: Int, of connection: Int) -> GoAway? {
+        goAway.flatMap { $0.atRequest == number && applies(to: connection) ? $0 : nil }
+    }
+
+    func applies(to connection: Int) -> Bool {
+        connections.map { connection <= $0 } ?? true
+    }
+}
+
+// A scenario says in advance what a gateway does to each connection, and to each complete request
+// on it. It is data, so a test can draw one from a seed, print it and run it again. The gateway
+// never misreports: a request that it calls unprocessed (REFUSED_STREAM, or a stream above the last
+// one of a GOAWAY) was not processed, because a client has no way to check that.
+
+/// The actions of a gateway, connection by connection.
+package struct ProviderScenario: Sendable, Equatable {
+    /// The beginning of a connection, before the first request.
+    package enum Opening: Sendable, Equatable {
+        /// TLS and HTTP/2.
+        case normal
+        /// A TCP reset before TLS.
+        case reset
+        /// Bytes that are not TLS.
+        case plaintext
+        /// No byte is sent.
+        case silent
+        /// TLS, then the connection is closed.
+        case close
+        /// TLS with a certificate of a foreign authority.
+        case foreignAuthority
+        /// TLS with a certificate for another host.
+        case otherHost
+        /// TLS without a protocol in it.
+        case noProtocol
+
+        /// The certificate and the protocols that it shows; nil without TLS.
+        var credentials: (certificate: SimulatorCertificates.Name, protocols: [String])? {
+            switch self {
+            case .normal, .close: (.server, ["h2"])
+            case .foreignAuthority: (.foreignServer, ["h2"])
+            case .otherHost: (.wrongHostServer, ["h2"])
+            case .noProtocol: (.server, [])
+            case .reset, .plaintext, .silent: nil
+            }
+        }
+    }
+
+    /// The action on one complete request.
+    package enum Action: Sendable, Equatable {
+        /// The gateway's script decides.
+        case serve
+        /// It gets this answer.
+        case answer(ScriptedReply)
+        /// It is processed, and answered after the next request that is answered on this
+        /// connection.
+        case answerLate
+        /// It is processed and never answered.
+        case noAnswer
+        /// It is neither processed nor answered; a GOAWAY follows that says so.
+        case leave
+        /// It is processed; its answer has a header list and no end.
+        case partialAnswer
+        /// Its stream is reset; only with `refusedStream` it was not processed.
+        case reset(HTTP2ErrorCode)
+        /// It is not processed: GOAWAY names the last stream before it, and the connection ends.
+        case goAway
+        /// It is processed. The connection is reset, and later requests on it get no answer.
+        case resetConnection
+        /// It is processed. The connection is closed in good order without an answer to it.
+        case closeConnection
+        /// It is processed. These bytes are sent instead of an answer, and the connection stays
+        /// open.
+        case rawBytes([UInt8])
+        /// SETTINGS_MAX_CONCURRENT_STREAMS changes, then the script decides.
+        case changeStreams(UInt32)
+
+        /// Whether earlier answers may be lost on the way, or later requests never be read.
+        package var breaksConnection: Bool {
+            switch self {
+            case .resetConnection, .closeConnection, .rawBytes: true
+            default: false
+            }
+        }
+    }
+
+    package struct Connection: Sendable, Equatable {
+        /// Its beginning.
+        package var opening: Opening
+        /// The actions on its first requests.
+        package var actions: [Action]
+        /// The action on all further requests.
+        package var rest: Action
+
+        /// Makes a connection; by default one that the script serves.
+        package init(_ opening: Opening = .normal, actions: [Action] = [], rest: Action = .serve) {
+            (self.opening, self.actions, self.rest) = (opening, actions, rest)
+        }
+
+        /// The action on the request with this number, counted from 1.
+        func action(_ number: Int) -> Action {
+            number <= actions.count ? actions[number - 1] : rest
+        }
+    }
+
+    /// The connections in the order of their arrival; the last one repeats.
+    package var connections: [Connection]
+
+    /// Makes a scenario; one without connections serves each connection by the script.
+    package init(_ connections: [Connection]) {
+        self.connections = connections.isEmpty ? [Connection()] : connections
+    }
+
+    /// The connection with this number, counted from 1.
+    package func connection(_ number: Int) -> Connection {
+        connections[min(number, connections.count) - 1]
+    }
+}

@@ -7,32 +7,19 @@ import Encodings
 import Operations
 
 /// The outcomes of evidence, with their names for people.
-enum EvidenceOutcome: String, CaseIterable, Sendable {
-    case applied = "became invalid"
-    case already = "already invalid"
-    case newer = "kept, registered later"
-    case unknown = "in no row"
-    case refused = "refused by the table"
+struct EvidenceOutcome: Sendable {
+    let name: String
+    /// Of a column.
+    let heading: String
+    let count: @Sendable (EvidenceDay) -> Int
 
-    /// The heading of a column.
-    var heading: String {
-        switch self {
-        case .newer: "Kept"
-        case .refused: "Refused"
-        default: rawValue.capitalized
-        }
-    }
-
-    /// The count of one entry.
-    func count(_ day: EvidenceDay) -> Int {
-        switch self {
-        case .applied: day.applied
-        case .already: day.already
-        case .newer: day.newer
-        case .unknown: day.unknown
-        case .refused: day.refused
-        }
-    }
+    static let all = [
+        EvidenceOutcome(name: "became invalid", heading: "Became invalid", count: \.applied),
+        EvidenceOutcome(name: "already invalid", heading: "Already invalid", count: \.already),
+        EvidenceOutcome(name: "kept, registered later", heading: "Kept", count: \.newer),
+        EvidenceOutcome(name: "in no row", heading: "In no row", count: \.unknown),
+        EvidenceOutcome(name: "refused by the table", heading: "Refused", count: \.refused),
+    ]
 }
 
 extension EvidenceDay {

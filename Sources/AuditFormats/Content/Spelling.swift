@@ -81,9 +81,6 @@ extension String {
         return "\(prefix(10)) \(dropFirst(11).prefix(5)) UTC"
     }
 
-    /// The text with a capital letter first.
-    var capitalized: String { prefix(1).uppercased() + dropFirst() }
-
     /// The text on one line, with control characters and invisible characters escaped and cut to a
     /// number of characters. The cut is shown by `…`. The result has at most four times as many bytes
     /// as it may have characters, with the quotes and brackets counted as a page escapes them.

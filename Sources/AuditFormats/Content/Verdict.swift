@@ -9,18 +9,18 @@ package struct Verdict: Hashable, Sendable {
     /// The reason in one sentence.
     package let sentence: String
     /// Findings that ask for something, gravest first.
-    package let problems: [AuditFinding]
+    package let problems: [Finding]
     /// Facts worth knowing.
-    package let notes: [AuditFinding]
+    package let notes: [Finding]
     /// What is as it should be.
-    package let well: [AuditFinding]
+    package let well: [Finding]
 
     /// The gravest severity of the problems about each object.
-    private let gravest: [String: AuditSeverity]
+    private let gravest: [String: Severity]
 
     /// Judges a report.
     package init(_ report: AuditReport) {
-        func findings(_ severity: AuditSeverity) -> [AuditFinding] {
+        func findings(_ severity: Severity) -> [Finding] {
             report.findings.filter { $0.severity == severity }
         }
         problems = [.high, .medium, .low].flatMap(findings)
@@ -29,14 +29,12 @@ package struct Verdict: Hashable, Sendable {
         notes = findings(.note)
         well = findings(.ok)
         healthy = report.healthy && problems.first?.severity != .high
-        moment = report.asOf?.moment.cut(to: 40)
         if !report.headline.isEmpty {
             // The word says that already.
-            let said = [report.asOf.map { "As of \($0): " }, "Healthy: ", "Not healthy: "]
-            let prefix = said.compactMap { $0 }.first { report.headline.hasPrefix($0) }
+            let prefix = ["Healthy: ", "Not healthy: "].first { report.headline.hasPrefix($0) }
             sentence = String(report.headline.dropFirst(prefix?.count ?? 0))
         } else if !healthy {
-            sentence = problems.first?.summary ?? "The report gives no reason."
+            sentence = problems.first?.sentence ?? "The report gives no reason."
         } else {
             sentence =
                 problems.isEmpty
@@ -44,17 +42,11 @@ package struct Verdict: Hashable, Sendable {
         }
     }
 
-    /// `Healthy` or `Not healthy`; for a report about the past the time that it is about.
-    package var word: String {
-        moment.map { "As of \($0)" } ?? (healthy ? "Healthy" : "Not healthy")
-    }
-
-    /// The time that a report about the past is about.
-    private let moment: String?
+    package var word: String { healthy ? "Healthy" : "Not healthy" }
 
     /// The number of problems by severity, gravest first, without zeros: `2 high`, `1 low`.
     package var counts: [String] {
-        [AuditSeverity.high, .medium, .low].compactMap { severity in
+        [Severity.high, .medium, .low].compactMap { severity in
             let count = problems.count { $0.severity == severity }
             return count == 0 ? nil : "\(count.grouped) \(severity.rawValue)"
         }
@@ -62,13 +54,13 @@ package struct Verdict: Hashable, Sendable {
 
     /// Findings as people read them: those that say the same of several objects are one, at the place
     /// of the first.
-    static func groups(_ findings: [AuditFinding]) -> [FindingGroup] {
+    static func groups(_ findings: [Finding]) -> [FindingGroup] {
         var groups: [FindingGroup] = []
         // By bytes: to compare long texts as texts costs a hundred times as much.
         var places: [[UInt8]: Int] = [:]
         for finding in findings {
             let texts = [
-                finding.severity.rawValue, finding.rule, finding.summary, finding.cause,
+                finding.severity.rawValue, finding.rule, finding.sentence, finding.cause ?? "",
                 finding.cure,
             ]
             let alike = Array(texts.joined(separator: "\0").utf8)
@@ -83,15 +75,20 @@ package struct Verdict: Hashable, Sendable {
     }
 
     /// The gravest severity among the findings about one object; nil without a problem.
-    func gravest(of object: String) -> AuditSeverity? { gravest[object] }
+    func gravest(of object: String) -> Severity? { gravest[object] }
 }
 
 /// One finding about one or several objects.
 struct FindingGroup: Hashable, Sendable {
     /// The finding about the first object.
-    let finding: AuditFinding
+    let finding: Finding
     /// The objects, in the order of the findings.
     var objects: [String]
+
+    /// Why it matters; nil where the finding does not say.
+    var cause: String? { finding.cause.flatMap { $0.isEmpty ? nil : $0 } }
+    /// What to do next; nil where nothing is to be done.
+    var cure: String? { finding.cure.isEmpty ? nil : finding.cure }
 
     /// The first objects, and how many more there are.
     func objects(_ limit: Int, cut: Int) -> String {
@@ -102,12 +99,65 @@ struct FindingGroup: Hashable, Sendable {
 
     /// The finding as one paragraph, for lists of what is well.
     var paragraph: String {
-        [objects(8, cut: 80) + ": " + finding.summary, finding.cause, finding.cure]
-            .filter { !$0.isEmpty }.joined(separator: "; ")
+        [objects(8, cut: 80) + ": " + finding.sentence, cause, cure].compactMap { $0 }
+            .joined(separator: "; ")
     }
 }
 
-extension AuditedApp {
-    /// The name by which findings, holds and changes speak of it: `chat/production`.
-    var object: String { "\(app)/\(environment)" }
+/// The figures of all apps together.
+struct Totals: Hashable, Sendable {
+    /// The rows of all apps.
+    let rows: Int
+    /// Rows that may be sent to.
+    let living: Int
+    /// Rows with a dead token.
+    let stale: Int
+    /// Evidence that waits for a sweep.
+    let waiting: Int
+    /// Stale rows by age.
+    let staleAges: [NamedCount]
+    /// Living rows by the age of their registration.
+    let registrationAges: [NamedCount]
+    /// Evidence by what became of it.
+    let outcomes: [NamedCount]
+    /// Evidence by day and source.
+    let evidence: [EvidenceDay]
+
+    /// Adds up some apps.
+    init(_ apps: [AuditedApp]) {
+        rows = apps.map(\.tokens.rows).total
+        living = apps.map(\.tokens.living).total
+        stale = apps.map(\.tokens.stale).total
+        waiting = apps.map(\.forecast.waiting).total
+        staleAges = Self.sum(apps.map(\.staleAges))
+        registrationAges = Self.sum(apps.map(\.registrationAges))
+        evidence = apps.flatMap(\.evidence)
+        let entries = evidence
+        outcomes = EvidenceOutcome.all.map { outcome in
+            NamedCount(outcome.name, entries.map(outcome.count).total)
+        }
+    }
+
+    /// Adds up counts of the same name. An app may lack a name that others have: it keeps its place
+    /// after the name before it.
+    static func sum(_ lists: [[NamedCount]]) -> [NamedCount] {
+        var sums: [NamedCount] = []
+        var places: [[UInt8]: Int] = [:]
+        for list in lists {
+            var place = 0
+            for entry in list {
+                if let known = places[Array(entry.name.utf8)] {
+                    sums[known].count = sums[known].count.adding(entry.count)
+                    place = known + 1
+                } else {
+                    sums.insert(entry, at: place)
+                    for index in place..<sums.count {
+                        places[Array(sums[index].name.utf8)] = index
+                    }
+                    place += 1
+                }
+            }
+        }
+        return sums
+    }
 }

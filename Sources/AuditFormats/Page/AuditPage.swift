@@ -8,6 +8,7 @@
 
 import Encodings
 import Foundation
+import Mustache
 import Operations
 import SecureTransport
 
@@ -39,5 +40,50 @@ package struct AuditPage {
         let bytes = Hex.bytes(Array(try digest.hex().utf8)) ?? []
         let source = "'sha256-\(Data(bytes).base64EncodedString())'"
         return "default-src 'none'; style-src \(source); base-uri 'none'; form-action 'none'"
+    }
+}
+
+// The templates of the page, and the escaping of all values in them.
+//
+// The markup is well-formed XML and HTML at once: every element is closed and every attribute quoted, so that
+// a test can parse the page with any XML parser. A value may not hold characters that XML forbids; those are
+// escaped before (`printable`).
+//
+// The library escapes by Swift characters. A `"` and a combining mark after it are one character for it, which it
+// does not know and leaves as it is: that would end an attribute. So the templates name a content type of
+// their own, which escapes by scalars.
+
+/// The templates of the page.
+enum PageLibrary {
+    /// The templates, read once.
+    static let templates = Result { try load() }
+
+    private static func load() throws -> MustacheLibrary {
+        MustacheContentTypes.register(PageText(), named: "PAGE")
+        var library = MustacheLibrary()
+        for (name, text) in PageTemplates.all {
+            // A template that is used in another one begins with the library's own escaping.
+            try library.register("{{% CONTENT_TYPE:PAGE}}" + text, named: name)
+        }
+        return library
+    }
+}
+
+/// Text in a page, in an element or in a quoted attribute.
+struct PageText: MustacheContentType {
+    /// The text with `<`, `>`, `&` and both quotes as references.
+    func escapeText(_ text: String) -> String {
+        text.replacing { scalar in
+            switch scalar {
+            case "<": "&lt;"
+            case ">": "&gt;"
+            case "&": "&amp;"
+            case "\"": "&quot;"
+            case "'": "&#39;"
+            // No XML document may have these two.
+            case "\u{FFFE}", "\u{FFFF}": "\u{FFFD}"
+            default: nil
+            }
+        }
     }
 }

@@ -69,9 +69,9 @@ struct FindingView {
         let finding = group.finding
         severity = finding.severity.rawValue
         object = group.objects(limits.objects, cut: limits.name)
-        summary = finding.summary.cut(to: limits.sentence)
-        causes = finding.cause.isEmpty ? [] : [finding.cause.cut(to: limits.sentence)]
-        cures = finding.cure.isEmpty ? [] : [finding.cure.cut(to: limits.sentence)]
+        summary = finding.sentence.cut(to: limits.sentence)
+        causes = [group.cause].compactMap { $0?.cut(to: limits.sentence) }
+        cures = [group.cure].compactMap { $0?.cut(to: limits.sentence) }
         rule = finding.rule.cut(to: limits.name)
     }
 }

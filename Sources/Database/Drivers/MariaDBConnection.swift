@@ -78,7 +78,7 @@ package final class MariaDBConnection: SQLConnection {
         if let oldest = settings.hosts.oldest {
             return try choose { $0.objection(toRowsOlderThan: oldest) }
         }
-        for age in RowAge.allCases {
+        for age in StateAge.allCases {
             do {
                 try choose { $0.objection(toRowsOlderThan: age) }
                 settings.hosts.oldest = age
@@ -92,7 +92,7 @@ package final class MariaDBConnection: SQLConnection {
     }
 
     private func choose(
-        _ objection: (ServerStanding) -> SQLFailure?
+        _ objection: (ServerRole) -> SQLFailure?
     ) throws(SQLFailure) {
         address = try settings.hosts.choose(among: endpoint.addresses, after: address) {
             (address) throws(SQLFailure) in
@@ -101,7 +101,7 @@ package final class MariaDBConnection: SQLConnection {
     }
 
     private func connect(
-        to address: StoreLocation.Address, _ objection: (ServerStanding) -> SQLFailure?
+        to address: StoreLocation.Address, _ objection: (ServerRole) -> SQLFailure?
     ) throws(SQLFailure) {
         disconnect()
         guard Self.library, let handle = mysql_init(nil) else {
@@ -111,8 +111,8 @@ package final class MariaDBConnection: SQLConnection {
         do throws(SQLFailure) {
             try MariaDBOpening(handle, endpoint, address, settings).open()
             try prepareSession()
-            if settings.use != .reports, let standing = try standing(),
-                let objection = objection(standing)
+            if settings.use != .reports, let role = try role(),
+                let objection = objection(role)
             {
                 throw objection
             }
@@ -124,11 +124,11 @@ package final class MariaDBConnection: SQLConnection {
         }
     }
 
-    /// What the server is, see `SQLConnection.standing`.
-    package func standing() throws(SQLFailure) -> ServerStanding? {
+    /// What the server is, see `SQLConnection.role`.
+    package func role() throws(SQLFailure) -> ServerRole? {
         isPinned = false
         defer { isPinned = true }
-        return try StandingReading(connection: self).read()
+        return try RoleReading(connection: self).read()
     }
 
     /// The SQL mode of every session: a value that does not fit its column is an error.

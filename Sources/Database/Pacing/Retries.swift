@@ -1,3 +1,5 @@
+import Foundation
+
 // Most failures of a database pass: a lock is released, a server restarts in ten seconds, a cluster
 // misses a dead node for five seconds before the others take over. So an operation that failed is tried
 // again, and its failure is thrown only when it has failed for longer than such events last. A number
@@ -22,7 +24,7 @@
 //   in use --given up--> given up --an operation succeeds--> in use
 
 /// Whether a database was given up, for all operations over one connection. Confined to its thread.
-final class Standing {
+final class SessionHealth {
     /// Whether the last operation was given up because the database was away.
     var isGivenUp = false
     /// Whether any operation of the run has succeeded, over this connection or another.
@@ -32,7 +34,7 @@ final class Standing {
 /// The time for which one operation has failed without progress.
 struct RetryClock {
     private let pacing: Pacing
-    private let standing: Standing
+    private let health: SessionHealth
     /// Whether the operation is the first connection of a run.
     private let isFirstConnection: Bool
     /// The moment of the first failure.
@@ -44,9 +46,9 @@ struct RetryClock {
     private var hasLost = false
 
     /// Starts without a failure.
-    init(_ pacing: Pacing, _ standing: Standing, isFirstConnection: Bool = false) {
+    init(_ pacing: Pacing, _ health: SessionHealth, isFirstConnection: Bool = false) {
         self.pacing = pacing
-        self.standing = standing
+        self.health = health
         self.isFirstConnection = isFirstConnection
     }
 
@@ -62,7 +64,7 @@ struct RetryClock {
         hasLost = hasLost || [.lost, .unreachable, .overloaded].contains(failure.kind)
         let left = patience(with: failure) - elapsed
         guard left > 0, !pacing.isStopping() else {
-            if failure.needsConnection { standing.isGivenUp = true }
+            if failure.needsConnection { health.isGivenUp = true }
             throw StoreFailure(failure, while: doing, triedFor: elapsed, isPassing: isTakenOver)
         }
         // The last try is at the end of the patience, not before it.
@@ -73,10 +75,10 @@ struct RetryClock {
     }
 
     /// Whether another server may be about to take over from one that was in use.
-    private var isTakenOver: Bool { hasLost && standing.hasWorked }
+    private var isTakenOver: Bool { hasLost && health.hasWorked }
 
     private var wholePatience: Double {
-        standing.isGivenUp ? min(Pacing.shortPatience, pacing.patience) : pacing.patience
+        health.isGivenUp ? min(Pacing.shortPatience, pacing.patience) : pacing.patience
     }
 
     private func patience(with failure: SQLFailure) -> Double {
@@ -99,14 +101,14 @@ struct RetryClock {
 package struct RetryPolicy {
     let connection: any SQLConnection
     let pacing: Pacing
-    let standing: Standing
+    let health: SessionHealth
 
-    /// Repeats on a connection, with the patience and pauses of the pacing. `standing` is that of the
+    /// Repeats on a connection, with the patience and pauses of the pacing. `health` is that of the
     /// connection.
-    init(connection: any SQLConnection, pacing: Pacing, standing: Standing = Standing()) {
+    init(connection: any SQLConnection, pacing: Pacing, health: SessionHealth = SessionHealth()) {
         self.connection = connection
         self.pacing = pacing
-        self.standing = standing
+        self.health = health
     }
 
     /// Runs a transaction or a read until it succeeds; connects again after a loss. Throws
@@ -114,8 +116,15 @@ package struct RetryPolicy {
     package func retrying<R>(
         _ doing: String, _ body: () throws(SQLFailure) -> R
     ) throws(StoreFailure) -> R {
-        var clock = RetryClock(pacing, standing)
+        var clock = RetryClock(pacing, health)
         return try retrying(doing, on: &clock, body)
+    }
+
+    /// The same for one expression.
+    package func retrying<R>(
+        _ doing: String, do body: @autoclosure () throws(SQLFailure) -> R
+    ) throws(StoreFailure) -> R {
+        try retrying(doing, body)
     }
 
     /// The same for an operation that may have failed before by another step: `failure` is that of
@@ -130,8 +139,8 @@ package struct RetryPolicy {
                 if needsConnection { try connection.connect() }
                 needsConnection = false
                 let result = try body()
-                standing.isGivenUp = false
-                standing.hasWorked = true
+                health.isGivenUp = false
+                health.hasWorked = true
                 return result
             } catch {
                 connection.rollBack()
@@ -139,5 +148,76 @@ package struct RetryPolicy {
                 try clock.pause(after: error, doing: doing)
             }
         }
+    }
+}
+
+/// The clock, the pauses and the patience of the store: all its dependence on time, injected so that
+/// tests need not wait.
+package struct Pacing: Sendable {
+    /// The milliseconds after the first failure of an operation for which it is tried again.
+    package var patience: Double
+    /// The same for a first connection that nobody answers: a person waits for it, and a database
+    /// that is down at the start of a run seldom returns within seconds.
+    package var connectPatience = 3_000.0
+    /// The number of tokens in the first chunk of a feed.
+    package var firstChunk: Int
+    /// Milliseconds on a monotonic clock.
+    package var monotonic: @Sendable () -> Double
+    /// Pauses the thread for a number of milliseconds.
+    package var sleep: @Sendable (Int) -> Void
+    /// Returns a random number from 0 up to 1.
+    package var random: @Sendable () -> Double
+    /// Receives the milliseconds for which each committed chunk held its locks; called on the
+    /// chunk's thread.
+    package var transactionTook: @Sendable (Double) -> Void = { _ in }
+    /// The conditions for pausing between chunks and for ending early.
+    package var throttle = Throttle()
+    /// Whether the run was told to stop, so that no failure is tried again.
+    package var isStopping: @Sendable () -> Bool = { false }
+    /// Receives a sentence for the run's log, perhaps from several connections.
+    package var report: @Sendable (String) -> Void = { _ in }
+
+    /// The patience, in milliseconds, with what need not succeed, and with a server that takes no
+    /// changes: a second try may meet another node.
+    package static let shortPatience = 1_000.0
+
+    /// Makes pacing; the default tries again for 30 seconds and uses real time.
+    package init(
+        patience: Double = 30_000, firstChunk: Int = 900,
+        monotonic: @escaping @Sendable () -> Double = Pacing.uptime,
+        sleep: @escaping @Sendable (Int) -> Void = Pacing.pause(milliseconds:),
+        random: @escaping @Sendable () -> Double = { Double.random(in: 0..<1) }
+    ) {
+        self.patience = patience
+        self.firstChunk = firstChunk
+        self.monotonic = monotonic
+        self.sleep = sleep
+        self.random = random
+    }
+
+    /// Milliseconds to pause after a failed try (the first is 1): between half and all of 50, 100,
+    /// 200, … 2000. After a conflict they start at 5, because the other transaction is over by then.
+    /// Jittered, so that two senders that collided do not collide again at once.
+    func pause(after attempt: Int, ofConflict: Bool = false) -> Int {
+        let first = ofConflict ? 5.0 : 50.0
+        let whole = min(first * Double(1 << min(max(attempt, 1) - 1, 10)), 2_000)
+        return Int(whole * (0.5 + random() / 2))
+    }
+
+    /// Milliseconds since an unspecified moment in the past.
+    package static func uptime() -> Double {
+        Double(DispatchTime.now().uptimeNanoseconds) / 1_000_000
+    }
+
+    /// Blocks the calling thread for a number of milliseconds.
+    package static func pause(milliseconds: Int) {
+        usleep(UInt32(clamping: milliseconds) * 1_000)
+    }
+
+    /// The same pacing with at most `patience` milliseconds for tries.
+    package func with(patience: Double) -> Pacing {
+        var pacing = self
+        pacing.patience = min(pacing.patience, patience)
+        return pacing
     }
 }

@@ -128,9 +128,7 @@ final class ThrottleProbe {
         guard throttle.maxLag != nil else { return [] }
         if throttle.replicas.isEmpty {
             let doing = "reading the replica lag of \(location)"
-            let found = try retries.retrying(doing) { () throws(SQLFailure) in
-                try lags(of: connection, "\(location)")
-            }
+            let found = try retries.retrying(doing, do: lags(of: connection, "\(location)"))
             guard !found.isEmpty else {
                 throw StoreFailure(
                     .configuration,

@@ -77,7 +77,7 @@ package protocol SQLConnection: AnyObject {
     var certifiesCommits: Bool { get }
 
     /// What the server is: a primary, a replica, a node of a cluster; nil for a file. Asks each time.
-    func standing() throws(SQLFailure) -> ServerStanding?
+    func role() throws(SQLFailure) -> ServerRole?
 }
 
 extension SQLConnection {
@@ -124,7 +124,7 @@ extension SQLConnection {
     package var certifiesCommits: Bool { false }
 
     /// Nil, for drivers without servers.
-    package func standing() throws(SQLFailure) -> ServerStanding? { nil }
+    package func role() throws(SQLFailure) -> ServerRole? { nil }
 
     /// No limit that a row could reach.
     package var mostBytes: Int { .max }

@@ -90,15 +90,15 @@ package struct SQLRows: Sendable {
         }
     }
 
-    /// Refuses a result with fewer rows than are known to be there, before anything is decided by it.
-    /// `read` counts those of earlier results. Throws `inconsistent`.
-    package func require(
-        atLeast known: Int, of things: String, after read: Int = 0
+    /// Refuses results with fewer rows than are known to be there, before anything is decided by them.
+    /// Throws `inconsistent`.
+    package static func require(
+        _ count: Int, atLeast known: Int, of things: String
     ) throws(SQLFailure) {
-        guard read + count >= known else {
+        guard count >= known else {
             throw SQLFailure(
                 kind: .inconsistent, code: 0,
-                message: "the database answered \(read + count) \(things), and has \(known)")
+                message: "the database answered \(count) \(things), and has \(known)")
         }
     }
 

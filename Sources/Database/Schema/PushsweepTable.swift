@@ -98,6 +98,21 @@ package struct PushsweepTable: Hashable, Sendable {
             + (dialect.engine == .mariaDB ? column.server : column.sqlite)
     }
 
+    /// What an existing table of this name lacks, as the rest of a sentence; nil where it has all.
+    ///
+    /// Only the whole layout is of use: nothing here changes a table of another version.
+    package func lack(of known: CatalogTable, indexesToo: Bool) -> String? {
+        let absent = columns.map(\.name).filter { known.column($0) == nil }
+        if !absent.isEmpty { return "lacks the columns \(absent.joined(separator: ", "))" }
+        let index = indexes.first { index in
+            !known.indexes.contains {
+                $0.columns.map { $0.lowercased() }.starts(with: index.columns)
+            }
+        }
+        guard indexesToo, let index else { return nil }
+        return "lacks an index over \(index.columns.joined(separator: ", "))"
+    }
+
     private func list(_ names: [String], _ dialect: SQLDialect) -> String {
         names.map(dialect.quoted).joined(separator: ", ")
     }

@@ -63,7 +63,7 @@ extension PushsweepTable {
     /// One row per captured feed and part, the checkpoint: its progress, how many living rows it made
     /// invalid and when last, and whether a person released it. The row changes in the transaction
     /// of every chunk, so it is right after any crash. The guard reads 30 days of it. `key_columns`
-    /// are the columns by which the ledger names the rows; NULL in checkpoints of older versions.
+    /// are the columns by which the ledger names the rows.
     package static let feed = PushsweepTable(
         name: "pushsweep_feed",
         columns: [
@@ -73,7 +73,8 @@ extension PushsweepTable {
             column("run", uuid), column("app", word), column("environment", word),
             column("source", word),
             Column("table_name", "VARCHAR(129) NOT NULL", "TEXT NOT NULL"),
-            Column("key_columns", "VARCHAR(255) NULL", "TEXT NULL"),
+            Column(
+                "key_columns", "VARCHAR(255) NOT NULL DEFAULT ''", "TEXT NOT NULL DEFAULT ''"),
             Column("last_token", "BLOB NULL", "BLOB NULL"),
             column("applied", number), column("already", number), column("newer", number),
             column("unknown_tokens", number), column("rows_changed", number),
@@ -92,10 +93,9 @@ extension PushsweepTable {
         ])
 
     /// The ledger, one row per changed row: the action, the before-image, and the time by the
-    /// database's clock; NULL in entries of older versions. Rows that refused a change have numbers
-    /// below 0, and the reason in place of the before-image. The row's token and its state after the
-    /// change are for followers; NULL in entries of older versions. The index finds the entries of
-    /// one token, also where its row is gone; see `TokenHistory`.
+    /// database's clock. Rows that refused a change have numbers below 0, and the reason in place of
+    /// the before-image. The row's token and its state after the change are for followers. The index
+    /// finds the entries of one token, also where its row is gone.
     package static let change = PushsweepTable(
         name: "pushsweep_change",
         columns: [
@@ -105,7 +105,7 @@ extension PushsweepTable {
             Column("action", "VARCHAR(16) NOT NULL", "TEXT NOT NULL"),
             Column("row_key", "VARCHAR(\(longestKey)) NOT NULL", "TEXT NOT NULL"),
             Column("before_image", "LONGTEXT NULL", "TEXT NULL"),
-            column("evidence_at", time), column("source", word), column("changed_at", timeOrNull),
+            column("evidence_at", time), column("source", word), column("changed_at", time),
             Column("token", "VARBINARY(1024) NULL", "BLOB NULL"),
             Column("state", "VARCHAR(8) NULL", "TEXT NULL"),
         ],

@@ -100,23 +100,11 @@ extension PushsweepTable {
 package struct SchemaScript: Hashable, Sendable {
     /// The statements in order, without closing semicolons.
     package let statements: [String]
-    /// The delimiter that a command-line client needs around statements with semicolons in them; nil
-    /// where it finds the end of a statement by itself.
-    package let delimiter: String?
-
     /// Makes a script of given statements.
-    package init(statements: [String], delimiter: String? = nil) {
-        self.statements = statements
-        self.delimiter = delimiter
-    }
+    package init(statements: [String]) { self.statements = statements }
 
     /// The script as printed by `schema print`, ready for a database client.
-    package var text: String {
-        statements.map { statement in
-            guard let delimiter, statement.contains(";") else { return "\(statement);\n" }
-            return "DELIMITER \(delimiter)\n\(statement)\n\(delimiter)\nDELIMITER ;\n"
-        }.joined(separator: "\n")
-    }
+    package var text: String { statements.map { "\($0);\n" }.joined(separator: "\n") }
 }
 
 extension SchemaScript {

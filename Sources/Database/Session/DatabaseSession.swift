@@ -21,7 +21,7 @@ package final class DatabaseSession {
     let probe: ThrottleProbe
     /// The size of transactions that the server accepts.
     private let ceiling = ChunkCeiling()
-    private let standing = Standing()
+    private let health = SessionHealth()
 
     /// Connects. Only `creatingFile` creates a SQLite file that does not exist.
     ///
@@ -47,8 +47,8 @@ package final class DatabaseSession {
         self.pacing = pacing
         probe = ThrottleProbe(connection, pacing, settings.location)
         throttler = Throttler(pacing, probe)
-        standing.hasWorked = settings.hosts.wereUsed
-        var clock = RetryClock(pacing, standing, isFirstConnection: true)
+        health.hasWorked = settings.hosts.wereUsed
+        var clock = RetryClock(pacing, health, isFirstConnection: true)
         try retries.retrying("connecting to \(settings.location)", on: &clock) {
             () throws(SQLFailure) in
             try connection.connect()
@@ -58,12 +58,12 @@ package final class DatabaseSession {
 
     /// The retries of statements on this connection.
     package var retries: RetryPolicy {
-        RetryPolicy(connection: connection, pacing: pacing, standing: standing)
+        RetryPolicy(connection: connection, pacing: pacing, health: health)
     }
 
     /// Shortens the patience with the database until an operation succeeds: another connection of the
     /// same run has given it up.
-    package func expectLittle() { standing.isGivenUp = true }
+    package func giveUp() { health.isGivenUp = true }
 
     /// A table of the settings as the database describes it.
     ///
@@ -72,10 +72,8 @@ package final class DatabaseSession {
     package func catalogTable(
         _ name: TableName, setting: String, cure: String
     ) throws(StoreFailure) -> CatalogTable {
-        let table = try retries.retrying("reading the layout of \(name)") {
-            () throws(SQLFailure) in
-            try Catalog(connection: connection).table(name)
-        }
+        let table = try retries.retrying(
+            "reading the layout of \(name)", do: Catalog(connection: connection).table(name))
         guard let table else {
             throw StoreFailure(
                 .configuration,
@@ -129,14 +127,12 @@ package final class DatabaseSession {
         ChunkLoop(
             connection, pacing, throttler: throttler,
             isolation: isolation ?? RowIsolation(connection), ceiling: ceiling,
-            standing: standing)
+            health: health)
     }
 
     /// The server's description of itself. Throws any failure of a query.
     package func describe() throws(StoreFailure) -> ServerDescription {
-        try retries.retrying("asking \(settings.location) what it is") { () throws(SQLFailure) in
-            try connection.describe()
-        }
+        try retries.retrying("asking \(settings.location) what it is", do: connection.describe())
     }
 }
 
@@ -157,10 +153,9 @@ extension DatabaseSession {
     /// - Throws: any failure of reading.
     package func databaseTime() throws(StoreFailure) -> EpochMilliseconds {
         let dialect = connection.dialect
-        return try retries.retrying("reading the time of the database") {
-            () throws(SQLFailure) in
-            try dialect.instant(connection.query("SELECT \(dialect.now)").scalar ?? .null)
-        }
+        return try retries.retrying(
+            "reading the time of the database",
+            do: dialect.instant(connection.query("SELECT \(dialect.now)").scalar ?? .null))
     }
 }
 
@@ -176,7 +171,7 @@ package struct RunRecord: Hashable, Sendable {
     package let ended: EpochMilliseconds?
     /// The name of the host.
     package let host: String
-    /// The person or service that runs it; nil in records of older versions.
+    /// The person or service that runs it.
     package let `operator`: String?
     /// The report's numbers as JSON; nil before there are any.
     package let counts: String?
@@ -197,6 +192,21 @@ package struct RunRecord: Hashable, Sendable {
         self.operator = `operator`
         self.counts = counts
         self.guardResult = guardResult
+    }
+}
+
+extension RunRecord {
+    /// The columns of a record that is read, in the order of `init(_:_:)`.
+    package static let columns = "id, kind, started, ended, host, operator"
+
+    /// Reads a row of `columns`.
+    package init(_ row: ArraySlice<SQLValue>, _ dialect: SQLDialect) {
+        func value(_ column: Int) -> SQLValue { row[row.startIndex + column] }
+        let time = dialect.ownTime("started")
+        self.init(
+            id: value(0).text ?? "", kind: value(1).text ?? "",
+            started: time.mark(value(2)) ?? EpochMilliseconds(0), ended: time.mark(value(3)),
+            host: value(4).text ?? "", operator: value(5).text)
     }
 }
 

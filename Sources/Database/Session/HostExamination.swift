@@ -30,10 +30,10 @@ struct HostExamination {
             let other = MariaDBConnection(alone, asked)
             try other.connect()
             clock = ClockReading(other, address.description)
-            let standing = try other.standing()
-            let objection = standing?.objection(
+            let role = try other.role()
+            let objection = role?.objection(
                 acceptsReplica: settings.acceptsReplica, hasOthers: true)
-            finding = try Self.finding(address, standing, objection)
+            finding = try Self.finding(address, role, objection)
         } catch {
             let cause = error.code == 0 ? error.message : "\(error.message) (\(error.code))"
             finding = StoreFinding(
@@ -45,10 +45,10 @@ struct HostExamination {
     }
 
     private static func finding(
-        _ address: StoreLocation.Address, _ standing: ServerStanding?, _ objection: SQLFailure?
+        _ address: StoreLocation.Address, _ role: ServerRole?, _ objection: SQLFailure?
     ) throws(SQLFailure) -> StoreFinding {
         guard let objection else {
-            if case .hidden(let isKnownIdle) = standing?.replication, !isKnownIdle {
+            if case .hidden(let isKnownIdle) = role?.replication, !isKnownIdle {
                 return StoreFinding(
                     .warning,
                     "\(address) answers too, and takes changes; whether it is a replica, this account "
@@ -57,7 +57,7 @@ struct HostExamination {
             return StoreFinding(.ok, "\(address) answers too, and takes changes")
         }
         // The usual state of a server that is to take over one day.
-        guard let standing, standing.isStandby else { throw objection }
+        guard let role, role.isStandby else { throw objection }
         return StoreFinding(
             .ok,
             "\(address) answers too, as a replica or read-only; runs pass it over until it takes changes"

@@ -89,9 +89,7 @@ extension DatabaseSession {
     ///
     /// - Throws: `stopped` where another run has it; any failure of the database.
     package func renew(_ lease: Lease) throws(StoreFailure) {
-        try retries.retrying("renewing the lease on \(lease.name)") { () throws(SQLFailure) in
-            try lease.renew(connection)
-        }
+        try retries.retrying("renewing the lease on \(lease.name)", do: lease.renew(connection))
     }
 
     /// Gives a lease back, with short patience, because a lease that is not given back ends by
@@ -113,10 +111,8 @@ extension DatabaseSession {
     /// the row, as in a dry run.
     package func leaseHolder(of name: String) throws(StoreFailure) -> LeaseHolder? {
         guard try canRead("pushsweep_lease", "owner, fence, expires_at") else { return nil }
-        let holder = try retries.retrying("reading the lease on \(name)") {
-            () throws(SQLFailure) in
-            try LeaseRow.read(name, connection)?.holder
-        }
+        let holder = try retries.retrying(
+            "reading the lease on \(name)", do: LeaseRow.read(name, connection)?.holder)
         guard let holder, !holder.isExpired else { return nil }
         return holder
     }

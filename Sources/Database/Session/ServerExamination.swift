@@ -1,6 +1,6 @@
 // What `check` says about the server itself, besides its version: which of several hosts answers, whether
 // changes may go there, and what cluster or engine it belongs to. Runs ask the same questions at every
-// connection and refuse by the same sentences; see ServerStanding.swift.
+// connection and refuse by the same sentences; see ServerRole.swift.
 
 extension DatabaseSession {
     /// Examines which server answers and what it is. Empty for a file.
@@ -9,10 +9,8 @@ extension DatabaseSession {
     package func examineServer() throws(StoreFailure) -> [StoreFinding] {
         guard case .server(let server) = settings.location else { return [] }
         let doing = "asking \(settings.location) for its role"
-        let standing = try retries.retrying(doing) { () throws(SQLFailure) in
-            try connection.standing()
-        }
-        guard let standing else { return [] }
+        let role = try retries.retrying(doing, do: connection.role())
+        guard let role else { return [] }
         var findings: [StoreFinding] = []
         let hasOthers = server.addresses.count > 1
         if hasOthers, let host = connection.host {
@@ -25,8 +23,8 @@ extension DatabaseSession {
             findings += [ClockReading.finding(clocks.compactMap { $0 })].compactMap { $0 }
         }
         let account = try describe().account ?? server.user
-        findings += [role(standing, account, hasOthers), splitting(standing, hasOthers)]
-        findings += [cluster(standing.galera), group(standing.group)]
+        findings += [roleFinding(role, account, hasOthers), splitting(role, hasOthers)]
+        findings += [cluster(role.galera), group(role.group)]
             .compactMap { $0 }
         return findings
     }
@@ -51,29 +49,27 @@ extension DatabaseSession {
     ///
     /// - Throws: any failure of asking.
     package func groupGrants(to account: String? = nil) throws(StoreFailure) -> [String] {
-        let standing = try retries.retrying("asking \(settings.location) for its group") {
-            () throws(SQLFailure) in
-            try connection.standing()
-        }
-        guard standing?.group != nil else { return [] }
+        let role = try retries.retrying(
+            "asking \(settings.location) for its group", do: connection.role())
+        guard role?.group != nil else { return [] }
         let own = account == nil ? try describe().account : nil
         return [account ?? own].compactMap { $0.map(GroupMembership.right.grant(to:)) }
     }
 
-    private func role(
-        _ standing: ServerStanding, _ account: String, _ hasOthers: Bool
+    private func roleFinding(
+        _ role: ServerRole, _ account: String, _ hasOthers: Bool
     ) -> StoreFinding {
-        let name = standing.identity?.description ?? "the server"
-        if standing.other == nil, let obstacle = standing.obstacle {
-            return judge(obstacle, standing, hasOthers)
+        let name = role.identity?.description ?? "the server"
+        if role.other == nil, let obstacle = role.obstacle {
+            return judge(obstacle, role, hasOthers)
         }
-        if standing.isReadOnly {
+        if role.isReadOnly {
             return StoreFinding(
                 .failure(.readOnly),
                 "\(name) is set to read-only, so runs would wait; end its maintenance, or write the "
                     + "server that takes changes into store.url")
         }
-        guard case .hidden(let isKnownIdle) = standing.replication else {
+        guard case .hidden(let isKnownIdle) = role.replication else {
             return StoreFinding(.ok, "\(name) takes changes and is no replica")
         }
         let grant = (try? replicationRight())?.grant(to: account)
@@ -88,12 +84,12 @@ extension DatabaseSession {
     }
 
     private func splitting(
-        _ standing: ServerStanding, _ hasOthers: Bool
+        _ role: ServerRole, _ hasOthers: Bool
     ) -> StoreFinding {
-        if standing.other != nil, let obstacle = standing.obstacle {
-            return judge(obstacle, standing, hasOthers)
+        if role.other != nil, let obstacle = role.obstacle {
+            return judge(obstacle, role, hasOthers)
         }
-        return standing.identity == nil
+        return role.identity == nil
             ? StoreFinding(
                 .warning,
                 "the server does not say who it is, so that a proxy that splits reads from changes "
@@ -103,9 +99,9 @@ extension DatabaseSession {
 
     /// An obstacle to changes, as the settings judge it.
     private func judge(
-        _ obstacle: String, _ standing: ServerStanding, _ hasOthers: Bool
+        _ obstacle: String, _ role: ServerRole, _ hasOthers: Bool
     ) -> StoreFinding {
-        let objection = standing.objection(
+        let objection = role.objection(
             acceptsReplica: settings.acceptsReplica, hasOthers: hasOthers)
         guard let objection else {
             return StoreFinding(.warning, "accepted by store.accept-replica: \(obstacle)")

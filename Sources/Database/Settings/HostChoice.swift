@@ -21,7 +21,7 @@ package final class HostChoice: Sendable {
         /// The host that was chosen last; nil before the first choice.
         var current: StoreLocation.Address?
         var wereUsed = false
-        var oldest: RowAge?
+        var oldest: StateAge?
         var tell: @Sendable (String) -> Void = { _ in }
     }
 
@@ -43,7 +43,7 @@ package final class HostChoice: Sendable {
 
     /// The oldest rows that may decide in this run, as its first connection for such reads found them; nil
     /// before it.
-    var oldest: RowAge? {
+    var oldest: StateAge? {
         get { state.withLock { $0.oldest } }
         set { state.withLock { $0.oldest = newValue } }
     }

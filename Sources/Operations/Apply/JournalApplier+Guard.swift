@@ -51,17 +51,17 @@ extension JournalApplier {
 
     /// Asks the guard about a feed of which nothing is applied yet.
     func ask(
-        about decoded: DecodedFeed, _ forecast: Classification, in partition: Partition
+        about evidence: FeedEvidence, _ forecast: Classification, in partition: Partition
     ) throws -> GuardHold? {
-        if let hold = try holdBehind(decoded.feed) { return hold }
+        if let hold = try holdBehind(evidence.feed) { return hold }
         guard forecast.counts.total > 0 else { return nil }
         var proposal = RemovalProposal(
             candidates: forecast.candidateRows, counts: forecast.counts,
-            tuples: decoded.books.tuples, outOfBounds: decoded.outOfBounds,
-            tokens: decoded.tokens, deletes: plan.policy.action == .delete)
+            tuples: evidence.counts.tuples, outOfBounds: evidence.outOfBounds,
+            tokens: evidence.tokens.count, deletes: plan.policy.action == .delete)
         // An answer without a time from APNs has the time of its batch.
-        if decoded.feed.kind == .feedback {
-            proposal.tokensAtOneTime = try decoded.evidence?.tokensAtOneTime() ?? 0
+        if evidence.feed.kind == .feedback {
+            proposal.tokensAtOneTime = try evidence.tokens.tokensAtOneTime()
         }
         let judge = RemovalGuard(plan.limits)
         let history = try store.removals(from: partition)
@@ -72,7 +72,7 @@ extension JournalApplier {
         }
         if cause == nil, let warning = judge.warning(about: proposal, after: history) {
             context.log.warning(
-                "\(decoded.feed.partition): \(warning); it is not held, since guard.floor is \(plan.limits.floor)"
+                "\(evidence.feed.partition): \(warning); it is not held, since guard.floor is \(plan.limits.floor)"
             )
         }
         return cause.map { GuardHold(cause: $0, candidates: forecast.candidateRows) }

@@ -34,16 +34,16 @@ struct JournalApplier {
     var isTrial = false
     /// The guard's decisions so far.
     let opinions = GuardLog()
-    /// The rows that refused the current feed's changes.
-    private let refusals = Refusals()
     /// The progress of the current feed.
     private let seen = SeenProgress()
 
     /// The result of one feed.
     struct Result {
-        let entry: FeedReport
+        var entry: FeedReport
+        /// The exit code that the feed asks for.
+        var status = ExitStatus.done
         /// The failure that left the feed pending, if there was one.
-        let failure: RunFailure?
+        var failure: RunFailure?
 
         /// Whether other feeds would fail the same way: the fault is in the database or the journal,
         /// not in this feed.
@@ -54,33 +54,33 @@ struct JournalApplier {
         }
     }
 
-    /// Decodes one pending feed and applies its evidence to the database.
+    /// Applies the evidence of one pending feed to the database.
     func apply(_ feed: CapturedFeed) -> Result {
-        var entry = FeedReport(
-            feed.partition, source: feed.source, end: feed.end == nil ? .truncated : .clean)
-        entry.feed = feed.id
-        entry.state = feed.state.rawValue
+        var result = Result(
+            entry: FeedReport(
+                feed.partition, source: feed.source, end: feed.end == nil ? .truncated : .clean))
+        result.entry.feed = feed.id
+        result.entry.state = feed.state.rawValue
         seen.enter(nil)
         do {
-            entry.status = try apply(feed, into: &entry)
-            return Result(entry: entry, failure: nil)
+            result.status = try apply(feed, into: &result.entry)
         } catch {
             let failure = RunFailure.wrapping(error, at: .apply)
-            enterProgress(of: feed, into: &entry)
-            entry.detail = [entry.detail, failure.description].compactMap { $0 }
+            enterProgress(of: feed, into: &result.entry)
+            result.entry.detail = [result.entry.detail, failure.description].compactMap { $0 }
                 .joined(separator: "; ")
-            entry.status = failure.exit
-            return Result(entry: entry, failure: failure)
+            (result.status, result.failure) = (failure.exit, failure)
         }
+        return result
     }
 
     /// Enters, after a failure, how much of the feed the database has applied: as it says itself, or as
     /// it was last seen where it does not answer any more.
     private func enterProgress(of feed: CapturedFeed, into entry: inout FeedReport) {
         guard !plan.dryRun else { return }
-        store.session.expectLittle()
+        store.session.giveUp()
         guard let known = (try? store.progress(of: feed.id)) ?? seen.progress else { return }
-        entry.accounting.counts.outcome = known.counts
+        entry.counts = entry.counts.judged(known.counts)
         entry.rowsChanged = known.rowsChanged
     }
 
@@ -93,24 +93,6 @@ struct JournalApplier {
                 + "under apps, then run again")
     }
 
-    /// Throws unless all of a feed was applied and every byte and tuple is accounted for.
-    private func ensureWhole(
-        _ feed: CapturedFeed, _ judged: FeedProgress, _ books: FeedAccounting
-    ) throws(RunFailure) {
-        guard judged.isApplied else {
-            throw RunFailure(
-                .pending, .apply,
-                "applying feed \(feed.id): stopped after \(judged.counts.total) of "
-                    + "\(books.tuples - books.quarantined) tuples; run again to continue")
-        }
-        if let imbalance = books.imbalance {
-            throw RunFailure(
-                .invariant, .apply,
-                "accounting for feed \(feed.id): \(imbalance); the feed stays in the journal, "
-                    + "please report this")
-        }
-    }
-
     private func apply(
         _ feed: CapturedFeed, into entry: inout FeedReport
     ) throws -> ExitStatus {
@@ -119,71 +101,92 @@ struct JournalApplier {
             entry.heldSince = (feed.closedAt ?? feed.opened).rfc3339
             entry.heldCause = feed.cause
         }
-        let decoded = try FeedDecoding.decode(feed, in: journal, sorting: !isHeld)
-        var books = decoded.books
-        entry.end = decoded.end.rawValue
-        entry.detail = decoded.detail
+        let evidence = try journal.evidence(of: feed, sorting: !isHeld)
+        entry.end = evidence.end.rawValue
+        entry.detail = evidence.detail
+        entry.bytes = feed.bytes
+        entry.quarantinedBytes = evidence.quarantinedBytes
+        entry.counts = evidence.counts
         if isHeld {
-            books.held = books.tuples - books.quarantined
-            entry.accounting = books
+            entry.held = evidence.counts.usable
             entry.gate = feed.gate?.rawValue
             entry.cause = feed.cause
             return .held
         }
-        entry.accounting = books
         // Its app may be one that the settings do not name.
         if feed.kind == .unusable {
             if !plan.dryRun { try journal.close(feed.id, as: .applied, at: context.now()) }
             entry.state = nil
             return .quarantined
         }
-        let partition = try partition(of: feed)
-        refusals.names = nil
-        let (judged, hold) = try judge(decoded, in: partition)
-        if let hold {
+        let judged = try judge(evidence, in: partition(of: feed))
+        if let hold = judged.hold {
             entry.enter(hold)
             if !plan.dryRun {
                 try keep(feed, hold)
                 entry.state = FeedState.held.rawValue
-                books.held = books.tuples - books.quarantined
-                entry.accounting = books
+                entry.held = evidence.counts.usable
                 return .held
             }
         }
-        books.outcome = judged.counts
-        entry.accounting = books
-        entry.rowsChanged = judged.rowsChanged
+        entry.counts = evidence.counts.judged(judged.progress.counts)
+        entry.rowsChanged = judged.progress.rowsChanged
+        let status = ExitStatus.following(evidence, entry.counts)
         if plan.dryRun {
-            let guarded = hold == nil ? ExitStatus.done : .held
+            let guarded = judged.hold == nil ? ExitStatus.done : .held
             guard isTrial else { return .worse(guarded, .pending) }
             entry.state = nil
-            return .worse(guarded, .following(decoded.end, feed.captureEnd, books))
+            return .worse(guarded, status)
         }
-        try ensureWhole(feed, judged, books)
+        try ensureWhole(feed, judged.progress, entry.counts)
         try journal.close(feed.id, as: .applied, at: context.now())
-        entry.refusals = refusals.names
+        entry.refusals = judged.refusals
         entry.state = FeedState.applied.rawValue
-        return .following(decoded.end, feed.captureEnd, books)
+        return status
+    }
+
+    /// Throws unless all of a feed was applied and every tuple is accounted for.
+    private func ensureWhole(
+        _ feed: CapturedFeed, _ progress: FeedProgress, _ counts: Counts
+    ) throws(RunFailure) {
+        guard progress.isApplied else {
+            throw RunFailure(
+                .pending, .apply,
+                "applying feed \(feed.id): stopped after \(counts.total) of \(counts.usable) tuples; "
+                    + "run again to continue")
+        }
+        if let imbalance = counts.imbalance {
+            throw RunFailure(
+                .invariant, .apply,
+                "accounting for feed \(feed.id): \(imbalance); the feed stays in the journal, "
+                    + "please report this")
+        }
+    }
+
+    /// What became of the evidence of a feed.
+    private struct Judged {
+        var progress = FeedProgress()
+        var hold: GuardHold?
+        /// The first rows that refused the changes; nil where none did.
+        var refusals: [String]?
     }
 
     /// Logs the first rows that refused the changes of a feed, which the ledger knows as `name`. The
     /// applied changes are kept, whether or not these rows can be read.
-    private func nameRefusals(_ name: String, _ feed: CapturedFeed, _ progress: FeedProgress) {
+    private func refusals(
+        _ name: String, _ feed: CapturedFeed, _ progress: FeedProgress
+    ) -> [String]? {
+        guard progress.isApplied, progress.rowsRefused > 0 else { return nil }
         let limit = FeedReport.mostRefusals
         let named = (try? store.refusedChanges(ofFeed: name, run: run, limit: limit)) ?? []
-        refusals.names = named.map(\.description)
-        let first = named.first.map { ", the first is \($0)" } ?? ""
+        let first = named.first.map { ", the first is \($0.refusalInWords)" } ?? ""
         let what = progress.rowsRefused == 1 ? "1 row stays" : "\(progress.rowsRefused) rows stay"
         context.log.warning(
             """
             \(feed.partition): \(what) as before although the token is dead\(first); correct the rows, \
             then run pushsweep replay --feed \(feed.id)
             """)
-    }
-
-    /// The names of the rows that refused the current feed's changes.
-    final class Refusals {
-        var names: [String]?
+        return named.map(\.refusalInWords)
     }
 
     /// Judges the evidence: first a forecast, then the rows themselves, unless the guard holds the
@@ -191,9 +194,9 @@ struct JournalApplier {
     /// feed applied is no safer than a whole one, and the rest would be held because of the number of
     /// the first half.
     private func judge(
-        _ decoded: DecodedFeed, in partition: Partition
-    ) throws -> (FeedProgress, GuardHold?) {
-        let feed = decoded.feed
+        _ evidence: FeedEvidence, in partition: Partition
+    ) throws -> Judged {
+        let feed = evidence.feed
         // A dry run needs only the right to read the token table.
         var known = plan.dryRun ? nil : try store.progress(of: feed.id)
         seen.enter(known)
@@ -203,7 +206,7 @@ struct JournalApplier {
             // end, so the feed is applied again under a new name. All other tuples change nothing a
             // second time.
             guard case .journaled(feed.id) = plan.work, done.rowsRefused > 0 else {
-                return (done, nil)
+                return Judged(progress: done)
             }
             (known, name) = (nil, UUID().uuidString.lowercased())
         }
@@ -211,17 +214,17 @@ struct JournalApplier {
             try known != nil || plan.dryRun && store.progressIfVisible(of: feed.id) != nil
         let asksGuard = !isBegun && !plan.isRelease
         if asksGuard, !plan.dryRun, let hold = try holdBehind(feed) {
-            return (FeedProgress(), hold)
+            return Judged(hold: hold)
         }
         let workers = StoreWorkers(
             store.settings,
-            count: decoded.tokens < Self.tokensWorthSharing ? 1 : plan.store.connections,
+            count: evidence.tokens.count < Self.tokensWorthSharing ? 1 : plan.store.connections,
             pacing: plan.pacing)
-        let forecast = try forecast(decoded, in: partition, workers)
+        let forecast = try forecast(evidence, in: partition, workers)
         context.log.debug(
             "feed judged",
             metadata: [
-                "partition": "\(feed.partition)", "tokens": "\(decoded.tokens)",
+                "partition": "\(feed.partition)", "tokens": "\(evidence.tokens.count)",
                 "candidates": "\(forecast.counts.applied)",
             ])
         guard forecast.isComplete else {
@@ -229,9 +232,11 @@ struct JournalApplier {
                 .pending, .apply,
                 "comparing feed \(feed.id) with the table: stopped before its end; run again")
         }
-        let hold = asksGuard ? try ask(about: decoded, forecast, in: partition) : nil
-        if plan.dryRun { return (FeedProgress(counts: forecast.counts), hold) }
-        if decoded.evidence != nil {
+        let hold = asksGuard ? try ask(about: evidence, forecast, in: partition) : nil
+        if plan.dryRun {
+            return Judged(progress: FeedProgress(counts: forecast.counts), hold: hold)
+        }
+        if evidence.tokens.count > 0 {
             opinions.note(hold, about: feed.partition, asked: asksGuard)
             try store.session.record(
                 RunRecord(
@@ -239,39 +244,38 @@ struct JournalApplier {
                     operator: context.operator,
                     guardResult: opinions.summary))
         }
-        if let hold { return (FeedProgress(), hold) }
+        if let hold { return Judged(hold: hold) }
         let application = FeedApplication(
             run: run, feed: name, partition: partition, policy: plan.policy,
             source: feed.kind, lease: lease, isReleased: plan.isRelease)
-        let applied = try apply(application, decoded, workers, isBegun: known != nil)
-        if applied.isApplied && applied.rowsRefused > 0 { nameRefusals(name, feed, applied) }
-        return (applied, nil)
+        let applied = try apply(application, evidence, workers, isBegun: known != nil)
+        return Judged(progress: applied, refusals: refusals(name, feed, applied))
     }
 
     private func forecast(
-        _ decoded: DecodedFeed, in partition: Partition, _ workers: StoreWorkers
+        _ evidence: FeedEvidence, in partition: Partition, _ workers: StoreWorkers
     ) throws -> Classification {
-        let (evidence, context) = (decoded.evidence, context)
+        let (tokens, context) = (evidence.tokens, context)
         guard workers.count > 1 else {
-            var stream = Evidence(evidence?.stream())
+            var stream = tokens.stream()
             return try store.classify(
                 &stream, in: partition, policy: plan.policy,
                 shouldStop: { context.interrupt.isTripped })
         }
         return try workers.classify(
             in: partition, policy: plan.policy,
-            evidence: { Evidence(evidence?.stream(from: $0.lowerBound)) },
+            evidence: { tokens.stream(from: $0.lowerBound) },
             shouldStop: { context.interrupt.isTripped })
     }
 
     /// Applies the evidence. A feed that was begun continues in its original parts, which the workers
     /// know.
     private func apply(
-        _ application: FeedApplication, _ decoded: DecodedFeed, _ workers: StoreWorkers,
+        _ application: FeedApplication, _ evidence: FeedEvidence, _ workers: StoreWorkers,
         isBegun: Bool
     ) throws -> FeedProgress {
-        let (evidence, context) = (decoded.evidence, context)
-        let (partition, tuples) = (decoded.feed.partition, decoded.books.tuples)
+        let (tokens, context) = (evidence.tokens, context)
+        let (partition, tuples) = (evidence.feed.partition, evidence.counts.tuples)
         let seen = seen
         let report: @Sendable (FeedProgress) -> Void = { progress in
             seen.enter(progress)
@@ -281,25 +285,14 @@ struct JournalApplier {
         defer { context.progress.clear() }
         try store.renewLayout(for: application.policy)
         guard workers.count > 1 || isBegun else {
-            var stream = Evidence(evidence?.stream())
+            var stream = tokens.stream()
             return try store.apply(
                 &stream, application, shouldStop: { context.interrupt.isTripped }, report: report)
         }
         return try workers.apply(
             application,
-            evidence: { Evidence(evidence?.stream(from: $0.lowerBound, after: $1)) },
+            evidence: { tokens.stream(from: $0.lowerBound, after: $1) },
             shouldStop: { context.interrupt.isTripped }, report: report)
-    }
-
-    /// The sorted evidence of a feed; empty when the feed has no usable evidence.
-    private struct Evidence: EvidenceStream {
-        var stream: SortedEvidence.Stream?
-
-        init(_ stream: SortedEvidence.Stream?) { self.stream = stream }
-
-        mutating func next(_ limit: Int) throws -> [TokenEvidence] {
-            try stream?.next(limit) ?? []
-        }
     }
 }
 
@@ -310,9 +303,4 @@ private final class SeenProgress: Sendable {
     var progress: FeedProgress? { last.withLock { $0 } }
 
     func enter(_ progress: FeedProgress?) { last.withLock { $0 = progress } }
-}
-
-extension CapturedFeed {
-    /// How capturing ended, for the exit code. Answers of APNs are captured whole.
-    fileprivate var captureEnd: CaptureEnd { kind == .feedback ? end ?? .crashed : .file }
 }

@@ -3,6 +3,7 @@ import APNsProtocol
 import Database
 import EvidenceFiles
 import SecureTransport
+import Settings
 import TokenHygiene
 
 /// The plan of reading one gateway, made from the settings.
@@ -155,5 +156,160 @@ package struct SweepPlan: Sendable {
     var isRelease: Bool {
         if case .release = work { return true }
         return false
+    }
+}
+
+extension SweepPlan {
+    /// The plan of a sweep over the gateways of the settings.
+    ///
+    /// With a certificate that cannot be used, only its own gateway is not read.
+    ///
+    /// - Throws: when the settings name no gateway, or have no app of a given name.
+    package init(
+        sweeping settings: Settings, apps names: [String], dryRun: Bool, _ context: RunContext
+    ) throws(RunFailure) {
+        let chosen = try settings.apps(named: names)
+        let sources = chosen.compactMap {
+            GatewayPlan($0, among: settings.apps, now: context.now())
+        }
+        // Without a gateway there is work all the same: reports of other senders, evidence that
+        // waits, rows whose grace period has ended.
+        guard !chosen.isEmpty else { throw settings.nameless("planning the sweep") }
+        self.init(settings, .gateways(sources), dryRun: dryRun)
+        self.chosen = Set(chosen.map(\.partition))
+    }
+
+    /// The plan of replaying a file, or a feed of the journal.
+    ///
+    /// - Throws: when the app and environment of the file are not clear.
+    package init(
+        replaying file: String?, feed: String?, app: String?, environment: String?,
+        settings: Settings, dryRun: Bool
+    ) throws(RunFailure) {
+        if let feed {
+            self.init(settings, .journaled(feed), dryRun: dryRun)
+            return
+        }
+        let doing = "replaying a feed"
+        guard let file else {
+            throw RunFailure(
+                .usage, .settings,
+                "\(doing): name either a feed file or a feed of the journal with --feed")
+        }
+        let partition = try settings.app(named: app, in: environment, for: doing).partition
+        self.init(settings, .file(file, partition), dryRun: dryRun)
+    }
+
+    /// The plan of importing a log or export of another sender.
+    ///
+    /// - Throws: when the app and environment of the file are not clear.
+    package init(
+        importing file: String, layout: ReportLayout, app: String?, environment: String?,
+        again: Bool, settings: Settings, dryRun: Bool
+    ) throws(RunFailure) {
+        let partition = try settings.app(
+            named: app, in: environment, for: "importing reports"
+        ).partition
+        let file = ReportFile(path: file, partition: partition, layout: layout, again: again)
+        self.init(settings, .reports(file), dryRun: dryRun)
+    }
+
+    /// The plan of applying what waits, without reading a gateway.
+    package init(applyingWaiting settings: Settings) {
+        self.init(settings, .waiting, dryRun: false)
+    }
+
+    /// The common parts of all plans, from the settings.
+    init(_ settings: Settings, _ work: Work, dryRun: Bool) {
+        self.init(
+            state: settings.state, store: StoreSettings(settings), work: work,
+            partitions: Dictionary(
+                settings.apps.map { ($0.partition, $0.storedPartition) },
+                uniquingKeysWith: { first, _ in first }),
+            policy: settings.policy, limits: settings.guardLimits,
+            dryRun: dryRun)
+        pacing = Pacing(settings)
+        mayUseArrival = settings.mayUseArrival
+    }
+}
+
+extension Settings.App {
+    /// The partition of this app's evidence.
+    var partition: Partition { Partition(app: name, environment: environment.rawValue) }
+
+    /// The same partition, as the rows of the table name it.
+    var storedPartition: Partition { Partition(app: value, environment: environment.rawValue) }
+
+    /// Our certificate, loaded and checked against the time; nil when the settings name none.
+    func identity(at now: EpochMilliseconds) throws(IdentityFailure) -> TLSIdentity? {
+        guard let identity = try certificate?.identity() else { return nil }
+        try identity.checkValidity(at: now.rawValue / 1000)
+        return identity
+    }
+}
+
+extension GatewayPlan {
+    /// The gateway of an app; nil when the settings name none.
+    init?(_ app: Settings.App, among apps: [Settings.App], now: EpochMilliseconds) {
+        guard let feedback = app.feedback else { return nil }
+        var limits = FeedbackReader.Limits()
+        limits.connect = feedback.connectTimeout
+        limits.handshake = feedback.handshakeTimeout
+        limits.idle = feedback.idleTimeout
+        limits.bytes = feedback.maxBytes
+        var ends: EpochMilliseconds?
+        let context: Result<TLSClientContext, RunFailure>
+        do {
+            if let mistake = app.feedbackMistake(among: apps) {
+                throw RunFailure(.configuration, .identity, mistake)
+            }
+            let identity = try app.identity(at: now)
+            ends = identity?.ends
+            context = .success(
+                try TLSClientContext(
+                    trust: feedback.ca.map { .file($0) } ?? .system, identity: identity))
+        } catch {
+            context = .failure(
+                RunFailure.wrapping(error, at: .identity).naming(app.partition))
+        }
+        self.init(
+            partition: app.partition, host: feedback.host, port: UInt16(feedback.port),
+            hostName: feedback.hostName, context: context, certificateEnds: ends, limits: limits)
+    }
+}
+
+// What the address of a feedback gateway shows without a connection. Apple closed its gateways in 2021;
+// its other names are those of HTTP/2 gateways.
+
+extension Settings.App {
+    /// Why the address of the feedback gateway cannot be right, with what to do; nil when it may be.
+    func feedbackMistake(among apps: [Settings.App]) -> String? {
+        guard let feedback else { return nil }
+        let key = "apps[\(partition)].feedback"
+        let address = "\(feedback.host):\(feedback.port)"
+        let host = feedback.host.lowercased()
+        if host == "push.apple.com" || host.hasSuffix(".push.apple.com") {
+            let cure =
+                "remove \(key) and sweep the 410 answers of the sender: insert them into "
+                + "pushsweep_evidence, import its log, or give this app a provider"
+            return host.hasPrefix("feedback.")
+                ? "\(key) is \(address), and Apple closed this gateway in 2021; \(cure)"
+                : "\(key) is \(address), where Apple takes notifications over HTTP/2 and has no "
+                    + "feedback; \(cure)"
+        }
+        for app in apps {
+            for (group, other) in [
+                ("provider", app.provider.map { ($0.host, $0.port) }),
+                ("binary", app.binary.map { ($0.host, $0.port) }),
+            ] {
+                guard let other, other.0.lowercased() == host, other.1 == feedback.port else {
+                    continue
+                }
+                return
+                    "\(key) is \(address), and apps[\(app.partition)].\(group) has the same address; "
+                    + "one port speaks one protocol: correct the port of one of them"
+            }
+        }
+        return nil
     }
 }

@@ -20,16 +20,12 @@ extension Audit {
     /// grace period has ended.
     mutating func forecast() throws {
         do {
-            let folders = try SenderFolders.readable(in: settings.state) ?? []
-            var waiting: [EvidenceJournal] = []
-            for folder in folders where folder.hasJournal {
-                let journal: EvidenceJournal
-                // One that cannot be read is a gap already.
-                do { journal = try EvidenceJournal(reading: folder) } catch { continue }
-                if try !journal.feeds(.pending).isEmpty { waiting.append(journal) }
-            }
+            // A journal that cannot be read is a gap already.
+            let waiting = host.journals.filter { !$0.feeds(in: .pending).isEmpty }
             // The reports of other senders and the removals belong to one dry run only.
-            var parts: [(journal: EvidenceJournal?, isWhole: Bool)] = waiting.map { ($0, false) }
+            var parts: [(journal: EvidenceJournal?, isWhole: Bool)] = waiting.map {
+                ($0.journal, false)
+            }
             if parts.isEmpty { parts = [(nil, true)] }
             parts[0].isWhole = true
             for part in parts {

@@ -15,36 +15,32 @@ extension Audit {
 
     /// Reads the journals of this host: those of sweeps and of its senders.
     mutating func examineJournals(_ now: EpochMilliseconds) {
-        do {
-            guard let folders = try SenderFolders.readable(in: settings.state) else {
-                report.gaps.append(
-                    "this host: no state folder \(settings.state), so no run of this host is known")
-                return
-            }
-            var runs: [RunEntry] = []
-            for folder in folders where folder.hasJournal {
-                do {
-                    let journal = try EvidenceJournal(reading: folder)
-                    let entries = try journal.runs(limit: 100_000).map { $0.asOf(now) }
-                    runs += entries.filter { $0.started <= now }
-                    for entry in entries where entry.started >= period.since {
-                        if entry.started <= period.until { decide(entry) }
-                    }
-                    if wish.asOf == nil { try examine(journal) }
-                } catch {
-                    seesHost = false
-                    skip("journal in \(folder.path)", error)
-                }
-            }
-            summarize(runs, now)
-        } catch {
-            seesHost = false
-            skip("state folder", error)
+        guard host.hasState else {
+            report.gaps.append(
+                "this host: no state folder \(settings.state), so no run of this host is known")
+            return
         }
+        for (place, failure) in host.unreadable { skip(place, failure) }
+        seesHost = host.unreadable.isEmpty
+        var runs: [RunEntry] = []
+        for journal in host.journals {
+            do {
+                let entries = try journal.journal.runs(limit: 100_000)
+                runs += entries.filter { $0.started <= now }
+                for entry in entries where entry.started >= period.since {
+                    if entry.started <= period.until { decide(entry) }
+                }
+                try examine(journal)
+            } catch {
+                seesHost = false
+                skip("journal in \(journal.journal.folder.path)", error)
+            }
+        }
+        summarize(runs, now)
     }
 
-    private mutating func examine(_ journal: EvidenceJournal) throws {
-        let holds = try Holds.holds(in: journal)
+    private mutating func examine(_ facts: HostFacts.Journal) throws {
+        let (journal, holds) = (facts.journal, facts.holds)
         let (today, fault) = holds.isEmpty ? ([:], nil) : entries(of: journal)
         for hold in holds {
             var entry = AuditedHold(
@@ -57,7 +53,7 @@ extension Audit {
             if let gap = now?.gap ?? fault { report.gaps.append("hold \(hold.id): \(gap)") }
             report.holds.append(entry)
         }
-        for found in try journal.quarantinedFeeds() {
+        for found in facts.quarantined {
             report.quarantine.feeds += 1
             report.quarantine.bytes += found.bytes
             for part in try journal.quarantined(of: found.feed.id, limit: 1_000) {
@@ -93,7 +89,7 @@ extension Audit {
         of feeds: [CapturedFeed], in journal: EvidenceJournal
     ) throws -> Int {
         try feeds.reduce(0) { sum, feed in
-            try sum + FeedDecoding.decode(feed, in: journal, sorting: false).books.tuples
+            try sum + journal.counts(of: feed).tuples
         }
     }
 
@@ -102,15 +98,14 @@ extension Audit {
         guard ["release", "discard"].contains(entry.kind), entry.exit != nil,
             let summary = entry.summary?.data(using: .utf8)
         else { return }
-        let by = entry.operator.flatMap { $0.isEmpty ? nil : $0 } ?? "unknown"
+        let by = entry.operator.isEmpty ? "unknown" : entry.operator
         let decision = "\(by), \(entry.started.rfc3339)"
         if entry.kind == "discard" {
             guard let discarded = try? JSONDecoder().decode(DiscardReport.self, from: summary)
             else { return }
             var hold = AuditedHold(
                 app: discarded.app, environment: discarded.environment, state: "discarded",
-                held: discarded.heldSince ?? entry.started.rfc3339,
-                cause: discarded.heldCause ?? "", tuples: 0)
+                held: discarded.heldSince, cause: discarded.heldCause, tuples: 0)
             (hold.decision, hold.reason) = (decision, discarded.reason)
             report.holds.append(hold)
         } else if let released = try? JSONDecoder().decode(SweepReport.self, from: summary) {
@@ -192,10 +187,8 @@ extension Audit {
             var found = AuditedCredential(
                 kind: "certificate", file: (certificate.file as NSString).lastPathComponent)
             do {
-                let identity = try TLSIdentity.load(
-                    file: certificate.file, key: certificate.key,
-                    passphraseFile: certificate.passphraseFile)
-                found.ends = EpochMilliseconds(identity.notAfter * 1_000).rfc3339
+                let identity = try certificate.identity()
+                found.ends = identity.ends.rfc3339
                 found.daysLeft = AuditedCredential.days(from: now, to: identity.notAfter)
             } catch {
                 found.problem = "\(RunFailure.wrapping(error, at: .identity))"
@@ -229,14 +222,6 @@ extension AuditedQuarantine {
 }
 
 extension RunEntry {
-    /// What was known of the run at a time: one that ended later had no end yet.
-    fileprivate func asOf(_ time: EpochMilliseconds) -> RunEntry {
-        guard let ended, ended > time else { return self }
-        var entry = self
-        (entry.ended, entry.exit) = (nil, nil)
-        return entry
-    }
-
     /// Whether it was a dry run.
     fileprivate var isTrial: Bool { summary?.contains("\"dryRun\":true") == true }
 }

@@ -4,6 +4,7 @@
 
 import APNsProtocol
 import Database
+import Encodings
 import EvidenceJournal
 import Foundation
 import PushQueue
@@ -18,8 +19,6 @@ package struct AuditWish: Hashable, Sendable {
     package var since: EpochMilliseconds?
     /// The end of the period; nil: the present.
     package var until: EpochMilliseconds?
-    /// The time for which the token table is counted; nil: the present.
-    package var asOf: EpochMilliseconds?
     /// Whether what needs sorting is examined too.
     package var isDeep = false
     /// The file for the users without a living token; nil for none.
@@ -44,7 +43,9 @@ package struct Audit {
     package static func run(
         _ settings: Settings, _ wish: AuditWish, version: String, _ context: RunContext
     ) throws(RunFailure) -> AuditReport {
-        var audit = Audit(settings: settings, wish: wish, context: context)
+        var audit = Audit(
+            settings: settings, wish: wish, context: context,
+            host: HostFacts(in: settings.state))
         audit.report.version = version
         defer { context.progress.clear() }
         do {
@@ -65,36 +66,33 @@ package struct Audit {
         }
         try store.preflight(.read, partitions: stored, judgingRows: false)
         let now = try store.session.databaseTime()
-        if let time = wish.asOf { try ensureKnown(time, now, store) }
         describe(now, store)
-        if let time = wish.asOf {
-            try countPast(store, stored, at: time)
-        } else {
-            try countTokens(store, stored, now)
-            examineQueue(store)
-            try forecast()
-            for (place, app) in settings.apps.enumerated() {
-                report.apps[place].credentials = credentials(of: app, now)
-            }
-            if wish.isDeep { try examineDeeply(store, stored) }
+        try countTokens(store, stored, now)
+        examineQueue(store)
+        try forecast()
+        for (place, app) in settings.apps.enumerated() {
+            report.apps[place].credentials = credentials(of: app, now)
         }
+        if wish.isDeep { try examineDeeply(store, stored) }
         readHistory(store, stored)
-        examineJournals(wish.asOf ?? now)
+        examineJournals(now)
         listRuns(store)
         if let baseline = wish.baseline { report.changes = report.changes(since: baseline) }
-        report.judge(seesHost: seesHost)
+        report.judge(seesHost: seesHost, otherRows: otherRows)
     }
 
+    let host: HostFacts
     /// Whether nothing of this host that is there stayed unread.
     var seesHost = true
+    /// Rows of the table that no app of the settings has.
+    private var otherRows = 0
     /// The period of the history.
     var period: (since: EpochMilliseconds, until: EpochMilliseconds) = (
         EpochMilliseconds(0), EpochMilliseconds(0)
     )
 
     private mutating func describe(_ now: EpochMilliseconds, _ store: TokenTable) {
-        let until = wish.until ?? wish.asOf ?? now
-        report.asOf = wish.asOf?.rfc3339
+        let until = wish.until ?? now
         period = (wish.since ?? until.advanced(by: -30 * 86_400_000), until)
         report.host = context.host
         report.operator = context.operator
@@ -132,20 +130,7 @@ package struct Audit {
         for (place, partition) in stored.enumerated() {
             report.apps[place].enter(tallies[partition] ?? RowTally())
         }
-        noteOthers(others)
-    }
-
-    /// Notes rows that no app of the settings has.
-    mutating func noteOthers(_ others: Int) {
-        guard others > 0 else { return }
-        report.findings.append(
-            AuditFinding(
-                "rows-of-no-app", .low, report.table,
-                "\(others.counting("row")) of the token table belong to no app and environment "
-                    + "of the settings",
-                cause: "nothing sweeps them, so their dead tokens stay",
-                cure: "name their app under apps, or correct store.active-users.app and "
-                    + "environment"))
+        otherRows = others
     }
 
     private mutating func examineDeeply(_ store: TokenTable, _ stored: [Partition]) throws {
@@ -200,13 +185,11 @@ package struct Audit {
         do {
             guard try history.isReadable() else {
                 report.gaps.append(
-                    "history: the account may not read pushsweep_feed and pushsweep_run; grant SELECT "
-                        + "on them")
+                    "history: the account may not read pushsweep_feed; grant SELECT on it")
                 return
             }
             let days = try history.days(
-                from: String(report.since.prefix(10)), to: String(report.until.prefix(10)),
-                before: wish.asOf)
+                from: String(report.since.prefix(10)), to: String(report.until.prefix(10)))
             for day in days {
                 // The database names apps as the rows of the table do.
                 guard let place = stored.firstIndex(of: day.partition) else { continue }
@@ -300,5 +283,18 @@ extension EvidenceDay {
         self.init(day: day.day, source: day.source)
         (applied, already, newer) = (day.counts.applied, day.counts.already, day.counts.newer)
         (unknown, refused) = (day.counts.unknown, day.counts.refused)
+    }
+}
+
+extension Settings {
+    /// SHA-256 over all settings as `check` shows them, the first 16 hex digits; empty where it
+    /// cannot be computed. Two reports with the same digest were made under the same settings, but
+    /// for secrets, which are not part of it.
+    var auditDigest: String {
+        let lines = origins.map { "\($0.key)=\($0.shownValue)" }.sorted().joined(separator: "\n")
+        guard let digest = try? SHA256Digest(), (try? digest.update(Array(lines.utf8))) != nil,
+            let hex = try? digest.hex()
+        else { return "" }
+        return String(hex.prefix(16))
     }
 }

@@ -3,6 +3,9 @@
 // Markdown and HTML. Fields may be added, never renamed.
 
 import APNsProtocol
+import Database
+import Foundation
+import Settings
 
 /// The result of `pushsweep audit`.
 package struct AuditReport: Codable, Hashable, Sendable {
@@ -18,8 +21,6 @@ package struct AuditReport: Codable, Hashable, Sendable {
     package var since = ""
     /// The end of the period, RFC 3339 in UTC.
     package var until = ""
-    /// The time for which the table is reconstructed, RFC 3339 in UTC; absent: the present.
-    package var asOf: String?
     /// SHA-256 over the settings that decide, the first 16 digits. Two audits with the same digest
     /// were made under the same rules.
     package var settings = ""
@@ -30,7 +31,7 @@ package struct AuditReport: Codable, Hashable, Sendable {
     /// One sentence: healthy, or the gravest finding.
     package var headline = ""
     /// What needs attention, gravest first; then what is well.
-    package var findings: [AuditFinding] = []
+    package var findings: [Finding] = []
     /// One entry per app and environment of the settings.
     package var apps: [AuditedApp] = []
     /// The runs of this host and of the database.
@@ -43,54 +44,6 @@ package struct AuditReport: Codable, Hashable, Sendable {
     package var changes: [AuditChange]?
     /// What could not be examined, and why; for instance a right that the account lacks.
     package var gaps: [String] = []
-
-    /// Makes an empty report.
-    package init() {}
-}
-
-/// How grave a finding is.
-package enum AuditSeverity: String, Codable, Hashable, Sendable, CaseIterable, Comparable {
-    /// Everything is as it should be.
-    case ok
-    /// A fact worth knowing.
-    case note
-    /// It should be put right some time.
-    case low
-    /// It will cause harm if it stays.
-    case medium
-    /// It needs a person now.
-    case high
-
-    /// Whether `left` is less grave.
-    package static func < (left: AuditSeverity, right: AuditSeverity) -> Bool {
-        let order = allCases
-        return order.firstIndex(of: left) ?? 0 < order.firstIndex(of: right) ?? 0
-    }
-}
-
-/// One finding: the object, its problem, the cause and the next step.
-package struct AuditFinding: Codable, Hashable, Sendable {
-    /// A stable name, such as `hold-open` or `certificate-expired`.
-    package var rule: String
-    /// How grave it is.
-    package var severity: AuditSeverity
-    /// What it is about: `chat/production`, a table, a file.
-    package var object: String
-    /// What is the matter, in one sentence.
-    package var summary: String
-    /// Why it matters or where it comes from; may be empty.
-    package var cause = ""
-    /// What to do next; empty where nothing is to be done.
-    package var cure = ""
-
-    /// Makes a finding.
-    package init(
-        _ rule: String, _ severity: AuditSeverity, _ object: String, _ summary: String,
-        cause: String = "", cure: String = ""
-    ) {
-        (self.rule, self.severity, self.object, self.summary) = (rule, severity, object, summary)
-        (self.cause, self.cure) = (cause, cure)
-    }
 }
 
 /// A count with a name.
@@ -129,10 +82,8 @@ package struct AuditedApp: Codable, Hashable, Sendable {
     /// What needs sorting; absent without `--deep`.
     package var deep: DeepTokens?
 
-    /// Begins without counts.
-    package init(app: String, environment: String) {
-        (self.app, self.environment) = (app, environment)
-    }
+    /// The name by which findings, holds and changes speak of it: `chat/production`.
+    package var object: String { "\(app)/\(environment)" }
 }
 
 /// The rows of one app by what their tokens are. `rows` is the sum of `living`, `stale`, `empty` and
@@ -158,12 +109,6 @@ package struct AuditedTokens: Codable, Hashable, Sendable {
     package var truncated = 0
     /// The rows with a token by its form: `32 bytes`, `80 bytes`, `upper-case hex`; most first.
     package var forms: [NamedCount] = []
-    /// Rows whose state at `asOf` is unknown, because they registered later or got a mark that no run
-    /// made. No other figure counts them. Absent for the present.
-    package var overwritten: Int?
-
-    /// Begins with zeros.
-    package init() {}
 }
 
 /// What became of the evidence of one day from one source.
@@ -182,9 +127,6 @@ package struct EvidenceDay: Codable, Hashable, Sendable {
     package var unknown = 0
     /// Reports whose row did not take the change.
     package var refused = 0
-
-    /// Begins with zeros.
-    package init(day: String, source: String) { (self.day, self.source) = (day, source) }
 }
 
 /// The queue of one app.
@@ -197,9 +139,6 @@ package struct AuditedQueue: Codable, Hashable, Sendable {
     package var toUnknown = 0
     /// Rows of the period by their result: `sent`, `gone`, `skipped (stale)`, most first.
     package var results: [NamedCount] = []
-
-    /// Begins with zeros.
-    package init() {}
 }
 
 /// A certificate or key that the settings name.
@@ -214,9 +153,6 @@ package struct AuditedCredential: Codable, Hashable, Sendable {
     package var daysLeft: Int?
     /// Why it cannot be used; absent where it can.
     package var problem: String?
-
-    /// Describes a credential.
-    package init(kind: String, file: String) { (self.kind, self.file) = (kind, file) }
 
     /// Whole days from a time to an end in seconds since 1970, rounded down: an hour after the end it
     /// is -1, so that what has ended is never taken for what ends today.
@@ -241,15 +177,9 @@ package struct SweepForecast: Codable, Hashable, Sendable {
     /// Rows whose grace period (`policy.delete-after`) has ended.
     package var removals = 0
 
-    /// Whether all that waits was found and compared with the table; absent in reports of older
-    /// versions, which compared nothing. Otherwise the figures are incomplete, and 0 is no result.
-    package var judged: Bool?
-
-    /// Whether the figures are complete.
-    package var isJudged: Bool { judged == true }
-
-    /// Begins with zeros.
-    package init() {}
+    /// Whether all that waits was found and compared with the table. Otherwise the figures are
+    /// incomplete, and 0 is no result.
+    package var judged = false
 }
 
 /// What only sorting shows.
@@ -268,9 +198,6 @@ package struct DeepTokens: Codable, Hashable, Sendable {
     package var usersWithoutLivingToken: Int?
     /// Users by the number of their living tokens: `0`, `1`, `2`, `3 to 5`, `over 5`.
     package var tokensPerUser: [NamedCount] = []
-
-    /// Begins with zeros.
-    package init() {}
 }
 
 /// The runs of the period.
@@ -285,9 +212,6 @@ package struct AuditedRuns: Codable, Hashable, Sendable {
     package var endings: [NamedCount] = []
     /// Runs of the period that changed rows, newest first, at most 50.
     package var changing: [AuditedRun] = []
-
-    /// Begins without runs.
-    package init() {}
 }
 
 /// One run that changed rows.
@@ -304,12 +228,6 @@ package struct AuditedRun: Codable, Hashable, Sendable {
     package var by: String
     /// Whether an undo took its changes back.
     package var undone = false
-
-    /// Describes a run.
-    package init(run: String, kind: String, started: String, rows: Int, by: String) {
-        (self.run, self.kind, self.started) = (run, kind, started)
-        (self.rows, self.by) = (rows, by)
-    }
 }
 
 /// A mass removal that the guard stopped, and what became of it.
@@ -337,14 +255,6 @@ package struct AuditedHold: Codable, Hashable, Sendable {
     package var decision: String?
     /// The reason that was given with the decision.
     package var reason: String?
-
-    /// Describes a hold.
-    package init(
-        app: String, environment: String, state: String, held: String, cause: String, tuples: Int
-    ) {
-        (self.app, self.environment, self.state) = (app, environment, state)
-        (self.held, self.cause, self.tuples) = (held, cause, tuples)
-    }
 }
 
 /// What lies in quarantine.
@@ -355,9 +265,6 @@ package struct AuditedQuarantine: Codable, Hashable, Sendable {
     package var bytes = 0
     /// Their reasons, most first.
     package var reasons: [NamedCount] = []
-
-    /// Begins with zeros.
-    package init() {}
 }
 
 /// A figure that differs from that of an earlier report.
@@ -370,9 +277,61 @@ package struct AuditChange: Codable, Hashable, Sendable {
     package var before: Int
     /// Its value in this report.
     package var after: Int
+}
 
-    /// Describes a difference.
-    package init(object: String, figure: String, before: Int, after: Int) {
-        (self.object, self.figure, self.before, self.after) = (object, figure, before, after)
+extension AuditReport {
+    /// Reads the JSON report of an earlier audit.
+    ///
+    /// - Throws: exit 64 for a file that cannot be read or is none.
+    package init(file: String) throws(RunFailure) {
+        func refusal(_ cause: String) -> RunFailure {
+            RunFailure(
+                .usage, .settings,
+                "reading the earlier report \(file): \(cause); name a file that `pushsweep audit "
+                    + "--output report.json` wrote")
+        }
+        guard let data = FileManager.default.contents(atPath: file) else {
+            throw refusal(String(cString: strerror(errno)))
+        }
+        guard let report = try? JSONDecoder().decode(AuditReport.self, from: data) else {
+            throw refusal("it is no report of an audit")
+        }
+        self = report
+    }
+
+    /// The figures that differ from those of an earlier report, app by app.
+    func changes(since earlier: AuditReport) -> [AuditChange] {
+        var changes: [AuditChange] = []
+        for app in apps {
+            let object = "\(app.app)/\(app.environment)"
+            let before = earlier.apps.first {
+                $0.app == app.app && $0.environment == app.environment
+            }
+            let figures = app.figures
+            let old = before?.figures ?? []
+            for (place, figure) in figures.enumerated() {
+                let was = place < old.count ? old[place].count : 0
+                if was != figure.count {
+                    changes.append(
+                        AuditChange(
+                            object: object, figure: figure.name, before: was, after: figure.count))
+                }
+            }
+        }
+        return changes
+    }
+}
+
+extension AuditedApp {
+    /// The figures that are compared, in a fixed order.
+    fileprivate var figures: [NamedCount] {
+        [
+            NamedCount("rows", tokens.rows), NamedCount("living", tokens.living),
+            NamedCount("stale", tokens.stale), NamedCount("revived", tokens.revived),
+            NamedCount("never registered", tokens.neverRegistered),
+            NamedCount("empty", tokens.empty), NamedCount("malformed", tokens.malformed),
+            NamedCount("waiting", forecast.waiting), NamedCount("queued", queue?.open ?? 0),
+            NamedCount("queued to stale tokens", queue?.toStale ?? 0),
+        ]
     }
 }

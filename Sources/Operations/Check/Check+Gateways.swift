@@ -21,10 +21,8 @@ extension Check {
             return false
         }
         do {
-            let identity = try TLSIdentity.load(
-                file: certificate.file, key: certificate.key,
-                passphraseFile: certificate.passphraseFile)
-            let ends = EpochMilliseconds(identity.notAfter * 1000)
+            let identity = try certificate.identity()
+            let ends = identity.ends
             report.certificates.append(
                 CheckReport.Certificate(
                     app: app.name, environment: app.environment.rawValue, file: certificate.file,
@@ -32,7 +30,7 @@ extension Check {
                     fingerprint: identity.fingerprint))
             try identity.checkValidity(at: context.now().rawValue / 1000)
             examineTopic(app, identity)
-            if ends < context.now().advanced(by: GatewayPlan.expiryWarning) {
+            if identity.endsSoon(at: context.now()) {
                 report.note(
                     "certificate", .warning,
                     "the certificate for \(app.partition) ends at \(ends.rfc3339); renew it")
@@ -88,13 +86,12 @@ extension Check {
         else { return }
         switch planned.gateway {
         case .failure(let failure): report.fail("provider", failure)
-        case .success(.binary): return
-        case .success(.provider(let plan, _)):
+        case .success(let plan):
             let credential =
                 app.tokenKey.map { "key \($0.keyIdentifier) of team \($0.teamIdentifier)" }
                 ?? "its certificate"
             do throws(TransportFailure) {
-                try plan.greet(within: Self.greeting, interrupt: context.interrupt)
+                try plan.examine(within: Self.greeting, context.interrupt)
             } catch {
                 report.fail(
                     "provider", RunFailure(error, of: app.partition, .provider, at: .send))
@@ -109,12 +106,14 @@ extension Check {
 
     /// Looks whether the binary gateway listens, without a complete handshake.
     mutating func examineBinary(_ app: Settings.App) {
-        guard let binary = app.binary, areThere(binary.ca) else { return }
-        switch ProviderTarget.plan(app, binary, context) {
+        guard let binary = app.binary, areThere(binary.ca),
+            let planned = ProviderTarget(app, settings.send, context)
+        else { return }
+        switch planned.gateway {
         case .failure(let failure): report.fail("binary", failure)
         case .success(let plan):
             do throws(TransportFailure) {
-                try plan.reach(interrupt: context.interrupt)
+                try plan.examine(within: Self.greeting, context.interrupt)
             } catch {
                 report.fail("binary", RunFailure(error, of: app.partition, .binary, at: .send))
                 return

@@ -116,9 +116,7 @@ package struct Check {
         do {
             let folder = try StateFolder(settings.state)
             try folder.ensureRoom()
-            try examineJournal(
-                in: folder, waiting: "the next sweep applies it",
-                held: "look at it with: pushsweep holds list")
+            try examineJournal(in: folder, waiting: "the next sweep applies it")
         } catch  where error.code == .locked {
             report.note("state", .warning, "\(error)")
         } catch {
@@ -172,9 +170,7 @@ package struct Check {
         for problem in problems { report.fail("state", .wrapping(problem, at: .state)) }
         for folder in folders {
             do {
-                try examineJournal(
-                    in: folder, waiting: "the next send or sweep applies it",
-                    held: "look at it with: pushsweep holds list")
+                try examineJournal(in: folder, waiting: "the next send or sweep applies it")
             } catch {
                 report.fail("state", .wrapping(error, at: .state))
             }
@@ -182,26 +178,25 @@ package struct Check {
     }
 
     private mutating func examineJournal(
-        in folder: StateFolder, waiting: String, held: String
+        in folder: StateFolder, waiting: String
     ) throws(JournalFailure) {
-        let journal = try EvidenceJournal(in: folder)
+        let facts = try HostFacts.Journal(EvidenceJournal(in: folder))
         for file in try folder.damagedFiles {
             report.note("state", .warning, folder.damage(file))
         }
         report.note("state", .ok, "\(folder.path) is private and writable")
-        for feed in try journal.feeds(.reading, .pending, .held) {
+        for feed in facts.feeds(in: .reading, .pending, .held) {
+            let next = feed.state == .held ? "look at it with: pushsweep holds list" : waiting
             report.note(
                 "state", .warning,
                 "feed \(feed.id) of \(feed.partition), \(feed.bytes.counting("byte")), is "
-                    + "\(feed.state.rawValue)" + (feed.cause.map { ": \($0)" } ?? "")
-                    + "; " + (feed.state == .held ? held : waiting))
+                    + "\(feed.state.rawValue)" + (feed.cause.map { ": \($0)" } ?? "") + "; " + next)
             report.noteWaiting(isHeld: feed.state == .held)
         }
-        let doubtful = try journal.quarantinedFeeds()
-        if !doubtful.isEmpty {
+        if !facts.quarantined.isEmpty {
             report.note(
                 "state", .warning,
-                "\(doubtful.count.counting("feed")) with quarantined bytes; see: pushsweep "
+                "\(facts.quarantined.count.counting("feed")) with quarantined bytes; see: pushsweep "
                     + "quarantine list")
         }
         withExtendedLifetime(folder) {}
@@ -275,6 +270,44 @@ package struct Check {
         case .failure(let code):
             report.fail(
                 "database", StoreFailure(code, finding.sentence).exitOfReading, finding.sentence)
+        }
+    }
+}
+
+extension Settings {
+    /// The files that the settings name and runs read, with their keys.
+    private var files: [(key: String, path: String)] {
+        var files: [(String, String?)] = [("store.tls.ca", store.tls.ca)]
+        for app in apps {
+            let key = "apps[\(app.partition)]"
+            files += [
+                ("\(key).certificate.file", app.certificate?.file),
+                ("\(key).certificate.key", app.certificate?.key),
+                ("\(key).certificate.passphrase-file", app.certificate?.passphraseFile),
+                ("\(key).token-key.file", app.tokenKey?.file),
+                ("\(key).feedback.ca", app.feedback?.ca), ("\(key).provider.ca", app.provider?.ca),
+                ("\(key).binary.ca", app.binary?.ca),
+            ]
+        }
+        return files.compactMap { key, path in path.map { (key, $0) } }
+    }
+
+    /// The files that do not exist.
+    var missingFiles: [(key: String, path: String)] {
+        files.filter { _, path in
+            access(path, F_OK) != 0 && (errno == ENOENT || errno == ENOTDIR)
+        }
+    }
+
+    /// The files that exist and are not regular. A library that opens a pipe waits for its writer.
+    var irregularFiles: [(key: String, path: String)] {
+        files.filter { _, path in
+            do throws(GuardedFile.Refusal) {
+                try GuardedFile.ensureRegular(path)
+                return false
+            } catch {
+                return error == .notRegular
+            }
         }
     }
 }

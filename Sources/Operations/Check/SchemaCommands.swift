@@ -1,40 +1,31 @@
 import Database
 import EvidenceJournal
 import Foundation
+import PushQueue
 import Settings
+import TokenHygiene
 import TokenTable
 
-/// Creates the tables that the token database lacks.
-package struct SchemaWork {
-    private let settings: Settings
-    private let creatingTokens: Bool
-    private let upgrade: Bool
-    private let dryRun: Bool
-
-    /// Prepares the work. `creatingTokens` creates a token table that is missing, `upgrade` allows
-    /// changes to an existing one.
-    package init(settings: Settings, creatingTokens: Bool, upgrade: Bool, dryRun: Bool) {
-        self.settings = settings
-        self.creatingTokens = creatingTokens
-        self.upgrade = upgrade
-        self.dryRun = dryRun
-    }
-
-    /// Executes the missing statements, unless this is a dry run, and returns them.
-    package func run() throws(RunFailure) -> SchemaScript {
+/// The schema of the token database.
+package enum SchemaWork {
+    /// Executes the statements for tables that are missing, unless this is a dry run, and returns them.
+    /// `creatingTokens` creates the token table too, `upgrading` allows changes to an existing one.
+    package static func apply(
+        _ settings: Settings, creatingTokens: Bool, upgrading: Bool = false, dryRun: Bool = false
+    ) throws(RunFailure) -> SchemaScript {
         do {
             let store = StoreSettings(settings)
             // A new file of SQLite would have a new token table.
             let creatingFile = creatingTokens && !dryRun
             if creatingFile {
-                try makeFolder(of: store.location)
+                try makeFolder(of: store.location, settings)
             } else {
                 try settings.ensureOwnStore()
             }
             let tokens = try TokenTable(store, creatingFile: creatingFile)
             return dryRun
-                ? try tokens.missingSchema(upgrading: upgrade, creatingTokens: creatingTokens)
-                : try tokens.applySchema(upgrading: upgrade, creatingTokens: creatingTokens)
+                ? try tokens.missingSchema(upgrading: upgrading, creatingTokens: creatingTokens)
+                : try tokens.applySchema(upgrading: upgrading, creatingTokens: creatingTokens)
         } catch {
             throw .wrapping(error, at: .store)
         }
@@ -42,7 +33,9 @@ package struct SchemaWork {
 
     /// Creates the folder of an SQLite file. By default that is the state folder, which may not exist
     /// yet.
-    private func makeFolder(of location: StoreLocation) throws(RunFailure) {
+    private static func makeFolder(
+        of location: StoreLocation, _ settings: Settings
+    ) throws(RunFailure) {
         guard case .sqlite(let path) = location else { return }
         let folder = URL(fileURLWithPath: path).deletingLastPathComponent().path
         // The next run would refuse a state folder of another user, or one inside another user's
@@ -65,22 +58,18 @@ package struct SchemaWork {
                     + "\(String(cString: strerror(errno))); create it or correct store.url")
         }
     }
-}
 
-/// The statements that `schema print` takes from the token database, which it reads and never
-/// changes.
-package enum SchemaPrinting {
-    /// The statements for an existing token table: missing columns and indexes, missing tables of this
-    /// program, and what writes the time of a registration.
+    /// The statements for an existing token table: missing columns and indexes, and missing tables of
+    /// this program.
     ///
     /// - Throws: exit 78 where the table does not fit the settings; exit 77 where the account does not
     ///   see all its columns; any failure of the database.
     package static func upgrade(_ settings: Settings) throws(RunFailure) -> SchemaReport {
         try reading(settings) { (tokens: TokenTable) throws(StoreFailure) in
-            let upgrade = try tokens.upgradeScript()
             return SchemaReport(
-                upgrade.script, executed: false,
-                notes: rightsNotes(settings.store.location) + upgrade.notes)
+                try tokens.missingSchema(upgrading: true, creatingTokens: false), executed: false,
+                notes: rightsNotes(settings.store.location)
+                    + ["docs/registrations.md has what writes the time of a registration."])
         }
     }
 
@@ -141,12 +130,6 @@ package struct SchemaReport: PrintedLines, Codable, Hashable, Sendable {
     package let condition: String?
     /// The exit code.
     package var exit: Int32 = 0
-    /// Of the script as text.
-    private var delimiter: String?
-
-    private enum CodingKeys: String, CodingKey {
-        case executed, statements, notes, condition, exit
-    }
 
     /// Makes the report of a script.
     package init(
@@ -154,7 +137,6 @@ package struct SchemaReport: PrintedLines, Codable, Hashable, Sendable {
     ) {
         self.executed = executed
         statements = script.statements
-        delimiter = script.delimiter
         self.notes = notes
         self.condition = condition
     }
@@ -164,8 +146,74 @@ package struct SchemaReport: PrintedLines, Codable, Hashable, Sendable {
         let comments = notes.isEmpty ? [] : notes.map { "-- \($0)" }
         return statements.isEmpty
             ? ["nothing is missing"] + comments
-            : SchemaScript(statements: statements, delimiter: delimiter).text.split(
+            : SchemaScript(statements: statements).text.split(
                 separator: "\n", omittingEmptySubsequences: false
             ).map(String.init) + comments
+    }
+}
+
+/// The statements that make an account of the token database and give it its rights: one JSON object
+/// for scripts. Fields may be added, never renamed.
+package struct GrantReport: PrintedLines, Codable, Hashable, Sendable {
+    /// The statements for one job.
+    package struct Job: Codable, Hashable, Sendable {
+        /// The job, such as `undo`.
+        package let job: String
+        /// The statements in order, without closing semicolons.
+        package let statements: [String]
+    }
+
+    /// The account; empty for SQLite, where the mode of the file decides.
+    package private(set) var account = ""
+    /// Why the columns come from the settings and not from the tables; nil where they come from the
+    /// tables.
+    package private(set) var reason: String?
+    /// The jobs with their statements.
+    package private(set) var jobs: [Job] = []
+    /// The exit code.
+    package var exit: Int32 = 0
+
+    /// Makes the statements for the token database of the settings, and for `user` in place of the
+    /// account in its address. Without a connection the columns come from the settings.
+    ///
+    /// - Throws: exit 78 where the settings contradict themselves.
+    package init(_ settings: Settings, user: String?) throws(RunFailure) {
+        do {
+            let policy = settings.policy
+            guard
+                let grants = try AccountGrants(
+                    StoreSettings(settings, for: .reports), policy, user: user)
+            else { return }
+            account = grants.account
+            reason = grants.reason
+            jobs = grants.jobs.map { Job(job: $0.name, statements: $0.statements) }
+        } catch {
+            throw .ofReading(error)
+        }
+    }
+
+    /// The statements as SQL, with comments. All of them can be executed at once, so those that only
+    /// an administrator needs are comments.
+    package var lines: [String] {
+        guard !jobs.isEmpty else {
+            return ["-- SQLite has no accounts: the mode and the owner of the file decide"]
+        }
+        var lines = [
+            "-- For an administrator of the database, after `pushsweep schema apply`. Replace PASSWORD."
+        ]
+        if let reason {
+            lines += [
+                "-- The columns are those of the settings and of `pushsweep schema print`, because the",
+                "-- table could not be read: \(reason)",
+                "-- A grant on a column that the table does not have fails. With an administrator in",
+                "-- PUSHSWEEP_STORE_URL and PUSHSWEEP_STORE_PASSWORD the columns are those of the table.",
+            ]
+        }
+        for job in jobs {
+            let isForReading = [AccountGrants.schemaJob, AccountGrants.replicaJob].contains(job.job)
+            let mark = isForReading ? "-- " : ""
+            lines += ["", "-- \(job.job)"] + job.statements.map { "\(mark)\($0);" }
+        }
+        return lines
     }
 }

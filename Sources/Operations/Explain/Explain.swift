@@ -85,6 +85,7 @@ package struct Explain {
             (facts.rows, facts.marks) = (rows[token] ?? [], marks[token] ?? [])
             (facts.changes, facts.runs) = (changes[token] ?? [], runs)
             (facts.evidence, facts.decisions) = (search.found[token] ?? [], search.decisions)
+            facts.states = history.states
             facts.isBlind = search.isBlind
             for hold in search.holds { facts.holds[hold.partition] = hold.id }
             (facts.waiting, facts.queue) = (waiting[token] ?? [], queue[token] ?? [])
@@ -134,28 +135,19 @@ package struct Explain {
 
     private mutating func changes(
         of tokens: [DeviceToken], _ store: TokenTable, _ history: TokenHistory
-    ) -> [DeviceToken: [TokenChange]] {
-        var found: [DeviceToken: [TokenChange]] = [:]
+    ) -> [DeviceToken: [LedgerEntry]] {
+        var found: [DeviceToken: [LedgerEntry]] = [:]
         do {
             let columns =
                 "run, feed, part, action, row_key, before_image, evidence_at, source, changed_at, "
-                + "token"
+                + "token, state"
             guard try readable(.change, columns, store) else { return [:] }
             let readsFeeds = try readable(
                 .feed, "feed, part, app, environment, released, source", store)
-            if try !history.ledgerHasIndex() {
-                report.notes.append(
-                    "pushsweep_change has no index over its tokens, so all its entries were read; run "
-                        + "`pushsweep schema apply`")
-            } else if try history.ledgerHasNamelessEntries() {
-                report.notes.append(
-                    "pushsweep_change has entries of older versions that do not name their token; "
-                        + "`pushsweep purge` drops them when they are old enough")
-            }
             for token in tokens {
-                let some = try history.changes(of: token, readsFeeds: readsFeeds)
-                found[token] = some.changes
-                guard some.isCut else { continue }
+                let (entries, isCut) = try history.changes(of: token, readsFeeds: readsFeeds)
+                found[token] = entries
+                guard isCut else { continue }
                 report.notes.append(
                     "\(token.redacted): the ledger has more than \(TokenHistory.mostChanges) changes; "
                         + "the latest of them are explained")
@@ -167,13 +159,13 @@ package struct Explain {
     }
 
     private mutating func runs(
-        of changes: [DeviceToken: [TokenChange]], _ store: TokenTable, _ history: TokenHistory
+        of changes: [DeviceToken: [LedgerEntry]], _ store: TokenTable, _ history: TokenHistory
     ) -> [String: RunRecord] {
         do {
             guard try readable(.run, "id, kind, started, ended, host, operator", store) else {
                 return [:]
             }
-            let (runs, hosts) = try history.runs(Set(changes.values.joined().map(\.run)))
+            let (runs, hosts) = try history.runs(Set(changes.values.joined().map(\.place.run)))
             let others = hosts.filter { $0 != context.host }
             if !others.isEmpty {
                 report.notes.append(
@@ -245,24 +237,24 @@ package struct Explain {
     /// Searches the journals of this host: those of sweeps and of its senders.
     private mutating func searchJournals(for tokens: [DeviceToken]) -> JournalSearch {
         var search = JournalSearch(tokens)
-        do {
-            guard let folders = try SenderFolders.readable(in: settings.state) else {
-                report.gaps.append(
-                    "this host: no state folder \(settings.state), so evidence, holds and decisions "
-                        + "of this host are not known")
-                return search
-            }
-            for folder in folders where folder.hasJournal {
-                do {
-                    try search.search(EvidenceJournal(reading: folder))
-                } catch {
-                    search.isBlind = true
-                    skip("journal in \(folder.path)", error)
-                }
-            }
-        } catch {
+        let host = HostFacts(in: settings.state)
+        guard host.hasState else {
+            report.gaps.append(
+                "this host: no state folder \(settings.state), so evidence, holds and decisions "
+                    + "of this host are not known")
+            return search
+        }
+        for (place, failure) in host.unreadable {
             search.isBlind = true
-            skip("state folder", error)
+            skip(place, failure)
+        }
+        for journal in host.journals {
+            do {
+                try search.search(journal)
+            } catch {
+                search.isBlind = true
+                skip("journal in \(journal.journal.folder.path)", error)
+            }
         }
         if search.isCut {
             report.notes.append(

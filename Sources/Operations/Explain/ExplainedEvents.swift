@@ -150,7 +150,7 @@ struct ExplainedEvents {
     private func applied(
         _ feed: CapturedFeed, _ time: EpochMilliseconds, _ event: inout ExplainedEvent
     ) -> String {
-        let entries = facts.changes.filter { $0.feed == feed.id }
+        let entries = facts.changes.filter { $0.place.feed == feed.id }
         if let entry = entries.first {
             (event.rule, event.basis) = (facts.rule(of: entry), "ledger")
             return entry.refusal == nil
@@ -206,10 +206,13 @@ struct ExplainedEvents {
 
     private mutating func addChanges() {
         for change in facts.changes.reversed() {
-            let app = change.partition.map(facts.named)
-            let run = facts.runs[change.run]
-            let isUndo = change.source == "undo" || run?.kind == "undo"
-            let isExpiry = change.source == "delete-after"
+            let app = change.origin.map { facts.named($0.partition) }
+            let name = change.place.run
+            let run = facts.runs[name]
+            let source = change.origin?.source ?? change.reason ?? "undo"
+            let isUndo = source == "undo" || run?.kind == "undo"
+            let isExpiry = source == "delete-after"
+            let (before, after) = facts.states(change)
             let kind: ExplainedEvent.Kind = isUndo ? .undo : isExpiry ? .expiry : .change
             let key = change.key.text(wholeTokens: facts.wholeTokens)
             let subject =
@@ -220,22 +223,22 @@ struct ExplainedEvents {
                 words = "\(subject) refused its change: \(why)"
             } else {
                 words = "\(subject) " + Self.verb(change.action, isUndo: isUndo)
-                if let before = change.before, let after = change.after {
+                if let before, let after {
                     words += ": \(before.words), then \(after.words)"
                 }
             }
-            let by = run.map { " (\($0.kind) \(change.run.prefix(8))" }
+            let by = run.map { " (\($0.kind) \(name.prefix(8))" }
             words +=
                 by.map { $0 + (run?.operator.map { ", \($0)" } ?? "") + ")" }
-                ?? " (run \(change.run.prefix(8)))"
-            if change.isReleased { words += ", released by a person" }
+                ?? " (run \(name.prefix(8)))"
+            if change.origin?.isReleased == true { words += ", released by a person" }
             if isExpiry { words += ", after the period of policy.delete-after" }
             var event = ExplainedEvent(
                 kind, (app.map { "\($0): " } ?? "") + words)
             if !change.isBeside { event.key = key }
-            (event.action, event.source, event.feed) = (change.action, change.source, change.feed)
-            (event.before, event.after) = (change.before?.words, change.after?.words)
-            (event.run, event.runKind) = (change.run, run?.kind)
+            (event.action, event.source, event.feed) = (change.action, source, change.place.feed)
+            (event.before, event.after) = (before?.words, after?.words)
+            (event.run, event.runKind) = (name, run?.kind)
             (event.operator, event.host) = (run?.operator, run?.host)
             event.reason = change.refusal ?? change.reason
             add(event, at: change.changed, of: app)

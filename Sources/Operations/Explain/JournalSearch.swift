@@ -63,14 +63,10 @@ struct JournalSearch {
     /// Searches one journal.
     ///
     /// - Throws: failures to read it. What was found before stays.
-    mutating func search(_ journal: EvidenceJournal) throws {
-        let hits = found.values.joined().count
-        for hold in try Holds.holds(in: journal) where hold.gate != nil {
-            holds.append((hold.partition, hold.id))
-        }
-        for feed in try journal.feeds(.reading, .taking, .pending, .held) where feed.bytes > 0 {
-            try search(feed, in: journal)
-        }
+    mutating func search(_ facts: HostFacts.Journal) throws {
+        let (journal, hits) = (facts.journal, found.values.joined().count)
+        holds += facts.holds.filter { $0.gate != nil }.map { ($0.partition, $0.id) }
+        for feed in facts.feeds where feed.bytes > 0 { try search(feed, in: journal) }
         var room = Self.mostRetained
         let retained = try journal.retainedFeeds(limit: Self.mostFeeds)
         if retained.count == Self.mostFeeds { isCut = true }

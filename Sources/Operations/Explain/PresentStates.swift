@@ -61,7 +61,7 @@ struct PresentStates {
     private func isConcerned(_ app: ExplainedApp) -> Bool {
         facts.rows.contains { $0.partition == app.stored }
             || facts.marks.contains { $0.partition == app.stored }
-            || facts.changes.contains { $0.partition == app.stored }
+            || facts.changes.contains { $0.origin?.partition == app.stored }
             || facts.queue.contains { $0.partition == app.stored }
             || facts.evidence.contains { $0.feed.partition == app.name }
             || facts.waiting.contains { $0.partition == app.name }
@@ -186,13 +186,14 @@ struct PresentStates {
     ) -> EpochMilliseconds {
         let keeping = facts.changes.compactMap { change -> Range<EpochMilliseconds>? in
             guard change.refusal == nil, change.action != "delete",
-                change.source != "delete-after", let changed = change.changed,
+                change.origin?.source != "delete-after",
                 change.isBeside ? row.mark == nil : change.key == row.key
             else { return nil }
             let isGivenBack = ["insert", "restore", "side-restore"].contains(change.action)
-            let evidence = isGivenBack ? nil : change.evidence?.advanced(by: period)
-            let end = changed.advanced(by: period)
-            return min(evidence ?? EpochMilliseconds(.min), end)..<end
+            let end = change.changed.advanced(by: period)
+            let start =
+                isGivenBack ? EpochMilliseconds(.min) : change.evidence.advanced(by: period)
+            return min(start, end)..<end
         }
         func free(from time: EpochMilliseconds) -> EpochMilliseconds {
             var time = time

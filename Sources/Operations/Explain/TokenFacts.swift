@@ -29,7 +29,9 @@ struct TokenFacts {
     let floor: (EpochMilliseconds) -> EpochMilliseconds
     var rows: [TokenRow] = []
     var marks: [MarkBeside] = []
-    var changes: [TokenChange] = []
+    var changes: [LedgerEntry] = []
+    /// What the row was before and after a change.
+    var states: (LedgerEntry) -> (before: RowState?, after: RowState?) = { _ in (nil, nil) }
     var runs: [String: RunRecord] = [:]
     var evidence: [JournalEvidence] = []
     var decisions: [String: [FeedDecision]] = [:]
@@ -168,34 +170,27 @@ extension TokenFacts {
 
     /// Whether an entry changed this row. An entry about a mark beside the table has no row's key; it
     /// counts for the rows of its app and environment.
-    private func isChange(_ change: TokenChange, of row: TokenRow) -> Bool {
-        change.isBeside ? change.partition == row.partition : change.key == row.key
+    private func isChange(_ change: LedgerEntry, of row: TokenRow) -> Bool {
+        change.isBeside ? change.origin?.partition == row.partition : change.key == row.key
     }
 
     /// The rule by which the ledger's entry was made. The registration of that time is known only
     /// where the row has no later one.
-    func rule(of change: TokenChange) -> ExplainedEvent.Rule {
+    func rule(of change: LedgerEntry) -> ExplainedEvent.Rule {
         if change.refusal != nil { return .refused }
         switch change.action {
         case "delete": return .deleted
         case "advance": return .moved
-        case "side-mark" where change.before?.exists == true: return .moved
+        case "side-mark" where states(change).before?.exists == true: return .moved
         default: break
         }
-        guard let row = rows.first(where: { isChange(change, of: $0) }),
-            let time = change.evidence
-        else { return .marked }
-        switch policy.order(of: row.registeredAt, to: time) {
+        guard let row = rows.first(where: { isChange(change, of: $0) }) else { return .marked }
+        switch policy.order(of: row.registeredAt, to: change.evidence) {
         case .undecided: return .undecided
         case .unknown where !row.hasUnreadableRegistration: return .undated
         default: return .marked
         }
     }
-}
-
-extension TokenChange {
-    /// Whether it changed the mark beside the table, and no row.
-    var isBeside: Bool { action.hasPrefix("side-") }
 }
 
 extension ExplainedEvent.Rule {
@@ -205,7 +200,7 @@ extension ExplainedEvent.Rule {
     ]
 }
 
-extension RowStanding {
+extension RowState {
     /// The state as a clause.
     var words: String {
         guard exists else { return "absent" }

@@ -144,16 +144,14 @@ package struct Holds {
         try hold.journal.releaseFollowers()
         let others = Set(hold.feeds.map(\.id)).subtracting(report.feeds)
         report.held = try hold.journal.feeds(.held).count { others.contains($0.id) }
-        report.pending = others.count - (report.held ?? 0)
+        report.pending = others.count - report.held
         try main.endRun(run, exit: 0, summary: report.jsonLine, at: context.now())
         return report
     }
 }
 
 extension Holds {
-    /// Writes metrics after a decision.
-    ///
-    /// - Throws: exit 73 when the file cannot be written; the decision is kept.
+    /// Writes metrics after a decision, which is kept whether or not the file can be written.
     package func write(
         _ metrics: (any JournalPage)?, at now: EpochMilliseconds
     ) throws(RunFailure) {
@@ -184,28 +182,18 @@ struct HoldDigest {
                 policy.deletesAfter.map { "\($0)" } ?? "at once",
                 "\(policy.deletesWithoutRegistrationTime)", "\(policy.skew)",
             ] + terms
-        // Each part has its length in front, so that different headings never give the same bytes.
-        try self.init(heading.map { "\($0.utf8.count):\($0)\n" }.joined() + "\n")
-    }
-
-    /// The digest of versions before 1.0, which covered only the action of a release and not its
-    /// terms.
-    init(withoutTerms partition: Partition, _ action: RemovalPolicy.Action) throws {
-        let heading = ["pushsweep hold 1", partition.app, partition.environment, action.rawValue]
-        try self.init(heading.joined(separator: "\n") + "\n")
-    }
-
-    private init(_ heading: String) throws {
         digest = try SHA256Digest()
-        try digest.update(Array(heading.utf8))
+        // Each part has its length in front, so that different headings never give the same bytes.
+        let text = heading.map { "\($0.utf8.count):\($0)\n" }.joined() + "\n"
+        try digest.update(Array(text.utf8))
     }
 
     /// Adds a feed. Returns the digest of all feeds so far, in hex.
     func take(
-        _ feed: DecodedFeed, _ body: (TokenEvidence) throws -> Void = { _ in }
+        _ feed: FeedEvidence, _ body: (TokenEvidence) throws -> Void = { _ in }
     ) throws -> String {
-        var stream = feed.evidence?.stream()
-        while let batch = try stream?.next(Self.tokensPerBatch), !batch.isEmpty {
+        var stream = feed.tokens.stream()
+        while case let batch = try stream.next(Self.tokensPerBatch), !batch.isEmpty {
             var bytes: [UInt8] = []
             for item in batch {
                 AnswerRecord(token: item.token, time: item.time).encode(into: &bytes)
@@ -233,14 +221,14 @@ package struct DiscardReport: PrintedLines, Codable, Hashable, Sendable {
     package let feeds: [String]
     /// The reason, in the words of the person who discarded the hold.
     package let reason: String
-    /// When the first feed was held, RFC 3339 in UTC; absent in records of older versions.
-    package let heldSince: String?
-    /// Why it was held, in one sentence; absent in records of older versions.
-    package let heldCause: String?
-    /// Feeds of the hold that stay held; absent in records of older versions.
-    package var held: Int?
-    /// Feeds of the hold that the next sweep judges; absent in records of older versions.
-    package var pending: Int?
+    /// When the first feed was held, RFC 3339 in UTC.
+    package let heldSince: String
+    /// Why it was held, in one sentence.
+    package let heldCause: String
+    /// Feeds of the hold that stay held.
+    package var held = 0
+    /// Feeds of the hold that the next sweep judges.
+    package var pending = 0
     /// The exit code.
     package var exit: Int32 = 0
 
@@ -250,10 +238,10 @@ package struct DiscardReport: PrintedLines, Codable, Hashable, Sendable {
             "\(app)/\(environment): \(feeds.count.counting("held feed")) discarded; within 30 days: "
                 + "pushsweep replay --feed \(feeds.first ?? hold)"
         ]
-        if let held, held > 0 {
+        if held > 0 {
             lines.append("\(held.counting("feed")) of the hold stay held: pushsweep holds list")
         }
-        if let pending, pending > 0 {
+        if pending > 0 {
             lines.append("\(pending.counting("feed")) of the hold wait for the next sweep")
         }
         return lines
@@ -280,7 +268,10 @@ extension JournalApplier {
             guard let partition = plan.partitions[hold.partition] else { continue }
             let digests = try HoldDigest(
                 hold.partition, plan.policy, terms: store.terms(of: partition))
-            guard let last = try feed(of: hold, with: digest, digests) else { continue }
+            let last = try hold.feeds.firstIndex {
+                try digests.take(hold.journal.evidence(of: $0)) == digest
+            }
+            guard let last else { continue }
             return (
                 Array(hold.feeds[...last]),
                 JournalApplier(
@@ -290,32 +281,8 @@ extension JournalApplier {
         }
         throw RunFailure(
             .usage, .state,
-            "looking for the held set with digest \(digest.prefix(12)): \(try reason(digest, holds)); "
-                + "look again with: pushsweep holds list")
-    }
-
-    /// The index of the feed up to which a hold has the digest; nil when no beginning of the hold has
-    /// it.
-    private func feed(
-        of hold: Hold, with digest: String, _ digests: HoldDigest
-    ) throws -> Int? {
-        for (index, feed) in hold.feeds.enumerated()
-        where try digests.take(FeedDecoding.decode(feed, in: hold.journal)) == digest {
-            return index
-        }
-        return nil
-    }
-
-    /// Why no hold has a digest.
-    private func reason(_ digest: String, _ holds: [Hold]) throws -> String {
-        for hold in holds {
-            let digests = try HoldDigest(withoutTerms: hold.partition, plan.policy.action)
-            if try feed(of: hold, with: digest, digests) != nil {
-                return "it was taken by an older version and does not say what a release would do"
-            }
-        }
-        return
-            "none has it, so the set changed, or the settings that decide what a release does, or it "
-            + "was decided already"
+            "looking for the held set with digest \(digest.prefix(12)): none has it, so the set changed, "
+                + "or the settings that decide what a release does, or it was decided already; look again "
+                + "with: pushsweep holds list")
     }
 }

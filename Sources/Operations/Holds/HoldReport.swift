@@ -25,31 +25,29 @@ package struct HoldEntry: PrintedLines, Codable, Hashable, Sendable {
     package let feeds: [String]
     /// Number of bytes of all feeds.
     package let bytes: Int
-    /// Tuples of all feeds; absent, as the next three, where they are not known.
-    package private(set) var tuples: Int?
+    /// Whole tuples of all feeds; absent, as the next three, where they are not known.
+    package fileprivate(set) var tuples: Int?
     /// Living rows that would become invalid now.
-    package private(set) var candidates: Int?
+    package fileprivate(set) var candidates: Int?
     /// Living rows of the app and environment now.
-    package private(set) var living: Int?
+    package fileprivate(set) var living: Int?
     /// What the guard says of all feeds together now; absent where it would not stop them.
-    package private(set) var judgement: String?
+    package fileprivate(set) var judgement: String?
     /// Why today's numbers are not known; absent where they are.
     package private(set) var gap: String?
 
     /// Describes a hold, with its numbers of today from `table`.
     init(_ hold: Hold, _ settings: Settings, _ context: RunContext, _ table: HoldTable) {
-        self.init(hold)
         do {
-            let report = try HoldPreview(hold, settings, context).report(from: table)
-            (tuples, candidates, living) = (report.tuples, report.candidates, report.living)
-            judgement = report.judgement
+            self = try hold.report(settings, context, from: table).entry
         } catch {
+            self.init(hold)
             gap = "\(RunFailure.wrapping(error, at: .store))"
         }
     }
 
     /// Describes a hold.
-    package init(_ hold: Hold) {
+    init(_ hold: Hold) {
         self.hold = hold.id
         app = hold.partition.app
         environment = hold.partition.environment
@@ -72,11 +70,16 @@ package struct HoldEntry: PrintedLines, Codable, Hashable, Sendable {
     }
 
     private var today: String {
-        let (candidates, living) = (candidates ?? 0, living ?? 0)
-        let share = HoldReport.share(candidates, of: living)
-        return "\(candidates) of \(living) living rows\(share) would become invalid, by "
-            + (tuples ?? 0).counting("tuple")
+        "\(effect), by \((tuples ?? 0).counting("tuple"))"
             + (judgement == nil ? "; the guard would not stop them now" : "")
+    }
+
+    /// What a release would do now, with its share of the living rows.
+    fileprivate var effect: String {
+        let (candidates, living) = (candidates ?? 0, living ?? 0)
+        let tenths = living > 0 ? (candidates * 1_000 + living / 2) / living : 0
+        let share = living > 0 ? " (\(tenths / 10).\(tenths % 10) %)" : ""
+        return "\(candidates) of \(living) living rows\(share) would become invalid"
     }
 }
 
@@ -132,7 +135,7 @@ package struct HoldList: PrintedLines, Codable, Hashable, Sendable {
 /// The details of one hold: one JSON object for scripts. Fields may be added, never renamed.
 package struct HoldReport: PrintedLines, Encodable, Hashable, Sendable {
     /// A token of the hold, redacted.
-    package struct Sample: Codable, Hashable, Sendable {
+    package struct Sample: Encodable, Hashable, Sendable {
         /// The first digits of the token.
         package let token: String
         /// The time since which it is reported dead, RFC 3339.
@@ -140,84 +143,46 @@ package struct HoldReport: PrintedLines, Encodable, Hashable, Sendable {
     }
 
     /// The number of tokens whose evidence has an age in a certain range.
-    package struct Age: Codable, Hashable, Sendable {
+    package struct Age: Encodable, Hashable, Sendable {
         /// The range, such as `under an hour`.
         package let age: String
         /// Number of tokens.
         package var tokens: Int
     }
 
-    private static let ages: [(name: String, upTo: Int64)] = [
+    fileprivate static let ages: [(name: String, upTo: Int64)] = [
         ("in the future", 0), ("under an hour", 3_600_000), ("under a day", 86_400_000),
         ("under a week", 7 * 86_400_000), ("under 30 days", 30 * 86_400_000),
         ("under a year", 365 * 86_400_000), ("a year and more", .max),
     ]
 
+    /// The fields that `holds list` does not have.
+    package struct Details: Encodable, Hashable, Sendable {
+        /// `mark` or `delete`: the action of a release under the current settings.
+        var action: String
+        /// Identifies exactly this set and the changes of its release: SHA-256, 64 hex digits.
+        var digest = ""
+        /// Tuples that are not usable evidence.
+        var quarantined = 0
+        /// Number of distinct tokens.
+        var tokens = 0
+        // The tuples by outcome of a release now. Rows that could not be removed count as refused.
+        var applied = 0, already = 0, newer = 0, unknown = 0, refused = 0
+        /// The tokens by age of their evidence.
+        var ages = HoldReport.ages.map { Age(age: $0.name, tokens: 0) }
+        /// Some of the tokens, redacted.
+        var sample: [Sample] = []
+        var exit: Int32 = 0
+    }
+
     /// The hold as the list shows it.
     package let entry: HoldEntry
-    /// `mark` or `delete`: the action of a release under the current settings.
-    package let action: String
-    /// Identifies exactly this set and the changes of its release: SHA-256, 64 hex digits.
-    package var digest = ""
-    /// Number of whole tuples of all feeds.
-    package var tuples = 0
-    /// Tuples among them that are not usable evidence.
-    package var quarantined = 0
-    /// Number of distinct tokens.
-    package var tokens = 0
-    /// Living rows that would become invalid now.
-    package var candidates = 0
-    /// Living rows of the app and environment now.
-    package var living = 0
-    /// The tuples by outcome of a release now. Rows that could not be removed count as refused.
-    package var outcome = OutcomeCounts()
-    /// What the guard says of all feeds together now; absent where it would not stop them.
-    package var judgement: String?
-    /// The tokens by age of their evidence.
-    package var ages: [Age]
-    /// Some of the tokens, redacted.
-    package var sample: [Sample] = []
-    /// The exit code.
-    package var exit: Int32 = 0
-    /// The time at which the hold was examined.
-    let taken: EpochMilliseconds
-
-    private enum CodingKeys: String, CodingKey {
-        case action, digest, tuples, quarantined, tokens, candidates, living, judgement, ages
-        case sample, exit
-    }
+    let details: Details
 
     /// Writes the list entry and the details into one JSON object.
     package func encode(to encoder: any Encoder) throws {
         try entry.encode(to: encoder)
-        var object = encoder.container(keyedBy: CodingKeys.self)
-        try object.encode(action, forKey: .action)
-        try object.encode(digest, forKey: .digest)
-        for (key, number) in [
-            (CodingKeys.tuples, tuples), (.quarantined, quarantined), (.tokens, tokens),
-            (.candidates, candidates), (.living, living),
-        ] {
-            try object.encode(number, forKey: key)
-        }
-        try object.encodeIfPresent(judgement, forKey: .judgement)
-        try outcome.encode(to: encoder)
-        try object.encode(ages, forKey: .ages)
-        try object.encode(sample, forKey: .sample)
-        try object.encode(exit, forKey: .exit)
-    }
-
-    /// Makes the report before its counts are known.
-    init(_ hold: Hold, action: RemovalPolicy.Action, now: EpochMilliseconds) {
-        entry = HoldEntry(hold)
-        self.action = action.rawValue
-        taken = now
-        ages = Self.ages.map { Age(age: $0.name, tokens: 0) }
-    }
-
-    /// Counts a token by its age: milliseconds since it was reported dead.
-    mutating func count(age: Int64) {
-        let place = Self.ages.firstIndex { age < $0.upTo } ?? Self.ages.count - 1
-        ages[place].tokens += 1
+        try details.encode(to: encoder)
     }
 
     /// The report as text for people.
@@ -225,27 +190,27 @@ package struct HoldReport: PrintedLines, Encodable, Hashable, Sendable {
         var lines = [
             "\(entry.app)/\(entry.environment) from \(entry.sources.joined(separator: ", ")), held "
                 + "since \(entry.since): \(entry.feeds.count.counting("feed")), "
-                + "\(tuples.counting("tuple")), \(tokens.counting("token"))",
+                + "\((entry.tuples ?? 0).counting("tuple")), \(details.tokens.counting("token"))",
             "cause: \(entry.cause)",
-            "now: \(candidates) of \(living) living rows\(Self.share(candidates, of: living)) would become invalid (\(action)); of the "
-                + "tuples \(outcome.applied) are about them, \(outcome.already) about invalid rows, "
-                + "\(outcome.newer) about tokens that registered again, "
-                + "\(outcome.unknown) about unknown tokens, "
-                + "\(quarantined) are quarantined",
-            "judged again: \(judgement ?? "the guard would not stop it now")",
+            "now: \(entry.effect) (\(details.action)); of the tuples \(details.applied) are about them, "
+                + "\(details.already) about invalid rows, "
+                + "\(details.newer) about tokens that registered again, "
+                + "\(details.unknown) about unknown tokens, "
+                + "\(details.quarantined) are quarantined",
+            "judged again: \(entry.judgement ?? "the guard would not stop it now")",
         ]
         if entry.feeds.count > 1 { lines += ["feeds:"] + entry.feeds.map { "  \($0)" } }
         lines.append("said to be dead:")
-        let most = ages.map(\.tokens).max() ?? 0
-        for age in ages where age.tokens > 0 {
+        let most = details.ages.map(\.tokens).max() ?? 0
+        for age in details.ages where age.tokens > 0 {
             let bar = String(repeating: "#", count: max(1, age.tokens * 40 / max(1, most)))
             lines.append("  \(padded(age.age, 16)) \(padded("\(age.tokens)", 10)) \(bar)")
         }
         lines.append("for example:")
-        lines += sample.map { "  \($0.token) since \($0.time)" }
+        lines += details.sample.map { "  \($0.token) since \($0.time)" }
         lines += [
-            "digest: \(digest)",
-            "to apply exactly this:  pushsweep holds release \(digest)",
+            "digest: \(details.digest)",
+            "to apply exactly this:  pushsweep holds release \(details.digest)",
             "to drop \(entry.feeds.count > 1 ? "one feed:" : "it:      ")       pushsweep holds discard "
                 + "\(entry.feeds.count > 1 ? "FEED" : entry.hold) --reason TEXT",
         ]
@@ -256,125 +221,104 @@ package struct HoldReport: PrintedLines, Encodable, Hashable, Sendable {
         return lines
     }
 
-    /// A share of the living rows in brackets, to follow their number.
-    fileprivate static func share(_ candidates: Int, of living: Int) -> String {
-        guard living > 0 else { return "" }
-        let tenths = (candidates * 1_000 + living / 2) / living
-        return " (\(tenths / 10).\(tenths % 10) %)"
-    }
-
     private func padded(_ text: String, _ width: Int) -> String {
         text + String(repeating: " ", count: max(0, width - text.count))
     }
 }
 
-/// Examines a hold: decodes its feeds, computes its digest, and asks the database for the present
-/// outcome of every token.
-package struct HoldPreview {
+// Examining a hold: its feeds are decoded, its digest is computed, and the database is asked for the
+// present outcome of every token.
+
+extension Hold {
     /// Number of tokens in the sample of a hold.
     private static let sampleSize = 10
     private static let tokensPerBatch = 1_000
 
-    private let hold: Hold
-    private let settings: Settings
-    private let context: RunContext
-    private let policy: RemovalPolicy
-
-    /// Uses the current settings to examine a hold.
-    package init(_ hold: Hold, _ settings: Settings, _ context: RunContext) {
-        self.hold = hold
-        self.settings = settings
-        self.context = context
-        policy = settings.policy
-    }
-
-    /// The facts that a person needs for a decision. Only reads.
+    /// The facts that a person needs for a decision, under the current settings. Only reads.
     ///
     /// - Throws: failures of the journal and of the database.
-    package func report() throws -> HoldReport { try report(from: HoldTable(settings)) }
+    package func report(_ settings: Settings, _ context: RunContext) throws -> HoldReport {
+        try report(settings, context, from: HoldTable(settings))
+    }
 
-    func report(from table: HoldTable) throws -> HoldReport {
-        guard let app = settings.apps.first(where: { $0.partition == hold.partition }) else {
+    func report(
+        _ settings: Settings, _ context: RunContext, from table: HoldTable
+    ) throws -> HoldReport {
+        guard let app = settings.apps.first(where: { $0.partition == partition }) else {
             throw RunFailure(
                 .configuration, .settings,
-                "looking at hold \(hold.id): the settings no longer name \(hold.partition); name it "
+                "looking at hold \(id): the settings no longer name \(partition); name it "
                     + "again under apps, or discard the hold")
         }
-        return try table.ask { try report(of: app, in: $0) }
+        return try table.ask { try report(settings, context, of: app.storedPartition, in: $0) }
     }
 
-    private func report(of app: Settings.App, in store: TokenTable) throws -> HoldReport {
-        var report = HoldReport(hold, action: policy.action, now: context.now())
-        let table = try EvidenceTable(in: hold.journal.folder, named: "scratch-holds")
-        let digest = try HoldDigest(
-            hold.partition, policy, terms: store.terms(of: app.storedPartition))
+    private func report(
+        _ settings: Settings, _ context: RunContext, of stored: Partition, in store: TokenTable
+    ) throws -> HoldReport {
+        let policy = settings.policy
+        var details = HoldReport.Details(action: policy.action.rawValue)
+        var counts = Counts()
         var outOfBounds = 0
-        for feed in hold.feeds {
-            let decoded = try FeedDecoding.decode(feed, in: hold.journal)
-            report.digest = try digest.take(decoded) { item in
+        let table = try EvidenceTable(in: journal.folder, named: "scratch-holds")
+        let digest = try HoldDigest(partition, policy, terms: store.terms(of: stored))
+        for feed in feeds {
+            let evidence = try journal.evidence(of: feed)
+            details.digest = try digest.take(evidence) { item in
                 for _ in 0..<item.statements { try table.add(item.token, item.time) }
             }
-            report.tuples += decoded.books.tuples
-            report.quarantined += decoded.books.quarantined
-            outOfBounds += decoded.outOfBounds
+            counts += evidence.counts
+            outOfBounds += evidence.outOfBounds
         }
         let evidence = try table.seal()
-        report.tokens = evidence.tokens
-        try survey(evidence, into: &report)
-        try compare(evidence, with: app.storedPartition, in: store, into: &report)
-        report.judgement = try judge(
-            report, evidence, outOfBounds, in: app.storedPartition, of: store)
-        return report
+        try survey(evidence, at: context.now(), into: &details)
+        var stream = evidence.stream()
+        let forecast = try store.classify(
+            &stream, in: stored, policy: policy, shouldStop: { context.interrupt.isTripped })
+        guard forecast.isComplete else { throw RunFailure.stopped }
+        let (outcome, living) = (forecast.counts, try store.livingRows(in: stored, atMost: .max))
+        (details.quarantined, details.tokens) = (counts.quarantined, evidence.count)
+        (details.applied, details.already) = (outcome.applied, outcome.already)
+        (details.newer, details.unknown) = (outcome.newer, outcome.unknown)
+        details.refused = outcome.refused
+        var entry = HoldEntry(self)
+        (entry.tuples, entry.candidates) = (counts.tuples, forecast.candidateRows)
+        entry.living = living
+        // A feed that another cause holds is not judged.
+        if gate != nil, outcome.total > 0 {
+            var proposal = RemovalProposal(
+                candidates: forecast.candidateRows, counts: outcome, tuples: counts.tuples,
+                outOfBounds: outOfBounds, tokens: evidence.count,
+                deletes: policy.action == .delete)
+            if feeds.allSatisfy({ $0.kind == .feedback }) {
+                proposal.tokensAtOneTime = try evidence.tokensAtOneTime()
+            }
+            entry.judgement = try RemovalGuard(settings.guardLimits).cause(
+                toHold: proposal, after: store.removals(from: stored)
+            ) { _ throws(StoreFailure) in living }.map { "\($0)" }
+        }
+        return HoldReport(entry: entry, details: details)
     }
 
-    private func survey(_ evidence: SortedEvidence, into report: inout HoldReport) throws {
+    private func survey(
+        _ evidence: SortedEvidence, at now: EpochMilliseconds,
+        into details: inout HoldReport.Details
+    ) throws {
         var stream = evidence.stream()
         // Tokens are close to random, so every n-th in their order is a fair sample.
-        let step = max(1, evidence.tokens / Self.sampleSize)
+        let step = max(1, evidence.count / Self.sampleSize)
         var place = 0
         while case let batch = try stream.next(Self.tokensPerBatch), !batch.isEmpty {
             for item in batch {
-                report.count(age: report.taken.rawValue - item.time.rawValue)
-                if place.isMultiple(of: step), report.sample.count < Self.sampleSize {
-                    report.sample.append(
-                        HoldReport.Sample(
-                            token: item.token.redacted, time: item.time.rfc3339))
+                let age = now.rawValue - item.time.rawValue
+                let range = HoldReport.ages.firstIndex { age < $0.upTo }
+                details.ages[range ?? HoldReport.ages.count - 1].tokens += 1
+                if place.isMultiple(of: step), details.sample.count < Self.sampleSize {
+                    details.sample.append(
+                        .init(token: item.token.redacted, time: item.time.rfc3339))
                 }
                 place += 1
             }
         }
-    }
-
-    /// What the guard says of all feeds of the hold together. A feed that another cause holds is not
-    /// judged.
-    private func judge(
-        _ report: HoldReport, _ evidence: SortedEvidence, _ outOfBounds: Int,
-        in partition: Partition, of store: TokenTable
-    ) throws -> String? {
-        guard hold.gate != nil, report.outcome.total > 0 else { return nil }
-        var proposal = RemovalProposal(
-            candidates: report.candidates, counts: report.outcome, tuples: report.tuples,
-            outOfBounds: outOfBounds, tokens: report.tokens, deletes: policy.action == .delete)
-        if hold.feeds.allSatisfy({ $0.kind == .feedback }) {
-            proposal.tokensAtOneTime = try evidence.tokensAtOneTime()
-        }
-        let living = report.living
-        return try RemovalGuard(settings.guardLimits).cause(
-            toHold: proposal, after: store.removals(from: partition)
-        ) { _ throws(StoreFailure) in living }.map { "\($0)" }
-    }
-
-    private func compare(
-        _ evidence: SortedEvidence, with partition: Partition, in store: TokenTable,
-        into report: inout HoldReport
-    ) throws {
-        var stream = evidence.stream()
-        let forecast = try store.classify(
-            &stream, in: partition, policy: policy,
-            shouldStop: { context.interrupt.isTripped })
-        guard forecast.isComplete else { throw RunFailure.stopped }
-        report.candidates = forecast.candidateRows
-        report.outcome = forecast.counts
-        report.living = try store.livingRows(in: partition, atMost: .max)
     }
 }

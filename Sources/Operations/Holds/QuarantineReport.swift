@@ -1,4 +1,5 @@
 import EvidenceJournal
+import Foundation
 import TokenHygiene
 
 /// The feeds with quarantined bytes: one JSON object for scripts. Fields may be added, never renamed.
@@ -96,13 +97,41 @@ package struct QuarantineExport: PrintedLines, Codable, Hashable, Sendable {
     /// The exit code.
     package var exit: Int32 = 0
 
-    /// Writes a feed to a new file that only its owner may read.
+    /// Writes the raw bytes of a feed to a new file that only its owner may read, never over an existing
+    /// one.
     ///
     /// - Throws: `JournalFailure` when the feed cannot be read, `RunFailure` when the file cannot be
     ///   written.
     package init(of feed: String, to file: String, from journal: EvidenceJournal) throws {
-        bytes = try FeedExport(feed: feed, path: file).write(from: journal)
         (self.feed, self.file) = (feed, file)
+        try journal.ensureBytes(of: feed)
+        // O_EXCL follows no link and overwrites nothing (open(2)), also in another user's folder.
+        let descriptor = open(file, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
+        guard descriptor >= 0 else {
+            throw RunFailure(
+                .cannotCreate, .report,
+                "creating \(file) for feed \(feed): \(String(cString: strerror(errno))); name a "
+                    + "file that does not exist in a folder that can be written")
+        }
+        let handle = FileHandle(fileDescriptor: descriptor, closeOnDealloc: true)
+        var bytes = 0
+        do {
+            try journal.forEachChunk(of: feed) { chunk in
+                do {
+                    try handle.write(contentsOf: Data(chunk))
+                } catch {
+                    throw RunFailure(
+                        .cannotCreate, .report,
+                        "writing feed \(feed) to \(file): \(error.localizedDescription); free disk "
+                            + "space or name a file elsewhere")
+                }
+                bytes += chunk.count
+            }
+        } catch {
+            unlink(file)
+            throw error
+        }
+        self.bytes = bytes
     }
 
     /// The result as text for people.

@@ -279,3 +279,49 @@ struct ReportIntake {
         return try digest.hex()
     }
 }
+
+/// What became of the reports of other senders: part of the reports of sweeps and imports. The entries
+/// of `apps` account for the evidence in them. Fields may be added, never renamed.
+package struct IntakeReport: Codable, Hashable, Sendable {
+    // By what the reports mean, as `ReportCounts` has them.
+    package private(set) var reports, evidence, suspects, other, quarantined: Int
+    /// Rows that still wait, in a dry run; absent otherwise.
+    package var waiting: Int?
+    /// Whether the same content was imported before, so that nothing of it was taken.
+    package var known: Bool?
+    /// Whether a person discarded that content then; absent otherwise.
+    package var discarded: Bool?
+    /// Whether a person discarded only some of its feeds; absent otherwise.
+    package var discardedInPart: Bool?
+
+    /// Makes the report of some reports.
+    package init(_ counts: ReportCounts = ReportCounts()) {
+        (reports, evidence, suspects) = (counts.reports, counts.evidence, counts.suspects)
+        (other, quarantined) = (counts.other, counts.quarantined)
+    }
+
+    /// What became of a known content, for people.
+    var knownWords: String {
+        var words = "the same content was imported before"
+        if discarded == true { words += " and discarded" }
+        if discardedInPart == true { words += " in part" }
+        return words
+    }
+
+    /// The counts as text for people.
+    var line: String {
+        "reports of other senders: \(reports), of which \(evidence) call a token dead, "
+            + "\(suspects) suspect one, \(other) say nothing about one, "
+            + "\(quarantined) quarantined"
+    }
+
+    /// Adds the counts of more reports.
+    static func += (left: inout IntakeReport, right: IntakeReport) {
+        left.reports += right.reports
+        left.evidence += right.evidence
+        left.suspects += right.suspects
+        left.other += right.other
+        left.quarantined += right.quarantined
+        left.waiting = right.waiting ?? left.waiting
+    }
+}

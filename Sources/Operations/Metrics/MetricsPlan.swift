@@ -38,10 +38,7 @@ package struct MetricsPlan: JournalPage {
     private var expiries: [Partition: EpochMilliseconds] {
         var expiries: [Partition: EpochMilliseconds] = [:]
         for (partition, certificate) in certificates {
-            let identity = try? TLSIdentity.load(
-                file: certificate.file, key: certificate.key,
-                passphraseFile: certificate.passphraseFile)
-            expiries[partition] = identity.map { EpochMilliseconds($0.notAfter * 1_000) }
+            expiries[partition] = (try? certificate.identity())?.ends
         }
         return expiries
     }
@@ -104,17 +101,15 @@ package struct MetricsPlan: JournalPage {
     ) throws(JournalFailure) -> MetricsFacts {
         var facts = MetricsFacts(certificates: expiries)
         for partition in partitions { facts.waiting[partition] = MetricsFacts.Waiting() }
-        try enter(own, SenderFolders.number(of: own.folder, in: state), limit, into: &facts)
-        facts.damagedJournals += try own.damagedFiles.count
-        let (folders, unreadable) = SenderFolders.neighbours(of: own.folder, in: state)
-        facts.unreadableJournals = unreadable.count
-        for (folder, sender) in folders {
+        let number = SenderFolders.number(of: own.folder, in: state)
+        try enter(HostFacts.Journal(own, sender: number), limit, into: &facts)
+        let host = HostFacts(in: state, besides: own.folder)
+        facts.damagedJournals = try own.damagedFiles.count + host.damage.count
+        facts.unreadableJournals = host.unreadable.count
+        for journal in host.journals {
             let before = facts
             do throws(JournalFailure) {
-                // A folder whose journal was set aside has no journal until its next run.
-                facts.damagedJournals += try folder.damagedFiles.count
-                guard folder.hasJournal else { continue }
-                try enter(try EvidenceJournal(reading: folder), sender, limit, into: &facts)
+                try enter(journal, limit, into: &facts)
             } catch {
                 facts = before
                 facts.unreadableJournals += 1
@@ -125,36 +120,26 @@ package struct MetricsPlan: JournalPage {
     }
 
     private func enter(
-        _ journal: EvidenceJournal, _ sender: Int?, _ limit: EpochMilliseconds,
-        into facts: inout MetricsFacts
+        _ host: HostFacts.Journal, _ limit: EpochMilliseconds, into facts: inout MetricsFacts
     ) throws(JournalFailure) {
         for kind in Self.kinds {
-            guard let (last, succeeded) = try journal.lastRun(kind, successUntil: limit),
+            guard let (last, succeeded) = try host.journal.lastRun(kind, successUntil: limit),
                 let summary = last.summary
             else { continue }
             facts.runs.append(
                 MetricsFacts.Run(
-                    kind: kind, sender: sender, started: last.started, ended: last.ended,
+                    kind: kind, sender: host.sender, started: last.started, ended: last.ended,
                     exit: last.exit, succeeded: succeeded, summary: summary))
         }
-        for feed in try journal.feeds(.pending, .held) {
-            facts.waiting[feed.partition, default: .init()].count(feed)
+        for feed in host.feeds(in: .pending) {
+            facts.waiting[feed.partition, default: .init()].pending += 1
+            facts.waiting[feed.partition, default: .init()].pendingBytes += feed.bytes
         }
-        for hold in try Holds.holds(in: journal) {
-            facts.waiting[hold.partition, default: .init()].holds += 1
+        for feed in host.feeds(in: .held) {
+            facts.waiting[feed.partition, default: .init()].held += 1
+            facts.waiting[feed.partition, default: .init()].heldBytes += feed.bytes
         }
-        facts.quarantinedFeeds += try journal.quarantinedFeeds().count
-    }
-}
-
-extension MetricsFacts.Waiting {
-    fileprivate mutating func count(_ feed: CapturedFeed) {
-        if feed.state == .held {
-            held += 1
-            heldBytes += feed.bytes
-        } else {
-            pending += 1
-            pendingBytes += feed.bytes
-        }
+        for hold in host.holds { facts.waiting[hold.partition, default: .init()].holds += 1 }
+        facts.quarantinedFeeds += host.quarantined.count
     }
 }

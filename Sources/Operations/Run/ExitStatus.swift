@@ -3,6 +3,7 @@
 // part of the version promise and is printed in every help text.
 
 import APNsProtocol
+import EvidenceJournal
 import TokenHygiene
 
 /// The exit code of a run; values follow sysexits(3) where one fits.
@@ -91,20 +92,18 @@ package enum ExitStatus: Int32, Hashable, Sendable, CaseIterable {
 extension ExitStatus {
     /// The exit code for a feed whose evidence was applied. It depends on whether the gateway kept to
     /// the protocol, and on whether all of the feed could be used.
-    static func following(_ end: FeedEnd, _ capture: CaptureEnd, _ books: FeedAccounting)
-        -> ExitStatus
-    {
+    static func following(_ feed: FeedEvidence, _ counts: Counts) -> ExitStatus {
         let bytes: ExitStatus =
-            switch end {
+            switch feed.end {
             // Silence inside a tuple is a fault of the connection, not bad input. The fragment is
             // kept, and the list may continue next time.
             case .timeout: .pending
-            case _ where books.quarantined > 0 || books.quarantinedBytes > 0: .quarantined
-            case _ where books.outcome.refused > 0: .quarantined
+            case _ where counts.quarantined > 0 || feed.quarantinedBytes > 0: .quarantined
+            case _ where counts.refused > 0: .quarantined
             default: .done
             }
         let connection: ExitStatus =
-            switch capture {
+            switch feed.captureEnd {
             case .closeNotify, .idle, .file: .done
             case .cut, .reset, .broken: .protocolBroken
             // The cause is on our side, and a message reports it. The gateway kept to the protocol,

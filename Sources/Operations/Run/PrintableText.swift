@@ -11,14 +11,14 @@ import Database
 import Encodings
 
 extension String {
-    /// The text on one line. Each control character and each invisible character is replaced by its
-    /// escape, such as `\u{1B}`, `\u{202E}` or `\n`. All others are unchanged.
-    package var printable: String {
-        guard utf8.contains(where: { $0 < 0x20 || $0 >= 0x7F }) else { return self }
+    /// The text with some characters written in another way; nil leaves a character as it is. By scalars: a
+    /// quote and a combining mark after it are one Swift character.
+    package func replacing(_ form: (Unicode.Scalar) -> String?) -> String {
         var shown = ""
+        shown.unicodeScalars.reserveCapacity(utf8.count)
         for scalar in unicodeScalars {
-            if PlainText.hasControlCharacter(String(scalar)) {
-                shown += scalar.escaped(asASCII: true)
+            if let text = form(scalar) {
+                shown += text
             } else {
                 shown.unicodeScalars.append(scalar)
             }
@@ -26,21 +26,19 @@ extension String {
         return shown
     }
 
+    private func replacingControls(_ form: (Unicode.Scalar) -> String) -> String {
+        guard utf8.contains(where: { $0 < 0x20 || $0 >= 0x7F }) else { return self }
+        return replacing { PlainText.hasControlCharacter(String($0)) ? form($0) : nil }
+    }
+
+    /// The text on one line. Each control character and each invisible character is replaced by its
+    /// escape, such as `\u{1B}`, `\u{202E}` or `\n`. All others are unchanged.
+    package var printable: String { replacingControls { $0.escaped(asASCII: true) } }
+
     /// A JSON text with every such character escaped: RFC 8259 has `\u` and four digits for each, two
     /// of them beyond 16 bits. These characters occur inside strings only, so the value stays the
     /// same.
-    package var printableJSON: String {
-        guard utf8.contains(where: { $0 < 0x20 || $0 >= 0x7F }) else { return self }
-        var shown = ""
-        for scalar in unicodeScalars {
-            if PlainText.hasControlCharacter(String(scalar)) {
-                shown += JSONText.number(of: scalar)
-            } else {
-                shown.unicodeScalars.append(scalar)
-            }
-        }
-        return shown
-    }
+    package var printableJSON: String { replacingControls(JSONText.number) }
 }
 
 /// The lines that a command prints for people. A value in a line may contain any character, even a
@@ -58,41 +56,4 @@ extension PrintedLines {
 extension Int {
     /// The number and its noun, with an "s" unless the number is one: "1 feed", "0 feeds".
     package func counting(_ noun: String) -> String { "\(self) \(noun)\(self == 1 ? "" : "s")" }
-}
-
-/// One line of comma-separated values (RFC 4180), for the commands that print tables.
-package enum CSVRecord {
-    /// The fields joined by commas, with a line break. Control characters are escaped, so that every
-    /// record is exactly one line.
-    package static func line(_ fields: [String]) -> String {
-        fields.map(field).joined(separator: ",") + "\n"
-    }
-
-    private static func field(_ text: String) -> String {
-        let text = text.printable
-        // By scalars: a quote and a combining mark after it are one Swift character.
-        let special: [Unicode.Scalar] = [",", "\"", " "]
-        guard text.unicodeScalars.contains(where: special.contains) else { return text }
-        var quoted = String.UnicodeScalarView(["\""])
-        for scalar in text.unicodeScalars {
-            if scalar == "\"" { quoted.append(scalar) }
-            quoted.append(scalar)
-        }
-        quoted.append("\"")
-        return String(quoted)
-    }
-}
-
-// A spreadsheet runs a cell that begins with =, +, - or @ as a formula, also in a quoted field. A text that
-// begins so, perhaps after spaces, gets an apostrophe before it, which spreadsheets take for "this is text".
-
-extension String {
-    /// The text, with an apostrophe before one that a spreadsheet would take for a formula. The wide
-    /// forms of the signs count too: some spreadsheets read them like the narrow ones.
-    package var inert: String {
-        let signs: [Unicode.Scalar] = ["=", "+", "-", "@", "＝", "＋", "－", "＠"]
-        let first = unicodeScalars.first { !$0.properties.isWhitespace }
-        // A tab or line break is escaped as `\t`, but a program may undo that.
-        return first.map(signs.contains) == true ? "'" + self : self
-    }
 }

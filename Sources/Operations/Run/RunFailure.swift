@@ -50,7 +50,10 @@ package struct RunFailure: Error, Hashable, Sendable, CustomStringConvertible {
     package static func wrapping(_ error: any Error, at stage: Stage) -> RunFailure {
         switch error {
         case let failure as RunFailure: failure
-        case let failure as JournalFailure: RunFailure(failure.exit, .state, failure.description)
+        case let failure as JournalFailure:
+            RunFailure(
+                failure.exit, failure.code == .undecodable ? .decode : .state,
+                failure.description)
         case let failure as StoreFailure:
             RunFailure(
                 failure.exit, stage, failure.description, reason: failure.reason)
@@ -81,7 +84,7 @@ extension JournalFailure {
         case .locked: .locked
         case .cannotCreate: .cannotCreate
         case .permission: .permission
-        case .inputOutput, .damaged: .journal
+        case .inputOutput, .damaged, .undecodable: .journal
         case .unknownFeed: .usage
         }
     }

@@ -13,7 +13,7 @@ extension StoreSettings {
     }
 
     /// The same settings, whose connections tell the log which of several hosts they use.
-    func told(by context: RunContext) -> StoreSettings {
+    func reportingHosts(to context: RunContext) -> StoreSettings {
         hosts.telling { context.log.info("\($0)") }
         return self
     }

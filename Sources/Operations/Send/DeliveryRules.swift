@@ -22,7 +22,7 @@ struct DeliveryRules {
     /// The consequences of one outcome.
     struct Judgement: Hashable, Sendable {
         /// The row's result in the queue; it waits for the detector when `isSuspect`.
-        var result: DeliveryResult.Outcome
+        var result: Outcome
         /// The evidence about the token.
         var evidence: Evidence?
         /// Whether the result is final only if the detector finds no mismatch.
@@ -56,8 +56,7 @@ struct DeliveryRules {
         case .accepted: counted(.known, Judgement(result: .sent))
         case .refusedBinary(let status): judge(status, attempts)
         // The gateway has not seen it.
-        case .unsendable(let fault):
-            Judgement(result: .failed(reason: fault.status.description))
+        case .unsendable(let reason): Judgement(result: .failed(reason: reason))
         case .unknown(let why), .garbled(let why):
             Judgement(
                 result: resendUnknown
@@ -72,7 +71,7 @@ struct DeliveryRules {
 
     /// The result of a suspect's row with `attempts` attempts before, when there are too few answers
     /// to tell a bad token from a wrong setting. The row waits one hour to sixteen hours.
-    static func deferral(reason: String, attempts: Int) -> DeliveryResult.Outcome {
+    static func deferral(reason: String, attempts: Int) -> Outcome {
         later(3_600 << min(attempts, 4), reason, attempts)
     }
 
@@ -169,7 +168,7 @@ struct DeliveryRules {
 
     private static func later(
         _ seconds: Int, _ reason: String, _ attempts: Int
-    ) -> DeliveryResult.Outcome {
+    ) -> Outcome {
         attempts >= mostAttempts - 1
             ? .failed(reason: reason) : .retry(seconds: min(seconds, 86_400), reason: reason)
     }
@@ -183,19 +182,4 @@ extension MismatchDetector {
 
     /// Whether so many of the answers so far call tokens bad that chance does not explain it.
     var isMismatchLikely: Bool { Self.leastShare(of: bad, in: answers) > Self.tolerance }
-}
-
-extension RequestRefusal {
-    /// The reason with which APNs would have refused the notification.
-    var reason: ProviderReason {
-        switch self {
-        case .emptyPayload: .payloadEmpty
-        case .payloadTooLarge: .payloadTooLarge
-        case .immediateBackground, .unknownPriority: .badPriority
-        case .unknownPushType: .invalidPushType
-        case .emptyCollapseID, .collapseIDTooLong, .unprintableCollapseID: .badCollapseID
-        case .emptyTopic: .missingTopic
-        case .malformedTopic, .topicWithoutSuffix: .badTopic
-        }
-    }
 }

@@ -42,18 +42,11 @@ package struct Enqueue {
         package var payload: [UInt8]
         /// The source of the payload, as messages name it.
         package var source: String
-        /// `apns-push-type`; nil for the usual value. The same holds for the next three.
-        package var pushType: String?
-        /// `apns-priority`.
-        package var priority: Int?
-        /// `apns-expiration`, seconds since 1970.
-        package var expiration: Int64?
-        /// `apns-collapse-id`.
-        package var collapseID: String?
+        package var headers = NotificationHeaders()
         /// The time before which the notifications are not sent.
         package var notBefore: EpochMilliseconds?
 
-        /// Whether `pushType` follows from the payload, and no option named it.
+        /// Whether the push type follows from the payload, and no option named it.
         fileprivate(set) var impliesPushType = false
 
         /// Takes the payload and the option or file that it came from; all other fields are nil.
@@ -64,7 +57,7 @@ package struct Enqueue {
 
         /// Makes it a notification that wakes the app and shows nothing. Its usual priority is 5.
         package mutating func wakesOnly() {
-            pushType = PushType.background.rawValue
+            headers.pushType = PushType.background.rawValue
             impliesPushType = true
         }
     }
@@ -102,9 +95,8 @@ package struct Enqueue {
         try store.enqueue(
             tokens.map {
                 NewNotification(
-                    token: $0, payload: content.payload, pushType: content.pushType,
-                    priority: content.priority, expiration: content.expiration,
-                    collapseID: content.collapseID, notBefore: content.notBefore)
+                    token: $0, payload: content.payload, headers: content.headers,
+                    notBefore: content.notBefore)
             }, for: app.storedPartition, payloadLimit: limits?.command.payloadLimit)
         report.queued = tokens.count
         return report
@@ -214,11 +206,8 @@ package struct Enqueue {
             RunFailure(.usage, .settings, "queueing a notification for \(app.partition): \(why)")
         }
         do throws(RequestRefusal) {
-            try NotificationAttributes(
-                bundleID: app.topic, type: content.pushType, priority: content.priority,
-                expiration: content.expiration.map { UInt32(clamping: $0) },
-                collapseID: content.collapseID
-            ).checkPayload(bytes: content.payload.count)
+            try NotificationAttributes(bundleID: app.topic, content.headers)
+                .checkPayload(bytes: content.payload.count)
         } catch {
             throw refuse("\(error)")
         }
@@ -230,4 +219,85 @@ package struct Enqueue {
                     + "\"aps\"")
         }
     }
+}
+
+// The binary interface has fewer fields than HTTP/2, and smaller ones. A notification that does not fit is
+// refused before it is queued: in the queue it would fail long after the person who queued it has gone.
+
+/// The limits of an app's binary gateway for what is queued. Sources: Apple, "Binary Provider API" and
+/// "Legacy Notification Format" (archived).
+struct BinaryLimits {
+    /// The command of the frames.
+    let command: BinaryCommand
+
+    /// The limits for an app; nil for one that sends over HTTP/2.
+    init?(_ app: Settings.App) {
+        guard let binary = app.binary else { return nil }
+        command = binary.frameCommand
+    }
+
+    /// Why the content cannot be sent, as a clause with what to do; nil where it can.
+    func refusal(of content: Enqueue.Content) -> String? {
+        do throws(BinaryFault) {
+            try BinaryFrame.checkPayload(bytes: content.payload.count, of: command)
+        } catch {
+            let more =
+                command == .framed
+                ? ""
+                : ", or set binary.command: 2, which takes \(BinaryCommand.framed.payloadLimit)"
+            return
+                "\(error) (command \(command.rawValue) of the binary interface); shorten it\(more)"
+        }
+        if content.headers.collapseID != nil {
+            return "--collapse-id: the binary interface has no collapse identifier; leave it out"
+        }
+        if let type = content.headers.pushType,
+            PushType(rawValue: type).map(Self.types.contains) != true
+        {
+            return
+                "--push-type \(type.prefix(40)): the binary interface has no push types, and only "
+                + "\(Self.types.map(\.rawValue).joined(separator: " and ")) can be expressed by the "
+                + "payload; give one of them, or leave it out"
+        }
+        if content.headers.expiration != nil, command == .simple {
+            return
+                "--expiration: command 0 of the binary interface has no expiration; leave it out, "
+                + "or set binary.command: 1 or 2"
+        }
+        guard let priority = content.headers.priority else { return nil }
+        guard command == .framed else {
+            return
+                "--priority: command \(command.rawValue) of the binary interface has no priority; "
+                + "leave it out, or set binary.command: 2"
+        }
+        guard priority == NotificationPriority.lowest.rawValue else { return nil }
+        return "--priority 1: the binary interface has the priorities 10 and 5; give 5"
+    }
+
+    /// The content as the interface has it. A push type that only follows from the payload is not kept: the
+    /// interface has none, and the queue may have no column for it. Of a background notification the
+    /// priority is left, where the command has one.
+    func adapted(_ content: Enqueue.Content) -> Enqueue.Content {
+        guard content.impliesPushType else { return content }
+        var adapted = content
+        adapted.headers.pushType = nil
+        if command == .framed {
+            adapted.headers.priority =
+                content.headers.priority ?? Int(NotificationPriority.conserving.rawValue)
+        }
+        return adapted
+    }
+
+    /// Whether a token fits into a frame.
+    func fits(_ token: DeviceToken) -> Bool { token.count <= BinaryFrame.longestToken }
+
+    /// What is wrong with tokens that do not fit.
+    static let longToken =
+        "longer than \(BinaryFrame.longestToken) bytes, the limit of the binary interface"
+
+    private static let types: [PushType] = [.alert, .background]
+}
+
+extension Settings.Binary {
+    var frameCommand: BinaryCommand { BinaryCommand(rawValue: UInt8(command)) ?? .framed }
 }

@@ -127,8 +127,7 @@ package struct Send: RecordedRun {
     private mutating func settle(
         _ folder: StateFolder, _ store: TokenTable
     ) throws -> AnswerLog {
-        let lease = QueueLease(run: run, host: context.host, seconds: plan.leaseSeconds)
-        let queue = try PushQueue(store, lease)
+        let queue = try queue(of: store)
         let log = try AnswerLog(in: folder, queue: queue.identity())
         var answers = SettledAnswers()
         let left = try log.leftResults()
@@ -146,6 +145,11 @@ package struct Send: RecordedRun {
         return log
     }
 
+    private func queue(of store: TokenTable) throws -> PushQueue {
+        try PushQueue(
+            store, QueueLease(run: run, host: context.host, seconds: plan.leaseSeconds))
+    }
+
     private func applier(_ journal: EvidenceJournal, _ store: TokenTable) -> JournalApplier {
         JournalApplier(
             journal: journal, store: store, plan: plan.applyPlan, context: context, run: run,
@@ -154,7 +158,7 @@ package struct Send: RecordedRun {
 
     private func openStore(_ need: TableUse, _ queue: QueueUse) throws -> TokenTable {
         let use: StoreUse = plan.dryRun ? .decisions : .changes
-        let store = try TokenTable(plan.store.used(for: use).told(by: context))
+        let store = try TokenTable(plan.store.used(for: use).reportingHosts(to: context))
         let partitions = plan.apps.map(\.stored)
         let report = try store.preflight(need, partitions: partitions)
         let findings = try store.preflightQueue(queue, partitions: partitions)
@@ -192,7 +196,6 @@ package struct Send: RecordedRun {
     private mutating func openJobs(
         _ store: TokenTable, _ journal: EvidenceJournal, _ log: AnswerLog
     ) throws {
-        let lease = QueueLease(run: run, host: context.host, seconds: plan.leaseSeconds)
         for app in plan.apps {
             switch app.gateway {
             case .failure(let failure):
@@ -203,7 +206,7 @@ package struct Send: RecordedRun {
             case .success(let gateway):
                 jobs.append(
                     try SendJob(
-                        app, plan, queue: PushQueue(store, lease), gateway: gateway,
+                        app, plan, queue: queue(of: store), gateway: gateway,
                         answers: AnswerCapture(
                             journal, run: run, partition: app.partition, source: gateway.name,
                             log: log),
@@ -218,13 +221,12 @@ package struct Send: RecordedRun {
         var resting: [Int: Deadline] = [:]
         var isWaiting = false
         var hasBegun = false
-        let lease = QueueLease(run: run, host: context.host, seconds: plan.leaseSeconds)
         repeat {
             if upkeepDue.hasPassed, let first = jobs.first {
                 // What a sender of this host has left may tell what became of the rows.
                 if hasBegun { try adoptAbandoned(store) }
                 hasBegun = true
-                let reclaimed = try PushQueue(store, lease).reclaimExpired(
+                let reclaimed = try queue(of: store).reclaimExpired(
                     resendUnknown: plan.resendUnknown)
                 first.count(reclaimed)
                 if let words = SendWords.warning(reclaimed) { context.log.warning("\(words)") }
@@ -294,7 +296,7 @@ package struct Send: RecordedRun {
         if let failure = result.failure {
             outcome.fail(failure)
         } else {
-            outcome.note(result.entry.status)
+            outcome.note(result.status)
         }
     }
 

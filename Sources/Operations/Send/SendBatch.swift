@@ -7,7 +7,7 @@ import TokenHygiene
 /// A claim in progress, with the outcomes of its rows so far and the results to write.
 struct SendBatch {
     /// The rows.
-    var claim: QueueClaim
+    var claim: Batch
     /// When it was handed to the wire, by this host's clock.
     var handedAt: EpochMilliseconds
     /// Its index among the batches in progress.
@@ -30,7 +30,7 @@ struct SendBatch {
     struct Suspect {
         let result: DeliveryResult
         /// The row's result when the detector has too few answers to decide.
-        let deferred: DeliveryResult.Outcome
+        let deferred: Outcome
     }
 
     /// The decision about suspects.
@@ -43,7 +43,7 @@ struct SendBatch {
         case deferred
     }
 
-    init(_ claim: QueueClaim, place: Int, handedAt: EpochMilliseconds) {
+    init(_ claim: Batch, place: Int, handedAt: EpochMilliseconds) {
         self.claim = claim
         self.place = place
         self.handedAt = handedAt
@@ -62,36 +62,10 @@ struct SendBatch {
     /// Length of all payloads in bytes.
     var size: Int { sizes.reduce(0, +) }
 
-    /// The rows as requests for a provider. A row that APNs would certainly refuse gets its result
-    /// instead. The payloads move from the batch into the items.
-    mutating func items(_ topic: String) -> [ProviderNotification] {
-        var items: [ProviderNotification] = []
-        items.reserveCapacity(claim.notifications.count)
-        var last: (row: QueuedNotification, attributes: NotificationAttributes)?
-        for (index, row) in claim.notifications.enumerated() {
-            do throws(RequestRefusal) {
-                let attributes: NotificationAttributes
-                if let last, row.hasAttributes(of: last.row) {
-                    attributes = last.attributes
-                } else {
-                    attributes = try NotificationAttributes(
-                        bundleID: topic, type: row.pushType, priority: row.priority,
-                        expiration: row.expiration.map { UInt32(clamping: $0) },
-                        collapseID: row.collapseID)
-                    last = (row, attributes)
-                }
-                try attributes.checkPayload(bytes: row.payload.count)
-                items.append(
-                    ProviderNotification(
-                        key: Self.key(place: place, index: index), token: row.token,
-                        id: APNsID(high: row.apnsID.high, low: row.apnsID.low),
-                        attributes: attributes, payload: row.payload))
-                claim.dropPayload(index)
-            } catch {
-                claim.dropPayload(index)
-                decide(index, DeliveryRules.Judgement(result: .failed(reason: "\(error.reason)")))
-            }
-        }
+    /// The notifications for the connections, with their payloads, which leave the batch.
+    mutating func takeItems() -> [PushNotification] {
+        var items = claim.takePayloads()
+        for index in items.indices { items[index].key = Self.key(place: place, index: index) }
         return items
     }
 
@@ -99,11 +73,12 @@ struct SendBatch {
     mutating func decide(_ index: Int, _ judgement: DeliveryRules.Judgement) {
         let row = claim.notifications[index]
         outstanding -= 1
-        let result = DeliveryResult(key: row.key, judgement.result)
-        if judgement.isSuspect, case .failed(let reason) = judgement.result {
-            let deferred = DeliveryRules.deferral(reason: reason, attempts: row.attempts)
+        let result = DeliveryResult(key: row.row, judgement.result)
+        if judgement.isSuspect {
+            let deferred = DeliveryRules.deferral(
+                reason: judgement.result.reason ?? "", attempts: row.attempts)
             suspects.append(Suspect(result: result, deferred: deferred))
-            unkept.append(DeliveryResult(key: row.key, deferred))
+            unkept.append(DeliveryResult(key: row.row, deferred))
         } else {
             results.append(result)
             unkept.append(result)
@@ -128,7 +103,7 @@ struct SendBatch {
             unkept += decided
             return 0
         }
-        return suspects.filter { if case .retry = $0.deferred { true } else { false } }.count
+        return suspects.count { $0.deferred.state == .retry }
     }
 
     /// The results that the log of answers does not have yet; it has them from now on. A 410 stays until
@@ -137,8 +112,8 @@ struct SendBatch {
         var taken = unkept
         unkept.removeAll(keepingCapacity: true)
         if !evidence.isEmpty {
-            unkept = taken.filter(\.isGone)
-            taken.removeAll(where: \.isGone)
+            unkept = taken.filter { $0.outcome.state == .gone }
+            taken.removeAll { $0.outcome.state == .gone }
         }
         return taken.isEmpty ? nil : KeptResults(claim: claim.number, taken)
     }
@@ -156,17 +131,4 @@ struct SendBatch {
 
     /// Drops the results after the queue has stored them.
     mutating func forgetResults() { results.removeAll(keepingCapacity: true) }
-}
-
-extension DeliveryResult {
-    /// Whether the result is evidence against a token.
-    fileprivate var isGone: Bool { if case .gone = outcome { true } else { false } }
-}
-
-extension QueuedNotification {
-    /// Whether another row has the same headers, apart from token and name.
-    fileprivate func hasAttributes(of other: QueuedNotification) -> Bool {
-        pushType == other.pushType && priority == other.priority
-            && expiration == other.expiration && collapseID == other.collapseID
-    }
 }

@@ -26,8 +26,8 @@ final class SendJob {
     private let context: RunContext
     private let queue: PushQueue
     private var state: SendState
-    private let target: SendingGateway
-    private var gateway: any NotificationGateway
+    private let target: ProviderPlan
+    private var gateway: Provider
     private(set) var answers: AnswerCapture
     private var cursor = QueueCursor()
     private var limiter: RateLimit?
@@ -42,7 +42,7 @@ final class SendJob {
 
     /// Opens the gateway's connections; `answers` keeps what 410s say.
     init(
-        _ app: ProviderTarget, _ plan: SendPlan, queue: PushQueue, gateway: SendingGateway,
+        _ app: ProviderTarget, _ plan: SendPlan, queue: PushQueue, gateway: ProviderPlan,
         answers: AnswerCapture, _ context: RunContext
     ) throws {
         self.app = app
@@ -51,10 +51,10 @@ final class SendJob {
         self.queue = queue
         self.answers = answers
         target = gateway
-        self.gateway = try gateway.open()
+        self.gateway = try Provider(gateway)
         state = SendState(
-            app.partition, topic: app.topic, gateway: gateway.name, limit: plan.limit,
-            rate: plan.rate, resendUnknown: plan.resendUnknown, window: gateway.window)
+            app.partition, gateway: target.name, limit: plan.limit, rate: plan.rate,
+            resendUnknown: plan.resendUnknown, window: gateway.loadWindow)
         limiter = plan.rate.map { RateLimit(perSecond: $0) }
     }
 
@@ -111,7 +111,7 @@ final class SendJob {
     func startAgain() throws {
         gateway.stop()
         settledTooEarly += gateway.settledTooEarly
-        gateway = try target.open(hasConnected: gateway.hasConnected)
+        gateway = try Provider(target, hasConnected: gateway.hasConnected)
         state.startAgain()
     }
 
@@ -130,7 +130,7 @@ final class SendJob {
     func warnings() -> [String] {
         words.warnings(
             state.entry, deferred: state.deferred, state.rules.detector,
-            reason: state.silence.reason) + words.warnings(late: late, app.partition, gateway.name)
+            reason: state.silence.reason) + words.warnings(late: late, app.partition, target.name)
     }
 
     /// Failures that end the run without success though the queue was drained.
@@ -144,14 +144,14 @@ final class SendJob {
             failures.append(
                 RunFailure(
                     .pending, .send,
-                    "sending for \(app.partition): \(gateway.name) did not process "
+                    "sending for \(app.partition): \(target.name) did not process "
                         + "\(state.unprocessed.count.counting("notification")), however often they were "
                         + "sent; they wait in the queue, run again to continue"))
         }
         if late > 0 {
             failures.append(
                 RunFailure(
-                    .configuration, .send, SendWords.late(late, app.partition, gateway.name)))
+                    .configuration, .send, SendWords.late(late, app.partition, target.name)))
         }
         return failures
     }

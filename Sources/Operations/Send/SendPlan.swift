@@ -11,53 +11,18 @@ package struct ProviderTarget: Sendable {
     package let partition: Partition
     /// The same partition, as the rows of the tables name it.
     package let stored: Partition
-    /// The bundle identifier.
-    package let topic: String
     /// The gateway and our credential, or why nothing can be sent.
-    package let gateway: Result<SendingGateway, RunFailure>
+    package let gateway: Result<ProviderPlan, RunFailure>
 }
 
-/// The gateway that takes an app's notifications, by its interface.
-package enum SendingGateway: Sendable {
-    /// HTTP/2, with the number of connections to keep open.
-    case provider(ProviderPlan, connections: Int)
-    /// The binary interface.
-    case binary(BinaryPlan)
-
-    /// `host:port`, for messages.
-    var name: String {
-        switch self {
-        case .provider(let plan, _): plan.name
-        case .binary(let plan): plan.name
-        }
-    }
-
+extension ProviderPlan {
     /// The limits of rows on their way.
-    var window: SendLoad.Window {
-        switch self {
-        case .provider: .provider
-        case .binary: .binary
-        }
-    }
+    var loadWindow: SendLoad.Window { command == nil ? .provider : .binary }
 
     /// Seconds for notifications in flight after the run is told to stop. The binary interface has no
     /// other way to tell that one was accepted than to wait.
     var graceSeconds: Double {
-        switch self {
-        case .provider: 3
-        case .binary(let plan): max(3, plan.limits.errorWait / .seconds(1) + 1)
-        }
-    }
-
-    /// Starts the connections. `hasConnected` is that of the gateway which this one replaces.
-    ///
-    /// - Throws: `io` where no thread can be started.
-    func open(hasConnected: Bool = false) throws(TransportFailure) -> any NotificationGateway {
-        switch self {
-        case .provider(let plan, let connections):
-            try Provider(plan, connections: connections, hasConnected: hasConnected)
-        case .binary(let plan): try BinaryProvider(plan, hasConnected: hasConnected)
-        }
+        command == nil ? 3 : max(3, limits.errorWait / .seconds(1) + 1)
     }
 }
 
@@ -140,68 +105,47 @@ package struct SendPlan: Sendable {
 extension ProviderTarget {
     /// The gateway of an app; nil when the settings name none to send through.
     init?(_ app: Settings.App, _ send: Settings.Send, _ context: RunContext) {
-        let gateway: Result<SendingGateway, RunFailure>
-        if let provider = app.provider {
-            gateway = Self.plan(app, provider, send, context).map {
-                .provider($0, connections: provider.connections)
-            }
-        } else if let binary = app.binary {
-            gateway = Self.plan(app, binary, context).map { .binary($0) }
-        } else {
-            return nil
+        guard app.sends else { return nil }
+        let gateway: Result<ProviderPlan, RunFailure>
+        do {
+            gateway = .success(try Self.plan(app, send, context))
+        } catch {
+            gateway = .failure(RunFailure.wrapping(error, at: .identity).naming(app.partition))
         }
-        self.init(
-            partition: app.partition, stored: app.storedPartition, topic: app.topic,
-            gateway: gateway)
+        self.init(partition: app.partition, stored: app.storedPartition, gateway: gateway)
     }
 
-    /// The plan for a binary gateway, which knows its client by the certificate.
-    static func plan(
-        _ app: Settings.App, _ binary: Settings.Binary, _ context: RunContext
-    ) -> Result<BinaryPlan, RunFailure> {
+    private static func plan(
+        _ app: Settings.App, _ send: Settings.Send, _ context: RunContext
+    ) throws -> ProviderPlan {
         let (log, partition) = (context.log, app.partition)
-        do {
-            var limits = BinaryPlan.Limits()
+        var limits = ProviderPlan.Limits()
+        // With a token key, the certificate would take precedence and could belong to another app.
+        let identity =
+            app.provider == nil || app.tokenKey == nil
+            ? try app.identity(at: context.now()) : nil
+        func plan(
+            _ interface: ProviderPlan.Interface, _ host: String, _ port: Int, _ name: String?,
+            ca: String?, alpn: [String]
+        ) throws -> ProviderPlan {
+            ProviderPlan(
+                interface, host: host, port: UInt16(port), hostName: name, topic: app.topic,
+                context: try TLSClientContext(
+                    trust: ca.map { .file($0) } ?? .system, identity: identity, alpn: alpn),
+                limits: limits, now: context.seconds, log: { log.info("\(partition): \($0)") })
+        }
+        if let binary = app.binary {
             limits.errorWait = binary.errorWait
-            return .success(
-                BinaryPlan(
-                    host: binary.host, port: UInt16(binary.port), hostName: binary.hostName,
-                    context: try TLSClientContext(
-                        trust: binary.ca.map { .file($0) } ?? .system,
-                        identity: try app.identity(at: context.now())),
-                    command: binary.frameCommand,
-                    limits: limits, now: context.seconds,
-                    log: { log.info("\(partition): \($0)") }))
-        } catch {
-            return .failure(RunFailure.wrapping(error, at: .identity).naming(partition))
+            return try plan(
+                .binary(binary.frameCommand), binary.host, binary.port, binary.hostName,
+                ca: binary.ca, alpn: [])
         }
-    }
-
-    /// The plan for a provider.
-    static func plan(
-        _ app: Settings.App, _ provider: Settings.Provider, _ send: Settings.Send,
-        _ context: RunContext
-    ) -> Result<ProviderPlan, RunFailure> {
-        let (now, log, partition) = (context.now, context.log, app.partition)
-        let seconds = context.seconds
-        do {
-            var limits = ProviderPlan.Limits()
-            limits.request = send.requestTimeout
-            return .success(
-                ProviderPlan(
-                    host: provider.host, port: UInt16(provider.port),
-                    context: try TLSClientContext(
-                        trust: provider.ca.map { .file($0) } ?? .system,
-                        // With a token key, the certificate would take precedence and could belong to
-                        // another app.
-                        identity: app.tokenKey == nil ? try app.identity(at: now()) : nil,
-                        alpn: ["h2"]),
-                    tokens: try app.tokenKey.map { try source($0, wall: seconds) },
-                    limits: limits, now: seconds,
-                    log: { log.info("\(partition): \($0)") }))
-        } catch {
-            return .failure(RunFailure.wrapping(error, at: .identity).naming(partition))
-        }
+        guard let provider = app.provider else { preconditionFailure("an app that sends") }
+        limits.request = send.requestTimeout
+        let tokens = try app.tokenKey.map { try source($0, wall: context.seconds) }
+        return try plan(
+            .http2(tokens, connections: provider.connections), provider.host, provider.port, nil,
+            ca: provider.ca, alpn: ["h2"])
     }
 
     private static func source(

@@ -17,7 +17,6 @@ struct SendState {
     static let batchRows = 1_000
 
     private let partition: Partition
-    private let topic: String
     private let limit: Int?
     private let rate: Double?
     /// The gateway's name in messages.
@@ -42,17 +41,16 @@ struct SendState {
     /// Places of batches that are claimed and not handed over.
     private var claimed: [Int] = []
     /// Notifications of handed-over batches that no connection has.
-    private var ready: ArraySlice<ProviderNotification> = []
+    private var ready: ArraySlice<PushNotification> = []
     private var claimedRows = 0
 
     init(
-        _ partition: Partition, topic: String, gateway: String, limit: Int? = nil,
+        _ partition: Partition, gateway: String, limit: Int? = nil,
         rate: Double? = nil, resendUnknown: Bool = false, window: SendLoad.Window = .provider
     ) {
         load = SendLoad(window)
         batches = Array(repeating: nil, count: window.claims)
         self.partition = partition
-        self.topic = topic
         self.limit = limit
         self.rate = rate
         self.gateway = gateway
@@ -95,11 +93,11 @@ struct SendState {
     }
 
     /// Takes a claim in.
-    mutating func take(_ claim: QueueClaim, at place: Int, now: EpochMilliseconds) {
+    mutating func take(_ claim: Batch, at place: Int, now: EpochMilliseconds) {
         claimedRows += claim.claimed
-        for (reason, count) in claim.skipped { entry.count(skipped: count, reason) }
+        for result in claim.settled { entry.count(result.outcome) }
         guard !claim.notifications.isEmpty else { return }
-        if !unprocessed.isEmpty { unprocessed.subtract(claim.notifications.lazy.map(\.key)) }
+        if !unprocessed.isEmpty { unprocessed.subtract(claim.notifications.lazy.map(\.row)) }
         let batch = SendBatch(claim, place: place, handedAt: now)
         load.claimed(batch.size)
         batches[place] = batch
@@ -109,7 +107,7 @@ struct SendState {
     // MARK: Handing over
 
     /// The claim to be written down as handed over next; nil where none is, or the gateway is in doubt.
-    var nextHandOver: QueueClaim? {
+    var nextHandOver: Batch? {
         guard stop == nil, ready.isEmpty, silence.allowance != 0, let place = claimed.first
         else { return nil }
         return batches[place]?.claim
@@ -126,14 +124,12 @@ struct SendState {
             return
         }
         batch.handedAt = now
-        let items = batch.items(topic)
-        load.dropped(batch.size - Self.size(of: items))
-        ready = items[...]
+        ready = batch.takeItems()[...]
         batches[place] = batch
     }
 
     /// What the connections get now, as detector, silence and bounds allow and `pace` says; nil is no bound.
-    mutating func nextItems(pace: () -> Int?) -> [ProviderNotification] {
+    mutating func nextItems(pace: () -> Int?) -> [PushNotification] {
         guard !ready.isEmpty, stop == nil else { return [] }
         var room = load.window.rows
         if let allowance = rules.detector.allowance { room = min(room, allowance - load.rows) }
@@ -154,11 +150,11 @@ struct SendState {
         let (place, index) = SendBatch.position(outcome.key)
         // Not the batch itself: a second holder would make each change copy its results.
         guard let attempts = batches[place]?.claim.notifications[index].attempts,
-            let key = batches[place]?.claim.notifications[index].key,
+            let row = batches[place]?.claim.notifications[index].row,
             let handedAt = batches[place]?.handedAt, let size = batches[place]?.sizes[index]
         else { return false }
         load.release(size)
-        if outcome.kind == .untouched, stop == nil { unprocessed.insert(key) }
+        if outcome.kind == .untouched, stop == nil { unprocessed.insert(row) }
         note(outcome.kind)
         var judgement = rules.judge(outcome.kind, attempts: attempts, handedAt: handedAt)
         let ends = judgement.stop.map { halt($0) } ?? false
@@ -208,7 +204,7 @@ struct SendState {
     }
 
     /// Notifications come back from the connections before any was sent.
-    mutating func withdraw(_ items: [ProviderNotification]) {
+    mutating func withdraw(_ items: [PushNotification]) {
         load.withdrawn(items.count, Self.size(of: items))
         if !items.isEmpty { ready = items + ready }
     }
@@ -241,7 +237,7 @@ struct SendState {
         entry.detail = nil
     }
 
-    private static func size(of items: some Sequence<ProviderNotification>) -> Int {
+    private static func size(of items: some Sequence<PushNotification>) -> Int {
         items.reduce(0) { $0 + $1.payload.count }
     }
 }
@@ -291,7 +287,7 @@ extension SendState {
     mutating func keptEvidence(at place: Int) { batches[place]?.forgetEvidence() }
 
     /// The batch's results are in the queue, as far as they are still ours.
-    mutating func wrote(_ claim: QueueClaim, at place: Int) {
+    mutating func wrote(_ claim: Batch, at place: Int) {
         batches[place]?.claim = claim
         batches[place]?.forgetResults()
     }

@@ -25,6 +25,25 @@ struct FeedCollector {
         case stopped
     }
 
+    /// Copies the raw bytes of a feedback list, as another program saved them, into the journal as a feed.
+    /// Returns the feed's name.
+    func copy(_ source: GivenSource, about partition: Partition) throws -> String {
+        try journal.folder.ensureRoom()
+        let capture = try journal.beginFeed(
+            run: run, partition: partition, source: source.name, at: context.now())
+        do {
+            while try source.next({ bytes in
+                try journal.folder.ensureRoom()
+                try capture.append(bytes)
+            }) {}
+        } catch {
+            try journal.discard(capture.id)
+            throw error
+        }
+        try capture.close(.file, at: context.now())
+        return capture.id
+    }
+
     /// Reads one gateway to the end of its list.
     ///
     /// - Throws: only failures of the journal; then it is uncertain which bytes are durable.

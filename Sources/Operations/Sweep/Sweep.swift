@@ -162,7 +162,7 @@ package struct Sweep: RecordedRun {
             started: started, lease: lease, isTrial: plan.isTrial)
         isWhole = try applyPlanned(opened, applier, takesReports: takesReports)
         if isWhole { applyAbandonedSenders(store, lease) }
-        if isWhole && !context.interrupt.isTripped { removeExpired(store, lease) }
+        if isWhole && !context.interrupt.isTripped { removeExpired(applier) }
     }
 
     /// Applies the answers that senders had stored when they ended; see `SenderFolders`.
@@ -182,13 +182,10 @@ package struct Sweep: RecordedRun {
     }
 
     /// Removes the rows that have stayed marked for the grace period of the settings.
-    private mutating func removeExpired(_ store: TokenTable, _ lease: Lease?) {
-        let expiry = SweepExpiry(
-            store: store, tableExpiry: TableExpiry(store), plan: plan, context: context, run: run,
-            started: started, lease: lease)
-        guard expiry.isWanted else { return }
+    private mutating func removeExpired(_ applier: JournalApplier) {
+        guard applier.removesExpired else { return }
         do {
-            try expiry.remove { removal in
+            try applier.removeExpired { removal in
                 outcome.note(removal.status)
                 outcome.report.removals.append(removal)
             }
@@ -215,8 +212,8 @@ package struct Sweep: RecordedRun {
             }
         case .file(_, let partition):
             guard let source = opened.given else { return true }
-            let feed = try FeedFile(source: source, partition: partition)
-                .capture(in: journal, run: run, context)
+            let feed = try FeedCollector(journal: journal, context: context, run: run)
+                .copy(source, about: partition)
             if !plan.isTrial { pipe.noteTaken(in: opened.folder) }
             try apply(journal.feed(feed), with: applier, resumed: false)
             if !plan.dryRun, (try? journal.feed(feed))?.state == .pending {
@@ -330,8 +327,7 @@ package struct Sweep: RecordedRun {
         var waiting: [Partition: Int] = [:]
         for feed in try journal.feeds(.pending)
         where !released.contains(feed.id) && feed.kind != .unusable {
-            let books = try FeedDecoding.decode(feed, in: journal, sorting: false).books
-            waiting[feed.partition, default: 0] += books.tuples - books.quarantined
+            waiting[feed.partition, default: 0] += try journal.counts(of: feed).usable
         }
         guard !waiting.isEmpty else { return }
         outcome.report.waiting = waiting.values.reduce(0, +)
@@ -363,7 +359,7 @@ package struct Sweep: RecordedRun {
 
     private func openStore() throws -> (TokenTable, [StoreFinding]) {
         let store = try TokenTable(
-            plan.store.used(for: plan.dryRun ? .decisions : .changes).told(by: context),
+            plan.store.used(for: plan.dryRun ? .decisions : .changes).reportingHosts(to: context),
             pacing: plan.pacing)
         let report = try store.preflight(
             plan.dryRun ? .read : .apply(plan.policy),
@@ -470,7 +466,7 @@ package struct Sweep: RecordedRun {
         if let failure = result.failure {
             outcome.fail(failure)
         } else {
-            outcome.note(entry.status)
+            outcome.note(result.status)
             if let detail = entry.detail {
                 context.log.warning("\(feed.partition): \(detail)")
             }

@@ -4,28 +4,20 @@ import Foundation
 import TokenHygiene
 import TokenTable
 
-/// The last step of a sweep under `policy.delete-after`: removes the rows whose grace period has
-/// ended, app by app.
-struct SweepExpiry {
-    let store: TokenTable
-    let tableExpiry: TableExpiry
-    let plan: SweepPlan
-    let context: RunContext
-    let run: String
-    /// The start of the run, for its records in the database.
-    let started: EpochMilliseconds
-    /// The lease that fences the changes; nil for dry runs.
-    let lease: Lease?
+// The last step of a sweep under `policy.delete-after`: the rows whose grace period has ended are removed, app
+// by app.
 
+extension JournalApplier {
     /// Whether this plan removes rows after a grace period.
-    var isWanted: Bool {
+    var removesExpired: Bool {
         guard case .gateways = plan.work else { return false }
         return plan.policy.action == .delete && plan.policy.deletesAfter != nil
     }
 
     /// Removes the due rows. `enter` gets the result of each app, also when its removal was cut
     /// short.
-    func remove(_ enter: (SweepReport.Removal) -> Void) throws {
+    func removeExpired(_ enter: (SweepReport.Removal) -> Void) throws {
+        let tableExpiry = TableExpiry(store)
         let now = try store.session.databaseTime()
         let partitions = plan.partitions.filter { plan.isAbout($0.key) }
             .sorted { "\($0.key)" < "\($1.key)" }
@@ -54,7 +46,7 @@ struct SweepExpiry {
                 enter(entry)
             } else {
                 entry.feed = expiry.feed
-                try remove(expiry, partition, due, into: &entry, enter)
+                try remove(expiry, partition, due, tableExpiry, into: &entry, enter)
             }
         }
     }
@@ -73,7 +65,7 @@ struct SweepExpiry {
     /// The due rows are marked already, so they are added to the living ones.
     private func cause(toHold due: Int, of partition: Partition) throws -> String? {
         let proposal = RemovalProposal(
-            candidates: due, counts: OutcomeCounts(applied: due), tuples: due, tokens: due)
+            candidates: due, counts: Counts(applied: due), tuples: due, tokens: due)
         let living = store.livingRows(in: partition)
         let cause = try RemovalGuard(plan.limits).cause(
             toHold: proposal, after: store.removals(from: partition)
@@ -84,7 +76,7 @@ struct SweepExpiry {
     }
 
     private func remove(
-        _ expiry: Expiry, _ partition: Partition, _ due: Int,
+        _ expiry: Expiry, _ partition: Partition, _ due: Int, _ tableExpiry: TableExpiry,
         into entry: inout SweepReport.Removal, _ enter: (SweepReport.Removal) -> Void
     ) throws {
         try store.session.record(
@@ -95,7 +87,7 @@ struct SweepExpiry {
             context.progress.clear()
             enter(entry)
         }
-        var first: RefusedChange?
+        var first: String?
         let removed = try tableExpiry.remove(
             expiry, shouldStop: { context.interrupt.isTripped },
             refusing: { (entry.refused, first) = ($0, $1) }
@@ -108,7 +100,7 @@ struct SweepExpiry {
             context.log.warning(
                 """
                 removing rows of \(partition): \(entry.refused) of \(due) rows that are due stay marked, the \
-                first is \(first.map { "\($0)" } ?? "not named"); correct the rows, the next sweep tries \
+                first is \(first ?? "not named"); correct the rows, the next sweep tries \
                 them again
                 """)
         }

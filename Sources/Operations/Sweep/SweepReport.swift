@@ -83,7 +83,7 @@ extension SweepReport {
         package var removed = 0
         /// Number of due rows that stay: they refuse to be removed, or could not be restored by an
         /// undo.
-        @LaterCount package var refused = 0
+        package var refused = 0
         /// The name of the removals in the ledger; absent when no row was removed.
         package var feed: String?
         /// Why the guard permits no removal; absent when it does.
@@ -94,36 +94,6 @@ extension SweepReport {
             if cause != nil { return .held }
             return refused > 0 ? .quarantined : .done
         }
-    }
-}
-
-import EvidenceJournal
-
-/// A count that reports of earlier versions lack. It is 0 when read from such a report.
-@propertyWrapper
-package struct LaterCount: Codable, Hashable, Sendable {
-    /// The count.
-    package var wrappedValue: Int
-
-    /// Starts at a number.
-    package init(wrappedValue: Int) { self.wrappedValue = wrappedValue }
-
-    /// Decodes a bare number.
-    package init(from decoder: any Decoder) throws {
-        wrappedValue = try decoder.singleValueContainer().decode(Int.self)
-    }
-
-    /// Encodes a bare number.
-    package func encode(to encoder: any Encoder) throws {
-        var container = encoder.singleValueContainer()
-        try container.encode(wrappedValue)
-    }
-}
-
-extension KeyedDecodingContainer {
-    /// Decodes the count, or 0 when the report is older than the count.
-    func decode(_ type: LaterCount.Type, forKey key: Key) throws -> LaterCount {
-        try decodeIfPresent(type, forKey: key) ?? LaterCount(wrappedValue: 0)
     }
 }
 
@@ -144,7 +114,7 @@ extension SweepReport {
     }
 
     private var closing: String {
-        let sum = apps.reduce(into: EvidenceCounts()) { $0 += $1.accounting.counts }
+        let sum = apps.reduce(into: Counts()) { $0 += $1.counts }
         if apps.isEmpty { return "\(kind): no feed was read" }
         let verb = dryRun ? "would become invalid" : "became invalid"
         return "\(kind): \(sum.tuples.counting("tuple")), \(sum.applied) \(verb), "
@@ -155,25 +125,24 @@ extension SweepReport {
 
 extension FeedReport {
     fileprivate func lines(dryRun: Bool) -> [String] {
-        let counts = accounting.counts
         var lines = [
             "\(Partition(app: app, environment: environment)) from \(source): \(asked ? end : "not asked")"
                 + (resumed ? ", left by an earlier run" : "") + (state.map { ", \($0)" } ?? "")
         ]
-        if counts.tuples > 0 || accounting.bytes > 0 {
+        if tuples > 0 || bytes > 0 {
             lines.append(
-                "  \(accounting.bytes.counting("byte")), \(counts.tuples.counting("tuple")): "
-                    + "\(counts.applied) \(dryRun ? "would be " : "")applied, "
-                    + "\(counts.already) already invalid, \(counts.newer) registered again, "
-                    + "\(counts.unknown) unknown, \(counts.held) held, "
-                    + "\(counts.quarantined) quarantined"
-                    + (counts.refused > 0 ? ", \(counts.refused) refused" : ""))
+                "  \(bytes.counting("byte")), \(tuples.counting("tuple")): "
+                    + "\(applied) \(dryRun ? "would be " : "")applied, "
+                    + "\(already) already invalid, \(newer) registered again, "
+                    + "\(unknown) unknown, \(held) held, "
+                    + "\(quarantined) quarantined"
+                    + (refused > 0 ? ", \(refused) refused" : ""))
         } else {
             lines.append("  0 tuples")
         }
-        if accounting.quarantinedBytes > 0 {
+        if quarantinedBytes > 0 {
             lines.append(
-                "  quarantined after the last whole tuple: \(accounting.quarantinedBytes.counting("byte"))"
+                "  quarantined after the last whole tuple: \(quarantinedBytes.counting("byte"))"
             )
         }
         if let detail { lines.append("  \(detail)") }
@@ -183,5 +152,51 @@ extension FeedReport {
             if isHeld, let feed { lines.append("  look at it with: pushsweep holds show \(feed)") }
         }
         return lines
+    }
+}
+
+// The exit code of a run tells also of evidence that the run was not about: a replay whose own feed is
+// applied ends with 75 while an older feed waits in the journal, and with 3 while one is held. A person who
+// looks at the results of the run finds no reason for that code. So the feeds are named, and the tuples of
+// those that wait are counted.
+
+/// The feeds of a journal that wait, although a run was not about them.
+struct WaitingEvidence {
+    /// Feeds for a later run, oldest first.
+    private let pending: [CapturedFeed]
+    /// Held feeds, oldest first.
+    private let held: [CapturedFeed]
+    /// Number of tuples in the pending feeds, without the quarantined ones.
+    let tuples: Int
+
+    /// Number of feeds that a message names.
+    private static let mostNamed = 3
+
+    /// Looks into a journal. `own` are the feeds in the report of the run.
+    init(besides own: Set<String>, in journal: EvidenceJournal) throws {
+        pending = try journal.feeds(.pending).filter { !own.contains($0.id) }
+        held = try journal.feeds(.held).filter { !own.contains($0.id) }
+        // A feed that cannot be read has its message in the run that applies it.
+        tuples = pending.filter { $0.kind != .unusable }
+            .reduce(0) { $0 + ((try? journal.counts(of: $1).usable) ?? 0) }
+    }
+
+    /// The sentence about feeds that wait; nil where there are none.
+    var pendingSentence: String? {
+        pending.first.map {
+            "other evidence waits in the journal: \(Self.names(pending)); the next sweep takes it up, or "
+                + "pushsweep replay --feed \($0.id)"
+        }
+    }
+
+    /// The sentence about feeds that are held; nil where there are none.
+    var heldSentence: String? {
+        held.isEmpty ? nil : "other evidence is held: \(Self.names(held)); see pushsweep holds list"
+    }
+
+    private static func names(_ feeds: [CapturedFeed]) -> String {
+        let named = feeds.prefix(mostNamed).map { "feed \($0.id) of \($0.partition)" }
+        let more = feeds.count > mostNamed ? ["\(feeds.count - mostNamed) more"] : []
+        return (named + more).joined(separator: ", ")
     }
 }

@@ -42,18 +42,19 @@ package struct ChangeLine: Codable, Hashable, Sendable {
 
     /// Describes a change. `name` is the app's name in the settings.
     package init(_ change: FollowedChange, name: String?, wholeTokens: Bool) {
+        let entry = change.entry
         cursor = "\(change.cursor)"
-        changed = change.changed?.rfc3339
-        app = change.app
-        environment = change.environment
-        action = change.action
-        state = change.state
-        key = change.key(wholeTokens: wholeTokens)
-        token = change.token.map { wholeTokens ? $0.hex : $0.redacted }
-        evidence = change.evidence?.rfc3339
-        source = change.source
-        reason = change.reason
-        run = change.run
+        changed = entry.changed.rfc3339
+        app = entry.origin?.partition.app ?? ""
+        environment = entry.origin?.partition.environment ?? ""
+        action = entry.action
+        state = entry.state
+        key = entry.key.text(wholeTokens: wholeTokens)
+        token = entry.token.map { wholeTokens ? $0.hex : $0.redacted }
+        evidence = entry.evidence.rfc3339
+        source = entry.origin?.source ?? ""
+        reason = entry.reason
+        run = entry.place.run
         self.name = name
     }
 

@@ -72,8 +72,8 @@ package struct ChangeListing {
             let page = try follower.next().prefix(limit.map { $0 - count } ?? .max)
             if page.isEmpty { break }
             for change in page {
-                let partition = Partition(app: change.app, environment: change.environment)
-                let line = ChangeLine(change, name: names[partition], wholeTokens: wholeTokens)
+                let name = change.entry.origin.flatMap { names[$0.partition] }
+                let line = ChangeLine(change, name: name, wholeTokens: wholeTokens)
                 waiting += line.text(format)
                 last = line.cursor
                 count += 1
@@ -116,9 +116,6 @@ package struct ChangeListing {
                 "the ledger has no change of such a run; see `pushsweep undo --list`, or give a "
                     + "time"
             case .severalRuns: "several runs begin like this; give more of its name"
-            case .unnumberedRun:
-                "an older version of pushsweep made its changes and gave them no place in the "
-                    + "order; give a time to list the later ones"
             case .beyond(let last):
                 "the cursor is beyond the last change, which is n\(last), so it is of another "
                     + "database, or this one lost changes when it was restored; compare the whole "

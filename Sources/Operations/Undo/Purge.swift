@@ -69,7 +69,8 @@ package struct Purge {
         do {
             let folder = try StateFolder(settings.state)
             let store = try TokenTable(
-                StoreSettings(settings, for: dryRun ? .decisions : .changes).told(by: context),
+                StoreSettings(settings, for: dryRun ? .decisions : .changes).reportingHosts(
+                    to: context),
                 pacing: Pacing(settings).began("purge", context))
             try store.preflight(.purge(isDry: dryRun))
             // A host whose clock is ahead must not delete records that the others need.

@@ -71,7 +71,8 @@ package struct Undo: RecordedRun {
         let store: TokenTable
         do {
             store = try TokenTable(
-                StoreSettings(settings, for: dryRun ? .decisions : .changes).told(by: context),
+                StoreSettings(settings, for: dryRun ? .decisions : .changes).reportingHosts(
+                    to: context),
                 pacing: pacing)
             // Our tables have to exist before their records are read.
             try store.preflight(.undo(actions: [], isDry: true))

@@ -102,7 +102,7 @@ package final class SHA256Digest {
     /// Makes the digest of no bytes.
     ///
     /// - Throws: where libcrypto refuses, for example under a policy without SHA-256.
-    package init() throws(SigningFailure) {
+    package init() throws(TransportFailure) {
         OpenSSLFault.discard()
         guard let context = EVP_MD_CTX_new() else { throw Self.failure() }
         self.context = context
@@ -112,19 +112,19 @@ package final class SHA256Digest {
     deinit { EVP_MD_CTX_free(context) }
 
     /// Adds bytes.
-    package func update(_ bytes: [UInt8]) throws(SigningFailure) {
+    package func update(_ bytes: [UInt8]) throws(TransportFailure) {
         guard EVP_DigestUpdate(context, bytes, bytes.count) == 1 else { throw Self.failure() }
     }
 
     /// Adds the bytes of a buffer.
-    package func update(_ bytes: UnsafeRawBufferPointer) throws(SigningFailure) {
+    package func update(_ bytes: UnsafeRawBufferPointer) throws(TransportFailure) {
         guard EVP_DigestUpdate(context, bytes.baseAddress, bytes.count) == 1 else {
             throw Self.failure()
         }
     }
 
     /// The digest of all bytes so far, in lower-case hex: 64 digits. More bytes may be added.
-    package func hex() throws(SigningFailure) -> String {
+    package func hex() throws(TransportFailure) -> String {
         guard let copy = EVP_MD_CTX_new() else { throw Self.failure() }
         defer { EVP_MD_CTX_free(copy) }
         var digest = [UInt8](repeating: 0, count: 32)
@@ -135,7 +135,138 @@ package final class SHA256Digest {
         return Hex.text(digest)
     }
 
-    private static func failure() -> SigningFailure {
-        SigningFailure(description: "taking a SHA-256 digest: \(OpenSSLFault.drain().text)")
+    private static func failure() -> TransportFailure {
+        TransportFailure(.io, "taking a SHA-256 digest: \(OpenSSLFault.drain().text)")
+    }
+}
+
+// ES256: ECDSA on P-256 over SHA-256, as provider tokens are signed (RFC 7518 section 3.4).
+//
+// libcrypto uses DER, a sequence of two integers of varying length. A JWT has the same two integers
+// as 32 bytes each, big-endian, r before s. APNs refuses a token with the wrong form, so both
+// conversions are here and in no other place.
+
+/// A private key on the curve P-256, as in Apple's `.p8` files (PKCS#8 in PEM).
+package final class SigningKey: Sendable {
+    /// The number of bytes of a signature: r and s, 32 each.
+    package static let signatureLength = 64
+
+    // Safe: an EVP_PKEY does not change after this init, and each use has its own context
+    // (openssl-threads(7)).
+    /// The key for libcrypto's functions; valid as long as this object.
+    package nonisolated(unsafe) let key: OpaquePointer
+
+    /// Loads the key from a file that only its owner can read. Throws `missing`, `unreadable`,
+    /// `readableByOthers`, `malformed` (also for a key of another kind), `passphraseNeeded`.
+    package init(file path: String) throws(IdentityFailure) {
+        let file = try CredentialFile.read(path)
+        try file.requirePrivate()
+        key = try PEMPrivateKey(file: file, passphrase: nil).load()
+        guard EllipticKey.isOnP256(key) else {
+            // All properties are set, so the deinit frees the key.
+            throw IdentityFailure(
+                .malformed,
+                "reading \(path): the key in it is not one of the curve P-256; use the .p8 file "
+                    + "that Apple gave for this key id")
+        }
+    }
+
+    /// Takes ownership of one reference to an EVP_PKEY on P-256.
+    package init(adopting key: OpaquePointer) { self.key = key }
+
+    deinit {
+        EVP_PKEY_free(key)
+    }
+
+    /// The signature of a message: 64 bytes, r then s (RFC 7518 section 3.4).
+    package func signature(of message: [UInt8]) throws(TransportFailure) -> [UInt8] {
+        OpenSSLFault.discard()
+        guard let context = EVP_MD_CTX_new() else {
+            throw Self.failure()
+        }
+        defer { EVP_MD_CTX_free(context) }
+        // DER for P-256 has at most 72 bytes.
+        var encoded = [UInt8](repeating: 0, count: 128)
+        var length = encoded.count
+        guard EVP_DigestSignInit(context, nil, EVP_sha256(), nil, key) == 1,
+            EVP_DigestSign(context, &encoded, &length, message, message.count) == 1,
+            let signature = EllipticSignature.raw(encoded[..<length])
+        else {
+            throw Self.failure()
+        }
+        return signature
+    }
+
+    private static func failure() -> TransportFailure {
+        TransportFailure(
+            .io, "signing with the provider token's key: \(OpenSSLFault.drain().text)")
+    }
+}
+
+/// Checks of keys.
+package enum EllipticKey {
+    /// Whether an EVP_PKEY is on the curve P-256.
+    package static func isOnP256(_ key: OpaquePointer) -> Bool {
+        var name = [CChar](repeating: 0, count: 64)
+        var length = 0
+        guard EVP_PKEY_get_group_name(key, &name, name.count, &length) == 1 else {
+            OpenSSLFault.discard()
+            return false
+        }
+        let text = String(decoding: name.prefix(length).map(UInt8.init(bitPattern:)), as: UTF8.self)
+        // The names of this curve in X9.62 and in FIPS 186.
+        return text == "prime256v1" || text == "P-256"
+    }
+}
+
+/// Converts a signature on P-256 between its two encodings.
+package enum EllipticSignature {
+    /// The number of bytes of r, and of s.
+    private static let half = 32
+
+    /// r and s from DER (RFC 3279 section 2.2.3); nil for other bytes.
+    static func raw(_ encoded: ArraySlice<UInt8>) -> [UInt8]? {
+        let parsed = encoded.withUnsafeBufferPointer { bytes in
+            var position = bytes.baseAddress
+            return d2i_ECDSA_SIG(nil, &position, bytes.count)
+        }
+        guard let parsed else {
+            return nil
+        }
+        defer { ECDSA_SIG_free(parsed) }
+        var raw = [UInt8](repeating: 0, count: 2 * half)
+        let written = raw.withUnsafeMutableBufferPointer { bytes -> Bool in
+            guard let start = bytes.baseAddress else {
+                return false
+            }
+            let width = Int32(half)
+            return BN_bn2binpad(ECDSA_SIG_get0_r(parsed), start, width) == width
+                && BN_bn2binpad(ECDSA_SIG_get0_s(parsed), start + half, width) == width
+        }
+        return written ? raw : nil
+    }
+
+    /// DER from r and s; nil for a number of bytes other than 64.
+    package static func encoded(_ raw: [UInt8]) -> [UInt8]? {
+        guard raw.count == 2 * half, let signature = ECDSA_SIG_new() else {
+            return nil
+        }
+        defer { ECDSA_SIG_free(signature) }
+        let r = BN_bin2bn(raw, Int32(half), nil)
+        let s = Array(raw[half...]).withUnsafeBufferPointer {
+            BN_bin2bn($0.baseAddress, Int32(half), nil)
+        }
+        guard let r, let s, ECDSA_SIG_set0(signature, r, s) == 1 else {
+            BN_free(r)
+            BN_free(s)
+            return nil
+        }
+        var bytes: UnsafeMutablePointer<UInt8>?
+        let length = i2d_ECDSA_SIG(signature, &bytes)
+        guard length > 0, let bytes else {
+            return nil
+        }
+        defer { CRYPTO_free(bytes, #file, #line) }
+        return Array(UnsafeBufferPointer(start: bytes, count: Int(length)))
     }
 }

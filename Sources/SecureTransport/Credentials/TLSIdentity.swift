@@ -12,16 +12,8 @@ import Glibc
 // alone is public.
 
 /// A certificate with its private key, ready for a context.
+@dynamicMemberLookup
 package struct TLSIdentity: Sendable {
-    /// The file or files of an identity.
-    package enum Source: Sendable {
-        /// PEM (RFC 7468): the certificate with its chain in any order, the key in the same file
-        /// when `key` is nil.
-        case pem(certificate: String, key: String?, passphrase: String?)
-        /// PKCS#12 (RFC 7292), as Apple's Keychain exports it.
-        case pkcs12(String, passphrase: String?)
-    }
-
     /// The content of the certificate.
     package let facts: CertificateFacts
     /// OpenSSL's objects.
@@ -31,20 +23,6 @@ package struct TLSIdentity: Sendable {
     package init(_ material: IdentityMaterial) {
         self.material = material
         facts = CertificateFacts(material.certificate)
-    }
-
-    /// Loads from a known form. Throws every code but `expired` and `notYetValid`.
-    package init(_ source: Source) throws(IdentityFailure) {
-        switch source {
-        case .pem(let certificate, let key, let passphrase):
-            let file = try CredentialFile.read(certificate)
-            let keyFile: CredentialFile? =
-                if let key { try CredentialFile.read(key) } else { nil }
-            self = try PEMIdentity(certificate: file, key: keyFile, passphrase: passphrase).load()
-        case .pkcs12(let path, let passphrase):
-            let file = try CredentialFile.read(path)
-            self = try PKCS12Identity(file: file, passphrase: passphrase).load()
-        }
     }
 
     /// Loads the files that the settings name. The content decides the form.
@@ -77,37 +55,28 @@ package struct TLSIdentity: Sendable {
         return try PKCS12Identity(file: content, passphrase: passphrase).load()
     }
 
-    /// The whole subject (RFC 2253).
-    package var subject: String { facts.subject }
-    /// The common name, for Apple `Apple Push Services: ` and the bundle id.
-    package var commonName: String? { facts.commonName }
-    /// The issuer (RFC 2253).
-    package var issuer: String { facts.issuer }
-    /// Start of validity, Unix seconds.
-    package var notBefore: Int64 { facts.notBefore }
-    /// End of validity, Unix seconds.
-    package var notAfter: Int64 { facts.notAfter }
     /// The APNs topics that the certificate may send to; empty where it names none.
     package var topics: [String] { facts.topics }
-    /// The environments of APNs that the certificate is for; empty where it names none.
-    package var environments: Set<CertificateEnvironment> { facts.environments }
-    /// SHA-256 of the certificate, 64 lower-case hex digits.
-    package var fingerprint: String { facts.fingerprint }
+
+    package subscript<Fact>(dynamicMember fact: KeyPath<CertificateFacts, Fact>) -> Fact {
+        facts[keyPath: fact]
+    }
 
     /// Checks that the certificate is valid at `time`, in Unix seconds. The refusal of a peer would
     /// be less clear. Throws `expired` or `notYetValid`.
     package func checkValidity(at time: Int64) throws(IdentityFailure) {
-        if time > notAfter {
+        if time > facts.notAfter {
             throw IdentityFailure(
                 .expired,
-                "checking our certificate \(subject): it expired at \(RFC3339.text(notAfter)); "
+                "checking our certificate \(facts.subject): it expired at "
+                    + "\(RFC3339.text(facts.notAfter)); "
                     + "renew it")
         }
-        if time < notBefore {
+        if time < facts.notBefore {
             throw IdentityFailure(
                 .notYetValid,
-                "checking our certificate \(subject): it is valid only from "
-                    + "\(RFC3339.text(notBefore)); check this host's clock")
+                "checking our certificate \(facts.subject): it is valid only from "
+                    + "\(RFC3339.text(facts.notBefore)); check this host's clock")
         }
     }
 }
@@ -260,9 +229,138 @@ package struct IdentityFailure: Error, Sendable, Equatable, CustomStringConverti
     /// One line with the file, the problem and the next action. Never a secret.
     package let description: String
 
-    /// Makes a failure.
     package init(_ code: Code, _ description: String) {
         self.code = code
         self.description = description
+    }
+}
+
+// Apple says in a certificate for which environment of APNs it is, by extensions without content of
+// interest, and in the common name of older ones (Apple, "Certificate Policy for Worldwide Developer
+// Relations", marker extensions of push certificates).
+//
+//   1.2.840.113635.100.6.3.1   development, which APNs calls sandbox
+//   1.2.840.113635.100.6.3.2   production
+//
+//   Apple Development IOS Push Services: com.example.chat    sandbox
+//   Apple Production IOS Push Services: com.example.chat     production
+//   Apple Push Services: com.example.chat                    both
+
+/// The environments of APNs that a certificate is for.
+package enum CertificateEnvironment: String, Sendable, CaseIterable {
+    /// Apps from the store.
+    case production
+    /// Apps in development.
+    case sandbox
+
+    /// Apple's extension that marks a certificate for this environment.
+    private var marker: String {
+        switch self {
+        case .sandbox: "1.2.840.113635.100.6.3.1"
+        case .production: "1.2.840.113635.100.6.3.2"
+        }
+    }
+
+    /// The environments that a certificate names; empty where it names none, as one of a private
+    /// gateway does.
+    static func named(
+        in certificate: OpaquePointer, commonName: String?
+    ) -> Set<CertificateEnvironment> {
+        let marked = Set(allCases.filter { $0.isMarked(in: certificate) })
+        guard marked.isEmpty, let commonName, commonName.contains("Push Services: ") else {
+            return marked
+        }
+        if commonName.hasPrefix("Apple Development ") { return [.sandbox] }
+        if commonName.hasPrefix("Apple Production ") { return [.production] }
+        return commonName.hasPrefix("Apple Push Services: ") ? Set(allCases) : []
+    }
+
+    private func isMarked(in certificate: OpaquePointer) -> Bool {
+        guard let object = OBJ_txt2obj(marker, 1) else { return false }
+        defer { ASN1_OBJECT_free(object) }
+        return X509_get_ext_by_OBJ(certificate, object, -1) >= 0
+    }
+}
+
+// Apple names the topics of a certificate in one of two places (Apple, "Establishing a certificate-based
+// connection to APNs"): a certificate for several topics lists them in an extension of Apple's, one for
+// a single topic has it as the user id of its subject.
+//
+//   1.2.840.113635.100.6.3.6   SEQUENCE { topic UTF8String, SEQUENCE { kind UTF8String }, ... }
+
+/// The APNs topics of a certificate.
+enum CertificateTopics {
+    /// Apple's extension with the topics.
+    static let topicsExtension = "1.2.840.113635.100.6.3.6"
+
+    /// The topics that a certificate names; empty where it names none, or the extension cannot be
+    /// read.
+    static func read(_ certificate: OpaquePointer) -> [String] {
+        if let value = value(of: topicsExtension, in: certificate) { return topics(der: value) }
+        return userID(certificate).map { [$0] } ?? []
+    }
+
+    private static func value(of name: String, in certificate: OpaquePointer) -> [UInt8]? {
+        guard let object = OBJ_txt2obj(name, 1) else { return nil }
+        defer { ASN1_OBJECT_free(object) }
+        let index = X509_get_ext_by_OBJ(certificate, object, -1)
+        guard index >= 0, let entry = X509_get_ext(certificate, index),
+            let data = X509_EXTENSION_get_data(entry), let start = ASN1_STRING_get0_data(data)
+        else { return nil }
+        return Array(UnsafeBufferPointer(start: start, count: Int(ASN1_STRING_length(data))))
+    }
+
+    private static func userID(_ certificate: OpaquePointer) -> String? {
+        guard let subject = X509_get_subject_name(certificate),
+            case let index = X509_NAME_get_index_by_NID(subject, NID_userId, -1), index >= 0,
+            let entry = X509_NAME_get_entry(subject, index),
+            let data = X509_NAME_ENTRY_get_data(entry), let start = ASN1_STRING_get0_data(data)
+        else { return nil }
+        let bytes = UnsafeBufferPointer(start: start, count: Int(ASN1_STRING_length(data)))
+        return bytes.isEmpty ? nil : String(decoding: bytes, as: UTF8.self)
+    }
+
+    /// The strings directly inside the outer sequence; those of the sequences in it are kinds.
+    static func topics(der: [UInt8]) -> [String] {
+        der.withUnsafeBufferPointer { bytes in
+            guard let start = bytes.baseAddress,
+                let outer = element(at: start, before: start + bytes.count),
+                outer.tag == V_ASN1_SEQUENCE
+            else { return [] }
+            var topics: [String] = []
+            var place = outer.content.startIndex
+            while place < outer.content.endIndex, let base = outer.content.baseAddress,
+                let next = element(at: base + place, before: base + outer.content.count)
+            {
+                if next.tag == V_ASN1_UTF8STRING {
+                    topics.append(String(decoding: next.content, as: UTF8.self))
+                }
+                place += next.length
+            }
+            return topics
+        }
+    }
+
+    /// One element of DER: its tag, its content, and the number of bytes of both with the header.
+    private struct Element {
+        let tag: Int32
+        let content: UnsafeBufferPointer<UInt8>
+        let length: Int
+    }
+
+    private static func element(
+        at start: UnsafePointer<UInt8>, before end: UnsafePointer<UInt8>
+    ) -> Element? {
+        var place: UnsafePointer<UInt8>? = start
+        var (length, tag, kind) = (0, Int32(0), Int32(0))
+        let flags = ASN1_get_object(&place, &length, &tag, &kind, end - start)
+        // 0x80 is an error, 1 an indefinite length, which DER has not.
+        guard flags & 0x81 == 0, let place, length >= 0, place + length <= end else {
+            OpenSSLFault.discard()
+            return nil
+        }
+        return Element(
+            tag: tag, content: UnsafeBufferPointer(start: place, count: length),
+            length: place - start + length)
     }
 }

@@ -2,16 +2,6 @@ import APNsProtocol
 import Database
 import TokenHygiene
 
-/// What the ledger says of a change besides its image.
-struct LedgerWords {
-    /// `mark`, `delete` and so on.
-    let action: String
-    /// The time of the evidence.
-    let time: EpochMilliseconds
-    /// The source of the evidence.
-    let source: String
-}
-
 /// The content of one ledger entry: the row's state before the change and after it; nil stands for
 /// no row.
 struct ChangeImages {
@@ -28,8 +18,8 @@ struct ChangeImages {
     let isUndated: Bool
 
     /// Reads an entry; nil where the layout has no such columns or the entry cannot be read.
-    init?(_ entry: LedgerWords, image: String?, _ layout: TableLayout) {
-        time = entry.time
+    init?(_ entry: LedgerEntry, image: String?, _ layout: TableLayout) {
+        time = entry.evidence
         yieldsToRegistration = entry.action != "insert"
         isUndated =
             layout.living != nil && layout.registration == nil
@@ -44,7 +34,7 @@ struct ChangeImages {
         case "mark", "advance":
             guard let mark = layout.mark else { return nil }
             let columns = [mark.name, layout.reason].compactMap { $0 }
-            after = RowContent(columns, [mark.value(entry.time), .text(entry.source)])
+            after = RowContent(columns, [mark.value(entry.evidence), .text(entry.source)])
             guard let image else {
                 before = RowContent(columns, columns.map { _ in SQLValue.null })
                 return
@@ -56,7 +46,7 @@ struct ChangeImages {
             before = content
             after = nil
         case "side-mark":
-            after = RowContent(TokenMark(time: entry.time, reason: entry.source))
+            after = RowContent(TokenMark(time: entry.evidence, reason: entry.source))
             guard let image else {
                 before = nil
                 return

@@ -40,9 +40,6 @@ struct ChangeLedger {
     /// The most bytes of before-images in one statement; some servers accept only 1 MiB.
     private static let mostImageBytes = 256 * 1024
 
-    /// The action of entries about rows that refused their change.
-    static let refused = "refused"
-
     /// The entry for a changed row.
     func entry(_ change: RowChange) -> Entry {
         let values = change.row.values
@@ -112,10 +109,11 @@ struct ChangeLedger {
         try write(
             rows.reversed().lazy.map { refused in
                 Entry(
-                    action: Self.refused,
+                    action: LedgerEntry.refused,
                     key: String(lookup.name(of: refused.row).prefix(PushsweepTable.longestKey)),
                     before: .text(
-                        RowImage.object(["refused"], [SQLValue.text(refused.reason.rawValue)])),
+                        RowImage.object(
+                            [LedgerEntry.refused], [SQLValue.text(refused.reason.rawValue)])),
                     time: refused.time, token: lookup.ledgerToken(of: refused.row))
             }, from: -count - rows.count)
     }
@@ -197,4 +195,52 @@ extension RowContent {
     }
 
     private static let tokenMarkColumns = ["invalidated_at", "reason"]
+}
+
+/// The state in which a change leaves a row, as the ledger has it for followers.
+enum LedgerState: String {
+    /// The row may be sent to.
+    case valid
+    /// The row is marked.
+    case invalid
+    /// The row is gone.
+    case deleted
+}
+
+extension RowLookup {
+    /// The token in a row that was read by this lookup; nil for one that the ledger cannot hold.
+    func ledgerToken(of row: MatchedRow) -> [UInt8]? {
+        ledgerToken(row.values[row.values.startIndex + token])
+    }
+
+    /// The token in the content of a row.
+    func ledgerToken(of content: RowContent?) -> [UInt8]? {
+        content?[layout.token.name].flatMap(ledgerToken)
+    }
+
+    private func ledgerToken(_ value: SQLValue) -> [UInt8]? {
+        guard let token = layout.token.token(value), token.count <= InvalidTokenTable.longestToken
+        else { return nil }
+        return token.bytes
+    }
+
+    /// The state for an entry about a mark in `pushsweep_invalid`; nil where the row's own entry has
+    /// it, because a column of the row says whether it is living.
+    func tokenMarkState(_ state: LedgerState) -> LedgerState? {
+        layout.living == nil ? state : nil
+    }
+
+    /// The state of a row with this content; nil stands for no row. A registration after the mark
+    /// makes the row valid again.
+    func ledgerState(of content: RowContent?) -> LedgerState {
+        guard let content else { return .deleted }
+        if let living = layout.living {
+            return content[living.name].map(living.isDead) == true ? .invalid : .valid
+        }
+        guard let column = layout.mark, let value = content[column.name],
+            let mark = column.mark(column.asRead(value))
+        else { return .valid }
+        if let registered = registration(content), registered > mark { return .valid }
+        return .invalid
+    }
 }

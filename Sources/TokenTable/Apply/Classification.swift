@@ -13,7 +13,7 @@ struct ClassifiedChunk {
         var source: EvidenceSource?
     }
 
-    private(set) var counts = OutcomeCounts()
+    private(set) var counts = Counts()
     /// The changes that follow. Refused rows are those that cannot be judged and, after writing,
     /// those that refused the change.
     private(set) var changes = ChangeSet()
@@ -22,7 +22,7 @@ struct ClassifiedChunk {
     /// The number of rows without a registration time, among all rows found.
     private(set) var undated = 0
     /// The counted outcomes of each entry of the evidence, by its place.
-    private var counted: [Int: OutcomeCounts] = [:]
+    private var counted: [Int: Counts] = [:]
     /// The tokens of the evidence by its place, where rows and `pushsweep_invalid` both change.
     private var tokens: [Int: DeviceToken] = [:]
 
@@ -74,7 +74,7 @@ struct ClassifiedChunk {
                         token: item.token, former: tokenMark,
                         mark: TokenMark(time: time, reason: terms.source?.rawValue)))
             }
-            var one = OutcomeCounts()
+            var one = Counts()
             if changes.refused.count > refusedBefore {
                 one.refused = item.statements
             } else {
@@ -101,7 +101,7 @@ struct ClassifiedChunk {
             if change.verdict.invalidates { invalidated -= 1 }
             if let one = counted[change.row.evidence] {
                 counts -= one
-                let refused = OutcomeCounts(refused: one.total)
+                let refused = Counts(refused: one.total)
                 counts += refused
                 counted[change.row.evidence] = refused
             }
@@ -118,7 +118,7 @@ struct ClassifiedChunk {
 /// locking any.
 package struct Classification: Hashable, Sendable {
     /// The outcomes that the statements would have.
-    package var counts = OutcomeCounts()
+    package var counts = Counts()
     /// The number of living rows that would become invalid; the guard limits it.
     package var candidateRows = 0
     /// The number of rows without a registration time.

@@ -53,7 +53,7 @@ package struct FeedProgress: Hashable, Sendable {
     /// several parts taken together.
     package var position: DeviceToken?
     /// The outcomes of the statements up to `position`.
-    package var counts: OutcomeCounts
+    package var counts: Counts
     /// The number of rows marked, deleted or advanced so far.
     package var rowsChanged: Int
     /// The number of living rows that became invalid so far.
@@ -65,7 +65,7 @@ package struct FeedProgress: Hashable, Sendable {
 
     /// Makes progress; by default none.
     package init(
-        position: DeviceToken? = nil, counts: OutcomeCounts = OutcomeCounts(), rowsChanged: Int = 0,
+        position: DeviceToken? = nil, counts: Counts = Counts(), rowsChanged: Int = 0,
         rowsInvalidated: Int = 0, rowsRefused: Int = 0, isApplied: Bool = false
     ) {
         self.position = position
@@ -112,7 +112,7 @@ struct FeedCheckpoint {
         if case .bytes(let bytes) = rows[0, 0] { position = DeviceToken(bytes) }
         return FeedProgress(
             position: position,
-            counts: OutcomeCounts(
+            counts: Counts(
                 applied: rows[0, 1].count ?? 0, already: rows[0, 2].count ?? 0,
                 newer: rows[0, 3].count ?? 0, unknown: rows[0, 4].count ?? 0,
                 refused: rows[0, 8].count ?? 0),
@@ -162,7 +162,7 @@ struct FeedCheckpoint {
                 + "newer = ?, unknown_tokens = ?, rows_changed = ?, invalidated = ?, "
                 + "refused = ?, rows_refused = ?, state = ?, changed_at = \(dialect.now), "
                 // A feed that began under one key and ends under another has entries of both.
-                + "key_columns = CASE WHEN key_columns IS NULL OR key_columns = ? THEN key_columns "
+                + "key_columns = CASE WHEN key_columns = ? THEN key_columns "
                 + "ELSE '' END WHERE feed = ? AND part = ?",
             [
                 .text(run), progress.position.map { .bytes($0.bytes) } ?? .null,
@@ -194,11 +194,11 @@ extension TokenTable {
 
     /// The number of parts in which a feed was begun; nil if it was not begun.
     func parts(of feed: String) throws(StoreFailure) -> Int? {
-        try retries.retrying("reading the checkpoint of feed \(feed)") { () throws(SQLFailure) in
-            try connection.query(
+        try retries.retrying(
+            "reading the checkpoint of feed \(feed)",
+            do: connection.query(
                 "SELECT parts FROM pushsweep_feed WHERE feed = ? ORDER BY part", [.text(feed)]
-            ).scalar?.count
-        }
+            ).scalar?.count)
     }
 
     /// The progress of one part of a feed; nil if it was not begun.
@@ -206,9 +206,7 @@ extension TokenTable {
         of feed: String, part: TokenRange
     ) throws(StoreFailure) -> FeedProgress? {
         let checkpoint = FeedCheckpoint(feed: feed, part: part, connection: connection)
-        return try retries.retrying("reading the checkpoint of feed \(feed)") {
-            () throws(SQLFailure) in
-            try checkpoint.read(locking: false)
-        }
+        return try retries.retrying(
+            "reading the checkpoint of feed \(feed)", do: checkpoint.read(locking: false))
     }
 }

@@ -158,10 +158,9 @@ extension TokenTable {
     /// earlier marks stay in the side table and still count for a sender.
     func hasTokenMarks(in partition: Partition) throws(StoreFailure) -> Bool {
         guard try canReadTokenMarks() else { return false }
-        return try retries.retrying("looking for marks of \(partition)") {
-            () throws(SQLFailure) in
-            try InvalidTokenTable(partition: partition, connection: connection).hasAny()
-        }
+        return try retries.retrying(
+            "looking for marks of \(partition)",
+            do: InvalidTokenTable(partition: partition, connection: connection).hasAny())
     }
 
     /// The number of marks of a partition in `pushsweep_invalid`, counted range by range.

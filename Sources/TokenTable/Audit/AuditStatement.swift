@@ -1,5 +1,5 @@
 // The statement that counts the rows of a range. It groups them by what their columns say, each
-// expression once per row, and leaves all conclusions to RowFacts: the groups are few. Two
+// expression once per row, and leaves all conclusions to RowGroup: the groups are few. Two
 // things keep it nearly as fast as a plain aggregate:
 //
 //   each time is calculated once, and its range of age found by one function on the server
@@ -8,22 +8,6 @@
 import APNsProtocol
 import Database
 import TokenHygiene
-
-/// Rows that the database counted together.
-struct CountedRows: Hashable, Sendable {
-    /// The value of the app's column, as that of the environment NULL where the table has none.
-    let app: SQLValue
-    /// The value of the environment's column.
-    let environment: SQLValue
-    /// What their columns say.
-    let facts: RowFacts
-    /// Whether hex is in upper case; nil for bytes.
-    let isUpper: Bool?
-    /// The column of the reason, or that of the mark beside the table.
-    let reason: String?
-    /// The number of rows.
-    let count: Int
-}
 
 /// Counts rows of a table by what their columns say.
 struct AuditStatement {
@@ -53,7 +37,7 @@ struct AuditStatement {
     func groups(
         _ ranges: KeyRanges, after position: [SQLValue], upTo end: [SQLValue]?,
         on connection: any SQLConnection
-    ) throws(SQLFailure) -> [CountedRows] {
+    ) throws(SQLFailure) -> [RowGroup] {
         let range = ranges.condition(after: position, upTo: end)
         let condition = ([range.sql] + rows.platform).joined(separator: " AND ")
         let columns = columns
@@ -67,23 +51,17 @@ struct AuditStatement {
         return (0..<found.count).map { row in
             func number(_ column: Int) -> Int? { found[row, column].count }
             let form = number(2) ?? NoToken.malformed.rawValue
-            let facts = RowFacts(
-                form: Self.form(form),
-                registration: layout.registration.map { _ in
-                    AgeRange(number: number(4) ?? -1)
-                },
-                isUnreadable: number(5) == 1,
-                mark: AgeRange(number: number(6) ?? -1),
-                isLater: number(7) == 1,
-                isDead: layout.living.map { _ in number(8) == 1 })
-            return CountedRows(
-                app: found[row, 0], environment: found[row, 1], facts: facts,
-                isUpper: number(3).map { $0 == 1 }, reason: found[row, 9].text,
+            return RowGroup(
+                app: found[row, 0], environment: found[row, 1], form: Self.form(form),
+                registration: layout.registration.map { _ in AgeRange(number: number(4) ?? -1) },
+                isUnreadable: number(5) == 1, mark: AgeRange(number: number(6) ?? -1),
+                isLater: number(7) == 1, isDead: layout.living.map { _ in number(8) == 1 },
+                isUpper: number(3).map { $0 == 1 }, storedReason: found[row, 9].text,
                 count: number(10) ?? 0)
         }
     }
 
-    private static func form(_ number: Int) -> RowFacts.Form {
+    private static func form(_ number: Int) -> RowGroup.Form {
         switch NoToken(rawValue: number) {
         case .empty: .empty
         case .truncated: .truncated
@@ -197,7 +175,7 @@ struct AuditStatement {
 
     private var length: String {
         let name = tokenName
-        let most = RowFacts.longest + 1
+        let most = RowGroup.longest + 1
         switch (layout.token.encoding, dialect.engine) {
         case (.binary, .mariaDB): return "LEAST(OCTET_LENGTH(\(name)), \(most))"
         case (.binary, .sqlite): return "MIN(length(\(name)), \(most))"

@@ -2,8 +2,8 @@
 // kept, at least 30 days. A purge adds the counts of each checkpoint to `pushsweep_day` in the
 // transaction that drops it, so each feed is in exactly one of the two, and their sum is the history.
 //
-// The day is that of the last change of the feed by the database's clock, in UTC; in checkpoints of
-// older versions, which have no such time, the day on which their run began.
+// The day is that of the last change of the feed by the database's clock, in UTC. A feed that was begun
+// and never moved has no such time and no counts.
 
 import APNsProtocol
 import Database
@@ -18,13 +18,13 @@ package struct DayOfEvidence: Hashable, Sendable {
     /// `feedback`, a reason of APNs, `delete-after` or `undo`.
     package let source: String
     /// The tuples by outcome.
-    package let counts: OutcomeCounts
+    package let counts: Counts
 }
 
 /// Reads and keeps the daily totals.
 package struct EvidenceHistory {
     private static let outcomes = ["applied", "already", "newer", "unknown_tokens", "refused"]
-    private static let day = "SUBSTR(COALESCE(f.changed_at, r.started), 1, 10)"
+    private static let day = "SUBSTR(changed_at, 1, 10)"
 
     private let session: DatabaseSession
 
@@ -32,29 +32,24 @@ package struct EvidenceHistory {
     package init(_ table: TokenTable) { session = table.session }
 
     /// The totals of all days from `first` to `last`, oldest first. Both are days in UTC. Empty
-    /// tables of an account that may not read them count as nothing; see `isReadable`. Checkpoints
-    /// that changed after `end` are left out.
+    /// tables of an account that may not read them count as nothing; see `isReadable`.
     ///
     /// - Throws: any failure of reading.
     package func days(
-        from first: String, to last: String, before end: EpochMilliseconds? = nil
+        from first: String, to last: String
     ) throws(StoreFailure) -> [DayOfEvidence] {
         let sums = Self.outcomes.map { "SUM(\($0))" }.joined(separator: ", ")
-        let columns = Self.outcomes.map { "f.\($0)" }.joined(separator: ", ")
+        let columns = Self.outcomes.joined(separator: ", ")
         let kept =
             try session.canRead(PushsweepTable.day.name, "day")
-            ? "UNION ALL SELECT day, app, environment, source, "
-                + "\(Self.outcomes.joined(separator: ", ")) FROM pushsweep_day" : ""
-        let limit = end == nil ? "" : "WHERE COALESCE(f.changed_at, r.started) <= ? "
-        let limits = end.map { [session.connection.dialect.ownTime("changed_at").value($0)] } ?? []
+            ? "UNION ALL SELECT day, app, environment, source, \(columns) FROM pushsweep_day" : ""
         let sql =
-            "SELECT day, app, environment, source, \(sums) FROM (SELECT \(Self.day) AS day, f.app, "
-            + "f.environment, f.source, \(columns) FROM pushsweep_feed f LEFT JOIN pushsweep_run r "
-            + "ON r.id = f.run \(limit)\(kept)) AS totals WHERE day >= ? AND day <= ? "
+            "SELECT day, app, environment, source, \(sums) FROM (SELECT \(Self.day) AS day, app, "
+            + "environment, source, \(columns) FROM pushsweep_feed \(kept)) AS totals WHERE day >= ? AND day <= ? "
             + "GROUP BY day, app, environment, source ORDER BY day, app, environment, source"
         return try session.retries.retrying("reading the history of evidence") {
             () throws(SQLFailure) in
-            let rows = try session.connection.query(sql, limits + [.text(first), .text(last)])
+            let rows = try session.connection.query(sql, [.text(first), .text(last)])
             try rows.require(width: 9)
             return (0..<rows.count).map { row in
                 DayOfEvidence(
@@ -62,7 +57,7 @@ package struct EvidenceHistory {
                     partition: Partition(
                         app: rows[row, 1].text ?? "", environment: rows[row, 2].text ?? ""),
                     source: rows[row, 3].text ?? "",
-                    counts: OutcomeCounts(
+                    counts: Counts(
                         applied: rows[row, 4].count ?? 0, already: rows[row, 5].count ?? 0,
                         newer: rows[row, 6].count ?? 0, unknown: rows[row, 7].count ?? 0,
                         refused: rows[row, 8].count ?? 0))
@@ -74,8 +69,7 @@ package struct EvidenceHistory {
     ///
     /// - Throws: any failure of a query but a missing right.
     package func isReadable() throws(StoreFailure) -> Bool {
-        guard try session.canRead(PushsweepTable.feed.name, "app, changed_at") else { return false }
-        return try session.canRead(PushsweepTable.run.name, "id, started")
+        try session.canRead(PushsweepTable.feed.name, "app, changed_at")
     }
 
     /// Adds the counts of a checkpoint (feed, part and run) to its day, within the transaction that
@@ -83,18 +77,15 @@ package struct EvidenceHistory {
     static func keep(
         _ checkpoint: [SQLValue], on connection: any SQLConnection
     ) throws(SQLFailure) {
-        let columns = outcomes.map { "f.\($0)" }.joined(separator: ", ")
         let rows = try connection.query(
-            "SELECT \(day), f.app, f.environment, f.source, \(columns) FROM pushsweep_feed f "
-                + "LEFT JOIN pushsweep_run r ON r.id = f.run WHERE f.feed = ? AND f.part = ? "
-                + "AND f.run = ?" + connection.dialect.rowLock, checkpoint)
+            "SELECT \(day), app, environment, source, \(outcomes.joined(separator: ", ")) "
+                + "FROM pushsweep_feed WHERE feed = ? AND part = ? AND run = ? "
+                + "AND changed_at IS NOT NULL" + connection.dialect.rowLock, checkpoint)
         guard rows.count > 0 else { return }
         try rows.require(width: 9)
-        var values = Array(rows.row(0))
-        if values[0].text == nil { values[0] = .text("") }
         _ = try connection.execute(
             connection.dialect.accumulation(
                 "pushsweep_day", key: ["day", "app", "environment", "source"], sums: outcomes),
-            values)
+            Array(rows.row(0)))
     }
 }

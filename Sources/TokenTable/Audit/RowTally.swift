@@ -44,14 +44,6 @@ package enum AgeRange: Hashable, Sendable, CaseIterable {
     init(number: Int) {
         self = Self.oldestFirst.indices.contains(number) ? Self.oldestFirst[number] : .unknown
     }
-
-    /// The range of a time at a moment.
-    init(of time: EpochMilliseconds?, at now: EpochMilliseconds) {
-        let number = time.map { time in
-            Self.beginnings(at: now).count { $0 <= time.rawValue }
-        }
-        self.init(number: number ?? -1)
-    }
 }
 
 /// What a row is for a sender.
@@ -67,9 +59,6 @@ package enum TokenClass: Hashable, Sendable {
     /// Marked, and registered later: living.
     case revived
     case living
-    /// Registered or marked after the time of the audit, so that its columns do not say what it was
-    /// then.
-    case overwritten
 }
 
 /// The rows of one app and environment by what they are.
@@ -98,49 +87,98 @@ package struct RowTally: Hashable, Sendable {
     /// The number of rows of a class.
     package func count(_ kind: TokenClass) -> Int { classes[kind] ?? 0 }
 
-    /// All rows but the overwritten ones.
-    package var rows: Int {
-        classes.reduce(0) { $0 + ($1.key == .overwritten ? 0 : $1.value) }
-    }
+    package var rows: Int { classes.values.reduce(0, +) }
 
-    /// Counts rows of a group; a negative number takes them back.
-    package mutating func add(_ group: TokenGroup, _ count: Int) {
-        classes[group.kind, default: 0] += count
+    mutating func add(_ group: RowGroup) {
+        classes[group.kind, default: 0] += group.count
         switch group.kind {
-        case .overwritten: return
         case .stale:
-            staleAges[group.age, default: 0] += count
-            Self.add(group.reason ?? "", count, to: &reasons)
-        case .living, .revived: registrationAges[group.age, default: 0] += count
+            staleAges[group.age, default: 0] += group.count
+            Self.add(group.reason ?? "", group.count, to: &reasons)
+        case .living, .revived: registrationAges[group.age, default: 0] += group.count
         case .empty, .malformed, .truncated: break
         }
-        if [.stale, .living, .revived].contains(group.kind) {
+        if case .token(let bytes) = group.form {
             let letters = group.isUpper == true ? ", upper-case hex" : ""
-            Self.add("\(group.length) bytes\(letters)", count, to: &forms)
+            Self.add("\(bytes) bytes\(letters)", group.count, to: &forms)
         }
-        switch group.registration {
-        case .unknown: neverRegistered += count
-        case .future: fromTheFuture += count
+        switch group.registrationKind {
+        case .unknown: neverRegistered += group.count
+        case .future: fromTheFuture += group.count
         default: break
         }
-    }
-
-    /// The same counts without zeros. A number below zero comes from rows that changed while they
-    /// were counted, and is left out too.
-    var settled: RowTally {
-        var tally = self
-        tally.classes = classes.filter { $0.value > 0 }
-        tally.staleAges = staleAges.filter { $0.value > 0 }
-        tally.registrationAges = registrationAges.filter { $0.value > 0 }
-        tally.reasons = reasons.filter { $0.value > 0 }
-        tally.forms = forms.filter { $0.value > 0 }
-        tally.neverRegistered = max(0, neverRegistered)
-        tally.fromTheFuture = max(0, fromTheFuture)
-        return tally
     }
 
     private static func add(_ name: String, _ count: Int, to names: inout [String: Int]) {
         let isKnown = names[name] != nil || names.count < mostNames
         names[isKnown ? name : "other", default: 0] += count
     }
+}
+
+// The rules by which an audit says what a row is.
+
+/// Rows that the database counted together, and what their columns say.
+struct RowGroup: Hashable, Sendable {
+    /// What the value in the column of tokens is.
+    enum Form: Hashable, Sendable {
+        /// NULL, nothing, spaces or `0`.
+        case empty
+        /// A shortened description, as iOS 13 and later print it.
+        case truncated
+        /// Anything else that is no token in a spelling that a search finds.
+        case malformed
+        /// A token of this many bytes, 1,025 for longer ones.
+        case token(bytes: Int)
+    }
+
+    /// The longest token that is told apart, in bytes; longer ones count as one more.
+    static let longest = 1_024
+
+    /// The value of the app's column, as that of the environment NULL where the table has none.
+    let app: SQLValue
+    let environment: SQLValue
+    let form: Form
+    /// The age of the registration; nil where the table has no column of it.
+    let registration: AgeRange?
+    /// Whether the registration is neither empty nor a time. It counts as later than any mark.
+    let isUnreadable: Bool
+    /// The age of the mark; `unknown` without one.
+    let mark: AgeRange
+    /// Whether the registration is later than the mark.
+    let isLater: Bool
+    /// Whether the column of two values has the dead one; nil where the table has no such column.
+    let isDead: Bool?
+    /// Whether hex is in upper case; nil for bytes.
+    let isUpper: Bool?
+    /// What the column of the reason has, or the mark beside the table.
+    let storedReason: String?
+    let count: Int
+
+    /// What the rows are for a sender.
+    var kind: TokenClass {
+        switch form {
+        case .empty: return .empty
+        case .truncated: return .truncated
+        case .malformed: return .malformed
+        case .token: break
+        }
+        if let isDead { return isDead ? .stale : .living }
+        guard mark != .unknown else { return .living }
+        return isUnreadable || isLater ? .revived : .stale
+    }
+
+    /// The age of the mark of stale rows; that of the registration of living ones.
+    var age: AgeRange { (kind == .stale ? mark : registration) ?? .unknown }
+
+    /// Whether the registration is known. Without a column of it nothing is said.
+    var registrationKind: AgeRange {
+        switch registration {
+        case .future: .future
+        case .unknown: isUnreadable ? .over2Years : .unknown
+        default: .over2Years
+        }
+    }
+
+    /// The reason of the mark.
+    var reason: String? { isDead != nil || mark != .unknown ? storedReason : nil }
 }

@@ -2,7 +2,7 @@
 // row without sending it: each statement groups the rows of one range of the key (KeyRanges), so
 // memory stays flat and no statement is long. The rules are those of the view of sendable rows
 // (SendableRows); a test compares the counts with rows that the sender's own code judges. What the
-// database reads in a row is in AuditStatement, and what follows from that in RowFacts.
+// database reads in a row is in AuditStatement, and what follows from that in RowGroup.
 //
 // Nothing is locked. Rows that change during the audit are counted in their old or their new state.
 
@@ -17,23 +17,20 @@ package struct TableAudit {
 
     private let table: TokenTable
     private let partitions: [Partition]
-    private let overwritten: Bool
     private let span: Int
     private let statement: AuditStatement
     private var layout: TableLayout { statement.rows.layout }
 
     /// Prepares the counting. `partitions` are those of the settings, with apps by the table's
-    /// value; ages are counted at `now`. With `overwritten`, a row that registered after `now` or has
-    /// a later mark counts as that: what it was at `now` its columns do not say.
+    /// value; ages are counted at `now`.
     ///
     /// - Throws: `configuration` where the table does not fit the settings; any failure of a query.
     package init(
         _ table: TokenTable, _ partitions: [Partition], at now: EpochMilliseconds,
-        overwritten: Bool = false, span: Int = TableAudit.span
+        span: Int = TableAudit.span
     ) throws(StoreFailure) {
         self.table = table
         self.partitions = partitions
-        self.overwritten = overwritten
         self.span = span
         let layout = try table.layout()
         // With a column of two values the times of marks are beside it.
@@ -62,7 +59,7 @@ package struct TableAudit {
             guard try table.session.waitForThrottle(shouldStop: shouldStop) else { return nil }
             let start = position
             let (found, end) = try table.retries.retrying("counting the rows of \(layout.table)") {
-                () throws(SQLFailure) -> ([CountedRows], [SQLValue]?) in
+                () throws(SQLFailure) -> ([RowGroup], [SQLValue]?) in
                 let end = try ranges.end(after: start)
                 return (
                     try statement.groups(ranges, after: start, upTo: end, on: table.connection), end
@@ -76,10 +73,7 @@ package struct TableAudit {
                     others += rows.count
                     continue
                 }
-                let group = TokenGroup(
-                    rows.facts, overwritten: overwritten, isUpper: rows.isUpper,
-                    reason: rows.reason)
-                tallies[partition, default: RowTally()].add(group, rows.count)
+                tallies[partition, default: RowTally()].add(rows)
             }
             report(counted)
             guard let end else { return (tallies, others) }

@@ -63,8 +63,8 @@ struct ExpiryProgress: Hashable {
     /// The number of rows that are due and stay, because they refuse the removal or could not be
     /// restored.
     var refused = 0
-    /// The first of these rows.
-    var firstRefused: RefusedChange?
+    /// The first of these rows, in words.
+    var firstRefused: String?
     var isDone = false
 }
 
@@ -103,7 +103,7 @@ package final class TableExpiry {
     /// - Throws: any failure; committed removals stay in effect, and the next run removes the rest.
     package func remove(
         _ expiry: Expiry, shouldStop: () -> Bool = { false },
-        refusing: (Int, RefusedChange?) -> Void = { _, _ in }, report: (Int) -> Void = { _ in }
+        refusing: (Int, String?) -> Void = { _, _ in }, report: (Int) -> Void = { _ in }
     ) throws(StoreFailure) -> Int? {
         try run(expiry, isDry: false, shouldStop: shouldStop, noticing: { _ in }) { progress in
             refusing(progress.refused, progress.firstRefused)
@@ -166,29 +166,16 @@ package final class TableExpiry {
     private func recentChanges(
         _ expiry: Expiry, _ layout: TableLayout, isDry: Bool
     ) throws(StoreFailure) -> RecentChanges {
-        let catalog = Catalog(connection: connection)
-        let (ledger, checkpoints) = try retries.retrying("reading the layout of the ledger") {
-            () throws(SQLFailure) in
-            (
-                try catalog.table(TableName(name: PushsweepTable.change.name)),
-                try catalog.table(TableName(name: PushsweepTable.feed.name))
-            )
-        }
-        var recent = RecentChanges(
-            after: expiry.cutoff, layout, connection,
-            hasTimes: ledger?.column("changed_at") != nil,
-            hasKeys: checkpoints?.column("key_columns") != nil)
+        var recent = RecentChanges(after: expiry.cutoff, layout, connection)
         if isDry {
-            guard try table.session.canRead("pushsweep_run", "id, started, ended"),
-                try table.session.canRead("pushsweep_feed", "run, rows_changed, changed_at"),
-                try table.session.canRead("pushsweep_change", "run, row_key")
+            guard try table.session.canRead(PushsweepTable.commit.name, "number"),
+                try table.session.canRead(PushsweepTable.feed.name, "key_columns"),
+                try table.session.canRead(PushsweepTable.change.name, "run, row_key")
             else { return recent }
         }
         // Entries read for one app, or for a count, are reused.
         if let known = recentChanges, known.cutoff == recent.cutoff { recent = known }
-        try retries.retrying("reading the change ledger") { () throws(SQLFailure) in
-            try recent.refresh(withUndos: true)
-        }
+        try retries.retrying("reading the change ledger", do: recent.refresh())
         recentChanges = recent
         return recent
     }

@@ -76,7 +76,7 @@ struct ExpiryTransaction {
             connection.rollBack()
             return .tooLarge(entries: size, rows: found.rows.count)
         }
-        try recent.refresh(withUndos: false)
+        try recent.refresh()
         // A row that changed since the page was read is not due any more.
         let rows = found.rows.sorted { $0.key < $1.key }.compactMap { name, values in
             wholeLookup.match(values, evidence: 0).flatMap { row in
@@ -213,7 +213,7 @@ struct ExpiryTransaction {
         }
         if !isDry {
             marks = try lockedMarks(marks)
-            try recent.refresh(withUndos: false)
+            try recent.refresh()
         }
         var changes = ChangeSet()
         var kept: Set<DeviceToken> = []
@@ -286,9 +286,8 @@ struct ExpiryTransaction {
     private func count(_ refused: [RefusedRow], in next: inout ExpiryProgress) {
         next.refused += refused.count
         guard next.firstRefused == nil, let first = refused.first else { return }
-        next.firstRefused = RefusedChange(
-            feed: expiry.feed, key: (isDry ? lookup : wholeLookup).name(of: first.row),
-            reason: first.reason, time: first.row.mark ?? expiry.cutoff)
+        let key = (isDry ? lookup : wholeLookup).name(of: first.row)
+        next.firstRefused = LedgerEntry.refusal(of: key, because: first.reason)
     }
 
     private func token(of row: MatchedRow) -> DeviceToken? {

@@ -57,8 +57,6 @@ package struct TokenHistory {
 
     /// The name of the token table.
     package var tableName: String { layout.table.description }
-    /// Whether the rows have a registration time.
-    package var hasRegistration: Bool { layout.registration != nil }
     /// Whether the table has an index by which its tokens are found.
     package var hasTokenIndex: Bool { layout.tokenIndex != nil }
 
@@ -82,10 +80,9 @@ package struct TokenHistory {
         var known: Set<String> = []
         for partition in partitions.map(Optional.some) + [nil] {
             let lookup = try RowLookup(layout, connection, partition, wholeRows: false)
-            let rows = try table.retries.retrying("looking up tokens in \(layout.table)") {
-                () throws(SQLFailure) in
-                try lookup.rows(for: evidence[...], locking: false).rows
-            }
+            let rows = try table.retries.retrying(
+                "looking up tokens in \(layout.table)",
+                do: lookup.rows(for: evidence[...], locking: false).rows)
             for row in rows {
                 let name = lookup.name(of: row)
                 if partition == nil, known.contains(name) { continue }
@@ -123,13 +120,12 @@ package struct TokenHistory {
         var marks: [DeviceToken: [MarkBeside]] = [:]
         for run in Set(tokens).sorted().runs(of: StatementShape.longest) {
             let values = StatementShape.padded(run.map { SQLValue.bytes($0.bytes) })
-            let rows = try table.retries.retrying("reading the marks in pushsweep_invalid") {
-                () throws(SQLFailure) in
-                try connection.query(
+            let rows = try table.retries.retrying(
+                "reading the marks in pushsweep_invalid",
+                do: connection.query(
                     "SELECT token, app, environment, invalidated_at, reason FROM pushsweep_invalid "
                         + "WHERE token IN (\(placeholders(values.count))) "
-                        + "ORDER BY token, app, environment", values)
-            }
+                        + "ORDER BY token, app, environment", values))
             for row in 0..<rows.count {
                 guard case .bytes(let bytes) = rows[row, 0], let token = DeviceToken(bytes) else {
                     continue
@@ -142,5 +138,123 @@ package struct TokenHistory {
             }
         }
         return marks
+    }
+}
+
+// The entries of the ledger about one token. The ledger's key begins with the run, and it names rows
+// by their keys, so without another index an entry is found only by reading all entries. An index
+// over row keys would have up to 2,048 characters, and would not find a row that was deleted, whose
+// key nobody knows any more. So the ledger has an index over the token, which every entry repeats
+// for followers. An entry about a row that is gone is found like any other.
+//
+// The price is one index entry for each changed row. Evidence is applied in the order of tokens, so
+// the index entries of a feed are written in their order too; docs/decisions.md has the figures.
+
+/// What an entry of the ledger says about a row before or after its change.
+package struct RowState: Hashable, Sendable {
+    /// Whether the row, or the mark beside the table, existed.
+    package let exists: Bool
+    /// The time of the mark.
+    package var mark: EpochMilliseconds?
+    /// The reason of the mark.
+    package var reason: String?
+    /// What the column of two values said.
+    package var isDead: Bool?
+    /// The registration, where the entry has the whole row.
+    package var registeredAt: EpochMilliseconds?
+}
+
+extension TokenHistory {
+    /// The most entries of the ledger that are read for a token.
+    package static let mostChanges = 500
+
+    /// The entries of the ledger about a token, the latest first, at most `mostChanges`, and whether
+    /// there are more. Their origins come from the checkpoints, where `readsFeeds`.
+    ///
+    /// - Throws: any failure of a query.
+    package func changes(
+        of token: DeviceToken, readsFeeds: Bool
+    ) throws(StoreFailure) -> (entries: [LedgerEntry], isCut: Bool) {
+        try table.retries.retrying("reading the changes of a token") { () throws(SQLFailure) in
+            let found = try LedgerReader(connection: connection)
+                .entries(about: token, limit: Self.mostChanges + 1)
+            var entries = Array(found.prefix(Self.mostChanges))
+            let origins = readsFeeds ? try self.origins(of: Set(entries.map(\.place.feed))) : [:]
+            for index in entries.indices {
+                let place = entries[index].place
+                entries[index].origin = origins["\(place.feed) \(place.part)"]
+            }
+            return (entries, found.count > Self.mostChanges)
+        }
+    }
+
+    /// The checkpoints of feeds, by feed and part.
+    private func origins(of feeds: Set<String>) throws(SQLFailure) -> [String: LedgerEntry.Origin] {
+        var found: [String: LedgerEntry.Origin] = [:]
+        for run in feeds.sorted().runs(of: StatementShape.longest) {
+            let values = StatementShape.padded(run.map(SQLValue.text))
+            let rows = try connection.query(
+                "SELECT feed, part, app, environment, released, source FROM pushsweep_feed "
+                    + "WHERE feed IN (\(placeholders(values.count)))", values)
+            for row in 0..<rows.count {
+                found["\(rows[row, 0].text ?? "") \(rows[row, 1].integer ?? 0)"] =
+                    LedgerEntry.Origin(
+                        partition: Partition(
+                            app: rows[row, 2].text ?? "", environment: rows[row, 3].text ?? ""),
+                        source: rows[row, 5].text ?? "", isReleased: rows[row, 4].count == 1)
+            }
+        }
+        return found
+    }
+
+    /// What the row was before and after a change; nil where the entry does not say.
+    package func states(of entry: LedgerEntry) -> (before: RowState?, after: RowState?) {
+        guard let images = ChangeImages(entry, image: entry.image, layout) else {
+            return (nil, nil)
+        }
+        return (state(images.before), state(images.after))
+    }
+
+    /// What a content says; nil stands for no row.
+    private func state(_ content: RowContent?) -> RowState {
+        guard let content else { return RowState(exists: false) }
+        var state = RowState(exists: true)
+        if let beside = content.tokenMark, layout.mark == nil {
+            (state.mark, state.reason) = (beside.time, beside.reason)
+        }
+        if let column = layout.mark, let value = content[column.name] {
+            state.mark = column.mark(column.asRead(value))
+        }
+        if let name = layout.reason { state.reason = content[name]?.text }
+        if let living = layout.living { state.isDead = content[living.name].map(living.isDead) }
+        let registered = RowLookup.registration(content, layout)
+        state.registeredAt = registered?.rawValue == .max ? nil : registered
+        return state
+    }
+
+    // MARK: Runs
+
+    /// The records of runs, by their names, and the names of the hosts of at most ten thousand runs.
+    ///
+    /// - Throws: any failure of a query.
+    package func runs(
+        _ names: Set<String>
+    ) throws(StoreFailure) -> (runs: [String: RunRecord], hosts: [String]) {
+        try table.retries.retrying("reading the records of runs") { () throws(SQLFailure) in
+            var found: [String: RunRecord] = [:]
+            for run in names.sorted().runs(of: StatementShape.longest) {
+                let values = StatementShape.padded(run.map(SQLValue.text))
+                let rows = try connection.query(
+                    "SELECT \(RunRecord.columns) FROM pushsweep_run "
+                        + "WHERE id IN (\(placeholders(values.count)))", values)
+                for row in 0..<rows.count {
+                    let record = RunRecord(rows.row(row), dialect)
+                    found[record.id] = record
+                }
+            }
+            let hosts = try connection.query(
+                "SELECT DISTINCT host FROM (SELECT host FROM pushsweep_run LIMIT 10000) AS some")
+            return (found, (0..<hosts.count).compactMap { hosts[$0, 0].text }.sorted())
+        }
     }
 }

@@ -54,10 +54,9 @@ package struct EvidenceIntake {
     ///
     /// - Throws: any failure of a query.
     package func waiting() throws(StoreFailure) -> Int {
-        try session.retries.retrying("counting the rows of pushsweep_evidence") {
-            () throws(SQLFailure) in
-            try connection.query("SELECT COUNT(*) FROM pushsweep_evidence").scalar?.count ?? 0
-        }
+        try session.retries.retrying(
+            "counting the rows of pushsweep_evidence",
+            do: connection.query("SELECT COUNT(*) FROM pushsweep_evidence").scalar?.count ?? 0)
     }
 
     /// The number that is near the end of `id`: half of all numbers. A sender that inserts a number of its
@@ -135,12 +134,12 @@ package struct EvidenceIntake {
     ///
     /// - Throws: any failure of a query.
     package func peek(after id: Int64, limit: Int) throws(StoreFailure) -> [EvidenceRow] {
-        try session.retries.retrying("reading pushsweep_evidence") { () throws(SQLFailure) in
-            try rows(
+        try session.retries.retrying(
+            "reading pushsweep_evidence",
+            do: rows(
                 connection.query(
                     "SELECT \(Self.columns) FROM pushsweep_evidence WHERE id > ? ORDER BY id LIMIT "
-                        + "\(limit)", [.integer(id)]))
-        }
+                        + "\(limit)", [.integer(id)])))
     }
 
     /// The most rows that are searched for tokens.

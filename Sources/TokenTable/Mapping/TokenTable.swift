@@ -60,16 +60,14 @@ package final class TokenTable {
                 mayHave ? true : try !catalog.seesTriggers(of: name), Set(triggers.map(\.name))
             )
         }
-        let conditions = try retries.retrying("reading the rules of \(name)") {
-            () throws(SQLFailure) in
-            try Catalog(connection: connection).insertConditions(name)
-        }
+        let conditions = try retries.retrying(
+            "reading the rules of \(name)",
+            do: Catalog(connection: connection).insertConditions(name))
         let all = [layout.exactness].compactMap { $0 } + conditions
         layout.exactness = all.isEmpty ? nil : "(\(all.joined(separator: " AND ")))"
-        layout.ignoresNameCase = try retries.retrying("asking how names of tables compare") {
-            () throws(SQLFailure) in
-            try Catalog(connection: connection).ignoresNameCase()
-        }
+        layout.ignoresNameCase = try retries.retrying(
+            "asking how names of tables compare",
+            do: Catalog(connection: connection).ignoresNameCase())
         resolved = layout
         return layout
     }

@@ -9,7 +9,7 @@ import TokenHygiene
 // host may be wrong. So an entry whose own time is younger stays, and so do the entries of a feed
 // whose checkpoint has moved since. A checkpoint and a record stay as long as their entries. The
 // numbers of transactions (see `ChangeOrder`) go last, each when none of its entries is left. The last
-// number stays, because its time tells how far back the past is known (see `LedgerReach`).
+// number of these stays, so that readers see that something was dropped, and until when.
 //
 // Deleting twice has no further effect, so no checkpoint is needed here. Numbers are counted before
 // each chunk is deleted, never taken from the server's count of affected rows.
@@ -58,8 +58,8 @@ extension TokenTable {
         return purge.progress
     }
 
-    /// Drops the numbers of transactions before a time that have no entry left; see `ChangeOrder`.
-    /// The counter, number 0, stays, and so does the last number.
+    /// Drops the numbers of transactions before a time that have no entry left, but for the last of
+    /// them and the counter, number 0; see `ChangeOrder`.
     ///
     /// - Returns: false where it was stopped early.
     private func dropNumbers(
@@ -67,25 +67,29 @@ extension TokenTable {
     ) throws(StoreFailure) -> Bool {
         let time = connection.dialect.ownTime("committed_at").value(cutoff)
         var position: SQLValue? = .integer(0)
+        var kept: SQLValue?
         while let start = position {
             guard try shouldContinue(shouldStop) else { return false }
-            position = try retries.retrying("dropping the numbers of old changes") {
+            let previous = kept
+            (position, kept) = try retries.retrying("dropping the numbers of old changes") {
                 () throws(SQLFailure) in
                 let rows = try connection.query(
                     "SELECT c.number, EXISTS (SELECT 1 FROM pushsweep_change e WHERE "
                         + "e.run = c.run AND e.feed = c.feed AND e.part = c.part "
                         + "AND e.seq BETWEEN c.first_seq AND c.last_seq) FROM pushsweep_commit c "
-                        + "WHERE c.number > ? AND c.committed_at < ? AND "
-                        + "c.number < (SELECT MAX(number) FROM pushsweep_commit) "
+                        + "WHERE c.number > ? AND c.committed_at < ? "
                         + "ORDER BY c.number LIMIT \(StatementShape.longest)", [start, time])
-                let empty = (0..<rows.count).filter { rows[$0, 1].count == 0 }.map { rows[$0, 0] }
-                if !empty.isEmpty {
-                    let padded = StatementShape.padded(empty)
+                var empty = (0..<rows.count).filter { rows[$0, 1].count == 0 }.map { rows[$0, 0] }
+                let last = empty.popLast()
+                if last != nil, let previous { empty.append(previous) }
+                for run in empty.runs(of: StatementShape.longest) {
+                    let padded = StatementShape.padded(run)
                     _ = try connection.execute(
                         "DELETE FROM pushsweep_commit WHERE number IN "
                             + "(\(placeholders(padded.count)))", padded)
                 }
-                return rows.count == StatementShape.longest ? rows[rows.count - 1, 0] : nil
+                let isFull = rows.count == StatementShape.longest
+                return (isFull ? rows[rows.count - 1, 0] : nil, last ?? previous)
             }
         }
         return true
@@ -102,13 +106,6 @@ extension TokenTable {
         var progress = PurgeProgress()
     }
 
-    /// The entries of one part of a feed that one run wrote.
-    private struct PurgedPart {
-        let run: String
-        let feed: String
-        let index: Int64
-    }
-
     private func shouldContinue(_ shouldStop: () -> Bool) throws(StoreFailure) -> Bool {
         if shouldStop() { return false }
         return try session.waitForThrottle(shouldStop: shouldStop)
@@ -116,7 +113,7 @@ extension TokenTable {
 
     private func parts(
         ofRun run: String, before cutoff: EpochMilliseconds
-    ) throws(StoreFailure) -> [PurgedPart] {
+    ) throws(StoreFailure) -> [LedgerPlace] {
         let time = connection.dialect.ownTime("changed_at").value(cutoff)
         return try retries.retrying("reading the change ledger") { () throws(SQLFailure) in
             let rows = try connection.query(
@@ -127,22 +124,19 @@ extension TokenTable {
                 guard let feed = rows[row, 0].text, let part = rows[row, 1].integer else {
                     return nil
                 }
-                return PurgedPart(run: run, feed: feed, index: part)
+                return LedgerPlace(run: run, feed: feed, part: part)
             }
         }
     }
 
     /// Drops the old entries of one part, by ranges of their numbers.
     private func dropEntries(
-        of part: PurgedPart, _ purge: inout Purge, _ shouldStop: () -> Bool
+        of part: LedgerPlace, _ purge: inout Purge, _ shouldStop: () -> Bool
     ) throws(StoreFailure) {
-        let place: [SQLValue] = [
-            .text(part.run), .text(part.feed), .integer(part.index),
-            connection.dialect.ownTime("changed_at").value(purge.cutoff),
-        ]
+        let place = part.values + [connection.dialect.ownTime("changed_at").value(purge.cutoff)]
         let match =
             "FROM pushsweep_change WHERE run = ? AND feed = ? AND part = ? "
-            + "AND (changed_at IS NULL OR changed_at < ?)"
+            + "AND changed_at < ?"
         let (first, last, count) = try retries.retrying("reading the change ledger") {
             () throws(SQLFailure) in
             let rows = try connection.query("SELECT MIN(seq), MAX(seq), COUNT(*) \(match)", place)

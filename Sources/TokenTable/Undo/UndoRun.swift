@@ -27,12 +27,11 @@ extension TokenTable {
             case .token: true
             }
         }
-        let reader = UndoReader(layout: layout, connection: connection)
         // After a failure the plan is made again from the start, because a partial plan would be
         // wrong.
         return try retries.retrying("reading the change ledger") { () throws(SQLFailure) in
             let plan = try UndoPlan(selection, runs)
-            try reader.fill(plan)
+            try plan.fill(layout, connection)
             try plan.seal()
             return plan
         }
@@ -40,17 +39,10 @@ extension TokenTable {
 
     /// All runs in `pushsweep_run`, newest first.
     package func runs() throws(StoreFailure) -> [RunRecord] {
-        let time = connection.dialect.ownTime("started")
-        return try retries.retrying("reading the records of runs") { () throws(SQLFailure) in
+        try retries.retrying("reading the records of runs") { () throws(SQLFailure) in
             let rows = try connection.query(
-                "SELECT id, kind, started, ended, host FROM pushsweep_run "
-                    + "ORDER BY started DESC, id DESC")
-            return (0..<rows.count).map { row in
-                RunRecord(
-                    id: rows[row, 0].text ?? "", kind: rows[row, 1].text ?? "",
-                    started: time.mark(rows[row, 2]) ?? EpochMilliseconds(0),
-                    ended: time.mark(rows[row, 3]), host: rows[row, 4].text ?? "")
-            }
+                "SELECT \(RunRecord.columns) FROM pushsweep_run ORDER BY started DESC, id DESC")
+            return (0..<rows.count).map { RunRecord(rows.row($0), connection.dialect) }
         }
     }
 
@@ -60,10 +52,8 @@ extension TokenTable {
     ) throws(StoreFailure) -> RunRecord? {
         for run in try runs() where run.kind == "undo" && run.ended == nil {
             let checkpoint = UndoCheckpoint(run: run.id, connection: connection)
-            let progress = try retries.retrying("reading the checkpoint of undo \(run.id)") {
-                () throws(SQLFailure) in
-                try checkpoint.read(locking: false)
-            }
+            let progress = try retries.retrying(
+                "reading the checkpoint of undo \(run.id)", do: checkpoint.read(locking: false))
             if progress?.selection == selection.name { return run }
         }
         return nil
@@ -71,11 +61,8 @@ extension TokenTable {
 
     /// The number of ledger entries of a run.
     package func changes(of run: String) throws(StoreFailure) -> Int {
-        try retries.retrying("reading the change ledger") { () throws(SQLFailure) in
-            try connection.query(
-                "SELECT COUNT(*) FROM pushsweep_change WHERE run = ? AND seq >= 0", [.text(run)]
-            ).scalar?.count ?? 0
-        }
+        try retries.retrying(
+            "reading the change ledger", do: LedgerReader(connection: connection).count(ofRun: run))
     }
 
     /// Undoes the changes of a plan, chunk by chunk, as the run `record`; continues where that run
@@ -174,5 +161,54 @@ extension TokenTable {
                 && index.columns.allSatisfy { columns.contains($0.lowercased()) }
                 && index.columns.contains { $0.lowercased() == layout.token.name.lowercased() }
         }
+    }
+}
+
+/// One run as its record in the database has it, with what it changed.
+package struct ListedRun: Hashable, Sendable {
+    /// The record.
+    package let record: RunRecord
+    /// Rows that it changed, by the checkpoints of its feeds.
+    package let rowsChanged: Int
+    /// The run that it took back, for an undo of one run.
+    package let undid: String?
+}
+
+extension TokenTable {
+    /// The runs of a period that changed rows, and the undos, newest first.
+    ///
+    /// - Throws: any failure of a query, such as a missing right to read `pushsweep_run` or
+    ///   `pushsweep_feed`.
+    package func changingRuns(
+        from first: EpochMilliseconds, to last: EpochMilliseconds
+    ) throws(StoreFailure) -> [ListedRun] {
+        let time = connection.dialect.ownTime("started")
+        return try retries.retrying("reading the records of runs") { () throws(SQLFailure) in
+            let columns = RunRecord.columns.split(separator: ", ").map { "r.\($0)" }
+            let rows = try connection.query(
+                "SELECT \(columns.joined(separator: ", ")), "
+                    + "CASE WHEN r.kind = 'undo' THEN r.counts END, "
+                    + "COALESCE((SELECT SUM(f.rows_changed) FROM pushsweep_feed f "
+                    + "WHERE f.run = r.id), 0) FROM pushsweep_run r "
+                    + "WHERE r.started >= ? AND r.started <= ? ORDER BY r.started DESC, r.id DESC",
+                [time.value(first), time.value(last)])
+            try rows.require(width: 8)
+            return (0..<rows.count).compactMap { row -> ListedRun? in
+                let progress = rows[row, 6].text.flatMap(UndoProgress.init(json:))
+                let changed = (rows[row, 7].count ?? 0) + (progress?.rowsChanged ?? 0)
+                guard changed > 0 || progress != nil else { return nil }
+                return ListedRun(
+                    record: RunRecord(rows.row(row), connection.dialect), rowsChanged: changed,
+                    undid: progress?.undoneRun)
+            }
+        }
+    }
+}
+
+extension UndoProgress {
+    /// The run whose changes were taken back; nil for another selection.
+    fileprivate var undoneRun: String? {
+        let words = "run "
+        return selection.hasPrefix(words) ? String(selection.dropFirst(words.count)) : nil
     }
 }

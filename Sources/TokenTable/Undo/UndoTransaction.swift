@@ -84,7 +84,11 @@ struct UndoTransaction {
     ) throws(SQLFailure) -> ChunkOutcome<UndoProgress> {
         let targets = try plan.targets(after: progress.position, limit: size)
         let mostBytes = targets.count > 1 ? ChunkSizing.mostBytes : .max
-        guard let images = try images(of: targets, mostBytes: mostBytes) else {
+        let entries = targets.flatMap(\.entries)
+        guard
+            let images = try LedgerReader(connection: connection)
+                .images(of: entries, mostBytes: mostBytes)
+        else {
             return .tooLarge(entries: targets.count, rows: targets.count)
         }
         if !isDry {
@@ -118,44 +122,8 @@ struct UndoTransaction {
 
     // MARK: Reading
 
-    /// The images of all entries of a chunk; nil where they have more than `mostBytes` bytes.
-    private func images(
-        of targets: [UndoTarget], mostBytes: Int
-    ) throws(SQLFailure) -> [ImagePlace: String]? {
-        var wanted: [Int: [Int64]] = [:]
-        for entry in targets.flatMap(\.entries) where entry.hasImage {
-            wanted[entry.group, default: []].append(entry.sequence)
-        }
-        var images: [ImagePlace: String] = [:]
-        var bytes = 0
-        for (index, sequences) in wanted.sorted(by: { $0.key < $1.key }) {
-            let group = plan.groups[index]
-            for run in sequences.sorted().runs(of: StatementShape.longest) {
-                let padded = StatementShape.padded(run)
-                let rows = try connection.query(
-                    "SELECT seq, before_image FROM pushsweep_change WHERE run = ? AND feed = ? "
-                        + "AND part = ? AND seq IN (\(placeholders(padded.count)))",
-                    [.text(group.run), .text(group.feed), .integer(group.part)]
-                        + padded.map(SQLValue.integer), mostBytes: mostBytes - bytes)
-                bytes += rows.bytes
-                guard bytes <= mostBytes else { return nil }
-                try rows.require(atLeast: run.count, of: "images of the ledger")
-                for row in 0..<rows.count {
-                    guard let sequence = rows[row, 0].integer else { continue }
-                    images[ImagePlace(group: index, sequence: sequence)] = rows[row, 1].text
-                }
-            }
-        }
-        return images
-    }
-
-    private struct ImagePlace: Hashable {
-        let group: Int
-        let sequence: Int64
-    }
-
     private func rows(
-        _ targets: [UndoTarget], _ images: [ImagePlace: String], _ found: KeyedRows
+        _ targets: [UndoTarget], _ images: [LedgerEntry.ID: String], _ found: KeyedRows
     ) -> [Undone] {
         targets.filter { !$0.isTokenMark }.map { target in
             let values = found.rows[target.key]
@@ -168,13 +136,13 @@ struct UndoTransaction {
     }
 
     private func undoneRow(
-        _ target: UndoTarget, from current: RowContent?, _ images: [ImagePlace: String],
+        _ target: UndoTarget, from current: RowContent?, _ images: [LedgerEntry.ID: String],
         registeredAt: (RowContent?) -> EpochMilliseconds?
     ) -> UndoneRow {
         var row = UndoneRow(current)
         var changes: [ChangeImages] = []
         for entry in target.entries {
-            let image = images[ImagePlace(group: entry.group, sequence: entry.sequence)]
+            let image = images[entry.id]
             if let change = ChangeImages(entry, image: image, layout) {
                 changes.append(change)
             } else {
@@ -189,7 +157,7 @@ struct UndoTransaction {
     /// Undoes the entries of marks in the side table. A mark stays where every row with the token
     /// registered later.
     private func tokenMarks(
-        _ targets: [UndoTarget], _ images: [ImagePlace: String]
+        _ targets: [UndoTarget], _ images: [LedgerEntry.ID: String]
     ) throws(SQLFailure) -> [Undone] {
         var undone: [Undone] = []
         for (partition, targets) in Dictionary(grouping: targets, by: \.partition) {

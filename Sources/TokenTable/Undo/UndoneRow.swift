@@ -14,16 +14,6 @@ import APNsProtocol
 import Database
 import TokenHygiene
 
-extension ChangeImages {
-    /// Reads an entry that was chosen; nil where the layout has no such columns or the entry cannot be
-    /// read.
-    init?(_ entry: UndoEntry, image: String?, _ layout: TableLayout) {
-        self.init(
-            LedgerWords(action: entry.action, time: entry.time, source: entry.source),
-            image: image, layout)
-    }
-}
-
 /// One row, or one mark of the side table, with its entries undone in sequence.
 struct UndoneRow {
     /// The state after the undo so far; nil stands for no row.

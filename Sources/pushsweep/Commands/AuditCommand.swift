@@ -21,10 +21,6 @@ struct AuditCommand: ParsableCommand {
             both environments, tokens per user. Its statements read the whole table; large tables \
             need a longer store.read-timeout.
 
-            --as-of counts the token table as it was at a time, from the ledger of changes, and ends \
-            the history there. Rows that registered later are counted apart: what they were is not \
-            known. A time before the oldest change of the ledger is refused (policy.keep-ledger).
-
             The exit code is 0 whatever the report says; preflight is the command that judges.
 
             \(HelpText.exitStatus)
@@ -32,48 +28,33 @@ struct AuditCommand: ParsableCommand {
 
     @OptionGroup var options: FileOptions
 
-    @Option(
-        name: .long,
-        help: ArgumentHelp("The format on stdout.", valueName: "text|json|csv|markdown|html"))
+    @Option(help: ArgumentHelp("The format on stdout.", valueName: "text|json|csv|markdown|html"))
     var format = AuditFormat.text
 
     @Option(
-        name: .long,
         help: ArgumentHelp(
             "Write the report into this file, whole or not at all; may be repeated.",
             valueName: "file"))
     var output: [String] = []
 
     @Option(
-        name: .long,
         help: ArgumentHelp(
             "The beginning of the period of history, such as 2026-10-01 or 2026-10-01T08:00:00Z; "
                 + "30 days before its end by default.", valueName: "time"))
     var since: String?
 
-    @Option(
-        name: .long,
-        help: ArgumentHelp("The end of the period; the present by default.", valueName: "time"))
+    @Option(help: ArgumentHelp("The end of the period; the present by default.", valueName: "time"))
     var until: String?
 
     @Option(
-        name: .long,
-        help: ArgumentHelp(
-            "Count the token table as it was at this time, such as 2026-11-20T08:00:00Z.",
-            valueName: "time"))
-    var asOf: String?
-
-    @Option(
-        name: .long,
         help: ArgumentHelp(
             "A JSON report of an earlier audit: say what changed since.", valueName: "file"))
     var baseline: String?
 
-    @Flag(name: .long, help: "Examine what needs sorting too.")
+    @Flag(help: "Examine what needs sorting too.")
     var deep = false
 
     @Option(
-        name: .long,
         help: ArgumentHelp(
             "Write the users without a living token into this CSV file; needs --deep.",
             valueName: "file"))
@@ -82,10 +63,6 @@ struct AuditCommand: ParsableCommand {
     func validate() throws {
         guard usersWithoutToken == nil || deep else {
             throw ValidationError("--users-without-token needs --deep")
-        }
-        guard asOf == nil || !deep else {
-            throw ValidationError(
-                "--deep examines the present and --as-of the past; choose one of them")
         }
         for file in output where AuditFormat(file: file) == nil {
             throw ValidationError(
@@ -102,7 +79,6 @@ struct AuditCommand: ParsableCommand {
             var wish = AuditWish()
             wish.since = try since.map { try CommandTime.read($0, of: "--since") }
             wish.until = try until.map { try CommandTime.read($0, of: "--until") }
-            wish.asOf = try asOf.map { try CommandTime.read($0, of: "--as-of") }
             wish.isDeep = deep
             wish.usersFile = usersWithoutToken
             wish.baseline = try baseline.map(AuditReport.init(file:))

@@ -23,7 +23,6 @@ struct ChangesCommand: ParsableCommand {
     @OptionGroup var options: FileOptions
 
     @Option(
-        name: .long,
         help: ArgumentHelp(
             "Begin at the first change of a run, by at least four characters of its name; at the "
                 + "first change committed at a time or later, 2026-11-22T10:00:00Z, or without zone "
@@ -32,19 +31,17 @@ struct ChangesCommand: ParsableCommand {
     var since: String
 
     @Option(
-        name: .long,
         help: ArgumentHelp(
             "Print JSON objects, or fields separated by commas with a line of names first.",
             valueName: "jsonl|csv"))
     var format = ChangeFormat.jsonl
 
     @Option(
-        name: .long,
         help: ArgumentHelp("End after this number of changes.", valueName: "number"),
         transform: CommandNumber.rows)
     var limit: Int?
 
-    @Flag(name: .long, help: "Print device tokens whole; anyone who reads them can name devices.")
+    @Flag(help: "Print device tokens whole; anyone who reads them can name devices.")
     var wholeTokens = false
 
     func validate() throws {

@@ -32,7 +32,7 @@ struct CheckCommand: ParsableCommand {
 
     // A name is text here, because the parser takes the default for a name that it cannot read.
     @Option(
-        name: .long, defaultAsFlag: SettingsExample.short.rawValue, parsing: .next,
+        defaultAsFlag: SettingsExample.short.rawValue, parsing: .next,
         help: ArgumentHelp(
             "Print a settings file to start from, as YAML; read and check nothing. "
                 + "Names: \(CheckCommand.exampleNames).", valueName: "name"),
@@ -43,12 +43,10 @@ struct CheckCommand: ParsableCommand {
     private static let exampleNames = SettingsExample.allCases.map(\.rawValue).joined(
         separator: ", ")
 
-    @Flag(name: .long, help: "With --example: print every setting.")
+    @Flag(help: "With --example: print every setting.")
     var all = false
 
-    @Flag(
-        name: .long,
-        help: "Print the statements that make the account and give it its rights, as SQL.")
+    @Flag(help: "Print the statements that make the account and give it its rights, as SQL.")
     var grants = false
 
     @Argument(help: "With --grants: the account, as name or name@host.")

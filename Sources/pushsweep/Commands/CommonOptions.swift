@@ -15,19 +15,17 @@ enum OutputFormat: String, ExpressibleByArgument, CaseIterable {
 /// The options that every subcommand has.
 struct CommonOptions: ParsableArguments {
     @Option(
-        name: .long,
         help: ArgumentHelp(
             "The settings file; else $PUSHSWEEP_CONFIG, else /etc/pushsweep/pushsweep.yaml.",
             valueName: "file"))
     var config: String?
 
     @Option(
-        name: .long,
         help: ArgumentHelp(
             "Print the result as text or as one JSON object per line.", valueName: "text|json"))
     var format = OutputFormat.text
 
-    @Flag(name: .long, help: CommonOptions.verboseHelp) var verbose = false
+    @Flag(help: CommonOptions.verboseHelp) var verbose = false
 
     /// What `--verbose` does.
     static let verboseHelp: ArgumentHelp =
@@ -118,13 +116,12 @@ struct CommonOptions: ParsableArguments {
 /// The options of a command whose `--format` is not that of a result.
 struct FileOptions: ParsableArguments {
     @Option(
-        name: .long,
         help: ArgumentHelp(
             "The settings file; else $PUSHSWEEP_CONFIG, else /etc/pushsweep/pushsweep.yaml.",
             valueName: "file"))
     var config: String?
 
-    @Flag(name: .long, help: CommonOptions.verboseHelp) var verbose = false
+    @Flag(help: CommonOptions.verboseHelp) var verbose = false
 
     /// The common options with a format for the result.
     func common(_ format: OutputFormat = .text) -> CommonOptions {
@@ -139,7 +136,6 @@ struct FileOptions: ParsableArguments {
 /// The options of runs that apply evidence.
 struct ApplyOptions: ParsableArguments {
     @Option(
-        name: .long,
         help: ArgumentHelp(
             "Connections to the database over which one feed is compared and applied.",
             valueName: "number"))
@@ -165,40 +161,32 @@ struct ApplyOptions: ParsableArguments {
 /// The options of runs that change many rows, for pauses and for the time budget.
 struct ThrottleOptions: ParsableArguments {
     @Option(
-        name: .long,
         help: ArgumentHelp(
             "Pause while a replica lags by more than this number of seconds.", valueName: "seconds")
     )
     var maxLag: String?
 
     @Option(
-        name: .long,
         help: ArgumentHelp(
             "A replica to watch, as mysql://user@host/database; may be given several times.",
             valueName: "url"))
     var lagReplica: [String] = []
 
     @Option(
-        name: .long,
         help: ArgumentHelp(
             "Pause above this load: running threads, or other figures of SHOW GLOBAL STATUS.",
             valueName: "number|name=number,..."))
     var maxLoad: String?
 
-    @Option(
-        name: .long,
-        help: ArgumentHelp(
-            "End with 75 above this load.", valueName: "number|name=number,..."))
+    @Option(help: ArgumentHelp("End with 75 above this load.", valueName: "number|name=number,..."))
     var criticalLoad: String?
 
     @Option(
-        name: .long,
         help: ArgumentHelp(
             "End with 75 after this time, such as 10m; the next run continues.", valueName: "time"))
     var timeBudget: String?
 
     @Option(
-        name: .long,
         help: ArgumentHelp(
             "End with 75 as soon as this file exists; else the file stop in the state folder.",
             valueName: "file"))

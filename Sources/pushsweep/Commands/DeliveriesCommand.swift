@@ -1,3 +1,4 @@
+import APNsProtocol
 import ArgumentParser
 import Operations
 import PushQueue
@@ -28,58 +29,46 @@ struct DeliveriesCommand: ParsableCommand {
     @OptionGroup var options: FileOptions
 
     @Option(
-        name: .long,
         help: ArgumentHelp(
             "Only those in this state; may be given several times.", valueName: "state"))
     var state: [DeliveryState] = []
 
     @Option(
-        name: .long,
         help: ArgumentHelp(
             "Only those to this token in hex, given whole; - reads it from standard input.",
             valueName: "hex"))
     var token: String?
 
-    @Option(
-        name: .long,
-        help: ArgumentHelp(
-            "A file with the token; - is standard input.", valueName: "file"))
+    @Option(help: ArgumentHelp("A file with the token; - is standard input.", valueName: "file"))
     var tokenFile: String?
 
     @Option(
-        name: .long,
         help: ArgumentHelp(
             "Only those to the tokens in the rows of this user, at most \(TokenSubject.mostTokens).",
             valueName: "id"))
     var user: String?
 
     @Option(
-        name: .long,
         help: ArgumentHelp("Only those of this app; may be given several times.", valueName: "name")
     )
     var app: [String] = []
 
-    @Option(
-        name: .long,
-        help: ArgumentHelp("Only those of production or sandbox.", valueName: "name"))
+    @Option(help: ArgumentHelp("Only those of production or sandbox.", valueName: "name"))
     var environment: String?
 
     @Option(
-        name: .long,
         help: ArgumentHelp(
             "Only those queued at this time or later: 2026-11-22T10:00:00Z, or 2026-11-22.",
             valueName: "time"))
     var since: String?
 
     @Option(
-        name: .long,
         help: ArgumentHelp(
             "List at most this number (default: \(DeliveryWish.usualLimit)).", valueName: "number"),
         transform: CommandNumber.rows)
     var limit: Int?
 
     @Option(
-        name: .long,
         help: ArgumentHelp(
             "Search at most this number of the newest rows, where no index leads to those that match "
                 + "(default: \(TokenTable.mostQueueRowsSearched)).", valueName: "number"),
@@ -87,13 +76,12 @@ struct DeliveriesCommand: ParsableCommand {
     var search: Int?
 
     @Option(
-        name: .long,
         help: ArgumentHelp(
             "Print lines for people, one JSON object, or fields separated by commas with a line of "
                 + "names first.", valueName: "text|json|csv"))
     var format = DeliveryFormat.text
 
-    @Flag(name: .long, help: "Print device tokens whole; anyone who reads them can name devices.")
+    @Flag(help: "Print device tokens whole; anyone who reads them can name devices.")
     var wholeTokens = false
 
     func validate() throws {

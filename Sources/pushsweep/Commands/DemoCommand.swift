@@ -20,15 +20,14 @@ struct DemoCommand: ParsableCommand {
 
     // The other common options do not apply: the demo has its own settings.
     @Option(
-        name: .long,
         help: ArgumentHelp(
             "Print the demonstration as text, or the report of each run as one line of JSON.",
             valueName: "text|json"))
     var format = OutputFormat.text
 
-    @Flag(name: .long, help: CommonOptions.verboseHelp) var verbose = false
+    @Flag(help: CommonOptions.verboseHelp) var verbose = false
 
-    @Flag(name: .long, help: "Keep the folder with certificates, settings, database and journal.")
+    @Flag(help: "Keep the folder with certificates, settings, database and journal.")
     var keep = false
 
     private var common: CommonOptions {

@@ -23,88 +23,70 @@ struct EnqueueCommand: ParsableCommand {
 
     @OptionGroup var common: CommonOptions
 
-    @Option(
-        name: .long,
-        help: ArgumentHelp("The app, if there are several.", valueName: "name"))
+    @Option(help: ArgumentHelp("The app, if there are several.", valueName: "name"))
     var app: String?
 
-    @Option(name: .long, help: ArgumentHelp("production or sandbox.", valueName: "name"))
+    @Option(help: ArgumentHelp("production or sandbox.", valueName: "name"))
     var environment: String?
 
-    @Option(
-        name: .long,
-        help: ArgumentHelp("A token; may be given several times.", valueName: "hex"))
+    @Option(help: ArgumentHelp("A token; may be given several times.", valueName: "hex"))
     var token: [String] = []
 
     @Option(
-        name: .long,
         help: ArgumentHelp(
             "A user, reached by the tokens of the user's rows that are not stale; may be given "
                 + "several times.", valueName: "id"))
     var user: [String] = []
 
     @Option(
-        name: .long,
-        help: ArgumentHelp(
-            "A file with a token per line; - is standard input.", valueName: "file"))
+        help: ArgumentHelp("A file with a token per line; - is standard input.", valueName: "file"))
     var tokensFrom: String?
 
-    @Option(
-        name: .long,
-        help: ArgumentHelp("A file with the JSON; - is standard input.", valueName: "file"))
+    @Option(help: ArgumentHelp("A file with the JSON; - is standard input.", valueName: "file"))
     var payload: String?
 
     @Option(
-        name: .long,
         help: ArgumentHelp("The text of a plain alert, in place of --payload.", valueName: "text"))
     var alert: String?
 
     @Option(
-        name: .long,
         help: ArgumentHelp(
             "The number on the app's icon, 0 for none; with or without --alert.",
-            valueName: "number"),
-        transform: CommandNumber.badge)
+            valueName: "number"), transform: CommandNumber.badge)
     var badge: Int?
 
     @Option(
-        name: .long,
         help: ArgumentHelp(
             "The sound to play, such as default; with or without --alert.", valueName: "name"))
     var sound: String?
 
-    @Option(
-        name: .long,
-        help: ArgumentHelp("The category of the actions of --alert.", valueName: "name"))
+    @Option(help: ArgumentHelp("The category of the actions of --alert.", valueName: "name"))
     var category: String?
 
     @Flag(
-        name: .long,
         help:
             "Wake the app; without --alert, --badge and --sound with push type background and priority 5."
     )
     var contentAvailable = false
 
-    @Option(name: .long, help: ArgumentHelp("apns-push-type.", valueName: "type"))
+    @Option(help: ArgumentHelp("apns-push-type.", valueName: "type"))
     var pushType: String?
 
     @Option(
-        name: .long, help: ArgumentHelp("apns-priority: 10, 5 or 1.", valueName: "number"),
+        help: ArgumentHelp("apns-priority: 10, 5 or 1.", valueName: "number"),
         transform: CommandNumber.priority)
     var priority: Int?
 
     @Option(
-        name: .long,
         help: ArgumentHelp(
             "apns-expiration: seconds since 1970, 0 for one attempt.", valueName: "seconds"),
         transform: CommandNumber.expiration)
     var expiration: Int64?
 
-    @Option(name: .long, help: ArgumentHelp("apns-collapse-id.", valueName: "text"))
+    @Option(help: ArgumentHelp("apns-collapse-id.", valueName: "text"))
     var collapseID: String?
 
     @Option(
-        name: .long,
         help: ArgumentHelp(
             "Do not send before this time: seconds since 1970.", valueName: "seconds"),
         transform: CommandNumber.seconds)
@@ -160,13 +142,13 @@ struct EnqueueCommand: ParsableCommand {
             var content = Enqueue.Content(
                 payload: try body(context) ?? plain.bytes,
                 from: payload.map { "--payload \($0)" } ?? "--alert")
-            content.pushType = pushType
+            content.headers.pushType = pushType
             if payload == nil && pushType == nil && plain.pushType == .background {
                 content.wakesOnly()
             }
-            content.priority = priority
-            content.expiration = expiration
-            content.collapseID = collapseID
+            content.headers.priority = priority
+            content.headers.expiration = expiration
+            content.headers.collapseID = collapseID
             content.notBefore = notBefore.map { EpochMilliseconds($0 * 1_000) }
             let report = try Enqueue.run(
                 content, to: try recipients(context), app: app, environment: environment,

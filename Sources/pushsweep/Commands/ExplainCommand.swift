@@ -26,20 +26,16 @@ struct ExplainCommand: ParsableCommand {
     @Argument(help: "The token in hex, given whole; - reads it from standard input.")
     var token: String?
 
-    @Option(
-        name: .long,
-        help: ArgumentHelp(
-            "A file with the token; - is standard input.", valueName: "file"))
+    @Option(help: ArgumentHelp("A file with the token; - is standard input.", valueName: "file"))
     var tokenFile: String?
 
     @Option(
-        name: .long,
         help: ArgumentHelp(
             "Explain all tokens in the rows of this user, at most \(TokenSubject.mostTokens).",
             valueName: "id"))
     var user: String?
 
-    @Flag(name: .long, help: "Print device tokens whole; anyone who reads them can name devices.")
+    @Flag(help: "Print device tokens whole; anyone who reads them can name devices.")
     var wholeTokens = false
 
     func validate() throws {

@@ -59,8 +59,7 @@ struct HoldsCommand: ParsableCommand {
             try common.finish { context in
                 let settings = try common.settings()
                 let holds = try Holds(state: settings.state)
-                let report = try HoldPreview(holds.hold(of: id), settings, context).report()
-                common.print(report)
+                common.print(try holds.hold(of: id).report(settings, context))
                 return .done
             }
         }
@@ -82,9 +81,7 @@ struct HoldsCommand: ParsableCommand {
 
         @OptionGroup var common: CommonOptions
         @Argument(help: "The digest, from pushsweep holds show.") var digest: String
-        @Option(
-            name: .long,
-            help: ArgumentHelp("A reason for the record; one line.", valueName: "text"))
+        @Option(help: ArgumentHelp("A reason for the record; one line.", valueName: "text"))
         var reason: String?
 
         @OptionGroup var applying: ApplyOptions
@@ -127,11 +124,9 @@ struct HoldsCommand: ParsableCommand {
         @OptionGroup var common: CommonOptions
         @Argument(help: "The feed's name, or at least four characters of it, from holds show.")
         var id: String
-        @Flag(name: .long, help: "Drop every feed of the hold.")
+        @Flag(help: "Drop every feed of the hold.")
         var all = false
-        @Option(
-            name: .long,
-            help: ArgumentHelp("The reason, for the record; one line.", valueName: "text"))
+        @Option(help: ArgumentHelp("The reason, for the record; one line.", valueName: "text"))
         var reason: String
 
         func validate() throws {

@@ -32,7 +32,6 @@ struct ImportCommand: ParsableCommand {
     @OptionGroup var options: FileOptions
 
     @Option(
-        name: .long,
         help: ArgumentHelp(
             "Print the result as text or as one JSON object.", valueName: "text|json"))
     var report = OutputFormat.text
@@ -41,25 +40,21 @@ struct ImportCommand: ParsableCommand {
     var file: String
 
     @Option(
-        name: .long,
         help: ArgumentHelp(
             "The form of the file: lines of JSON, CSV, or the bytes of a feedback list.",
             valueName: "jsonl|csv|feedback"))
     var format: ImportFormat
 
     @Option(
-        name: .long,
         help: ArgumentHelp("The app the file is about, if there are several.", valueName: "name"))
     var app: String?
 
     @Option(
-        name: .long,
         help: ArgumentHelp(
             "The environment the file is about: production or sandbox.", valueName: "name"))
     var environment: String?
 
     @Option(
-        name: .long,
         help: ArgumentHelp(
             "The fields, such as token=.device,time=.timestamp,status=.status,reason=.reason; without it the columns of pushsweep_evidence.",
             valueName: "field=path,..."),
@@ -72,15 +67,13 @@ struct ImportCommand: ParsableCommand {
         })
     var map: FieldMap?
 
-    @Option(
-        name: .long,
-        help: ArgumentHelp("The unit of times: ms, s or iso (ISO 8601, UTC without a zone)."))
+    @Option(help: ArgumentHelp("The unit of times: ms, s or iso (ISO 8601, UTC without a zone)."))
     var timeUnit: ReportTimeUnit = .milliseconds
 
-    @Flag(name: .long, help: "Import a content again that was imported before.")
+    @Flag(help: "Import a content again that was imported before.")
     var again = false
 
-    @Flag(name: .long, help: "Say what would change, change no row and keep nothing.")
+    @Flag(help: "Say what would change, change no row and keep nothing.")
     var dryRun = false
 
     @OptionGroup var applying: ApplyOptions

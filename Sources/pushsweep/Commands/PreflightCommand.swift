@@ -29,83 +29,73 @@ struct PreflightCommand: ParsableCommand {
     @OptionGroup var options: FileOptions
 
     @Option(
-        name: .long,
         help: ArgumentHelp(
             "Print the report in this form.", valueName: "text|json|sarif|junit|markdown"))
-    var format: GateFormat = .text
+    var format: PreflightFormat = .text
 
-    @Option(name: .long, help: ArgumentHelp("The app, if there are several.", valueName: "name"))
+    @Option(help: ArgumentHelp("The app, if there are several.", valueName: "name"))
     var app: String?
 
-    @Option(name: .long, help: ArgumentHelp("production or sandbox.", valueName: "name"))
+    @Option(help: ArgumentHelp("production or sandbox.", valueName: "name"))
     var environment: String?
 
     @Option(
-        name: .long,
         help: ArgumentHelp(
             "A SELECT whose first column is the token; run in a read-only transaction.",
             valueName: "sql"))
     var query: String?
 
     @Option(
-        name: .long,
         help: ArgumentHelp(
             "The most seconds for the query and the reading of its result.", valueName: "seconds"),
-        transform: GateNumber.seconds)
+        transform: PreflightNumber.seconds)
     var queryLimit = 300
 
     @Option(
-        name: .long,
         help: ArgumentHelp("A file with a token per line; - is standard input.", valueName: "file"))
     var tokensFrom: String?
 
-    @Flag(name: .long, help: "Apply nothing before.")
+    @Flag(help: "Apply nothing before.")
     var readOnly = false
 
     @Flag(
-        name: .long, help: "Send one request to a made-up token, to try key, certificate and topic."
+        help: "Send one request to a made-up token, to try key, certificate and topic."
     )
     var probe = false
 
     @Option(
-        name: .long,
         help: ArgumentHelp(
             "The least severity that shuts the gate.", valueName: "note|low|medium|high|never"))
-    var failOn: GateLimit = .high
+    var failOn: PreflightLimit = .high
 
     @Option(
-        name: .long,
         help: ArgumentHelp(
             "The largest share of stale tokens that does not shut the gate.", valueName: "percent"),
-        transform: GateNumber.share)
+        transform: PreflightNumber.share)
     var maxStale = 0.05
 
     @Option(
-        name: .long,
         help: ArgumentHelp(
             "Hours without a good sweep after which that is a finding.", valueName: "hours"),
-        transform: GateNumber.hours)
+        transform: PreflightNumber.hours)
     var maxHours = 26.0
 
     @Option(
-        name: .long,
         help: ArgumentHelp(
             "A YAML list of findings to live with: rule, object, reason, until.", valueName: "file")
     )
     var ignore: String?
 
-    @Flag(name: .long, help: "Print the lines whose tokens may be sent to.")
+    @Flag(help: "Print the lines whose tokens may be sent to.")
     var filter = false
 
-    @Flag(name: .long, help: "With --filter: drop tokens that no row has, too.")
+    @Flag(help: "With --filter: drop tokens that no row has, too.")
     var onlyKnown = false
 
     @Option(
-        name: .long,
-        help: ArgumentHelp(
-            "The most memory for fingerprints of tokens, in MiB.", valueName: "MiB"),
-        transform: GateNumber.mebibytes)
-    var memory = GatePlan.usualMemory
+        help: ArgumentHelp("The most memory for fingerprints of tokens, in MiB.", valueName: "MiB"),
+        transform: PreflightNumber.mebibytes)
+    var memory = PreflightPlan.usualMemory
 
     func validate() throws {
         if query != nil && tokensFrom != nil {
@@ -138,7 +128,7 @@ struct PreflightCommand: ParsableCommand {
     private func look(
         _ settings: Settings, _ common: CommonOptions, _ context: RunContext
     ) throws -> ExitStatus {
-        var plan = try GatePlan(
+        var plan = try PreflightPlan(
             settings, app: app, environment: environment, subject: try subject())
         plan.readOnly = readOnly
         plan.probes = probe
@@ -147,11 +137,9 @@ struct PreflightCommand: ParsableCommand {
         plan.mostHours = maxHours
         plan.memory = memory
         if let ignore {
-            plan.ignore = try IgnoreList(
-                file: ignore,
-                rules: GateRule.allCases.filter(\.mayBeIgnored).map(\.rawValue))
+            plan.ignore = try IgnoreList(file: ignore, rules: PreflightRules.ignorable)
         }
-        let (report, applied) = try Gate.run(plan, context)
+        let (report, applied) = try Preflight.run(plan, context)
         print(report, settings)
         inform(of: applied, settings, context)
         let status = ExitStatus(rawValue: report.exit) ?? .invariant
@@ -162,7 +150,7 @@ struct PreflightCommand: ParsableCommand {
         return status
     }
 
-    private func subject() throws -> GatePlan.Subject? {
+    private func subject() throws -> PreflightPlan.Subject? {
         if let tokensFrom { return .lines(tokensFrom) }
         guard let query else { return nil }
         do {
@@ -172,13 +160,13 @@ struct PreflightCommand: ParsableCommand {
         }
     }
 
-    private func print(_ report: GateReport, _ settings: Settings) {
+    private func print(_ report: PreflightReport, _ settings: Settings) {
         switch format {
         case .text: StandardStreams.result(report.lines)
         case .json: StandardStreams.result(document: report)
         case .sarif:
-            let log = GateSARIF(report, program: Version.number, file: settings.file)
-            StandardStreams.result(whole: log.jsonLine.printableJSON + "\n")
+            let log = report.sarif(program: Version.number, file: settings.file)
+            StandardStreams.result(whole: log.printableJSON + "\n")
         case .junit: StandardStreams.result(whole: report.junit + "\n")
         case .markdown: StandardStreams.result(whole: report.markdown + "\n")
         }
@@ -187,10 +175,11 @@ struct PreflightCommand: ParsableCommand {
     // MARK: The filter
 
     private func pass(_ settings: Settings, _ context: RunContext) throws -> ExitStatus {
-        let plan = try TokenFilter.Plan(
-            settings, app: app, environment: environment, source: tokensFrom ?? "-",
-            onlyKnown: onlyKnown, memory: memory)
-        let (counts, applied) = try TokenFilter.run(plan, readOnly: readOnly, context) { bytes in
+        var plan = try PreflightPlan(
+            settings, app: app, environment: environment, subject: .lines(tokensFrom ?? "-"),
+            for: "filtering tokens")
+        (plan.readOnly, plan.onlyKnown, plan.memory) = (readOnly, onlyKnown, memory)
+        let (counts, applied) = try TokenFilter.run(plan, context) { bytes in
             StandardStreams.result(bytes: bytes)
             return StandardStreams.resultIsRead
         }
@@ -221,20 +210,20 @@ struct PreflightCommand: ParsableCommand {
 }
 
 /// The forms of the report.
-enum GateFormat: String, ExpressibleByArgument, CaseIterable {
+enum PreflightFormat: String, ExpressibleByArgument, CaseIterable {
     case text, json, sarif, junit, markdown
 }
 
 /// What `--fail-on` takes.
-enum GateLimit: String, ExpressibleByArgument, CaseIterable {
+enum PreflightLimit: String, ExpressibleByArgument, CaseIterable {
     case note, low, medium, high, never
 
     /// The severity; nil for `never`.
-    var severity: GateSeverity? { GateSeverity(rawValue: rawValue) }
+    var severity: Severity? { Severity(rawValue: rawValue) }
 }
 
 /// Numbers of the command line of `preflight`.
-private enum GateNumber {
+private enum PreflightNumber {
     static func seconds(_ text: String) throws -> Int {
         guard let number = PlainText.wholeNumber(text), (1...86_400).contains(number) else {
             throw ValidationError("must be whole seconds, at least 1 and at most 86400")

@@ -22,8 +22,7 @@ struct SchemaCommand: ParsableCommand {
                 one of them it reads the columns of the token table and executes no statement: the \
                 account needs the right to read the whole table.
 
-                --upgrade prints what an existing token table lacks, and triggers that write the time \
-                of each registration, for applications that do not. --view prints a view of the rows \
+                --upgrade prints what an existing token table lacks. --view prints a view of the rows \
                 that may be sent to, and its condition for senders without the view.
 
                 \(HelpText.exitStatus)
@@ -31,20 +30,16 @@ struct SchemaCommand: ParsableCommand {
 
         @OptionGroup var common: CommonOptions
 
-        @Flag(
-            name: .long,
-            help: "Only the tables that pushsweep keeps beside yours, not active_users.")
+        @Flag(help: "Only the tables that pushsweep keeps beside yours, not active_users.")
         var sideTables = false
 
-        @Flag(
-            name: .long,
-            help: "What the existing token table lacks, and triggers for the registration time.")
+        @Flag(help: "What the existing token table lacks.")
         var upgrade = false
 
-        @Flag(name: .long, help: "A view of the rows that may be sent to.")
+        @Flag(help: "A view of the rows that may be sent to.")
         var view = false
 
-        @Option(name: .long, help: ArgumentHelp("The name of the view.", valueName: "name"))
+        @Option(help: ArgumentHelp("The name of the view.", valueName: "name"))
         var viewName = SendableView.usualName
 
         func validate() throws {
@@ -64,8 +59,8 @@ struct SchemaCommand: ParsableCommand {
         }
 
         private func report(_ settings: Settings) throws(RunFailure) -> SchemaReport {
-            if upgrade { return try SchemaPrinting.upgrade(settings) }
-            if view { return try SchemaPrinting.view(named: viewName, settings) }
+            if upgrade { return try SchemaWork.upgrade(settings) }
+            if view { return try SchemaWork.view(named: viewName, settings) }
             let location = settings.store.location
             return SchemaReport(
                 sideTables
@@ -92,26 +87,21 @@ struct SchemaCommand: ParsableCommand {
 
         @OptionGroup var common: CommonOptions
 
-        @Flag(
-            name: .long,
-            help: "Create the token table too, under the name in the settings, if it is missing.")
+        @Flag(help: "Create the token table too, under the name in the settings, if it is missing.")
         var createTokenTable = false
 
-        @Flag(
-            name: .long,
-            help: "Add missing columns and the token index to an existing token table too.")
+        @Flag(help: "Add missing columns and the token index to an existing token table too.")
         var upgrade = false
 
-        @Flag(name: .long, help: "Print the statements and execute none.")
+        @Flag(help: "Print the statements and execute none.")
         var dryRun = false
 
         func run() throws {
             try common.finish { _ in
-                let work = SchemaWork(
-                    settings: try common.settings(), creatingTokens: createTokenTable,
-                    upgrade: upgrade, dryRun: dryRun)
-                let report = SchemaReport(try work.run(), executed: !dryRun)
-                common.print(report)
+                let script = try SchemaWork.apply(
+                    common.settings(), creatingTokens: createTokenTable, upgrading: upgrade,
+                    dryRun: dryRun)
+                common.print(SchemaReport(script, executed: !dryRun))
                 return .done
             }
         }

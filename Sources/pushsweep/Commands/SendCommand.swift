@@ -27,28 +27,25 @@ struct SendCommand: ParsableCommand {
     @OptionGroup var common: CommonOptions
 
     @Option(
-        name: .long,
-        help: ArgumentHelp(
-            "Send for this app only; may be given several times.", valueName: "name"))
+        help: ArgumentHelp("Send for this app only; may be given several times.", valueName: "name")
+    )
     var app: [String] = []
 
     @Option(
-        name: .long,
         help: ArgumentHelp("Claim at most this number of rows for each app.", valueName: "count"),
         transform: CommandNumber.rows)
     var limit: Int?
 
     @Option(
-        name: .long,
         help: ArgumentHelp(
             "Send at most this number of notifications per second and app.", valueName: "count"),
         transform: CommandNumber.rate)
     var rate: Double?
 
-    @Flag(name: .long, help: "Wait for new rows until SIGTERM.")
+    @Flag(help: "Wait for new rows until SIGTERM.")
     var follow = false
 
-    @Flag(name: .long, help: "Say what would be sent and skipped; claim and send nothing.")
+    @Flag(help: "Say what would be sent and skipped; claim and send nothing.")
     var dryRun = false
 
     func validate() throws {

@@ -27,11 +27,10 @@ struct SweepCommand: ParsableCommand {
 
     @OptionGroup var common: CommonOptions
 
-    @Flag(name: .long, help: "Read and keep the feeds, say what would change, change no row.")
+    @Flag(help: "Read and keep the feeds, say what would change, change no row.")
     var dryRun = false
 
     @Option(
-        name: .long,
         help: ArgumentHelp(
             "Read only the gateways of this app; may be given several times.", valueName: "name"))
     var app: [String] = []
@@ -67,24 +66,21 @@ struct ReplayCommand: ParsableCommand {
     var file: String?
 
     @Option(
-        name: .long,
         help: ArgumentHelp("The app the file is about, if there are several.", valueName: "name"))
     var app: String?
 
     @Option(
-        name: .long,
         help: ArgumentHelp(
             "The environment the file is about: production or sandbox.", valueName: "name"))
     var environment: String?
 
     @Option(
-        name: .long,
         help: ArgumentHelp(
             "A held or pending feed of the journal, by its name, in place of a file.",
             valueName: "uuid"))
     var feed: String?
 
-    @Flag(name: .long, help: "Say what would change, change no row and keep nothing.")
+    @Flag(help: "Say what would change, change no row and keep nothing.")
     var dryRun = false
 
     @OptionGroup var applying: ApplyOptions

@@ -31,22 +31,20 @@ struct UndoCommand: ParsableCommand {
     var name: String?
 
     @Option(
-        name: .long,
         help: ArgumentHelp(
             "Take back every run that began at this time or later: 2026-11-22T10:00:00Z, or without "
                 + "zone in UTC.", valueName: "time"))
     var since: String?
 
     @Option(
-        name: .long,
         help: ArgumentHelp(
             "Take back the changes of all runs to one token, given whole.", valueName: "hex"))
     var token: String?
 
-    @Flag(name: .long, help: "List the runs that changed rows, newest first.")
+    @Flag(help: "List the runs that changed rows, newest first.")
     var list = false
 
-    @Flag(name: .long, help: "Say what would be taken back, change no row.")
+    @Flag(help: "Say what would be taken back, change no row.")
     var dryRun = false
 
     @OptionGroup(title: "Throttle options") var throttle: ThrottleOptions
@@ -114,7 +112,7 @@ struct PurgeCommand: ParsableCommand {
 
     @OptionGroup var common: CommonOptions
 
-    @Flag(name: .long, help: "Say what would be dropped, drop nothing.")
+    @Flag(help: "Say what would be dropped, drop nothing.")
     var dryRun = false
 
     @OptionGroup(title: "Throttle options") var throttle: ThrottleOptions

@@ -11,8 +11,7 @@ struct DemoTable {
 
     /// Creates the schema as `pushsweep schema apply` does, and opens the file.
     init(_ settings: Settings, now: EpochMilliseconds) throws {
-        _ = try SchemaWork(settings: settings, creatingTokens: true, upgrade: false, dryRun: false)
-            .run()
+        _ = try SchemaWork.apply(settings, creatingTokens: true)
         let store = StoreSettings(settings)
         guard case .sqlite(let path) = store.location else {
             preconditionFailure("the demo's store is a file")

@@ -94,7 +94,7 @@ struct BinaryCommandTests {
     func fates() throws {
         #expect(try BinaryFate("ok") == .accept)
         #expect(try BinaryFate("10") == .reject(.shutdown))
-        #expect(try BinaryFate("9") == .reject(.other(9)))
+        #expect(try BinaryFate("9") == .reject(BinaryStatus(9)))
         #expect(try BinaryFate("8+500") == .reject(.invalidToken, delay: .frames(500)))
         #expect(try BinaryFate("8+64000b") == .reject(.invalidToken, delay: .bytes(64_000)))
         #expect(try BinaryFate("dead") == .dead(after: 0))

@@ -235,14 +235,14 @@ struct BinaryGatewayTests {
         #expect(dead.waiting == 0)
     }
 
-    @Test("a hundred thousand notifications with one bad in a hundred are each accepted once")
+    @Test("many notifications with one bad in a hundred are each accepted once")
     func many() throws {
         let gateway = try BinaryGateway.start {
             $0.script.shares = [
                 .init(millionths: 10_000, action: .reject(.invalidToken, delay: .frames(40)))
             ]
         }
-        let count = 100_000
+        let count = Series.length("PUSHSWEEP_TEST_BINARY_FRAMES", short: 20_000, long: 100_000)
         var encoded: [UInt8] = []
         var starts = [0]
         for number in 0..<count {
@@ -275,7 +275,8 @@ struct BinaryGatewayTests {
         let byToken = gateway.log.acceptedByToken
         #expect(byToken.count == count - rejected.count)
         #expect(byToken.values.allSatisfy { $0 == 1 })
-        #expect(totals.rejected["8"] == rejected.count && (700...1_300).contains(rejected.count))
+        #expect(totals.rejected["8"] == rejected.count)
+        #expect((count / 143...count / 77).contains(rejected.count))
         #expect(rejected.allSatisfy { byToken[Numbered.token($0)] == nil })
     }
 }

@@ -12,7 +12,7 @@ import Testing
 struct FailoverTests {
     private static let tokens = 4_000
     /// Deaths; each has a sweep and an undo.
-    private static let cases = Int(Environment.number("PUSHSWEEP_TEST_FAILOVERS") ?? 6)
+    private static let cases = Series.length("PUSHSWEEP_TEST_FAILOVERS", short: 2, long: 6)
 
     /// A stage whose settings name two hosts, both of them ways to the test server.
     private final class TwoHosts {

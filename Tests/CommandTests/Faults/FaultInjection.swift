@@ -148,6 +148,7 @@ enum Sample {
         of count: Int, most: Int, _ random: inout SeededGenerator
     ) -> [Int] {
         guard !isWhole, count > most else { return Array(1...max(count, 1)) }
+        let most = Series.isLong || most < 4 ? most : most / 4
         let width = Double(count) / Double(most)
         return (0..<most).map { part in
             let isLast = part == most - 1 && most > 1

@@ -44,7 +44,7 @@ struct PowerCutTests {
         for engine in TestEngine.available {
             var random = SeededGenerator("\(name), \(engine)")
             let count = try calls(engine, &random)
-            let moments = Sample.occurrences(of: count, most: 6, &random)
+            let moments = Sample.occurrences(of: count, most: Series.isLong ? 6 : 3, &random)
             var cuts = 0
             for moment in moments {
                 let disk = disk(&random)

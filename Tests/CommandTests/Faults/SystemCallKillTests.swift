@@ -22,7 +22,7 @@ struct SystemCallKillTests {
     func sweep(_ engine: TestEngine) throws {
         try FaultInjection(name: "a sweep on \(engine)") { number, random in
             try MixedSweep.inTwoPieces(engine, deleting: number % 2 == 0, random: &random)
-        }.kill(most: engine == .sqlite ? 2 : 1)
+        }.kill(most: Series.isLong && engine == .sqlite ? 2 : 1)
     }
 
     @Test(
@@ -31,7 +31,7 @@ struct SystemCallKillTests {
     func send(_ engine: TestEngine) throws {
         try FaultInjection(name: "a sender on \(engine)") { _, _ in
             try MixedSend(engine, count: 100)
-        }.kill(most: engine == .sqlite ? 2 : 1)
+        }.kill(most: Series.isLong && engine == .sqlite ? 2 : 1)
     }
 
     @Test(

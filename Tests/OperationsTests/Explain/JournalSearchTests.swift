@@ -28,7 +28,7 @@ struct JournalSearchTests {
                 }
             }
             var search = JournalSearch([.numbered(2), .numbered(9)])
-            try search.search(journal)
+            try search.search(HostFacts.Journal(journal))
             let found = try #require(search.found[.numbered(2)], "chunks of \(length) bytes")
             #expect(found.count == 1 && found[0].statements == 2)
             #expect(found[0].time == EpochMilliseconds(1_700_000_009_000))

@@ -11,18 +11,18 @@ struct GateFormatTests {
         "a</failure>|`b` *c* \"d\" & <script>alert(1)</script> [x](http://example.org)\n### e\u{1B}[2J\u{202E}\u{FFFE}"
 
     /// A report with a finding of each rule, each with hostile texts, of which one is ignored.
-    private var report: GateReport {
-        var report = GateReport(
+    private var report: PreflightReport {
+        var report = PreflightReport(
             app: "chat", environment: "production", subject: "tokens", readOnly: false,
             started: "2026-11-20T12:00:00.000Z", failOn: "high")
-        for (index, rule) in GateRule.allCases.enumerated() {
+        for (index, rule) in PreflightRules.all.enumerated() {
             report.findings.append(
-                GateFinding(
-                    rule, GateSeverity.allCases[index % 4], Self.hostile, Self.hostile,
-                    cure: Self.hostile))
+                Finding(
+                    Severity.allCases[index % 4 + 1], Self.hostile, Self.hostile,
+                    cure: Self.hostile, rule: rule.name))
         }
         report.findings[3].ignored = .init(reason: Self.hostile, until: "2026-12-31")
-        report.tokens = GateTokens()
+        report.tokens = TokenCounts()
         report.gate = "shut"
         report.exit = 2
         return report
@@ -51,17 +51,16 @@ struct GateFormatTests {
         let page = try String(
             contentsOf: ReliabilityDocumentTests.root.appending(path: "docs/preflight.md"),
             encoding: .utf8)
-        for rule in GateRule.allCases {
-            #expect(rule.rawValue.wholeMatch(of: /[a-z]+(-[a-z]+)+/) != nil)
+        for rule in PreflightRules.all {
+            #expect(rule.name.wholeMatch(of: /[a-z]+(-[a-z]+)+/) != nil)
             #expect(rule.summary.hasSuffix("."))
-            #expect(page.contains("\n| `\(rule.rawValue)` |"), "\(rule.rawValue) has no row")
+            #expect(page.contains("\n| `\(rule.name)` |"), "\(rule.name) has no row")
         }
     }
 
     @Test("SARIF has the structure of version 2.1.0, and hostile texts stay texts")
     func sarif() throws {
-        let text = GateSARIF(report, program: "1.2.3", file: "/etc/push sweep.yaml").jsonLine
-            .printableJSON
+        let text = report.sarif(program: "1.2.3", file: "/etc/push sweep.yaml").printableJSON
         #expect(!text.contains("\u{1B}") && !text.contains("\u{202E}"))
         let object = try #require(
             JSONSerialization.jsonObject(with: Data(text.utf8)) as? [String: Any])
@@ -72,7 +71,7 @@ struct GateFormatTests {
         #expect(driver["name"] as? String == "pushsweep preflight")
         let rules = try #require(driver["rules"] as? [[String: Any]])
         let results = try #require(run["results"] as? [[String: Any]])
-        #expect(results.count == GateRule.allCases.count)
+        #expect(results.count == PreflightRules.all.count)
         for (index, result) in results.enumerated() {
             let place = try #require(result["ruleIndex"] as? Int)
             #expect(rules[place]["id"] as? String == result["ruleId"] as? String)
@@ -105,7 +104,7 @@ struct GateFormatTests {
             print(cases[7].find('failure').text)
             """, report.junit)
         #expect(result.exit == 0, "\(result.error)")
-        let count = GateRule.allCases.count
+        let count = PreflightRules.all.count
         // High are the findings 3, 7, 11 and so on, and 3 is ignored.
         let failures = count / 4 - 1
         let lines = result.output.split(separator: "\n")
@@ -120,7 +119,7 @@ struct GateFormatTests {
         let rows = text.split(separator: "\n").filter {
             $0.hasPrefix("| ") && $0.contains("a&lt;/failure")
         }
-        #expect(rows.count == GateRule.allCases.count)
+        #expect(rows.count == PreflightRules.all.count)
         #expect(rows.allSatisfy { $0.count { $0 == "|" } == 6 })
         #expect(!text.contains("<script>") && !text.contains("[x](") && !text.contains("\u{1B}"))
         #expect(text.split(separator: "\n").count { $0.hasPrefix("#") } == 1)
@@ -132,7 +131,7 @@ struct GateFormatTests {
             JSONSerialization.jsonObject(with: Data(report.jsonLine.utf8)) as? [String: Any])
         #expect(object["gate"] as? String == "shut" && object["exit"] as? Int == 2)
         let findings = try #require(object["findings"] as? [[String: Any]])
-        #expect(findings.map { $0["rule"] as? String } == GateRule.allCases.map(\.rawValue))
+        #expect(findings.map { $0["rule"] as? String } == PreflightRules.all.map(\.name))
         #expect((findings[3]["ignored"] as? [String: String])?["until"] == "2026-12-31")
     }
 }

@@ -30,24 +30,28 @@ final class GateStage {
         try Settings.load(configFile: sender.settings(), environment: [:])
     }
 
+    func plan(_ subject: PreflightPlan.Subject? = nil) throws -> PreflightPlan {
+        try PreflightPlan(settings(), app: nil, environment: nil, subject: subject)
+    }
+
     /// Asks the gate; `change` adjusts the plan.
     func look(
-        _ subject: GatePlan.Subject? = nil, _ change: (inout GatePlan) -> Void = { _ in }
-    ) throws -> GateReport {
-        var plan = try GatePlan(settings(), app: nil, environment: nil, subject: subject)
+        _ subject: PreflightPlan.Subject? = nil, _ change: (inout PreflightPlan) -> Void = { _ in }
+    ) throws -> PreflightReport {
+        var plan = try plan(subject)
         change(&plan)
         let ahead = clockAhead
         let context = RunContext(
             now: { EpochMilliseconds(EpochMilliseconds.current.rawValue + ahead) },
             interrupt: try Interrupt(), log: Logger(label: "gate") { _ in SwiftLogNoOpLogHandler() }
         )
-        return try Gate.run(plan, context).report
+        return try Preflight.run(plan, context).report
     }
 
     /// Asks the gate about the tokens of lines.
     func look(
-        lines: [String], _ change: (inout GatePlan) -> Void = { _ in }
-    ) throws -> GateReport {
+        lines: [String], _ change: (inout PreflightPlan) -> Void = { _ in }
+    ) throws -> PreflightReport {
         let path = try sender.folder.write("tokens", lines.map { $0 + "\n" }.joined())
         return try look(.lines(path), change)
     }
@@ -81,9 +85,9 @@ final class GateStage {
     }
 }
 
-extension GateReport {
+extension PreflightReport {
     /// The severity of a rule's worst finding; nil without one.
-    func severity(_ rule: GateRule) -> GateSeverity? {
+    func severity(_ rule: String) -> Severity? {
         findings.filter { $0.rule == rule }.map(\.severity).max()
     }
 }

@@ -49,8 +49,8 @@ struct GateSurroundingsTests {
         let report = try stage.look(lines: spelled(0..<20))
         #expect(report.applied?.applied == 10)
         #expect(report.tokens?.stale == 10)
-        #expect(report.severity(.pendingEvidence) == nil)
-        #expect(report.severity(.staleTokens) == .high)
+        #expect(report.severity("pending-evidence") == nil)
+        #expect(report.severity("stale-tokens") == .high)
     }
 
     @Test("a look that only reads leaves what waits, and says so", arguments: TestEngine.available)
@@ -61,7 +61,7 @@ struct GateSurroundingsTests {
         let report = try stage.look(lines: spelled(0..<20)) { $0.readOnly = true }
         #expect(report.applied == nil)
         #expect(report.tokens?.stale == 0)
-        #expect(report.severity(.pendingEvidence) == .medium)
+        #expect(report.severity("pending-evidence") == .medium)
         #expect(try stage.sender.database.marks() == before)
         #expect(try stage.sender.database.count("SELECT COUNT(*) FROM pushsweep_evidence") == 10)
         #expect(!FileManager.default.fileExists(atPath: stage.sender.folder.file("state")))
@@ -72,9 +72,9 @@ struct GateSurroundingsTests {
         let stage = try GateStage()
         stage.sender.lines = "guard: {floor: 1}"
         try stage.report(0..<50)
-        #expect(try stage.look(lines: spelled(90..<100)).severity(.openHold) == .high)
+        #expect(try stage.look(lines: spelled(90..<100)).severity("open-hold") == .high)
         let again = try stage.look(lines: spelled(90..<100)) { $0.readOnly = true }
-        #expect(again.severity(.openHold) == .high)
+        #expect(again.severity("open-hold") == .high)
         #expect(again.gate == "shut" && again.exit == 2)
     }
 
@@ -86,7 +86,7 @@ struct GateSurroundingsTests {
         ) {
             try stage.look(lines: spelled(0..<5))
         }
-        #expect(report.severity(.pendingEvidence) == .medium)
+        #expect(report.severity("pending-evidence") == .medium)
         #expect(report.tokens?.living == 5)
     }
 
@@ -96,27 +96,27 @@ struct GateSurroundingsTests {
         let feed = try stage.sender.folder.write("feed.bin", [0x65, 0x53, 0xF1, 0x00, 0x00])
         let replay = try stage.sender.start(["replay", feed]).wait()
         #expect(replay.exit == 65, "\(replay.error)")
-        #expect(try stage.look(lines: spelled([1])).severity(.quarantinedEvidence) == .low)
+        #expect(try stage.look(lines: spelled([1])).severity("quarantined-evidence") == .low)
         let journal = stage.sender.folder.file("state/journal.sqlite")
         try Data("no journal".utf8).write(to: URL(fileURLWithPath: journal))
         let report = try stage.look(lines: spelled([1])) { $0.readOnly = true }
-        #expect(report.severity(.unreadableState) == .high)
+        #expect(report.severity("unreadable-state") == .high)
     }
 
     @Test("the last good sweep is known from the journal or the database, and its age is judged")
     func sweepAge() throws {
         let stage = try GateStage()
-        #expect(try stage.look(lines: spelled([1])).severity(.noRecentSweep) == .medium)
+        #expect(try stage.look(lines: spelled([1])).severity("no-recent-sweep") == .medium)
         try stage.recordSweep(hoursAgo: 30)
-        #expect(try stage.look(lines: spelled([1])).severity(.noRecentSweep) == .medium)
+        #expect(try stage.look(lines: spelled([1])).severity("no-recent-sweep") == .medium)
         #expect(
-            try stage.look(lines: spelled([1])) { $0.mostHours = 48 }.severity(.noRecentSweep)
+            try stage.look(lines: spelled([1])) { $0.mostHours = 48 }.severity("no-recent-sweep")
                 == nil)
         // A preflight applies what waits and is no sweep.
-        #expect(try stage.look(lines: spelled([1])).severity(.noRecentSweep) == .medium)
+        #expect(try stage.look(lines: spelled([1])).severity("no-recent-sweep") == .medium)
         #expect(try stage.sender.start(["sweep"]).wait().exit == 0)
         let report = try stage.look(lines: spelled([1]))
-        #expect(report.severity(.noRecentSweep) == nil)
+        #expect(report.severity("no-recent-sweep") == nil)
         #expect(try #require(report.hoursSinceSweep) < 1)
     }
 
@@ -125,20 +125,20 @@ struct GateSurroundingsTests {
         let stage = try GateStage()
         let look = { try stage.look(lines: spelled([1])) { $0.readOnly = true } }
         let state = stage.sender.folder.file("state")
-        #expect(try look().severity(.unreadableState) == nil)
+        #expect(try look().severity("unreadable-state") == nil)
         // Open to others, so that a run refuses it whoever the user is.
         try FileManager.default.createDirectory(
             atPath: state, withIntermediateDirectories: false,
             attributes: [.posixPermissions: 0o755])
         let open = try look()
-        #expect(open.severity(.unreadableState) == .high)
+        #expect(open.severity("unreadable-state") == .high)
         #expect(open.gate == "shut" && open.exit == 2)
-        #expect(open.findings.count { $0.rule == .unreadableState } == 1, "\(open.findings)")
+        #expect(open.findings.count { $0.rule == "unreadable-state" } == 1, "\(open.findings)")
         // A link without a target, as to a volume that is not mounted.
         try FileManager.default.removeItem(atPath: state)
         try FileManager.default.createSymbolicLink(
             atPath: state, withDestinationPath: state + "-elsewhere")
-        #expect(try look().severity(.unreadableState) == .high)
+        #expect(try look().severity("unreadable-state") == .high)
     }
 
     @Test("a sweep in the future is no success, in the database and in the journal")
@@ -146,14 +146,14 @@ struct GateSurroundingsTests {
         let stage = try GateStage()
         try stage.recordSweep(hoursAgo: -400 * 24)
         let recorded = try stage.look(lines: spelled([1]))
-        #expect(recorded.severity(.noRecentSweep) == .medium)
+        #expect(recorded.severity("no-recent-sweep") == .medium)
         #expect(recorded.lastSweep == nil)
-        #expect(recorded.findings.contains { $0.message.contains("in the future") })
+        #expect(recorded.findings.contains { $0.sentence.contains("in the future") })
         // Seen from a clock that is far behind, the sweep of today lies in the future.
         #expect(try stage.sender.start(["sweep"]).wait().exit == 0)
-        #expect(try stage.look(lines: spelled([1])).severity(.noRecentSweep) == nil)
+        #expect(try stage.look(lines: spelled([1])).severity("no-recent-sweep") == nil)
         stage.clockAhead = -40 * 86_400_000
-        #expect(try stage.look(lines: spelled([1])).severity(.noRecentSweep) == .medium)
+        #expect(try stage.look(lines: spelled([1])).severity("no-recent-sweep") == .medium)
     }
 
     @Test("the gravest finding is in the first line, also of JUnit, SARIF and Markdown")
@@ -167,7 +167,7 @@ struct GateSurroundingsTests {
         #expect(shut.lines[0].contains("the gate is shut (") && shut.lines[0].contains(cause))
         #expect(shut.markdown.prefix { $0 != "\n" }.contains("no-living-tokens: chat/production"))
         #expect(shut.junit.split(separator: "\n")[1].contains(cause))
-        let sarif = GateSARIF(shut, program: "1", file: nil).jsonLine
+        let sarif = shut.sarif(program: "1", file: nil)
         #expect(sarif.contains("exitCodeDescription") && sarif.contains("11 of 11 tokens"))
     }
 
@@ -186,11 +186,9 @@ struct GateSurroundingsTests {
             now: { .current }, interrupt: try Interrupt(),
             log: Logger(label: "gate") { _ in SwiftLogNoOpLogHandler() })
         for source in ["/nonexistent/tokens", foreign] {
-            let plan = try TokenFilter.Plan(
-                stage.settings(), app: nil, environment: nil, source: source, onlyKnown: false,
-                memory: 1 << 20)
+            let plan = try stage.plan(.lines(source))
             #expect(throws: RunFailure.self) {
-                try TokenFilter.run(plan, readOnly: false, context) { _ in true }
+                try TokenFilter.run(plan, context) { _ in true }
             }
         }
         #expect(try stage.sender.database.count("SELECT COUNT(*) FROM pushsweep_evidence") == 10)
@@ -204,15 +202,15 @@ struct GateSurroundingsTests {
         var request = CertificateRequest.client()
         request.notAfter = 20 * 86_400
         stage.sender.credential = try credential(request, on: stage)
-        #expect(try stage.look(lines: spelled([1])).severity(.certificateEndsSoon) == .low)
+        #expect(try stage.look(lines: spelled([1])).severity("certificate-ends-soon") == .low)
         request.notAfter = 86_400
         stage.sender.credential = try credential(request, on: stage)
-        #expect(try stage.look(lines: spelled([1])).severity(.certificateEndsSoon) == .medium)
+        #expect(try stage.look(lines: spelled([1])).severity("certificate-ends-soon") == .medium)
         (request.notBefore, request.notAfter) = (-86_400, -3_600)
         stage.sender.credential = try credential(request, on: stage)
         let report = try stage.look(lines: spelled([1]))
-        #expect(report.severity(.certificateExpired) == .high)
-        #expect(report.severity(.credentialUnusable) == nil, "said twice")
+        #expect(report.severity("certificate-expired") == .high)
+        #expect(report.severity("credential-unusable") == nil, "said twice")
         #expect(report.gate == "shut")
         #expect(report.certificateExpires != nil)
     }
@@ -222,16 +220,16 @@ struct GateSurroundingsTests {
         let stage = try GateStage()
         let broken = try stage.sender.folder.write("broken.pem", "no certificate")
         stage.sender.credential = "certificate: {file: \(broken)}"
-        #expect(try stage.look(lines: spelled([1])).severity(.credentialUnusable) == .high)
+        #expect(try stage.look(lines: spelled([1])).severity("credential-unusable") == .high)
     }
 
     @Test("a certificate of another topic is a finding; one with a suffix of Apple's is none")
     func topic() throws {
         let stage = try GateStage()
         stage.sender.topic = "com.example.other"
-        #expect(try stage.look(lines: spelled([1])).severity(.certificateTopic) == .high)
+        #expect(try stage.look(lines: spelled([1])).severity("certificate-topic") == .high)
         stage.sender.topic = "com.example.chat.voip"
-        #expect(try stage.look(lines: spelled([1])).severity(.certificateTopic) == nil)
+        #expect(try stage.look(lines: spelled([1])).severity("certificate-topic") == nil)
     }
 
     @Test(
@@ -248,7 +246,7 @@ struct GateSurroundingsTests {
         stage.sender.environment = environment
         stage.sender.credential = try credential(
             CertificateRequest(commonName: name, usage: .client), on: stage)
-        let severity = try stage.look(lines: spelled([1])).severity(.certificateEnvironment)
+        let severity = try stage.look(lines: spelled([1])).severity("certificate-environment")
         #expect(severity == (isFound ? .high : nil))
     }
 
@@ -264,13 +262,13 @@ struct GateSurroundingsTests {
                     "environment: production",
                     with: "environment: production\n    feedback: {host: feedback.push.apple.com}"))
         let settings = try Settings.load(configFile: path, environment: [:])
-        var plan = try GatePlan(
-            settings, app: nil, environment: nil, subject: GatePlan.Subject.none)
+        var plan = try PreflightPlan(
+            settings, app: nil, environment: nil, subject: PreflightPlan.Subject.none)
         plan.readOnly = true
         let context = RunContext(interrupt: try Interrupt(), log: .init(label: "gate"))
-        let report = try Gate.run(plan, context).report
-        #expect(report.severity(.providerEnvironment) == .high)
-        #expect(report.severity(.feedbackAddress) == .low)
+        let report = try Preflight.run(plan, context).report
+        #expect(report.severity("provider-environment") == .high)
+        #expect(report.severity("feedback-address") == .low)
         #expect(report.tokens == nil && report.subject == "none")
     }
 
@@ -282,10 +280,10 @@ struct GateSurroundingsTests {
         try stage.recordSweep(hoursAgo: 1)
         stage.clockAhead = 60_000
         let report = try stage.look(lines: spelled([1]))
-        #expect(report.severity(.clockDifference) == .medium)
+        #expect(report.severity("clock-difference") == .medium)
         #expect(abs(try #require(report.clockDifference) + 60_000) < 10_000)
         stage.clockAhead = -3_600_000
-        #expect(try stage.look(lines: spelled([1])).severity(.clockDifference) == .high)
+        #expect(try stage.look(lines: spelled([1])).severity("clock-difference") == .high)
     }
 
     @Test("registrations in the future show a wrong zone", arguments: TestEngine.available)
@@ -293,13 +291,13 @@ struct GateSurroundingsTests {
         let stage = try GateStage(engine, living: 0..<10)
         let soon = EpochMilliseconds.current.rawValue + 7_200_000
         for number in 10..<15 { try stage.sender.database.register(.numbered(number), at: soon) }
-        #expect(try stage.look(lines: spelled([1])).severity(.registrationsAhead) == .medium)
+        #expect(try stage.look(lines: spelled([1])).severity("registrations-ahead") == .medium)
         for number in 15..<30 { try stage.sender.database.register(.numbered(number), at: soon) }
         let report = try stage.look(lines: spelled([1]))
-        #expect(report.severity(.registrationsAhead) == .high)
+        #expect(report.severity("registrations-ahead") == .high)
         #expect(
             report.findings.contains {
-                $0.message.contains("119 minutes") || $0.message.contains("120 minutes")
+                $0.sentence.contains("119 minutes") || $0.sentence.contains("120 minutes")
             })
     }
 
@@ -312,9 +310,9 @@ struct GateSurroundingsTests {
         stage.sender.credential =
             "certificate: {file: \(certificates.certificate(.foreignClient)), "
             + "key: \(certificates.key(.foreignClient))}"
-        #expect(try stage.look(lines: spelled([1])).severity(.providerUnreachable) == .high)
+        #expect(try stage.look(lines: spelled([1])).severity("provider-unreachable") == .high)
         stage.sender.port = 1
-        #expect(try stage.look(lines: spelled([1])).severity(.providerUnreachable) == .high)
+        #expect(try stage.look(lines: spelled([1])).severity("provider-unreachable") == .high)
     }
 
     @Test(
@@ -322,15 +320,15 @@ struct GateSurroundingsTests {
         arguments: [
             (ScriptedReply(.badDeviceToken), ["credential", "topic"], nil),
             (ScriptedReply(.deviceTokenNotForTopic), ["credential"], nil),
-            (ScriptedReply(.topicDisallowed), ["credential"], .probeTopic),
-            (ScriptedReply(.badTopic), ["credential"], .probeTopic),
-            (ScriptedReply(.badCertificateEnvironment), [], .probeCredential),
-            (ScriptedReply(.invalidProviderToken), [], .probeCredential),
-            (ScriptedReply.accepted, [], .probeInconclusive),
-            (ScriptedReply(.unregistered), [], .probeInconclusive),
-            (ScriptedReply(.serviceUnavailable), [], .probeInconclusive),
-        ] as [(ScriptedReply, [String], GateRule?)])
-    func probe(_ reply: ScriptedReply, _ proves: [String], _ rule: GateRule?) throws {
+            (ScriptedReply(.topicDisallowed), ["credential"], "probe-topic"),
+            (ScriptedReply(.badTopic), ["credential"], "probe-topic"),
+            (ScriptedReply(.badCertificateEnvironment), [], "probe-credential"),
+            (ScriptedReply(.invalidProviderToken), [], "probe-credential"),
+            (ScriptedReply.accepted, [], "probe-inconclusive"),
+            (ScriptedReply(.unregistered), [], "probe-inconclusive"),
+            (ScriptedReply(.serviceUnavailable), [], "probe-inconclusive"),
+        ] as [(ScriptedReply, [String], String?)])
+    func probe(_ reply: ScriptedReply, _ proves: [String], _ rule: String?) throws {
         var script = ProviderScript()
         script.usual = .reply(reply)
         let stage = try GateStage(script: script)

@@ -31,9 +31,9 @@ struct GateTokenTests {
         #expect(tokens.unknown == 1)
         #expect(tokens.malformed == 2)
         #expect(tokens.duplicate == 1)
-        #expect(report.severity(.otherEnvironmentTokens) == .high)
-        #expect(report.severity(.duplicateTokens) == .medium)
-        #expect(report.severity(.malformedTokens) == .medium)
+        #expect(report.severity("other-environment-tokens") == .high)
+        #expect(report.severity("duplicate-tokens") == .medium)
+        #expect(report.severity("malformed-tokens") == .medium)
         #expect(report.subject == "tokens")
     }
 
@@ -65,10 +65,10 @@ struct GateTokenTests {
         }
         let lines = spelled(0..<94) + spelled(200..<206)
         let report = try stage.look(lines: lines)
-        #expect(report.severity(.staleTokens) == .high)
+        #expect(report.severity("stale-tokens") == .high)
         #expect(report.gate == "shut" && report.exit == 2)
         let tolerant = try stage.look(lines: lines) { $0.mostStale = 0.06 }
-        #expect(tolerant.severity(.staleTokens) == .note)
+        #expect(tolerant.severity("stale-tokens") == .note)
         #expect(tolerant.gate == "open" && tolerant.exit == 0)
     }
 
@@ -76,37 +76,40 @@ struct GateTokenTests {
     func shares() throws {
         let stage = try GateStage()
         #expect(
-            try stage.look(lines: spelled(0..<99) + spelled([900])).severity(.unknownTokens)
+            try stage.look(lines: spelled(0..<99) + spelled([900])).severity("unknown-tokens")
                 == .note)
         #expect(
-            try stage.look(lines: spelled(0..<90) + spelled(900..<910)).severity(.unknownTokens)
+            try stage.look(lines: spelled(0..<90) + spelled(900..<910)).severity("unknown-tokens")
                 == .medium)
         #expect(
-            try stage.look(lines: spelled(0..<10) + spelled(900..<911)).severity(.unknownTokens)
+            try stage.look(lines: spelled(0..<10) + spelled(900..<911)).severity("unknown-tokens")
                 == .high)
         let odd = spelled(0..<100) + ["x"]
-        #expect(try stage.look(lines: odd).severity(.malformedTokens) == .low)
+        #expect(try stage.look(lines: odd).severity("malformed-tokens") == .low)
         #expect(
-            try stage.look(lines: ["x", "y"] + spelled([1])).severity(.malformedTokens) == .high)
-        #expect(try stage.look(lines: [""]).severity(.noTokens) == .note)
+            try stage.look(lines: ["x", "y"] + spelled([1])).severity("malformed-tokens") == .high)
+        #expect(try stage.look(lines: [""]).severity("no-tokens") == .note)
     }
 
     @Test(
         "nothing living shuts the gate, whatever the single shares",
         arguments: [(5, 45, 50, 0), (0, 50, 50, 0), (0, 1, 0, 0), (50, 0, 0, 50), (1, 0, 0, 0)])
     func nothingLiving(_ stale: Int, _ unknown: Int, _ malformed: Int, _ elsewhere: Int) throws {
-        var tokens = GateTokens()
+        var tokens = TokenCounts()
         tokens.read = stale + unknown + malformed + elsewhere
         (tokens.stale, tokens.unknown) = (stale, unknown)
         (tokens.malformed, tokens.otherEnvironment) = (malformed, elsewhere)
-        func isShut() -> Bool {
-            tokens.findings("chat/production", mostStale: 1).contains {
-                $0.rule == .noLivingTokens && $0.severity == .high
+        let stage = try GateStage(living: 0..<0)
+        func isShut() throws -> Bool {
+            var facts = PreflightFacts(plan: try stage.plan(), now: .current)
+            facts.tokens = tokens
+            return PreflightRules.findings(facts).contains {
+                $0.rule == "no-living-tokens" && $0.severity == .high
             }
         }
-        #expect(isShut())
+        #expect(try isShut())
         (tokens.read, tokens.living) = (tokens.read + 1, 1)
-        #expect(!isShut())
+        #expect(try !isShut())
     }
 
     @Test("a small share of tokens of the other environment is medium")
@@ -114,7 +117,7 @@ struct GateTokenTests {
         let stage = try GateStage()
         try stage.registerElsewhere(300..<301)
         let report = try stage.look(lines: spelled(0..<100) + spelled([300]))
-        #expect(report.severity(.otherEnvironmentTokens) == .medium)
+        #expect(report.severity("other-environment-tokens") == .medium)
         #expect(report.gate == "open")
     }
 
@@ -122,7 +125,7 @@ struct GateTokenTests {
     func uncounted() throws {
         let stage = try GateStage()
         let report = try stage.look(lines: spelled(0..<5)) { $0.memory = 0 }
-        #expect(report.severity(.uncountedDuplicates) == .note)
+        #expect(report.severity("uncounted-duplicates") == .note)
         #expect(report.tokens?.duplicate == 0)
     }
 

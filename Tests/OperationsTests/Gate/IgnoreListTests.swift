@@ -9,19 +9,20 @@ import TokenHygiene
 
 @Suite("Findings that a person decided to live with")
 struct IgnoreListTests {
-    private static let rules = GateRule.allCases.filter(\.mayBeIgnored).map(\.rawValue)
+    private static let rules = PreflightRules.ignorable
 
     private func list(_ text: String) throws -> IgnoreList {
         try IgnoreList(text: text, name: "ignore.yaml", rules: Self.rules)
     }
 
-    private let stale = GateFinding(
-        .staleTokens, .high, "chat/production", "10 of 20 tokens are stale", cure: "leave them out")
+    private let stale = Finding(
+        .high, "chat/production", "10 of 20 tokens are stale", cure: "leave them out",
+        rule: "stale-tokens")
 
     /// The findings at noon of a day of November 2026.
-    private func applied(_ text: String, day: Int = 20) throws -> [GateFinding] {
+    private func applied(_ text: String, day: Int = 20) throws -> [Finding] {
         let noon = CivilNoon.november2026(day)
-        return IgnoredFindings(try list(text), now: noon).applied(to: [stale])
+        return try list(text).applied(to: [stale], at: noon)
     }
 
     @Test("an entry with rule, object, reason and day has its effect to the end of the day")
@@ -38,17 +39,17 @@ struct IgnoreListTests {
             found[0].ignored == .init(reason: "The list is cleaned tomorrow.", until: "2026-11-20"))
         let late = try applied(entry, day: 21)
         #expect(late[0].ignored == nil)
-        #expect(late[1].rule == .ignorePastDate && late[1].severity == .medium)
+        #expect(late[1].rule == "ignore-past-date" && late[1].severity == .medium)
         #expect(late[1].object == "ignore.yaml:1")
     }
 
     @Test("an entry without a reason or a day has no effect and is a finding")
     func incomplete() throws {
         let silent = try applied("- {rule: stale-tokens, reason: ' ', until: 2026-12-31}")
-        #expect(silent.map(\.rule) == [.staleTokens, .ignoreWithoutReason])
+        #expect(silent.map(\.rule) == ["stale-tokens", "ignore-without-reason"])
         #expect(silent[0].ignored == nil)
         let endless = try applied("- {rule: stale-tokens, reason: because}")
-        #expect(endless.map(\.rule) == [.staleTokens, .ignoreWithoutDate])
+        #expect(endless.map(\.rule) == ["stale-tokens", "ignore-without-date"])
         #expect(endless[0].ignored == nil)
     }
 
@@ -59,7 +60,7 @@ struct IgnoreListTests {
             "- {rule: stale-tokens, object: other/*, reason: a, until: 2026-12-31}",
         ] {
             let found = try applied(entry)
-            #expect(found.map(\.rule) == [.staleTokens, .ignoreUnused])
+            #expect(found.map(\.rule) == ["stale-tokens", "ignore-unused"])
             #expect(found[0].ignored == nil)
             #expect(found[1].severity == .note)
         }
@@ -95,11 +96,11 @@ struct IgnoreListTests {
         let text = "- {rule: other-environment-tokens, reason: a test, until: 2099-12-31}\n"
         let lines = spelled([1]) + spelled(300..<310)
         let report = try stage.look(lines: lines) { $0.ignore = try! list(text) }
-        #expect(report.severity(.otherEnvironmentTokens) == .high)
+        #expect(report.severity("other-environment-tokens") == .high)
         #expect(report.gate == "open" && report.exit == 0)
         let past = text.replacing("2099", with: "2020")
         let shut = try stage.look(lines: lines) { $0.ignore = try! list(past) }
-        #expect(shut.severity(.ignorePastDate) == .medium)
+        #expect(shut.severity("ignore-past-date") == .medium)
         #expect(shut.exit == 2)
     }
 
@@ -110,8 +111,8 @@ struct IgnoreListTests {
         // The only finding is a note about one unknown token.
         let lines = spelled(0..<100) + spelled([900])
         for (severity, exit) in [
-            (GateSeverity.high, 0), (.medium, 0), (.low, 0), (.note, 2), (nil, 0),
-        ] as [(GateSeverity?, Int32)] {
+            (Severity.high, 0), (.medium, 0), (.low, 0), (.note, 2), (nil, 0),
+        ] as [(Severity?, Int32)] {
             let report = try stage.look(lines: lines) { $0.failOn = severity }
             #expect(report.exit == exit, "\(report.failOn)")
         }

@@ -22,7 +22,7 @@ struct RogueGatewayTests {
         "each row ends in the one state that the answers allow, and each unknown one is reported",
         arguments: TestEngine.available)
     func rogues(_ engine: TestEngine) throws {
-        let wanted = Int(Environment.number("PUSHSWEEP_TEST_GATEWAYS") ?? 300)
+        let wanted = Series.length("PUSHSWEEP_TEST_GATEWAYS", short: 80, long: 300)
         var random = SeededGenerator("of rogue gateways on \(engine)")
         let count = engine == .sqlite ? wanted : max(1, wanted / 10)
         let seeds =

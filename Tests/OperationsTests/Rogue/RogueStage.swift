@@ -166,15 +166,15 @@ final class RogueStage {
         limits.handshake = .milliseconds(500)
         let now = EpochSeconds(1_750_000_000)
         let provider = ProviderPlan(
-            host: "127.0.0.1", port: gateway.port,
+            .http2(nil, connections: connections), host: "127.0.0.1", port: gateway.port,
+            topic: "com.example.chat",
             context: try TLSClientContext(
                 trust: .file(certificates.authority),
                 identity: try certificates.identity(.client), alpn: ["h2"]),
-            tokens: nil, limits: limits, now: { now })
+            limits: limits, now: { now })
         plan.apps = plan.apps.map {
             ProviderTarget(
-                partition: $0.partition, stored: $0.stored, topic: $0.topic,
-                gateway: .success(.provider(provider, connections: connections)))
+                partition: $0.partition, stored: $0.stored, gateway: .success(provider))
         }
         return plan
     }

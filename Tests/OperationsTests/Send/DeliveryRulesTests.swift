@@ -28,10 +28,7 @@ struct DeliveryRulesTests {
         case 410: #expect(judgement.result == .gone(reason: "\(reason)"))
         case 403: #expect(judgement.stop != nil && judgement.result == .returned)
         case 429, 500, 503:
-            guard case .retry = judgement.result else {
-                Issue.record("\(reason): \(judgement.result)")
-                return
-            }
+            #expect(judgement.result.state == .retry)
         case 404, 405, 413: #expect(judgement.result == .failed(reason: "\(reason)"))
         default: #expect(judgement.result != .sent)
         }

@@ -32,7 +32,7 @@ struct EvidenceTallyTests {
         ] {
             app.count(tally.news(in: entry))
         }
-        var sum = EvidenceCounts()
+        var sum = Counts()
         (sum.tuples, sum.applied, sum.newer) = (23, 19, 4)
         #expect(app.evidence == sum)
     }

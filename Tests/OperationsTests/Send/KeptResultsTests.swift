@@ -1,3 +1,4 @@
+import APNsProtocol
 import PushQueue
 import TestSupport
 import Testing
@@ -7,7 +8,7 @@ import Testing
 @Suite("Kept results")
 struct KeptResultsTests {
     private static func random(_ random: inout SeededGenerator) -> KeptResults {
-        let outcomes: [DeliveryResult.Outcome] = [
+        let outcomes: [Outcome] = [
             .sent, .returned, .gone(reason: "Unregistered"), .failed(reason: "BadDeviceToken"),
             .unknown(reason: ""), .retry(seconds: 86_400, reason: "TooManyRequests"),
             .skipped(.stale),

@@ -13,37 +13,37 @@ struct SendStateTests {
 
     private static func state(limit: Int? = nil, rate: Double? = nil) -> SendState {
         SendState(
-            Partition(app: "chat", environment: "production"), topic: "com.example.chat",
-            gateway: "gateway", limit: limit, rate: rate)
+            Partition(app: "chat", environment: "production"), gateway: "gateway", limit: limit,
+            rate: rate)
     }
 
     /// A claim of rows with keys from 1 on.
-    private static func claim(_ count: Int) -> QueueClaim {
+    private static func claim(_ count: Int) -> Batch {
         let rows = (1...count).map { number in
-            QueuedNotification(
-                key: Int64(number), token: .numbered(number), payload: Array("{}".utf8),
-                apnsID: NotificationName(space: 1, key: Int64(number)), attempts: 0, pushType: nil,
-                priority: nil, expiration: nil, collapseID: nil)
+            DueRow(
+                key: Int64(number),
+                notification: PushNotification(
+                    row: Int64(number), token: .numbered(number),
+                    id: APNsID(space: 1, key: Int64(number)), payload: Array("{}".utf8)))
         }
-        return QueueClaim(
-            id: 1, partition: Partition(app: "chat", environment: "production"),
-            notifications: rows, outstanding: KeySet(sorted: rows.map(\.key)),
+        return Batch(
+            id: 1, Partition(app: "chat", environment: "production"), rows,
             lease: QueueLease(run: "run", host: "host"))
     }
 
     private static func outcome(
-        _ item: ProviderNotification, _ kind: ProviderOutcome.Kind
+        _ item: PushNotification, _ kind: ProviderOutcome.Kind
     ) -> ProviderOutcome {
         ProviderOutcome(key: item.key, kind: kind)
     }
 
-    private static func accepted(_ item: ProviderNotification) -> ProviderOutcome {
+    private static func accepted(_ item: PushNotification) -> ProviderOutcome {
         outcome(
             item, .answered(ProviderAnswer(status: 200)))
     }
 
     /// A state whose claim of `count` rows is handed over, and the first items for the connections.
-    private static func sending(_ count: Int) -> (SendState, [ProviderNotification]) {
+    private static func sending(_ count: Int) -> (SendState, [PushNotification]) {
         var state = state()
         state.take(claim(count), at: 0, now: now)
         state.handedOver(isOurs: true, at: now)

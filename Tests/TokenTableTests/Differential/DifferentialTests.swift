@@ -20,8 +20,9 @@ struct DifferentialTests {
         "every row of a random table agrees with the model, or the table is refused unchanged",
         arguments: TestEngine.available)
     func tables(_ engine: TestEngine) throws {
-        let usual: UInt64 = engine == .sqlite ? 1_700 : 300
-        let count = Environment.number("PUSHSWEEP_TEST_TABLES") ?? usual
+        let isFast = engine == .sqlite
+        let count = Series.length(
+            "PUSHSWEEP_TEST_TABLES", short: isFast ? 300 : 60, long: isFast ? 1_700 : 300)
         var random = SeededGenerator("random tables on \(engine.rawValue)")
         let trial = try TableTrial(engine)
         var tally = TableTrial.Tally()

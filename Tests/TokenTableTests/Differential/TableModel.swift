@@ -79,16 +79,16 @@ struct TableModel {
     }
 
     /// The count of statements about one token, by the effects on its rows.
-    func count(_ effects: [Effect], _ statements: Int) -> OutcomeCounts {
+    func count(_ effects: [Effect], _ statements: Int) -> Counts {
         func has(_ test: (Effect) -> Bool) -> Bool { effects.contains(where: test) }
-        if has({ $0 == .refused }) { return OutcomeCounts(refused: statements) }
+        if has({ $0 == .refused }) { return Counts(refused: statements) }
         if has({ if case .marked = $0 { true } else { $0 == .removed } }) {
-            return OutcomeCounts(applied: 1, already: statements - 1)
+            return Counts(applied: 1, already: statements - 1)
         }
         if has({ if case .advanced = $0 { true } else { $0 == .already } }) {
-            return OutcomeCounts(already: statements)
+            return Counts(already: statements)
         }
         return has { $0 == .newer }
-            ? OutcomeCounts(newer: statements) : OutcomeCounts(unknown: statements)
+            ? Counts(newer: statements) : Counts(unknown: statements)
     }
 }

@@ -1,0 +1,217 @@
+// Turns the raw bytes of a captured feed into evidence. The bytes become tuples, tuples with
+// impossible times are refused, and the others go into the evidence table. Bytes that are not
+// evidence are quarantined with their place in the feed, so that a person can look at them; they stay
+// in the journal. Decoding a feed again gives the same result in every run, because the bounds of
+// believable times depend on the moment at which the feed was opened, and not on the present.
+
+import APNsProtocol
+import TokenHygiene
+
+/// The evidence of a captured feed.
+package struct FeedEvidence {
+    package let feed: CapturedFeed
+    /// The tuples; none is judged or held yet.
+    package let counts: Counts
+    /// Bytes after the last whole tuple.
+    package let quarantinedBytes: Int
+    /// How the feed ended, in one word.
+    package let end: FeedEnd
+    /// One sentence about the end; nil for a complete list.
+    package let detail: String?
+    /// Number of tuples with an impossible time.
+    package let outOfBounds: Int
+    /// Each token once, in token order; none where the feed was only counted.
+    package let tokens: SortedEvidence
+
+    /// How capturing ended, for the exit code. Answers of APNs are captured whole.
+    package var captureEnd: CaptureEnd { feed.kind == .feedback ? feed.end ?? .crashed : .file }
+}
+
+extension EvidenceJournal {
+    /// Reads a feed and records its quarantine, unless the journal is open for reading only. Sorts its
+    /// evidence unless the feed is only to be counted.
+    ///
+    /// - Throws: `undecodable` for bytes that are not those that were stored; other failures of reading.
+    package func evidence(of feed: CapturedFeed, sorting: Bool = true) throws -> FeedEvidence {
+        var decoding = FeedDecoding(feed, in: self, sorting: sorting)
+        return try decoding.run()
+    }
+
+    /// Counts the tuples of a feed.
+    package func counts(of feed: CapturedFeed) throws -> Counts {
+        try evidence(of: feed, sorting: false).counts
+    }
+}
+
+/// Decodes one captured feed.
+struct FeedDecoding {
+    private static let entriesPerBatch = 1_000
+    /// Number of quarantined places that get an entry of their own; a hostile feed must not get a
+    /// journal row for each of its tuples.
+    static let placesNamed = 10_000
+
+    private let journal: EvidenceJournal
+    private let feed: CapturedFeed
+    private let sorts: Bool
+    private let bounds: EvidenceBounds
+    private var counts = Counts()
+    /// Bytes read, and those of whole tuples.
+    private var bytes = 0
+    private var tupleBytes = 0
+    private var evidence: EvidenceTable?
+    private var refused: [Quarantined] = []
+    /// Number of places with an entry in the journal so far.
+    private var placesNoted = 0
+    /// Offset of the first quarantined place without an entry of its own.
+    private var unnamed: Int?
+    private var place = 0
+    private var outOfBounds = 0
+
+    fileprivate init(_ feed: CapturedFeed, in journal: EvidenceJournal, sorting: Bool) {
+        (self.feed, self.journal, sorts) = (feed, journal, sorting)
+        bounds = EvidenceBounds(now: feed.opened)
+    }
+
+    fileprivate mutating func run() throws -> FeedEvidence {
+        let ending =
+            switch feed.kind {
+            case .feedback: try readTuples()
+            case .unregistered, .expiredToken: try readAnswers()
+            case .unusable: try countLines()
+            }
+        let quarantinedBytes = bytes - tupleBytes
+        if quarantinedBytes > 0 {
+            refuse(
+                Quarantined(offset: tupleBytes, length: quarantinedBytes, reason: "\(ending)"))
+        }
+        try noteRefused()
+        try noteUnnamed(upTo: bytes)
+        if feed.bytes != bytes {
+            throw JournalFailure(
+                .undecodable,
+                "decoding feed \(feed.id): the journal noted \(feed.bytes) bytes and returned "
+                    + "\(bytes); keep the state folder and check the disk")
+        }
+        let isList = feed.kind == .feedback
+        return FeedEvidence(
+            feed: feed, counts: counts, quarantinedBytes: quarantinedBytes,
+            // Records of answers are committed whole, so they are complete however the run ended.
+            end: isList ? FeedEnd(feed.end ?? .crashed, ending) : .clean,
+            detail: isList ? detail(ending) : nil, outOfBounds: outOfBounds,
+            tokens: try evidence?.seal() ?? .none)
+    }
+
+    private mutating func readTuples() throws -> FeedbackEnding {
+        var decoder = FeedbackDecoder()
+        var tuples: [FeedbackTuple] = []
+        try journal.forEachChunk(of: feed.id) { chunk in
+            tuples.removeAll(keepingCapacity: true)
+            decoder.decode(chunk, into: &tuples)
+            for tuple in tuples {
+                try take(
+                    tuple.token, EpochMilliseconds(tuple.time), tuple.encodedLength,
+                    bounds.rejection(of: tuple))
+            }
+        }
+        (bytes, tupleBytes) = (decoder.bytesSeen, decoder.wholeTupleBytes)
+        return decoder.ending
+    }
+
+    private mutating func readAnswers() throws -> FeedbackEnding {
+        try journal.forEachChunk(of: feed.id) { chunk in
+            guard let records = AnswerRecord.decode(chunk) else {
+                throw JournalFailure(
+                    .undecodable,
+                    "decoding the answers of feed \(feed.id): a chunk is not made of whole "
+                        + "records; keep the state folder and check the disk")
+            }
+            for record in records {
+                try take(
+                    record.token, record.time, record.encodedLength,
+                    bounds.rejection(of: record.time))
+            }
+        }
+        (bytes, tupleBytes) = (place, place)
+        return .clean
+    }
+
+    /// Reports that cannot be used, one a line. Their places were quarantined with their reasons
+    /// when they came.
+    private mutating func countLines() throws -> FeedbackEnding {
+        try journal.forEachChunk(of: feed.id) { chunk in
+            bytes += chunk.count
+            counts.tuples += chunk.count { $0 == UInt8(ascii: "\n") }
+        }
+        tupleBytes = bytes
+        counts.quarantined = counts.tuples
+        return .clean
+    }
+
+    /// The owner of a visited folder may be sorting a feed there too, so a visitor uses another name.
+    private var scratch: String { journal.folder.isVisited ? "scratch-visit" : "scratch" }
+
+    private mutating func take(
+        _ token: DeviceToken?, _ time: EpochMilliseconds, _ length: Int,
+        _ rejection: EvidenceRejection?
+    ) throws {
+        let start = place
+        place += length
+        counts.tuples += 1
+        if let rejection {
+            counts.quarantined += 1
+            if rejection != .emptyToken { outOfBounds += 1 }
+            refuse(Quarantined(offset: start, length: length, reason: rejection.rawValue))
+            if refused.count > Self.entriesPerBatch { try noteRefused() }
+        } else if sorts, let token {
+            if evidence == nil { evidence = try EvidenceTable(in: journal.folder, named: scratch) }
+            try evidence?.add(token, time)
+        }
+    }
+
+    /// Makes one entry of adjacent bytes that are refused for the same reason.
+    private mutating func refuse(_ entry: Quarantined) {
+        if unnamed == nil, let last = refused.last, last.reason == entry.reason,
+            last.offset + last.length == entry.offset
+        {
+            refused[refused.count - 1] = Quarantined(
+                offset: last.offset, length: last.length + entry.length, reason: last.reason)
+        } else if placesNoted + refused.count < Self.placesNamed {
+            refused.append(entry)
+        } else if unnamed == nil {
+            unnamed = entry.offset
+        }
+    }
+
+    /// Makes one entry for everything after the last place with an entry of its own.
+    private mutating func noteUnnamed(upTo end: Int) throws {
+        guard let unnamed, !journal.isReadOnly else { return }
+        try journal.quarantine(
+            [
+                Quarantined(
+                    offset: unnamed, length: end - unnamed,
+                    reason: "more than \(Self.placesNamed) places")
+            ], of: feed.id)
+    }
+
+    private mutating func noteRefused() throws {
+        placesNoted += refused.count
+        if !journal.isReadOnly { try journal.quarantine(refused, of: feed.id) }
+        refused.removeAll(keepingCapacity: true)
+    }
+
+    private func detail(_ ending: FeedbackEnding) -> String? {
+        let tail = ending == .clean ? nil : "\(ending)"
+        let cause: String? =
+            switch feed.end ?? .crashed {
+            case .closeNotify, .idle, .file: nil
+            case .cut: "the connection ended without close_notify, so the list may be incomplete"
+            case .reset: "the gateway reset the connection, so the list may be incomplete"
+            case .broken: "TLS broke off, so the list may be incomplete"
+            case .full: "the feed reached feedback.max-bytes and was cut off there"
+            case .stopped: "the run that read it was told to stop"
+            case .crashed: "the run that read it was interrupted"
+            }
+        let parts = [cause, tail].compactMap { $0 }
+        return parts.isEmpty ? nil : parts.joined(separator: "; ")
+    }
+}

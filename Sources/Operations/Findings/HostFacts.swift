@@ -1,0 +1,74 @@
+import APNsProtocol
+import EvidenceJournal
+import SecureTransport
+import Settings
+import TokenHygiene
+
+/// What the journals of this host have: those of sweeps and of senders. They are read without their lock,
+/// because another run may be at work.
+struct HostFacts {
+    /// One journal.
+    struct Journal {
+        let journal: EvidenceJournal
+        /// The number of the sender's folder; nil for the state folder itself.
+        let sender: Int?
+        /// The feeds that are not applied and not discarded.
+        let feeds: [CapturedFeed]
+        let holds: [Hold]
+        let quarantined: [QuarantinedFeed]
+
+        init(_ journal: EvidenceJournal, sender: Int? = nil) throws(JournalFailure) {
+            (self.journal, self.sender) = (journal, sender)
+            feeds = try journal.feeds(.reading, .taking, .pending, .held)
+            holds = try Holds.holds(in: journal)
+            quarantined = try journal.quarantinedFeeds()
+        }
+
+        func feeds(in states: FeedState...) -> [CapturedFeed] {
+            feeds.filter { states.contains($0.state) }
+        }
+    }
+
+    private(set) var journals: [Journal] = []
+    /// The warnings about journals that were set aside as damaged.
+    private(set) var damage: [String] = []
+    /// What could not be read, and why. A hold may be in it.
+    private(set) var unreadable: [(place: String, failure: JournalFailure)] = []
+    /// Whether there is a state folder. A container without a volume has none yet.
+    private(set) var hasState = false
+
+    init() {}
+
+    /// Reads the state folder and those of its senders, besides a folder of this run.
+    init(in state: String, besides own: StateFolder? = nil) {
+        let (folders, failures) = SenderFolders.neighbours(of: own, in: state)
+        hasState = own != nil || !folders.isEmpty || !failures.isEmpty
+        unreadable = failures.map { ("state folder", $0) }
+        for (folder, sender) in folders {
+            do throws(JournalFailure) {
+                damage += try folder.damagedFiles.map(folder.damage)
+                // A folder whose journal was set aside has no journal until its next run.
+                guard folder.hasJournal else { continue }
+                journals.append(try Journal(EvidenceJournal(reading: folder), sender: sender))
+            } catch {
+                unreadable.append(("journal in \(folder.path)", error))
+            }
+        }
+    }
+}
+
+extension Settings.Certificate {
+    /// The certificate with its key, whether or not it is valid now.
+    func identity() throws(IdentityFailure) -> TLSIdentity {
+        try TLSIdentity.load(file: file, key: key, passphraseFile: passphraseFile)
+    }
+}
+
+extension TLSIdentity {
+    var ends: EpochMilliseconds { EpochMilliseconds(facts.notAfter * 1_000) }
+
+    /// Whether it ends within 30 days of a time: from then on it should be renewed.
+    func endsSoon(at now: EpochMilliseconds) -> Bool {
+        ends < now.advanced(by: GatewayPlan.expiryWarning)
+    }
+}

@@ -1,0 +1,93 @@
+import APNsProtocol
+import Database
+import EvidenceJournal
+import SecureTransport
+import Settings
+import TokenHygiene
+import TokenTable
+
+/// What `preflight` has seen, for its rules.
+struct PreflightFacts {
+    let plan: PreflightPlan
+    /// The time at which certificates and sweeps are judged.
+    var now: EpochMilliseconds
+    /// Why what waits could not be applied.
+    var refusals: [RunFailure] = []
+    var isReplica = false
+    /// The tokens of the send; nil where they are not known.
+    var tokens: TokenCounts?
+    /// Whether memory did not suffice to find all duplicates.
+    var missesDuplicates = false
+    var host = HostFacts()
+    /// Rows of `pushsweep_evidence` that wait.
+    var waitingRows = 0
+    /// Ends of sweeps that succeeded, as the journals and the database know them.
+    var successes: [EpochMilliseconds] = []
+    /// Milliseconds by which the database's clock is ahead of this host's, and by which that may be wrong.
+    var clock: (ahead: Int64, error: Int64) = (0, 0)
+    /// The newest registrations, and their table; nil where the table has no time of them.
+    var registrations: (clock: RegistrationClock, table: String)?
+    /// The certificate; nil where none is named.
+    var identity: Result<TLSIdentity, IdentityFailure>?
+    /// Why nothing can be sent with the credential.
+    var refusedCredential: RunFailure?
+    /// Why the gateway cannot be reached.
+    var unreachable: RunFailure?
+    /// The answer to a made-up token; nil where none was sent.
+    var probe: Result<ProviderAnswer, NoAnswer>?
+
+    struct NoAnswer: Error {
+        let cause: String
+    }
+
+    var partition: String { "\(plan.app.partition)" }
+    /// The app's place in the settings.
+    var key: String { "apps[\(partition)]" }
+    /// The gateway's address.
+    var gateway: String {
+        let provider = plan.app.provider.map { "\($0.host):\($0.port)" }
+        return provider ?? plan.app.binary.map { "\($0.host):\($0.port)" } ?? partition
+    }
+
+    /// The last success that this host believes. One in the future is none: the clock of a host was wrong
+    /// then, or that of this host is wrong now.
+    var lastSweep: EpochMilliseconds? {
+        successes.filter { $0 <= RunContext.latestEnd(now) }.max()
+    }
+    var hoursSinceSweep: Double? {
+        lastSweep.map { max(0, Double(now.rawValue - $0.rawValue)) / 3_600_000 }
+    }
+
+    /// A time after each that a database records: the year 9998.
+    private static let farthest = EpochMilliseconds(CommandNumber.latestSecond * 1_000)
+
+    mutating func readEvidence(_ store: TokenTable, at now: EpochMilliseconds) throws {
+        host = HostFacts(in: plan.settings.state)
+        let latest = RunContext.latestEnd(now)
+        for limit in [latest, Self.farthest] {
+            for journal in host.journals.map(\.journal) {
+                successes += [try journal.lastRun("sweep", successUntil: limit)?.succeeded]
+                    .compactMap { $0 }
+            }
+            let recorded = try store.session.lastRecordedRun(of: "sweep", until: limit)
+            successes += [recorded].compactMap { $0 }
+        }
+        let intake = EvidenceIntake(store)
+        if try intake.visibility() == .readable { waitingRows = try intake.waiting() }
+    }
+
+    mutating func readClocks(_ store: TokenTable, _ now: () -> EpochMilliseconds) throws {
+        let before = now().rawValue
+        let theirs = try store.session.databaseTime().rawValue
+        let error = (now().rawValue - before) / 2
+        clock = (theirs - (before + error), error)
+        registrations = try store.registrationClock(slack: RunContext.mostClockDifference).map {
+            ($0, "\(store.settings.mapping.table)")
+        }
+    }
+
+    mutating func readCertificate() {
+        guard let certificate = plan.app.certificate else { return }
+        identity = Result { () throws(IdentityFailure) in try certificate.identity() }
+    }
+}

@@ -1,0 +1,296 @@
+import Database
+import TokenHygiene
+
+/// Checks a resolved layout for conditions that lose signals or have unexpected effects.
+struct LayoutExamination {
+    let layout: TableLayout
+    let table: CatalogTable
+    let mapping: TableMapping
+    let need: TableUse
+
+    var findings: [StoreFinding] {
+        [layoutSummary]
+            + [
+                tokenIndex, tokenRoom, tokenPadding, keyRoom, reasonType, reasonRoom, registration,
+                vectors,
+            ].compactMap { $0 }
+    }
+
+    private var layoutSummary: StoreFinding {
+        let key = layout.key.map(\.name).joined(separator: ", ")
+        var parts = [
+            "key \(key)", "token \(layout.token.name) (\(layout.token.encoding.rawValue))",
+            "app \(layout.app?.name ?? "none")",
+            "environment \(layout.environment?.name ?? "none")",
+            "registered \(layout.registration?.name ?? "unknown")",
+        ]
+        if let platform = layout.platform {
+            parts.insert(
+                "platform \(platform.column.name), only rows with `\(platform.word)`", at: 4)
+        }
+        if let living = layout.living {
+            parts.append(
+                "mark \(living.name) (living `\(mapping.living.living ?? "")`, dead "
+                    + "`\(mapping.living.dead ?? "")`), its time in pushsweep_invalid")
+        } else {
+            parts.append("mark \(layout.mark?.name ?? "in pushsweep_invalid")")
+        }
+        return StoreFinding(.ok, "table \(layout.table): \(parts.joined(separator: ", "))")
+    }
+
+    private var tokenIndex: StoreFinding? {
+        if layout.tokenIndex != nil { return nil }
+        return StoreFinding(
+            .warning,
+            "column \(layout.token.name) of \(layout.table) has no index, so every lookup reads "
+                + "the whole table; `pushsweep schema apply --upgrade` adds one")
+    }
+
+    private var tokenRoom: StoreFinding? {
+        guard let column = table.column(layout.token.name), let length = column.length else {
+            return nil
+        }
+        let bytes = layout.token.encoding == .hex ? length / 2 : length
+        guard bytes < mapping.longestToken else { return nil }
+        return StoreFinding(
+            .warning,
+            "column \(layout.token.name) of \(layout.table) has room for tokens of \(bytes) bytes, "
+                + "and tokens may have \(mapping.longestToken): longer ones are refused or cut off "
+                + "when they register, and no evidence matches them; widen it (see `pushsweep schema "
+                + "print`), or declare token: {longest: \(bytes)} under store.active-users")
+    }
+
+    /// BINARY(n) pads values with zero bytes, and a padded token equals no token.
+    private var tokenPadding: StoreFinding? {
+        guard let column = table.column(layout.token.name), column.type == "binary",
+            let length = column.length
+        else { return nil }
+        let bytes = layout.token.encoding == .hex ? length / 2 : length
+        guard bytes > Self.usualToken else { return nil }
+        return StoreFinding(
+            .warning,
+            "column \(layout.token.name) of \(layout.table) fills tokens shorter than \(bytes) bytes up "
+                + "with zeros (BINARY), and no evidence matches those; tokens have \(Self.usualToken) "
+                + "bytes today; make it VARBINARY and cut the zeros off")
+    }
+
+    /// Bytes of the tokens that Apple issues today.
+    private static let usualToken = 32
+
+    /// The ledger names rows by their key. Text without escapes takes its own length there, and
+    /// bytes take twice theirs. A single longer key is refused when a change meets it.
+    private var keyRoom: StoreFinding? {
+        let columns = layout.key.compactMap { table.column($0.name) }
+        let longest = columns.reduce(2) { sum, column in
+            guard !column.isInteger else { return sum + 21 }
+            return sum + (column.isBinary ? 2 : 1) * (column.length ?? 0) + 11
+        }
+        guard longest > PushsweepTable.longestKey else { return nil }
+        let names = columns.map(\.name).joined(separator: ", ")
+        return StoreFinding(
+            .failure(.configuration),
+            "the key \(names) of \(layout.table) takes up to \(longest) characters in the change ledger, "
+                + "which has room for \(PushsweepTable.longestKey); name a shorter unique key under "
+                + "store.active-users.key")
+    }
+
+    /// A removed row could not be put back as it was.
+    private var vectors: StoreFinding? {
+        let columns = table.columns.filter { $0.type == "vector" }.map(\.name)
+        guard need.removesRows, !columns.isEmpty else { return nil }
+        return StoreFinding(
+            .failure(.configuration),
+            "column \(columns.joined(separator: ", ")) of \(layout.table) has type VECTOR, whose values "
+                + "cannot be kept byte by byte, so a removed row could not be restored; write policy: "
+                + "{action: mark}")
+    }
+
+    private var reasonType: StoreFinding? {
+        guard layout.mark != nil, layout.reason == nil, let name = mapping.reason.name,
+            let column = table.column(name)
+        else { return nil }
+        return StoreFinding(
+            .warning,
+            "column \(column.name) of \(layout.table) has type \(column.type), which cannot hold the "
+                + "reason of a mark, so none is stored; make it VARCHAR(32), or leave reason out of "
+                + "store.active-users")
+    }
+
+    private var reasonRoom: StoreFinding? {
+        guard let reason = layout.reason, let length = table.column(reason)?.length,
+            let longest = EvidenceSource.allCases.map(\.rawValue.count).max(), length < longest
+        else { return nil }
+        return StoreFinding(
+            .failure(.configuration),
+            "column \(reason) of \(layout.table) has room for \(length) characters, and reasons "
+                + "have up to \(longest); widen it or leave reason out of store.active-users")
+    }
+
+    private var registration: StoreFinding? {
+        if layout.registration != nil {
+            guard layout.registrationMovesItself else { return nil }
+            return StoreFinding(
+                .warning,
+                "column \(layout.heldColumns.joined(separator: ", ")) of \(layout.table) moves at every "
+                    + "change of a row, so rows look registered later than they are and signals "
+                    + "about them are ignored; drop its ON UPDATE CURRENT_TIMESTAMP")
+        }
+        let consequence =
+            switch need {
+            case .apply(let policy)
+            where policy.action == .delete && policy.deletesWithoutRegistrationTime:
+                "rows are deleted although their device may have come back"
+            case .apply(let policy) where policy.action == .delete:
+                "nothing is deleted, only marked"
+            default:
+                layout.lostReturn(under: mapping)
+                    + (layout.living == nil
+                        ? "" : ", and an undo cannot take marks in \(layout.markColumns[0]) back")
+            }
+        // A server shows an account only the columns that it has a right on.
+        let isServer = table.engine != nil
+        let cure =
+            mapping.registeredAt.column == .absent
+            ? "name one under store.active-users.registered-at"
+            : "name a column that the application writes at each registration under "
+                + "store.active-users.registered-at, or add one by `pushsweep schema apply --upgrade` and "
+                + "the triggers of docs/registrations.md"
+                + (isServer ? ", and `pushsweep check --grants` the right to see it" : "")
+        return StoreFinding(
+            .warning,
+            "\(layout.table) has no column for the time of registration"
+                + (isServer ? " that the account may see" : "") + ": \(consequence); " + cure)
+    }
+}
+
+// If no row has a partition's values, every signal about it becomes unknown without an error: the
+// feed is read, and its evidence is lost. A word for a number column is detected without reading
+// rows. A value with a different spelling is detected only in the rows.
+
+extension TokenTable {
+    /// Findings that forbid looking up the rows of some partitions.
+    func partitionFindings(_ layout: TableLayout, _ partitions: [Partition]) -> [StoreFinding] {
+        var findings: [StoreFinding] = []
+        for partition in partitions {
+            do {
+                _ = try layout.selection(of: partition)
+            } catch {
+                let finding = StoreFinding(error)
+                if !findings.contains(finding) { findings.append(finding) }
+            }
+        }
+        return findings
+    }
+
+    /// Warns about every app and environment that no row has. Each is checked by itself, because an
+    /// app without sandbox rows is normal. Reads until the first row with the value, so it reads
+    /// the whole table only where there is a warning.
+    func absentValues(
+        _ layout: TableLayout, _ partitions: [Partition]
+    ) throws(StoreFailure) -> [StoreFinding] {
+        var findings: [StoreFinding] = []
+        if let app = layout.app {
+            for word in Set(partitions.map(\.app)).sorted() {
+                findings += try absence(of: word, in: app, "apps[].value", layout)
+            }
+        }
+        if let environment = layout.environment {
+            for word in Set(partitions.map(\.environment)).sorted() {
+                findings += try absence(of: word, in: environment, "environment.values", layout)
+            }
+        }
+        return findings
+    }
+
+    /// Refuses a platform that no row has: every signal would be unknown, and its evidence lost. Reads
+    /// until the first row with the value, at most `mostRows` rows. A table without rows waits for its
+    /// first device.
+    func platformFindings(_ layout: TableLayout) throws(StoreFailure) -> [StoreFinding] {
+        guard let platform = layout.platform else { return [] }
+        let dialect = connection.dialect
+        let table = layout.table.sql(dialect)
+        let column = platform.column
+        let name = dialect.quoted(column.name)
+        let isIndexed = try catalogTable().indexes.contains {
+            $0.columns.first?.lowercased() == column.name.lowercased()
+        }
+        let read =
+            "SELECT \(name) FROM \(table) WHERE \(isIndexed ? "\(name) = ?" : "1 = 1") "
+            + "LIMIT \(Self.mostRows)"
+        let doing = "looking for rows of \(layout.table) with `\(platform.word)`"
+        let found = try retries.retrying(doing) { () throws(SQLFailure) in
+            let rows = try connection.query(
+                "SELECT 1 FROM (\(read)) AS looked WHERE \(exactly(column)) LIMIT 1",
+                (isIndexed ? [platform.value] : []) + [platform.value])
+            if rows.count > 0 { return true }
+            return try connection.query("SELECT 1 FROM \(table) LIMIT 1").count == 0
+        }
+        guard !found else { return [] }
+        let isWhole = try retries.retrying(doing) { () throws(SQLFailure) in
+            guard !isIndexed else { return true }
+            return try connection.query(
+                "SELECT 1 FROM \(table) LIMIT 1 OFFSET \(Self.mostRows)"
+            ).count == 0
+        }
+        guard isWhole else {
+            return [
+                StoreFinding(
+                    .warning,
+                    "\(layout.table): none of the first \(Self.mostRows) rows, and none of a sample, has "
+                        + "`\(platform.word)` in column \(column.name); if no row has it, every signal is "
+                        + "lost, so compare platform.value with the table, or add an index on the column",
+                    isAboutRows: true)
+            ]
+        }
+        return [
+            StoreFinding(
+                .failure(.configuration),
+                "\(layout.table): no row has `\(platform.word)` in column \(column.name), so no row is "
+                    + "looked at and every signal would be lost; compare platform.value with the table",
+                isAboutRows: true)
+        ]
+    }
+
+    /// The most rows among which the platform is looked for. An index on its column leads to it.
+    private static let mostRows = 200_000
+
+    /// A condition on a column by equality of characters, as rows are judged, whatever the collation is.
+    private func exactly(_ column: PartitionColumn) -> String {
+        let name = connection.dialect.quoted(column.name)
+        if column.isExact { return "\(name) = ?" }
+        return connection.dialect.engine == .sqlite
+            ? "\(name) = ? COLLATE BINARY"
+            : "CONVERT(\(name) USING utf8mb4) COLLATE utf8mb4_bin = ?"
+    }
+
+    private func absence(
+        of word: String, in column: PartitionColumn, _ setting: String,
+        _ layout: TableLayout
+    ) throws(StoreFailure) -> [StoreFinding] {
+        let dialect = connection.dialect
+        let name = dialect.quoted(column.name)
+        let value = try column.value(for: word)
+        var sql = "SELECT 1 FROM \(layout.table.sql(dialect)) WHERE \(name) = ?"
+        var values = [value]
+        if !column.isExact {
+            sql += " AND \(exactly(column))"
+            values.append(value)
+        }
+        if let platform = layout.platform {
+            let condition = platform.condition(dialect)
+            sql += condition.sql
+            values += condition.values
+        }
+        let rows = try retries.retrying(
+            "looking for rows of \(layout.table) with `\(word)`",
+            do: connection.query("\(sql) LIMIT 1", values))
+        guard rows.count == 0 else { return [] }
+        return [
+            StoreFinding(
+                .warning,
+                "\(layout.table): no row has `\(value.text ?? value.integer.map(String.init) ?? "")` in "
+                    + "column \(column.name), so every token of `\(word)` will be unknown; compare "
+                    + "\(setting) with the table")
+        ]
+    }
+}

@@ -1,0 +1,155 @@
+import APNsProtocol
+import Database
+import TokenHygiene
+
+// A device that came back is kept because its registration is later than the evidence. That holds
+// only if something writes the time at every registration: the application, the database by itself,
+// or a trigger. What the application does is not in the catalog. So the examination looks at what
+// the time looks like: whether rows have one, whether the newest is of these days, and whether the
+// column's name says that the time is set once.
+
+extension TokenTable {
+    /// The days after which the newest registration of a table is suspicious.
+    private static let usualAge: Int64 = 30
+    /// The number of rows that are read at the end of the key.
+    private static let newestRows = 200
+
+    /// Warnings where nothing seems to write the time of a registration. Reads the first rows, those
+    /// with the highest keys where the key is one number, and the end of an index on the column.
+    func registrationFindings(_ layout: TableLayout) throws(StoreFailure) -> [StoreFinding] {
+        guard let column = layout.registration else { return [] }
+        if let finding = try triggerFinding(layout, column) { return [finding] }
+        if layout.registrationMovesItself { return [] }
+        let consequence = layout.lostReturn(under: settings.mapping)
+        let cure =
+            layout.generated.contains(column.name)
+            ? "write the columns from which it is computed at each registration"
+            : "write the time at each registration, or make the triggers of docs/registrations.md"
+        if column.isSetOnce {
+            return [
+                StoreFinding(
+                    .warning,
+                    "column \(column.name) of \(layout.table) is named as a time that is set once, and "
+                        + "nothing that the account sees in the database moves it: unless the "
+                        + "application does, or deletes and inserts the row, \(consequence); \(cure)"
+                )
+            ]
+        }
+        let times = try registrations(layout, column)
+        guard times.hasRows else { return [] }
+        guard let newest = times.newest else {
+            return [
+                StoreFinding(
+                    .warning,
+                    "column \(column.name) of \(layout.table) is empty in all rows read, so nothing "
+                        + "seems to write it: \(consequence); \(cure)")
+            ]
+        }
+        let days = (try session.databaseTime().rawValue - newest.rawValue) / 86_400_000
+        guard days > Self.usualAge else { return [] }
+        return [
+            StoreFinding(
+                .warning,
+                "the newest \(column.name) among the rows read of \(layout.table) is \(days) days old: if "
+                    + "devices still register, nothing writes it, and \(consequence); \(cure)")
+        ]
+    }
+
+    /// What a trigger that writes the time is worth; nil without one. A server shows the statements of
+    /// a trigger to accounts with the right TRIGGER only.
+    private func triggerFinding(
+        _ layout: TableLayout, _ column: TimeColumn
+    ) throws(StoreFailure) -> StoreFinding? {
+        let triggers = try triggers(layout).filter { $0.event == "UPDATE" }
+        let writer =
+            triggers.first { $0.isOwn }
+            ?? triggers.first {
+                $0.writes(
+                    column.name, whenUpdating: layout.token.name, of: layout.table,
+                    connection.dialect.engine)
+            }
+        guard let writer else { return nil }
+        let rights =
+            writer.definer.map { ", with the rights of \($0), an account that has to stay" } ?? ""
+        return StoreFinding(
+            .ok,
+            "trigger \(writer.name) of \(layout.table) writes \(column.name) when a device "
+                + "registers again\(rights)")
+    }
+
+    /// The triggers of the table that the account sees.
+    func triggers(_ layout: TableLayout) throws(StoreFailure) -> [TableReach.Trigger] {
+        try retries.retrying(
+            "reading the triggers of \(layout.table)",
+            do: Catalog(connection: connection).triggers(of: layout.table))
+    }
+
+    /// Whether there are rows, and the newest registration among those read.
+    private func registrations(
+        _ layout: TableLayout, _ column: TimeColumn
+    ) throws(StoreFailure) -> (hasRows: Bool, newest: EpochMilliseconds?) {
+        let dialect = connection.dialect
+        let table = layout.table.sql(dialect)
+        let name = dialect.quoted(column.name)
+        let key = dialect.quoted(layout.key[0].name)
+        var queries = ["SELECT \(name), \(key) FROM \(table) LIMIT \(Self.newestRows)"]
+        let indexes = try catalogTable().indexes
+        let isOrdered =
+            layout.key.count == 1 && layout.key[0].isInteger
+            && (connection.dialect.engine == .sqlite
+                || indexes.contains {
+                    $0.columns.first?.lowercased() == layout.key[0].name.lowercased()
+                })
+        if isOrdered {
+            queries.append(
+                "SELECT \(name), \(key) FROM \(table) ORDER BY \(key) DESC LIMIT \(Self.newestRows)"
+            )
+        }
+        if indexes.contains(where: { $0.columns.first?.lowercased() == column.name.lowercased() }) {
+            queries.append("SELECT \(name) FROM \(table) ORDER BY \(name) DESC LIMIT 1")
+        }
+        var values: [SQLValue] = []
+        for sql in queries {
+            let rows = try retries.retrying(
+                "reading registrations of \(layout.table)", do: connection.query(sql))
+            values += (0..<rows.count).map { rows[$0, 0] }
+        }
+        let known = values.compactMap { column.isUnreadable($0) ? nil : column.registration($0) }
+        return (!values.isEmpty, known.max())
+    }
+}
+
+extension TableReach.Trigger {
+    /// Whether it is one of docs/registrations.md: it does nothing when this program changes a row.
+    var isOwn: Bool { name.hasPrefix("pushsweep_registered") }
+}
+
+extension TimeColumn {
+    /// Whether the name says that the time is set when the row is made and never again.
+    fileprivate var isSetOnce: Bool {
+        let name = name.lowercased()
+        return ["creat", "insert", "added", "joined", "first"].contains { name.contains($0) }
+    }
+}
+
+extension TableLayout {
+    /// What happens to a device that registers again where no time shows it, as the end of a
+    /// sentence.
+    func lostReturn(under mapping: TableMapping) -> String {
+        let returned = "a device that registers again with the same token"
+        if let living {
+            return
+                "\(returned) can be marked by an older signal, and stays so until the application "
+                + "sets \(living.name) to `\(mapping.living.living ?? "")`"
+        }
+        if let mark {
+            return "\(returned), or with another one in the same row, stays marked until the "
+                + "application empties \(mark.name) or deletes the row and inserts it again"
+        }
+        // A new row has a new time, where there is one.
+        let whatever =
+            registration == nil ? ", also if its row is deleted and inserted again," : ""
+        return "\(returned) stays marked\(whatever) until an undo takes the mark out of "
+            + "pushsweep_invalid"
+    }
+}

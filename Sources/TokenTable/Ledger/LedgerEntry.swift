@@ -1,0 +1,158 @@
+import APNsProtocol
+import Database
+import TokenHygiene
+
+/// The entries of the ledger that one run wrote about one part of a feed. The feed of an undo is the
+/// run itself, and its parts are the partitions.
+package struct LedgerPlace: Hashable, Sendable {
+    /// The run that made the changes.
+    package let run: String
+    /// The feed behind them.
+    package let feed: String
+    let part: Int64
+
+    /// The place as the values of `run = ? AND feed = ? AND part = ?`.
+    var values: [SQLValue] { [.text(run), .text(feed), .integer(part)] }
+}
+
+/// One entry of the ledger: what a transaction did to a row, or to a mark beside the table.
+package struct LedgerEntry: Hashable, Sendable {
+    /// Names an entry.
+    struct ID: Hashable {
+        let place: LedgerPlace
+        let sequence: Int64
+    }
+
+    /// The checkpoint behind an entry.
+    package struct Origin: Hashable, Sendable {
+        /// The app, by the table's value, and the environment.
+        package let partition: Partition
+        /// The source of the feed: `feedback`, a reason of APNs, `delete-after` or `undo`.
+        package let source: String
+        /// Whether a person released the feed.
+        package var isReleased = false
+    }
+
+    /// The run and the feed behind it.
+    package let place: LedgerPlace
+    /// Its number within the place; below 0 for a row that refused its change.
+    let sequence: Int64
+    /// `mark`, `advance`, `delete`, `side-mark`, `insert`, `restore`, `side-restore` or `refused`.
+    package let action: String
+    /// The key as the ledger spells it. May contain the whole token.
+    var storedKey = ""
+    /// The time of the evidence.
+    package let evidence: EpochMilliseconds
+    /// The source of the evidence, which is the reason of the mark.
+    let source: String
+    /// When the change was made, by the database's clock.
+    package var changed = EpochMilliseconds(0)
+    /// The token that the row had.
+    package var token: DeviceToken?
+    /// `valid`, `invalid` or `deleted` after the change; nil for a refusal, and for an entry that
+    /// only accompanies another one.
+    package var state: String?
+    let hasImage: Bool
+    /// What `RowImage` spelled; nil also where it was not read.
+    var image: String?
+    /// The checkpoint; nil where it is gone or was not read.
+    package var origin: Origin?
+
+    var id: ID { ID(place: place, sequence: sequence) }
+    /// Whether it is about a mark in `pushsweep_invalid`, and no row.
+    package var isBeside: Bool { Self.isBeside(action) }
+    /// The reason of the mark; nil for the change of an undo.
+    package var reason: String? { source == "undo" ? nil : source }
+    /// The row's key.
+    package var key: LedgerKey { LedgerKey(storedKey, of: token) }
+    /// Why the row refused its change, in one word; nil for a change.
+    package var refusal: String? {
+        guard action == Self.refused else { return nil }
+        return image.flatMap(RowImageReader.content)?[Self.refused]?.text ?? Self.refused
+    }
+
+    /// The action of entries about rows that refused their change.
+    static let refused = "refused"
+    static func isBeside(_ action: String) -> Bool { action.hasPrefix("side-") }
+}
+
+/// The entries of one part of a feed that one transaction wrote.
+struct LedgerRange {
+    let place: LedgerPlace
+    let partition: Partition
+    /// The source of the feed, as in its checkpoint.
+    let source: String
+    /// The number of the first entry within the place.
+    let first: Int64
+    let count: Int64
+    /// The number in the order of commits; 0 before it is given. See `ChangeOrder`.
+    var number: Int64 = 0
+    /// When the number was given, by the database's clock.
+    var committed: EpochMilliseconds?
+
+    var last: Int64 { first + count - 1 }
+    var origin: LedgerEntry.Origin { LedgerEntry.Origin(partition: partition, source: source) }
+
+    /// A range that was written and has no number yet.
+    init(
+        run: String, feed: String, part: Int, partition: Partition, source: String, first: Int,
+        count: Int
+    ) {
+        self.init(
+            place: LedgerPlace(run: run, feed: feed, part: Int64(part)), partition: partition,
+            source: source, first: Int64(first), count: Int64(count))
+    }
+
+    init(
+        place: LedgerPlace, partition: Partition, source: String, first: Int64, count: Int64,
+        number: Int64 = 0, committed: EpochMilliseconds? = nil
+    ) {
+        (self.place, self.partition, self.source) = (place, partition, source)
+        (self.first, self.count, self.number, self.committed) = (first, count, number, committed)
+    }
+}
+
+/// The key of a row as the ledger spells it. It may contain the row's whole token.
+package struct LedgerKey: Hashable, Sendable {
+    private let stored: String
+    private let token: DeviceToken?
+
+    /// A key that the ledger has, or that `RowImage` has spelled, with the row's token.
+    init(_ stored: String, of token: DeviceToken?) {
+        self.stored = stored
+        self.token = token
+    }
+
+    /// The key: the bare number, else a JSON array. Without `wholeTokens` a value that is the row's
+    /// token is shortened; so is every value of bytes in an entry without a token.
+    package func text(wholeTokens: Bool) -> String {
+        if wholeTokens { return stored }
+        // A key that cannot be read may hold a token too.
+        guard let values = RowImageReader.key(stored) else { return "" }
+        if values.count == 1, case .integer = values[0] { return stored }
+        return RowImage.key(values.map(shortened))
+    }
+
+    private func shortened(_ value: SQLValue) -> SQLValue {
+        switch value {
+        case .bytes(let bytes), .rawText(let bytes):
+            if token.map({ $0.bytes == bytes }) ?? true {
+                return .text(DeviceToken(bytes)?.redacted ?? "")
+            }
+            return shortened(spelled: String(validating: bytes, as: UTF8.self)) ?? value
+        case .text(let text): return shortened(spelled: text) ?? value
+        default: return value
+        }
+    }
+
+    /// The shortened token where a text spells it.
+    private func shortened(spelled text: String?) -> SQLValue? {
+        if let text, let token, token.count > 4, text.lowercased().contains(token.hex) {
+            return .text(text.lowercased().replacing(token.hex, with: token.redacted))
+        }
+        guard let text, let spelled = try? DeviceToken(spelling: text) else { return nil }
+        // Without a token to compare with, hex text as long as one is taken for one.
+        guard token == spelled || token == nil && spelled.count >= 32 else { return nil }
+        return .text(spelled.redacted)
+    }
+}

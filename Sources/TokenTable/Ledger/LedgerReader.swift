@@ -1,0 +1,163 @@
+import APNsProtocol
+import Database
+import TokenHygiene
+
+/// Reads the ledger: its entries, and the numbers of the transactions that wrote them.
+struct LedgerReader {
+    let connection: any SQLConnection
+
+    /// Entries of one statement for those who read many.
+    static let page = 5_000
+    /// The most characters of an image that are read for a person; a longer one tells no details.
+    private static let longestImage = 65_536
+
+    // MARK: Entries
+
+    private static let columns =
+        "run, feed, part, seq, action, row_key, evidence_at, source, changed_at, token, state, "
+        + "before_image IS NOT NULL"
+
+    private func select(
+        _ condition: String, _ values: [SQLValue], image: String = "NULL"
+    ) throws(SQLFailure) -> [LedgerEntry] {
+        let rows = try connection.query(
+            "SELECT \(Self.columns), \(image) FROM pushsweep_change WHERE \(condition)", values)
+        try rows.require(width: 13)
+        let time = connection.dialect.ownTime("changed_at")
+        return (0..<rows.count).map { row in
+            var token: DeviceToken?
+            if case .bytes(let bytes) = rows[row, 9] { token = DeviceToken(bytes) }
+            return LedgerEntry(
+                place: LedgerPlace(
+                    run: rows[row, 0].text ?? "", feed: rows[row, 1].text ?? "",
+                    part: rows[row, 2].integer ?? 0),
+                sequence: rows[row, 3].integer ?? 0, action: rows[row, 4].text ?? "",
+                storedKey: rows[row, 5].text ?? "",
+                evidence: time.mark(rows[row, 6]) ?? EpochMilliseconds(0),
+                source: rows[row, 7].text ?? "",
+                changed: time.mark(rows[row, 8]) ?? EpochMilliseconds(0), token: token,
+                state: rows[row, 10].text, hasImage: rows[row, 11].count == 1,
+                image: rows[row, 12].text)
+        }
+    }
+
+    /// The changes of a place after a number, in order.
+    func entries(
+        of place: LedgerPlace, after sequence: Int64, through last: Int64 = .max, limit: Int = page
+    ) throws(SQLFailure) -> [LedgerEntry] {
+        try select(
+            "run = ? AND feed = ? AND part = ? AND seq > ? AND seq <= ? ORDER BY seq LIMIT \(limit)",
+            place.values + [.integer(sequence), .integer(last)])
+    }
+
+    /// The entries about a token, the latest first, with what is read of their images.
+    func entries(about token: DeviceToken, limit: Int) throws(SQLFailure) -> [LedgerEntry] {
+        try select(
+            "token = ? ORDER BY changed_at DESC, seq DESC LIMIT \(limit)", [.bytes(token.bytes)],
+            image: "SUBSTR(before_image, 1, \(Self.longestImage))")
+    }
+
+    /// The first rows of a place that refused their change, with the reasons.
+    func refusals(of place: LedgerPlace, limit: Int) throws(SQLFailure) -> [LedgerEntry] {
+        try select(
+            "run = ? AND feed = ? AND part = ? AND seq < 0 ORDER BY seq DESC LIMIT \(limit)",
+            place.values, image: "before_image")
+    }
+
+    /// The places in which a run has entries.
+    func places(ofRun run: String) throws(SQLFailure) -> [LedgerPlace] {
+        let rows = try connection.query(
+            "SELECT DISTINCT feed, part FROM pushsweep_change WHERE run = ?", [.text(run)])
+        return (0..<rows.count).compactMap { row in
+            guard let feed = rows[row, 0].text, let part = rows[row, 1].integer else { return nil }
+            return LedgerPlace(run: run, feed: feed, part: part)
+        }
+    }
+
+    /// The number of changes of a run, or of one of its places.
+    func count(ofRun run: String, in place: LedgerPlace? = nil) throws(SQLFailure) -> Int {
+        try connection.query(
+            "SELECT COUNT(*) FROM pushsweep_change WHERE run = ? "
+                + (place == nil ? "" : "AND feed = ? AND part = ? ") + "AND seq >= 0",
+            place?.values ?? [.text(run)]
+        ).scalar?.count ?? 0
+    }
+
+    /// The images of entries that have one; nil where they have more than `mostBytes` bytes.
+    func images(
+        of entries: [LedgerEntry], mostBytes: Int
+    ) throws(SQLFailure) -> [LedgerEntry.ID: String]? {
+        var images: [LedgerEntry.ID: String] = [:]
+        var bytes = 0
+        let wanted = Dictionary(grouping: entries.filter(\.hasImage), by: \.place)
+        for (place, entries) in wanted {
+            for run in entries.map(\.sequence).sorted().runs(of: StatementShape.longest) {
+                let padded = StatementShape.padded(run)
+                let rows = try connection.query(
+                    "SELECT seq, before_image FROM pushsweep_change WHERE run = ? AND feed = ? "
+                        + "AND part = ? AND seq IN (\(placeholders(padded.count)))",
+                    place.values + padded.map(SQLValue.integer), mostBytes: mostBytes - bytes)
+                bytes += rows.bytes
+                guard bytes <= mostBytes else { return nil }
+                try SQLRows.require(rows.count, atLeast: run.count, of: "images of the ledger")
+                for row in 0..<rows.count {
+                    guard let sequence = rows[row, 0].integer else { continue }
+                    images[LedgerEntry.ID(place: place, sequence: sequence)] = rows[row, 1].text
+                }
+            }
+        }
+        return images
+    }
+
+    // MARK: Numbers
+
+    /// The last number taken; 0 before the first.
+    func lastNumber() throws(SQLFailure) -> Int64 {
+        try connection.query("SELECT last_seq FROM pushsweep_commit WHERE number = 0")
+            .scalar?.integer ?? 0
+    }
+
+    /// The number of the first transaction that was committed at a time or later; the one after
+    /// the last number where there is none yet.
+    func number(at time: EpochMilliseconds) throws(SQLFailure) -> Int64 {
+        let value = connection.dialect.ownTime("committed_at").value(time)
+        // Read before the search, so that a number taken in between is not passed over.
+        let last = try lastNumber()
+        return try connection.query(
+            "SELECT number FROM pushsweep_commit WHERE number > 0 AND committed_at >= ? "
+                + "ORDER BY number LIMIT 1", [value]
+        ).scalar?.integer ?? last + 1
+    }
+
+    /// The runs whose names begin so, at most two, each with its first number.
+    func runs(beginning name: String) throws(SQLFailure) -> [(run: String, number: Int64)] {
+        let rows = try connection.query(
+            "SELECT run, MIN(number) FROM pushsweep_commit WHERE number > 0 AND run >= ? "
+                + "AND run < ? GROUP BY run ORDER BY run LIMIT 2",
+            [.text(name), .text(name + "\u{7F}")])
+        return (0..<rows.count).map { (rows[$0, 0].text ?? "", rows[$0, 1].integer ?? 0) }
+    }
+
+    /// The numbers after a number with their ranges of entries, in order. One statement, so one
+    /// snapshot.
+    func ranges(after number: Int64, limit: Int) throws(SQLFailure) -> [LedgerRange] {
+        let rows = try connection.query(
+            "SELECT number, run, feed, part, app, environment, source, first_seq, last_seq, "
+                + "committed_at FROM pushsweep_commit WHERE number > ? ORDER BY number LIMIT \(limit)",
+            [.integer(number)])
+        try rows.require(width: 10)
+        let time = connection.dialect.ownTime("committed_at")
+        return (0..<rows.count).map { row in
+            let first = rows[row, 7].integer ?? 0
+            return LedgerRange(
+                place: LedgerPlace(
+                    run: rows[row, 1].text ?? "", feed: rows[row, 2].text ?? "",
+                    part: rows[row, 3].integer ?? 0),
+                partition: Partition(
+                    app: rows[row, 4].text ?? "", environment: rows[row, 5].text ?? ""),
+                source: rows[row, 6].text ?? "", first: first,
+                count: (rows[row, 8].integer ?? 0) - first + 1, number: rows[row, 0].integer ?? 0,
+                committed: time.mark(rows[row, 9]))
+        }
+    }
+}
