@@ -8,8 +8,6 @@ let strict: [SwiftSetting] = [
     .enableUpcomingFeature("ExistentialAny"),
 ]
 
-let grdb = Target.Dependency.product(name: "GRDB", package: "GRDB.swift")
-let sqlite = Target.Dependency.product(name: "GRDBSQLite", package: "GRDB.swift")
 let logging = Target.Dependency.product(name: "Logging", package: "swift-log")
 let yams = Target.Dependency.product(name: "Yams", package: "Yams")
 let mustache = Target.Dependency.product(name: "Mustache", package: "swift-mustache")
@@ -49,7 +47,6 @@ let package = Package(
         .executable(name: "apns-simulator", targets: ["apns-simulator"]),
     ],
     dependencies: [
-        .package(url: "https://github.com/groue/GRDB.swift", exact: "7.10.0"),
         .package(url: "https://github.com/jpsim/Yams", exact: "6.2.2"),
         .package(url: "https://github.com/apple/swift-argument-parser", exact: "1.8.2"),
         .package(url: "https://github.com/apple/swift-log", exact: "1.16.2"),
@@ -63,6 +60,8 @@ let package = Package(
             name: "CNGHTTP2", pkgConfig: "libnghttp2", providers: [.apt(["libnghttp2-dev"])]),
         .systemLibrary(
             name: "CMariaDB", pkgConfig: "libmariadb", providers: [.apt(["libmariadb-dev"])]),
+        .systemLibrary(
+            name: "CSQLite", pkgConfig: "sqlite3", providers: [.apt(["libsqlite3-dev"])]),
         .systemLibrary(name: "CZlib", pkgConfig: "zlib", providers: [.apt(["libmariadb-dev"])]),
 
         .target(
@@ -82,7 +81,7 @@ let package = Package(
             swiftSettings: strict),
         .target(
             name: "EvidenceJournal",
-            dependencies: ["APNsProtocol", "Encodings", "TokenHygiene", grdb],
+            dependencies: ["APNsProtocol", "Database", "Encodings", "TokenHygiene"],
             swiftSettings: strict),
         .target(
             name: "EvidenceFiles",
@@ -90,7 +89,7 @@ let package = Package(
             swiftSettings: strict),
         .target(
             name: "Database",
-            dependencies: ["APNsProtocol", "CMariaDB", "Encodings", grdb, sqlite],
+            dependencies: ["APNsProtocol", "CMariaDB", "CSQLite", "Encodings"],
             swiftSettings: strict),
         .target(
             name: "TokenTable",
@@ -183,7 +182,9 @@ let package = Package(
             swiftSettings: strict),
         .testTarget(
             name: "EvidenceJournalTests",
-            dependencies: ["EvidenceJournal", "APNsProtocol", "TokenHygiene", "TestSupport", grdb],
+            dependencies: [
+                "APNsProtocol", "Database", "EvidenceJournal", "TestSupport", "TokenHygiene",
+            ],
             swiftSettings: strict),
         .testTarget(
             name: "EvidenceFilesTests",

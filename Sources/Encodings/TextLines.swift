@@ -6,7 +6,6 @@ import Glibc
 
 /// Why bytes are not the text that is read here, as a clause with the cure.
 package struct ForeignText: Error, Hashable, Sendable, CustomStringConvertible {
-    /// The clause.
     package let description: String
 
     init(_ encoding: String) {
@@ -22,7 +21,6 @@ package struct TextStart: Sendable {
     /// The first bytes, as long as they are too few; nil after the decision.
     private var first: [UInt8]? = []
 
-    /// Begins before the first byte.
     package init() {}
 
     /// Passes bytes on to a body. The first few wait until there are four, or until the text ends:
@@ -80,7 +78,6 @@ package struct LineSplitter: Sendable {
     /// Whether the next bytes belong to a line that was cut.
     private var isSkipping = false
 
-    /// Begins before the first byte.
     package init() {}
 
     /// Takes the next bytes. `body` gets blocks of whole lines, without copying where possible; or

@@ -30,11 +30,10 @@ struct CSVColumns {
     /// Finds the columns by the line of names.
     ///
     /// - Throws: for a column that is not there, or there twice.
-    init(names row: CSVRow, _ map: FieldMap) throws(FieldMapRefusal) {
+    init(names row: CSVRow, _ map: FieldMap) throws(UnreadableFile) {
         guard !map.paths.values.contains(where: { $0.columnNumber != nil }) else {
-            throw FieldMapRefusal(
-                description:
-                    "it mixes columns by number, which need no line of names, with columns "
+            throw UnreadableFile.map(
+                "it mixes columns by number, which need no line of names, with columns "
                     + "by name")
         }
         // A line may have a hundred thousand names, so they are not kept.
@@ -48,8 +47,8 @@ struct CSVColumns {
             let found = wholes.isEmpty ? begins.filter { name($0).count == longest } : wholes
             guard let column = found.first else { continue }
             guard found.count == 1 else {
-                throw FieldMapRefusal(
-                    description: "the first line names the column "
+                throw UnreadableFile.map(
+                    "the first line names the column "
                         + "\(String(decoding: name(column).prefix(64), as: UTF8.self)) twice, and which is meant "
                         + "nobody can know")
             }
@@ -64,8 +63,8 @@ struct CSVColumns {
             let known = numbers.prefix(20).map(name).map { name in
                 String(decoding: name.prefix(12), as: UTF8.self) + (name.count > 12 ? "…" : "")
             }
-            throw FieldMapRefusal(
-                description: "the first line names no column "
+            throw UnreadableFile.map(
+                "the first line names no column "
                     + "\(map.paths[missing]?.text ?? ""); it names " + known.joined(separator: ", ")
             )
         }
@@ -76,7 +75,7 @@ struct CSVColumns {
     /// report without a time would get that of its sending.
     private static func refuseNearNames(
         of row: CSVRow, _ map: FieldMap
-    ) throws(FieldMapRefusal) {
+    ) throws(UnreadableFile) {
         let names = map.paths.values.map(\.wholeName)
         for number in 0..<row.count {
             let name = row.field(number)
@@ -86,8 +85,8 @@ struct CSVColumns {
                 plain.dropFirst(near.count).allSatisfy(\.isWhitespace)
             else { continue }
             let meant = String(decoding: near, as: UTF8.self)
-            throw FieldMapRefusal(
-                description: "the first line writes the column \(meant) with other capitals or "
+            throw UnreadableFile.map(
+                "the first line writes the column \(meant) with other capitals or "
                     + "with spaces around it; correct the first line, or name each column")
         }
     }
@@ -95,11 +94,11 @@ struct CSVColumns {
     /// Checks that a row has the columns of a map with numbers. Every row has the width of the first.
     ///
     /// - Throws: for a number beyond the row.
-    func check(_ row: CSVRow) throws(FieldMapRefusal) {
+    func check(_ row: CSVRow) throws(UnreadableFile) {
         guard row.count <= last else { return }
         for (field, place) in places where place.column == last {
-            throw FieldMapRefusal(
-                description: "it names column \(last + 1) for \(field.rawValue), and the first row "
+            throw UnreadableFile.map(
+                "it names column \(last + 1) for \(field.rawValue), and the first row "
                     + "has \(row.count)")
         }
     }

@@ -10,19 +10,6 @@
 //
 // Without a line of names the first row may have a stranger's text, so only one of the four may occur.
 
-/// Why a file is no CSV, with the place.
-package struct CSVFault: Error, Hashable, Sendable, CustomStringConvertible {
-    /// The line, from 1.
-    package let line: Int
-    /// The character in the line, from 1.
-    package let column: Int
-    /// A clause.
-    package let cause: String
-
-    /// The place and the clause.
-    package var description: String { "line \(line), column \(column): \(cause)" }
-}
-
 /// One row, with its fields as they stand in the file.
 struct CSVRow {
     /// The number of its first line, from 1.
@@ -54,13 +41,13 @@ struct CSVRow {
     }
 
     /// The place of a byte of the row, for people.
-    func fault(at offset: Int, _ cause: String) -> CSVFault {
+    func fault(at offset: Int, _ cause: String) -> UnreadableFile {
         let before = bytes[..<offset]
         let breaks = before.count { $0 == UInt8(ascii: "\n") }
         let start = before.lastIndex(of: UInt8(ascii: "\n")).map { $0 + 1 } ?? 0
         // Bytes that continue a character of UTF-8 do not count.
         let characters = before[start...].count { $0 & 0xC0 != 0x80 }
-        return CSVFault(line: line + breaks, column: characters + 1, cause: cause)
+        return .csv("line \(line + breaks), column \(characters + 1): \(cause)")
     }
 }
 
@@ -102,12 +89,11 @@ struct CSVParser {
     /// Whether each row has one empty field more; nil before the first row with values.
     private var hasExtra: Bool?
 
-    /// Begins before the first byte.
     init(hasNames: Bool) { self.hasNames = hasNames }
 
     /// Takes the next bytes and passes the rows that they complete to a body.
     ///
-    /// - Throws: `CSVFault` for the first mistake, after which nothing may be taken any more; the errors of
+    /// - Throws: `UnreadableFile` for the first mistake, after which nothing may be taken any more; the errors of
     ///   the body.
     mutating func take(
         _ bytes: UnsafeRawBufferPointer, _ body: (CSVRow) throws -> Void
@@ -181,7 +167,7 @@ struct CSVParser {
     }
 
     /// The separator of a file by its first row, whose separators are all candidates.
-    private func separator(of row: CSVRow) throws(CSVFault) -> UInt8 {
+    private func separator(of row: CSVRow) throws(UnreadableFile) -> UInt8 {
         let counts = Self.candidates.map { candidate in
             row.separators.count { row.bytes[$0] == candidate }
         }
@@ -197,7 +183,7 @@ struct CSVParser {
         return Self.candidates[places[0]]
     }
 
-    private mutating func checkWidth(of row: CSVRow) throws(CSVFault) {
+    private mutating func checkWidth(of row: CSVRow) throws(UnreadableFile) {
         guard let width else {
             width = row.count
             if !hasNames { hasExtra = false }
@@ -214,9 +200,9 @@ struct CSVParser {
         }
     }
 
-    private func fault(_ cause: String) -> CSVFault { fault(at: pending.count, cause) }
+    private func fault(_ cause: String) -> UnreadableFile { fault(at: pending.count, cause) }
 
-    private func fault(at offset: Int, _ cause: String) -> CSVFault {
+    private func fault(at offset: Int, _ cause: String) -> UnreadableFile {
         CSVRow(line: line, bytes: pending, separators: []).fault(at: offset, cause)
     }
 }

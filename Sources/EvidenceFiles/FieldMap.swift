@@ -11,7 +11,6 @@
 
 /// The parts of a report that a field can hold.
 package enum ReportField: String, Hashable, Sendable, CaseIterable {
-    /// The device token.
     case token
     /// The time that APNs named in its 410.
     case time
@@ -21,12 +20,6 @@ package enum ReportField: String, Hashable, Sendable, CaseIterable {
     case status
     /// The reason of the answer.
     case reason
-}
-
-/// Why a mapping cannot be used, as a clause.
-package struct FieldMapRefusal: Error, Hashable, Sendable, CustomStringConvertible {
-    /// The clause.
-    package let description: String
 }
 
 /// A way to a value inside JSON.
@@ -47,7 +40,7 @@ package struct JSONPath: Hashable, Sendable {
     /// Parses `.key.key[0]["key.with.dots"]`, with or without the first point.
     ///
     /// - Throws: where a step is empty or an index is no number.
-    package init(_ text: String) throws(FieldMapRefusal) {
+    package init(_ text: String) throws(UnreadableFile) {
         let rest = Array(text.utf8)[...]
         self.text = text
         steps = try Self.steps(rest.first == UInt8(ascii: ".") ? rest.dropFirst() : rest, of: text)
@@ -74,7 +67,7 @@ package struct JSONPath: Hashable, Sendable {
 
     private static func steps(
         _ path: ArraySlice<UInt8>, of text: String
-    ) throws(FieldMapRefusal) -> [Step] {
+    ) throws(UnreadableFile) -> [Step] {
         var steps: [Step] = []
         var rest = path
         while !rest.isEmpty {
@@ -107,8 +100,8 @@ package struct JSONPath: Hashable, Sendable {
         return steps
     }
 
-    private static func refusal(_ text: String, _ mistake: String) -> FieldMapRefusal {
-        FieldMapRefusal(description: "the path '\(text)' has \(mistake)")
+    private static func refusal(_ text: String, _ mistake: String) -> UnreadableFile {
+        UnreadableFile.map("the path '\(text)' has \(mistake)")
     }
 }
 
@@ -135,23 +128,23 @@ package struct FieldMap: Hashable, Sendable {
     /// Parses the value of `--map`.
     ///
     /// - Throws: for unknown fields, repeated fields, and a mapping without a token.
-    package init(_ text: String) throws(FieldMapRefusal) {
+    package init(_ text: String) throws(UnreadableFile) {
         var paths: [ReportField: JSONPath] = [:]
         for part in text.split(separator: ",", omittingEmptySubsequences: false) {
             let halves = part.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
             let name = halves[0].trimmed
             guard halves.count == 2, let field = ReportField(rawValue: name) else {
-                throw FieldMapRefusal(
-                    description: "'\(part)' is not FIELD=PATH with a field of "
+                throw UnreadableFile.map(
+                    "'\(part)' is not FIELD=PATH with a field of "
                         + ReportField.allCases.map(\.rawValue).joined(separator: ", "))
             }
             guard paths[field] == nil else {
-                throw FieldMapRefusal(description: "the field \(name) is given twice")
+                throw UnreadableFile.map("the field \(name) is given twice")
             }
             paths[field] = try JSONPath(halves[1].trimmed)
         }
         guard paths[.token] != nil else {
-            throw FieldMapRefusal(description: "it has no token=PATH")
+            throw UnreadableFile.map("it has no token=PATH")
         }
         self.paths = paths
     }

@@ -1,11 +1,5 @@
 import CZlib
 
-/// Why compressed bytes cannot be read, as a clause.
-package struct GunzipFailure: Error, Hashable, Sendable, CustomStringConvertible {
-    /// The clause.
-    package let description: String
-}
-
 /// Expands gzip (RFC 1952) piece by piece, also of several members in a row, as log rotation and
 /// `cat a.gz b.gz` make them.
 package final class Gunzip {
@@ -24,12 +18,12 @@ package final class Gunzip {
     /// Begins before the first byte.
     ///
     /// - Throws: when zlib cannot get its memory.
-    package init() throws(GunzipFailure) {
+    package init() throws(UnreadableFile) {
         stream = .allocate(capacity: 1)
         stream.initialize(to: z_stream())
         guard pushsweep_inflate_gzip(stream) == Z_OK else {
             stream.deallocate()
-            throw GunzipFailure(description: "zlib has no memory to expand it")
+            throw UnreadableFile.gzip("zlib has no memory to expand it")
         }
     }
 
@@ -40,7 +34,7 @@ package final class Gunzip {
 
     /// Expands the next bytes and passes what they hold to a body, in pieces of at most 256 KiB.
     ///
-    /// - Throws: `GunzipFailure` for bytes that are no gzip; the errors of the body.
+    /// - Throws: `UnreadableFile` for bytes that are no gzip; the errors of the body.
     package func expand(
         _ bytes: UnsafeRawBufferPointer, _ body: (UnsafeRawBufferPointer) throws -> Void
     ) throws {
@@ -77,10 +71,10 @@ package final class Gunzip {
 
     /// Checks that the last member is complete.
     ///
-    /// - Throws: `GunzipFailure` where the end is missing.
-    package func finish() throws(GunzipFailure) {
+    /// - Throws: `UnreadableFile` where the end is missing.
+    package func finish() throws(UnreadableFile) {
         guard isBetweenMembers else {
-            throw GunzipFailure(description: "its gzip data end too early")
+            throw UnreadableFile.gzip("its gzip data end too early")
         }
     }
 
@@ -93,8 +87,8 @@ package final class Gunzip {
         return stream.pointee.avail_in > 0
     }
 
-    private var failure: GunzipFailure {
+    private var failure: UnreadableFile {
         let cause = stream.pointee.msg.map { String(cString: $0) } ?? "unknown form"
-        return GunzipFailure(description: "its gzip data are damaged (\(cause))")
+        return UnreadableFile.gzip("its gzip data are damaged (\(cause))")
     }
 }

@@ -31,14 +31,11 @@ package enum ReportTimeUnit: String, Hashable, Sendable, CaseIterable {
 
 /// How to read a file.
 package struct ReportLayout: Hashable, Sendable {
-    /// The form of the file.
     package var format: ReportFormat
-    /// The fields of a report.
     package var map: FieldMap
     /// The unit of its times.
     package var unit: ReportTimeUnit
 
-    /// Describes a file.
     package init(
         format: ReportFormat, map: FieldMap = .standard, unit: ReportTimeUnit = .milliseconds
     ) {
@@ -66,10 +63,22 @@ package struct ReportLine: Hashable, Sendable {
     package var unread = 0
 }
 
-/// Why a file as a whole cannot be read, as a clause with the cure.
-package struct UnreadableFile: Error, Hashable, Sendable, CustomStringConvertible {
-    /// The clause.
-    package let description: String
+/// Why a file as a whole cannot be read, each with a clause.
+package enum UnreadableFile: Error, Hashable, Sendable, CustomStringConvertible {
+    /// The map of its fields does not fit.
+    case map(String)
+    /// It is no whole gzip.
+    case gzip(String)
+    /// It is no CSV; the clause begins with the place.
+    case csv(String)
+    /// It is no JSON Lines.
+    case json(String)
+
+    package var description: String {
+        switch self {
+        case .map(let clause), .gzip(let clause), .csv(let clause), .json(let clause): clause
+        }
+    }
 }
 
 /// Reads the reports of one file.
@@ -97,8 +106,8 @@ package struct ReportLines {
     /// Takes the next bytes of the file. `content` gets the bytes of its content, expanded where the
     /// file is gzip, and `body` the lines that they complete.
     ///
-    /// - Throws: `GunzipFailure`, `ForeignText`, `UnreadableFile`; `CSVFault` and `FieldMapRefusal` for a
-    ///   CSV file; the errors of the bodies. After each nothing of the file may count.
+    /// - Throws: `UnreadableFile`, `ForeignText`; the errors of the bodies. After each nothing of the file
+    ///   may count.
     package mutating func take(
         _ bytes: UnsafeRawBufferPointer, content: (UnsafeRawBufferPointer) throws -> Void,
         _ body: (ReportLine) throws -> Void
@@ -183,8 +192,8 @@ package struct ReportLines {
             guard !text.isEmpty else { return }
             defer { isBegun = true }
             if !isBegun, JSONFields.goesOn(text) {
-                throw UnreadableFile(
-                    description: "its JSON goes over several lines, and one object on each line is "
+                throw UnreadableFile.json(
+                    "its JSON goes over several lines, and one object on each line is "
                         + "read; write it so with: jq -c \(text[0] == UInt8(ascii: "[") ? "'.[]'" : ".")"
                 )
             }

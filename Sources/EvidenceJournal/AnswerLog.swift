@@ -12,6 +12,7 @@
 // A record is the length of its content and a checksum (each 4 bytes, big-endian), and the content. A
 // record that is cut short or differs from its checksum ends the file: nothing after it is read.
 
+import Encodings
 import Glibc
 
 /// The answers of one queue that a sender keeps until their results are written.
@@ -47,8 +48,7 @@ package final class AnswerLog {
     }
 
     private static func failure(_ doing: String, _ path: String) -> JournalFailure {
-        JournalFailure(
-            .inputOutput, "\(doing) \(path): \(String(cString: strerror(errno))); check the disk")
+        JournalFailure(.inputOutput, "\(doing) \(path)", errno)
     }
 
     /// Adds records to the file by one write. They outlast this process when this returns.
@@ -61,7 +61,7 @@ package final class AnswerLog {
         for record in records {
             precondition(record.content.count <= Self.longest, "a record is one claim's answers")
             Self.append(UInt32(record.content.count), to: &bytes)
-            Self.append(Self.checksum(record.content[...]), to: &bytes)
+            Self.append(FNV1a.hash(record.content), to: &bytes)
             bytes += record.content
         }
         guard !bytes.isEmpty else { return }
@@ -145,7 +145,7 @@ package final class AnswerLog {
             let count = Int(number(rest))
             let sum = number(rest.dropFirst(4))
             let content = rest.dropFirst(headerLength).prefix(count)
-            guard count > 0, count <= longest, content.count == count, checksum(content) == sum
+            guard count > 0, count <= longest, content.count == count, FNV1a.hash(content) == sum
             else { break }
             records.append(Array(content))
             rest = rest.dropFirst(headerLength + count)
@@ -159,10 +159,5 @@ package final class AnswerLog {
 
     private static func number(_ bytes: ArraySlice<UInt8>) -> UInt32 {
         bytes.prefix(4).reduce(0) { $0 << 8 | UInt32($1) }
-    }
-
-    /// FNV-1a of 32 bits: it has to tell a cut or damaged record, not a forged one.
-    private static func checksum(_ bytes: ArraySlice<UInt8>) -> UInt32 {
-        bytes.reduce(2_166_136_261) { ($0 ^ UInt32($1)) &* 16_777_619 }
     }
 }

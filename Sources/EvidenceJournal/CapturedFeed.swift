@@ -1,5 +1,5 @@
 import APNsProtocol
-import GRDB
+import Database
 import TokenHygiene
 
 /// The state of a captured feed. A feed is in exactly one state.
@@ -35,7 +35,6 @@ package struct CapturedFeed: Hashable, Sendable {
     package let bytes: Int
     /// How reading ended; nil while a run is reading.
     package let end: CaptureEnd?
-    /// Its state.
     package let state: FeedState
     /// The reason for which it is held or was discarded; nil otherwise.
     package let cause: String?
@@ -51,20 +50,20 @@ extension CapturedFeed {
     /// Reads a row of the table `feed`.
     ///
     /// - Throws: `UnreadableRow` when a value is invalid. A feed is never skipped for that.
-    init(_ row: Row) throws {
+    init(_ row: JournalRow) throws {
         id = try row.value("id")
         partition = Partition(
             app: try row.value("app"), environment: try row.value("environment"))
-        kind = try row.word(row.value("kind"), in: "kind")
+        kind = try row.word("kind")
         source = try row.value("source")
-        opened = EpochMilliseconds(try row.value("opened"))
+        opened = try row.value("opened")
         bytes = try row.value("bytes")
-        end = try row.optional("end").map { try row.word($0, in: "end") }
-        state = try row.word(row.value("state"), in: "state")
+        end = try row.optionalWord("end")
+        state = try row.word("state")
         cause = try row.optional("cause")
-        gate = try row.optional("gate").map { try row.word($0, in: "gate") }
-        closedAt = try row.optional("settled").map { EpochMilliseconds($0) }
-        isPurged = try row.value("purged")
+        gate = try row.optionalWord("gate")
+        closedAt = try row.optional("settled")
+        isPurged = try row.value("purged") as Int != 0
     }
 }
 
@@ -76,35 +75,119 @@ extension EvidenceJournal {
     /// The feed that holds a partition: the first that the guard stopped by one of its own gates.
     package func holder(of partition: Partition) throws(JournalFailure) -> CapturedFeed? {
         try perform("looking for what holds \(partition)") { db in
-            try Row.fetchOne(
-                db,
-                sql: """
-                    SELECT * FROM feed WHERE state = ? AND app = ? AND environment = ?
-                    AND gate IS NOT NULL AND gate <> ? ORDER BY opened, rowid LIMIT 1
-                    """,
-                arguments: [
+            try db.rows(
+                """
+                SELECT * FROM feed WHERE state = ? AND app = ? AND environment = ?
+                AND gate IS NOT NULL AND gate <> ? ORDER BY opened, rowid LIMIT 1
+                """,
+                [
                     FeedState.held.rawValue, partition.app, partition.environment,
                     GuardGate.behind.rawValue,
-                ]
-            ).map(CapturedFeed.init)
+                ], CapturedFeed.init
+            ).first
         }
     }
 
     /// Makes pending the feeds that wait behind feeds that are decided.
     package func releaseFollowers() throws(JournalFailure) {
         try perform("freeing feeds that wait behind others") { db in
-            try db.execute(
-                sql: """
-                    UPDATE feed SET state = :pending, cause = NULL, gate = NULL
-                    WHERE state = :held AND gate = :behind AND NOT EXISTS (
-                        SELECT 1 FROM feed AS holder WHERE holder.state = :held
-                        AND holder.app = feed.app AND holder.environment = feed.environment
-                        AND holder.gate <> :behind)
-                    """,
-                arguments: [
-                    "pending": FeedState.pending.rawValue, "held": FeedState.held.rawValue,
-                    "behind": GuardGate.behind.rawValue,
-                ])
+            let (held, behind) = (FeedState.held.rawValue, GuardGate.behind.rawValue)
+            try db.change(
+                """
+                UPDATE feed SET state = ?, cause = NULL, gate = NULL
+                WHERE state = ? AND gate = ? AND NOT EXISTS (
+                    SELECT 1 FROM feed AS holder WHERE holder.state = ?
+                    AND holder.app = feed.app AND holder.environment = feed.environment
+                    AND holder.gate <> ?)
+                """, FeedState.pending.rawValue, held, behind, held, behind)
         }
+    }
+}
+
+/// An intake whose end the journal does not know.
+package struct OpenIntake: Hashable, Sendable {
+    /// The name of the intake.
+    package let name: String
+    /// The run that began it.
+    package let run: String
+
+    package init(name: String, run: String) {
+        self.name = name
+        self.run = run
+    }
+}
+
+// An intake moves reports from a table or a file into the journal. Its feeds are `taking` until their
+// source has given the reports up, which only the source can tell.
+extension EvidenceJournal {
+    /// The intakes that a run left without an end.
+    package func openIntakes() throws(JournalFailure) -> [OpenIntake] {
+        try perform("looking for unfinished intakes") { db in
+            try db.rows(
+                "SELECT DISTINCT intake, run FROM feed WHERE state = ? ORDER BY rowid",
+                [FeedState.taking.rawValue]
+            ) { OpenIntake(name: try $0.value("intake"), run: try $0.value("run")) }
+        }
+    }
+
+    /// Gives an open intake its final name, which is known only after its last byte.
+    package func renameIntake(_ name: String, to final: String) throws(JournalFailure) {
+        try perform("naming intake \(final)") { db in
+            try db.change(
+                "UPDATE feed SET intake = ? WHERE intake = ? AND state = ?", final, name,
+                FeedState.taking.rawValue)
+        }
+    }
+
+    /// Makes the feeds of an intake pending: their source has given the reports up. Returns their
+    /// names, oldest first.
+    package func confirmIntake(
+        _ intake: OpenIntake, at now: EpochMilliseconds
+    ) throws(JournalFailure) -> [String] {
+        try perform("confirming intake \(intake.name)") { db in
+            try db.transaction {
+                let taking = FeedState.taking.rawValue
+                let names: [String] = try db.rows(
+                    "SELECT id FROM feed WHERE intake = ? AND run = ? AND state = ? "
+                        + "ORDER BY opened, rowid", [intake.name, intake.run, taking]
+                ) { try $0.value("id") }
+                try db.change(
+                    "UPDATE feed SET state = ?, end = ?, closed = ? "
+                        + "WHERE intake = ? AND run = ? AND state = ?",
+                    FeedState.pending.rawValue, CaptureEnd.file.rawValue, now, intake.name,
+                    intake.run, taking)
+                return names
+            }
+        }
+    }
+
+    /// Number of the feeds that an intake brought, and of those that a person discarded.
+    package func feeds(
+        ofIntake intake: String
+    ) throws(JournalFailure) -> (all: Int, discarded: Int) {
+        try perform("looking for intake \(intake)") { db in
+            let states: [String] = try db.rows(
+                "SELECT state FROM feed WHERE intake = ?", [intake]
+            ) { try $0.value("state") }
+            return (states.count, states.count { $0 == FeedState.discarded.rawValue })
+        }
+    }
+
+    /// Removes the feeds of an intake that did not happen: their source still has the reports.
+    package func dropIntake(_ intake: OpenIntake) throws(JournalFailure) {
+        try perform("dropping intake \(intake.name)") { db in
+            try db.transaction {
+                let which = "WHERE intake = ? AND run = ? AND state = ?"
+                let feeds = "SELECT id FROM feed \(which)"
+                for statement in [
+                    "DELETE FROM quarantine WHERE feed IN (\(feeds))",
+                    "DELETE FROM chunk WHERE feed IN (\(feeds))", "DELETE FROM feed \(which)",
+                ] {
+                    try db.change(
+                        statement, intake.name, intake.run, FeedState.taking.rawValue)
+                }
+            }
+        }
+        try giveRoomBack()
     }
 }

@@ -12,8 +12,7 @@
 // write it twice. Pages of 16 KiB suit chunks of up to 1 MiB.
 
 import APNsProtocol
-import Foundation
-import GRDB
+import Database
 import TokenHygiene
 
 /// The durable state of one host: captured feeds, quarantine and run history. An instance belongs to
@@ -25,7 +24,7 @@ package final class EvidenceJournal {
     /// Free pages that are no reason to shrink the file: 4 MiB.
     private static let pagesKept = 256
 
-    private let database: DatabaseQueue
+    private let database: SQLiteConnection
     /// The failure, once damage was found. The file has another name by then, and SQLite's later
     /// writes beside the old name would count as part of the next journal.
     private var damage: JournalFailure?
@@ -49,15 +48,15 @@ package final class EvidenceJournal {
         try Self.checkOwner(of: path, header)
         do {
             database = try Self.open(real, isNew: header.isEmpty)
-        } catch let error as DatabaseError where error.isDamage {
+        } catch let error as SQLFailure where error.isDamage {
             // SQLite also reports damage when the disk cannot read a page (SQLITE_IOERR_CORRUPTFS). A
             // good journal must not be set aside for that. So the whole file is read again, directly
             // and by SQLite.
             try folder.ensureReadable(StateFolder.journalName)
             do {
                 database = try Self.open(real, isNew: header.isEmpty)
-            } catch let error as DatabaseError where error.isDamage {
-                throw folder.failure(ofDamage: error.message ?? "damaged")
+            } catch let error as SQLFailure where error.isDamage {
+                throw folder.failure(ofDamage: error.message)
             } catch {
                 throw .wrapping(error, while: "opening the journal \(path)")
             }
@@ -79,15 +78,11 @@ package final class EvidenceJournal {
         for ending in ["", "-journal", "-wal", "-shm"] {
             try folder.folder.check(StateFolder.journalName + ending)
         }
-        var configuration = Configuration()
-        configuration.readonly = true
-        configuration.busyMode = .timeout(1)
+        database = SQLiteConnection(
+            path: folder.realFile(StateFolder.journalName), .reading, busySeconds: 1)
         do {
-            database = try DatabaseQueue(
-                path: folder.realFile(StateFolder.journalName), configuration: configuration)
-            guard try database.read(JournalSchema.isThere) else {
-                throw JournalSchema.OtherLayout()
-            }
+            try database.connect()
+            guard try JournalSchema.isThere(database) else { throw JournalSchema.OtherLayout() }
         } catch {
             throw .wrapping(error, while: "reading the journal \(path)")
         }
@@ -102,9 +97,10 @@ package final class EvidenceJournal {
         _ = try target.makePrivate(StateFolder.journalName)
         let doing = "copying the journal of \(folder.path)"
         do {
-            let copy = try DatabaseQueue(path: target.realFile(StateFolder.journalName))
-            try database.backup(to: copy)
-            try copy.close()
+            let copy = SQLiteConnection(
+                path: target.realFile(StateFolder.journalName), .existing, busySeconds: 1)
+            try copy.connect()
+            try database.copy(into: copy)
         } catch {
             throw .wrapping(error, while: doing)
         }
@@ -132,32 +128,30 @@ package final class EvidenceJournal {
         )
     }
 
-    private static func open(_ path: String, isNew: Bool) throws -> DatabaseQueue {
-        var configuration = Configuration()
-        configuration.busyMode = .timeout(10)
-        configuration.prepareDatabase { db in
-            try db.execute(
-                sql: """
-                    PRAGMA page_size = 16384;
-                    PRAGMA journal_mode = PERSIST;
-                    PRAGMA synchronous = FULL;
-                    PRAGMA journal_size_limit = 1048576;
-                    PRAGMA trusted_schema = OFF;
-                    """)
-            // The first page has our application ID from its first byte on, since a file without it is one
-            // of another program. auto_vacuum writes that page too, so both are one transaction. In an old
-            // file, which may be damaged, it could change the header.
-            let ownID = "PRAGMA application_id = \(JournalSchema.applicationID)"
-            if try Int.fetchOne(db, sql: "PRAGMA page_count") == 0 {
-                try db.execute(
-                    sql: "BEGIN; PRAGMA auto_vacuum = INCREMENTAL; \(ownID); COMMIT")
-            } else if isNew {
-                try db.execute(sql: ownID)
-            }
+    private static func open(_ path: String, isNew: Bool) throws -> SQLiteConnection {
+        let database = SQLiteConnection(
+            path: path, .existing, busySeconds: 10,
+            """
+            PRAGMA page_size = 16384;
+            PRAGMA journal_mode = PERSIST;
+            PRAGMA synchronous = FULL;
+            PRAGMA journal_size_limit = 1048576;
+            PRAGMA trusted_schema = OFF;
+            """)
+        try database.connect()
+        // The first page has our application ID from its first byte on, since a file without it is one
+        // of another program. auto_vacuum writes that page too, so both are one transaction. In an old
+        // file, which may be damaged, it could change the header.
+        let ownID = "PRAGMA application_id = \(JournalSchema.applicationID)"
+        if try database.query("PRAGMA page_count").scalar?.count == 0 {
+            try database.run("BEGIN; PRAGMA auto_vacuum = INCREMENTAL; \(ownID); COMMIT")
+        } else if isNew {
+            try database.run(ownID)
         }
-        let queue = try DatabaseQueue(path: path, configuration: configuration)
-        try queue.write { db in if try !JournalSchema.isThere(db) { try JournalSchema.create(db) } }
-        return queue
+        if try !JournalSchema.isThere(database) {
+            try database.transaction { try database.run(JournalSchema.tables) }
+        }
+        return database
     }
 
     /// Whether SQLite finds no fault in the whole file, its indexes included, once the disk can read
@@ -166,12 +160,9 @@ package final class EvidenceJournal {
     /// - Throws: failures that prevent the check. They do not prove damage.
     private func isSound(_ doing: String) throws(JournalFailure) -> Bool {
         do {
-            return try database.inDatabase { db in
-                try String.fetchOne(db, sql: "PRAGMA integrity_check(1)") == "ok"
-            }
-        } catch let error as DatabaseError where error.isDamage {
-            return false
+            return try database.query("PRAGMA integrity_check(1)").scalar?.text == "ok"
         } catch {
+            if error.isDamage { return false }
             throw .wrapping(error, while: "checking the journal after \(doing)")
         }
     }
@@ -179,18 +170,19 @@ package final class EvidenceJournal {
     /// Runs a body on the database and wraps its errors. SQLite finds a damaged page only when it
     /// reads the page, which may be long after opening. Then the file is set aside as it would have
     /// been at opening, and this journal is not used any more.
+    @discardableResult
     func perform<T>(
-        _ doing: String, _ work: (Database) throws -> T
+        _ doing: String, _ work: (SQLiteConnection) throws -> T
     ) throws(JournalFailure) -> T {
         if let damage { throw damage }
         do {
-            return try database.inDatabase(work)
-        } catch let error as DatabaseError where error.isDamage {
+            return try work(database)
+        } catch let error as SQLFailure where error.isDamage {
             // As at opening: a page that the disk cannot read is not damage of the file.
             try folder.ensureReadable(StateFolder.journalName)
             if try isSound(doing) { throw .wrapping(error, while: doing) }
-            try? database.close()
-            let failure = folder.failure(ofDamage: "\(doing): \(error.message ?? "damaged")")
+            database.close()
+            let failure = folder.failure(ofDamage: "\(doing): \(error.message)")
             damage = failure
             throw failure
         } catch {
@@ -204,13 +196,10 @@ package final class EvidenceJournal {
     package func recoverInterrupted(at now: EpochMilliseconds) throws(JournalFailure) -> Int {
         try releaseFollowers()
         return try perform("recovering feeds of an interrupted run") { db in
-            try db.execute(
-                sql: "UPDATE feed SET state = ?, end = ?, closed = ? WHERE state = ?",
-                arguments: [
-                    FeedState.pending.rawValue, CaptureEnd.crashed.rawValue, now.rawValue,
-                    FeedState.reading.rawValue,
-                ])
-            return db.changesCount
+            try db.change(
+                "UPDATE feed SET state = ?, end = ?, closed = ? WHERE state = ?",
+                FeedState.pending.rawValue, CaptureEnd.crashed.rawValue, now,
+                FeedState.reading.rawValue)
         }
     }
 
@@ -220,22 +209,16 @@ package final class EvidenceJournal {
     package func purge(at now: EpochMilliseconds) throws(JournalFailure) {
         let oldest = now.advanced(by: -Self.retentionDays * 86_400_000)
         try perform("dropping old feeds from the journal") { db in
-            try db.inTransaction(.immediate) {
-                try db.execute(
-                    sql: """
-                        UPDATE feed SET purged = 1 WHERE state IN (?, ?) AND settled < ? AND purged = 0
-                        AND id NOT IN (SELECT feed FROM quarantine)
-                        """,
-                    arguments: [
-                        FeedState.applied.rawValue, FeedState.discarded.rawValue, oldest.rawValue,
-                    ])
-                if db.changesCount > 0 {
-                    try db.execute(
-                        sql: """
-                            DELETE FROM chunk WHERE feed IN (SELECT id FROM feed WHERE purged = 1)
-                            """)
+            try db.transaction {
+                let purged = try db.change(
+                    """
+                    UPDATE feed SET purged = 1 WHERE state IN (?, ?) AND settled < ? AND purged = 0
+                    AND id NOT IN (SELECT feed FROM quarantine)
+                    """, FeedState.applied.rawValue, FeedState.discarded.rawValue, oldest)
+                if purged > 0 {
+                    try db.change(
+                        "DELETE FROM chunk WHERE feed IN (SELECT id FROM feed WHERE purged = 1)")
                 }
-                return .commit
             }
         }
         try giveRoomBack()
@@ -245,10 +228,13 @@ package final class EvidenceJournal {
     /// Some MiB are left for the next feed.
     func giveRoomBack() throws(JournalFailure) {
         try perform("giving back the room of deleted feeds") { db in
-            var free = try Int.fetchOne(db, sql: "PRAGMA freelist_count") ?? 0
+            func freePages() throws -> Int {
+                try db.query("PRAGMA freelist_count").scalar?.count ?? 0
+            }
+            var free = try freePages()
             while free > Self.pagesKept {
-                try db.execute(sql: "PRAGMA incremental_vacuum(1024)")
-                let left = try Int.fetchOne(db, sql: "PRAGMA freelist_count") ?? 0
+                try db.run("PRAGMA incremental_vacuum(1024)")
+                let left = try freePages()
                 guard left < free else { return }
                 free = left
             }
@@ -256,9 +242,8 @@ package final class EvidenceJournal {
     }
 }
 
-extension DatabaseError {
-    /// Whether the error comes from the file's content, and not from a disk, a permission or a lock.
-    fileprivate var isDamage: Bool {
-        resultCode == .SQLITE_NOTADB || resultCode == .SQLITE_CORRUPT
-    }
+extension SQLFailure {
+    /// Whether the error comes from the file's content, and not from a disk, a permission or a lock:
+    /// SQLITE_CORRUPT or SQLITE_NOTADB.
+    fileprivate var isDamage: Bool { code == 11 || code == 26 }
 }

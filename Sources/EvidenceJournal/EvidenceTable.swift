@@ -8,8 +8,9 @@
 // or sync, and is removed after its last use.
 
 import APNsProtocol
-import Foundation
-import GRDB
+import Database
+import Glibc
+import Synchronization
 import TokenHygiene
 
 /// Collects the tuples of a feed, in any order.
@@ -42,15 +43,9 @@ package final class EvidenceTable {
         let rows = waiting
         try scratch.perform { db in
             let places = Array(repeating: "(?,?)", count: rows.count).joined(separator: ",")
-            let statement = try db.cachedStatement(
-                sql: "INSERT INTO statement VALUES \(places)")
-            var values: [DatabaseValue] = []
-            values.reserveCapacity(rows.count * 2)
-            for (token, time) in rows {
-                values.append(Data(token.bytes).databaseValue)
-                values.append(time.rawValue.databaseValue)
-            }
-            try statement.execute(arguments: StatementArguments(values))
+            _ = try db.execute(
+                "INSERT INTO statement VALUES \(places)",
+                rows.flatMap { [.bytes(Array($0.token.bytes)), .integer($0.time.rawValue)] })
         }
     }
 
@@ -60,14 +55,13 @@ package final class EvidenceTable {
     package func seal() throws(JournalFailure) -> SortedEvidence {
         try insertWaiting()
         let tokens = try scratch.perform { db in
-            try db.execute(
-                sql: """
-                    INSERT INTO evidence
-                        SELECT token, MAX(time), COUNT(*) FROM statement GROUP BY token
-                        ORDER BY token;
-                    DROP TABLE statement;
-                    """)
-            return try Int.fetchOne(db, sql: "SELECT COUNT(*) FROM evidence") ?? 0
+            try db.run(
+                """
+                INSERT INTO evidence
+                    SELECT token, MAX(time), COUNT(*) FROM statement GROUP BY token ORDER BY token;
+                DROP TABLE statement;
+                """)
+            return try db.query("SELECT COUNT(*) FROM evidence").scalar?.count ?? 0
         }
         return SortedEvidence(scratch: scratch, count: tokens)
     }
@@ -88,11 +82,9 @@ package struct SortedEvidence: Sendable {
     /// - Throws: `inputOutput`.
     package func tokensAtOneTime() throws(JournalFailure) -> Int {
         try scratch?.perform { db in
-            try Int.fetchOne(
-                db,
-                sql: """
-                    SELECT MAX(tokens) FROM (SELECT COUNT(*) AS tokens FROM evidence GROUP BY time)
-                    """)
+            try db.query(
+                "SELECT MAX(tokens) FROM (SELECT COUNT(*) AS tokens FROM evidence GROUP BY time)"
+            ).scalar?.count
         } ?? 0
     }
 
@@ -101,16 +93,16 @@ package struct SortedEvidence: Sendable {
         from first: DeviceToken? = nil, after position: DeviceToken? = nil
     ) -> Stream {
         if let position, first.map({ $0 <= position }) ?? true {
-            return Stream(scratch: scratch, position: Data(position.bytes), isIncluded: false)
+            return Stream(scratch: scratch, position: Array(position.bytes), isIncluded: false)
         }
         return Stream(
-            scratch: scratch, position: first.map { Data($0.bytes) } ?? Data(), isIncluded: true)
+            scratch: scratch, position: first.map { Array($0.bytes) } ?? [], isIncluded: true)
     }
 
     /// An iterator over the evidence.
     package struct Stream: EvidenceStream {
         fileprivate let scratch: ScratchDatabase?
-        fileprivate var position: Data
+        fileprivate var position: [UInt8]
         fileprivate var isIncluded: Bool
 
         /// The next tokens, at most `limit`; throws `JournalFailure`.
@@ -118,16 +110,15 @@ package struct SortedEvidence: Sendable {
             guard let scratch else { return [] }
             let (start, comparison) = (position, isIncluded ? ">=" : ">")
             let batch = try scratch.perform { db in
-                try Row.fetchAll(
-                    db.cachedStatement(
-                        sql: """
-                            SELECT token, time, statements FROM evidence
-                            WHERE token \(comparison) ? ORDER BY token LIMIT ?
-                            """), arguments: [start, limit]
-                ).map(TokenEvidence.init)
+                let rows = try db.query(
+                    """
+                    SELECT token, time, statements FROM evidence
+                    WHERE token \(comparison) ? ORDER BY token LIMIT ?
+                    """, [.bytes(start), .integer(Int64(limit))])
+                return try (0..<rows.count).map { try TokenEvidence(rows, $0) }
             }
             if let last = batch.last {
-                position = Data(last.token.bytes)
+                position = Array(last.token.bytes)
                 isIncluded = false
             }
             return batch
@@ -137,7 +128,7 @@ package struct SortedEvidence: Sendable {
 
 /// The scratch file. It is removed with the last reference to it.
 private final class ScratchDatabase: Sendable {
-    private let database: DatabaseQueue
+    private let database: Mutex<SQLiteConnection>
     private let path: String
     private let folder: PrivateFolder
     private let name: String
@@ -148,36 +139,35 @@ private final class ScratchDatabase: Sendable {
         self.name = name
         unlinkat(folder.folder.descriptor, name, 0)
         _ = try folder.makePrivate(name)
-        var configuration = Configuration()
-        configuration.allowsUnsafeTransactions = true
-        configuration.prepareDatabase { db in
-            try db.execute(
-                sql: """
-                    PRAGMA page_size = 4096;
-                    PRAGMA journal_mode = OFF;
-                    PRAGMA synchronous = OFF;
-                    PRAGMA locking_mode = EXCLUSIVE;
-                    PRAGMA cache_size = -1024;
-                    CREATE TABLE statement (token BLOB NOT NULL, time INTEGER NOT NULL);
-                    CREATE TABLE evidence (
-                        token BLOB NOT NULL PRIMARY KEY, time INTEGER NOT NULL,
-                        statements INTEGER NOT NULL) WITHOUT ROWID;
-                    BEGIN;
-                    """)
-        }
+        let file = SQLiteConnection(
+            path: folder.realFile(name), .existing, busySeconds: 0,
+            """
+            PRAGMA page_size = 4096;
+            PRAGMA journal_mode = OFF;
+            PRAGMA synchronous = OFF;
+            PRAGMA locking_mode = EXCLUSIVE;
+            PRAGMA cache_size = -1024;
+            CREATE TABLE statement (token BLOB NOT NULL, time INTEGER NOT NULL);
+            CREATE TABLE evidence (
+                token BLOB NOT NULL PRIMARY KEY, time INTEGER NOT NULL,
+                statements INTEGER NOT NULL) WITHOUT ROWID;
+            BEGIN;
+            """)
         do {
-            database = try DatabaseQueue(
-                path: folder.realFile(name), configuration: configuration)
+            try file.connect()
         } catch {
             throw .wrapping(error, while: "making the scratch table \(path)")
         }
+        database = Mutex(file)
     }
 
     deinit { unlinkat(folder.descriptor, name, 0) }
 
-    func perform<T>(_ work: (Database) throws -> T) throws(JournalFailure) -> T {
+    func perform<T: Sendable>(
+        _ work: (SQLiteConnection) throws -> T
+    ) throws(JournalFailure) -> T {
         do {
-            return try database.unsafeReentrantWrite(work)
+            return try database.withLock { try work($0) }
         } catch {
             throw .wrapping(error, while: "sorting the feed in \(path)")
         }
@@ -185,11 +175,10 @@ private final class ScratchDatabase: Sendable {
 }
 
 extension TokenEvidence {
-    fileprivate init(_ row: Row) throws {
-        guard let bytes = Data.fromDatabaseValue(row[0]),
+    fileprivate init(_ rows: SQLRows, _ row: Int) throws(UnreadableRow) {
+        guard case .bytes(let bytes) = rows[row, 0],
             let token = bytes.withUnsafeBytes({ DeviceToken($0) }),
-            let time = Int64.fromDatabaseValue(row[1]),
-            let statements = Int.fromDatabaseValue(row[2])
+            let time = rows[row, 1].integer, let statements = rows[row, 2].count
         else { throw UnreadableRow(column: "token, time or statements") }
         self.init(token: token, time: EpochMilliseconds(time), statements: statements)
     }

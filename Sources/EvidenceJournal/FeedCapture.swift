@@ -1,6 +1,6 @@
 import APNsProtocol
+import Database
 import Foundation
-import GRDB
 import TokenHygiene
 
 /// A feed that a run is reading. It takes raw bytes and returns once they are durable.
@@ -20,20 +20,15 @@ package final class FeedCapture {
     ///
     /// - Throws: `inputOutput`; then it is unknown whether these bytes are durable.
     package func append(_ chunk: UnsafeRawBufferPointer) throws(JournalFailure) {
-        guard let start = chunk.baseAddress, !chunk.isEmpty else { return }
-        // GRDB binds Data without another copy. The pointer outlives the statement.
-        let data = Data(
-            bytesNoCopy: UnsafeMutableRawPointer(mutating: start), count: chunk.count,
-            deallocator: .none)
+        guard !chunk.isEmpty else { return }
         let (id, offset) = (id, bytes)
         try journal.perform("keeping \(chunk.count) bytes of feed \(id)") { db in
-            try db.inTransaction(.immediate) {
-                try db.cachedStatement(
-                    sql: "INSERT INTO chunk (feed, start, bytes) VALUES (?, ?, ?)"
-                ).execute(arguments: [id, offset, data])
-                try db.cachedStatement(sql: "UPDATE feed SET bytes = ? WHERE id = ?")
-                    .execute(arguments: [offset + chunk.count, id])
-                return .commit
+            try db.transaction {
+                _ = try db.execute(
+                    "INSERT INTO chunk (feed, start, bytes) VALUES (?, ?, ?)",
+                    [.text(id), .integer(Int64(offset)), .bytes(Array(chunk))])
+                try db.change(
+                    "UPDATE feed SET bytes = ? WHERE id = ?", offset + chunk.count, id)
             }
         }
         bytes += chunk.count
@@ -46,9 +41,9 @@ package final class FeedCapture {
         let state = cause == nil ? FeedState.pending : .held
         let id = id
         try journal.perform("closing feed \(id)") { db in
-            try db.execute(
-                sql: "UPDATE feed SET state = ?, end = ?, closed = ?, cause = ? WHERE id = ?",
-                arguments: [state.rawValue, end.rawValue, now.rawValue, cause, id])
+            try db.change(
+                "UPDATE feed SET state = ?, end = ?, closed = ?, cause = ? WHERE id = ?",
+                state.rawValue, end.rawValue, now, cause, id)
         }
     }
 
@@ -57,7 +52,7 @@ package final class FeedCapture {
         precondition(bytes == 0, "a feed with bytes is never abandoned")
         let id = id
         try journal.perform("removing the empty feed \(id)") { db in
-            try db.execute(sql: "DELETE FROM feed WHERE id = ?", arguments: [id])
+            try db.change("DELETE FROM feed WHERE id = ?", id)
         }
     }
 }
@@ -71,16 +66,12 @@ extension EvidenceJournal {
     ) throws(JournalFailure) -> FeedCapture {
         let id = UUID().uuidString.lowercased()
         try perform("opening a feed in the journal") { db in
-            try db.execute(
-                sql: """
-                    INSERT INTO feed
-                    (id, run, app, environment, source, opened, state, kind, intake)
-                    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
-                    """,
-                arguments: [
-                    id, run, partition.app, partition.environment, source, now.rawValue,
-                    (intake == nil ? FeedState.reading : .taking).rawValue, kind.rawValue, intake,
-                ])
+            try db.change(
+                """
+                INSERT INTO feed (id, run, app, environment, source, opened, state, kind, intake)
+                VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+                """, id, run, partition.app, partition.environment, source, now,
+                (intake == nil ? FeedState.reading : .taking).rawValue, kind.rawValue, intake)
         }
         return FeedCapture(id: id, journal: self)
     }
@@ -90,15 +81,14 @@ extension EvidenceJournal {
         try perform("listing the feeds of the journal") { db in
             // A feed with an unknown state is fetched too, so that it is reported and not skipped.
             let all = FeedState.allCases
-            return try Row.fetchAll(
-                db,
-                sql: """
-                    SELECT * FROM feed WHERE state IN (\(databaseQuestionMarks(count: states.count)))
-                    OR state NOT IN (\(databaseQuestionMarks(count: all.count)))
-                    ORDER BY opened, rowid
-                    """,
-                arguments: StatementArguments((states + all).map(\.rawValue))
-            ).map(CapturedFeed.init)
+            func places(_ states: [FeedState]) -> String {
+                states.map { _ in "?" }.joined(separator: ",")
+            }
+            return try db.rows(
+                """
+                SELECT * FROM feed WHERE state IN (\(places(states)))
+                OR state NOT IN (\(places(all))) ORDER BY opened, rowid
+                """, (states + all).map(\.rawValue), CapturedFeed.init)
         }
     }
 
@@ -106,14 +96,12 @@ extension EvidenceJournal {
     /// without bytes are left out.
     package func retainedFeeds(limit: Int) throws(JournalFailure) -> [CapturedFeed] {
         try perform("listing the feeds of the journal") { db in
-            try Row.fetchAll(
-                db,
-                sql: """
-                    SELECT * FROM feed WHERE state IN (?, ?) AND purged = 0 AND bytes > 0
-                    ORDER BY opened DESC, rowid DESC LIMIT ?
-                    """,
-                arguments: [FeedState.applied.rawValue, FeedState.discarded.rawValue, limit]
-            ).map(CapturedFeed.init)
+            try db.rows(
+                """
+                SELECT * FROM feed WHERE state IN (?, ?) AND purged = 0 AND bytes > 0
+                ORDER BY opened DESC, rowid DESC LIMIT ?
+                """, [FeedState.applied.rawValue, FeedState.discarded.rawValue, limit],
+                CapturedFeed.init)
         }
     }
 
@@ -122,8 +110,7 @@ extension EvidenceJournal {
     /// - Throws: `unknownFeed` when the journal has no feed of this name.
     package func feed(_ id: String) throws(JournalFailure) -> CapturedFeed {
         let found = try perform("looking for feed \(id) in the journal") { db in
-            try Row.fetchOne(db, sql: "SELECT * FROM feed WHERE id = ?", arguments: [id])
-                .map(CapturedFeed.init)
+            try db.rows("SELECT * FROM feed WHERE id = ?", [id], CapturedFeed.init).first
         }
         guard let found else {
             throw JournalFailure(
@@ -137,12 +124,10 @@ extension EvidenceJournal {
     /// Removes a feed with all its bytes. Its evidence is lost unless it is kept elsewhere.
     package func discard(_ id: String) throws(JournalFailure) {
         try perform("removing feed \(id) from the journal") { db in
-            try db.inTransaction(.immediate) {
-                for table in ["quarantine", "chunk"] {
-                    try db.execute(sql: "DELETE FROM \(table) WHERE feed = ?", arguments: [id])
-                }
-                try db.execute(sql: "DELETE FROM feed WHERE id = ?", arguments: [id])
-                return .commit
+            try db.transaction {
+                try db.change("DELETE FROM quarantine WHERE feed = ?", id)
+                try db.change("DELETE FROM chunk WHERE feed = ?", id)
+                try db.change("DELETE FROM feed WHERE id = ?", id)
             }
         }
         try giveRoomBack()
@@ -182,11 +167,16 @@ extension EvidenceJournal {
         }
     }
 
-    private func chunk(of feed: String, at start: Int) throws(JournalFailure) -> Data? {
+    private func chunk(of feed: String, at start: Int) throws(JournalFailure) -> [UInt8]? {
         try perform("reading feed \(feed) from the journal") { db in
-            try Data.fetchOne(
-                db.cachedStatement(sql: "SELECT bytes FROM chunk WHERE feed = ? AND start = ?"),
-                arguments: [feed, start])
+            let found = try db.query(
+                "SELECT bytes FROM chunk WHERE feed = ? AND start = ?",
+                [.text(feed), .integer(Int64(start))]
+            ).scalar
+            // Any other value is read as an empty chunk, which the caller refuses.
+            guard let found else { return nil }
+            if case .bytes(let bytes) = found { return bytes }
+            return []
         }
     }
 
@@ -197,9 +187,9 @@ extension EvidenceJournal {
         at now: EpochMilliseconds
     ) throws(JournalFailure) {
         try perform("noting feed \(feed) as \(state.rawValue)") { db in
-            try db.execute(
-                sql: "UPDATE feed SET state = ?, cause = ?, gate = ?, settled = ? WHERE id = ?",
-                arguments: [state.rawValue, cause, gate?.rawValue, now.rawValue, feed])
+            try db.change(
+                "UPDATE feed SET state = ?, cause = ?, gate = ?, settled = ? WHERE id = ?",
+                state.rawValue, cause, gate?.rawValue, now, feed)
         }
     }
 }
@@ -219,12 +209,10 @@ package struct AnswerRecord: Hashable, Sendable {
     /// Length of a record without its token, in bytes.
     static let headerLength = 10
 
-    /// The device token.
     package let token: DeviceToken
     /// The time since which the token is dead.
     package let time: EpochMilliseconds
 
-    /// Makes the record of one answer.
     package init(token: DeviceToken, time: EpochMilliseconds) {
         self.token = token
         self.time = time

@@ -1,5 +1,5 @@
+import Database
 import Foundation
-import GRDB
 import Glibc
 
 /// The reason why the local state cannot be used or stored.
@@ -23,16 +23,25 @@ package struct JournalFailure: Error, Hashable, Sendable, CustomStringConvertibl
         case undecodable
     }
 
-    /// The kind of failure.
     package let code: Code
     /// One sentence: the action, its object, the error, and what to do next.
     package let description: String
 
-    /// Makes a failure from its kind and its sentence.
     package init(_ code: Code, _ description: String) {
         self.code = code
         self.description = description
     }
+
+    /// A failure of a system call, by its errno; the clause `cure` says what to do.
+    init(
+        _ code: Code, _ doing: String, _ cause: Int32, _ cure: String? = "check the disk"
+    ) {
+        let reason = String(cString: strerror(cause))
+        self.init(code, "\(doing): \(reason)" + (cure.map { "; \($0)" } ?? ""))
+    }
+
+    /// SQLITE_FULL.
+    private static let diskIsFull = 13
 
     /// Turns an error of SQLite into a failure of the journal. Bound values never appear in it.
     static func wrapping(_ error: any Error, while doing: String) -> JournalFailure {
@@ -43,16 +52,16 @@ package struct JournalFailure: Error, Hashable, Sendable, CustomStringConvertibl
                 "\(doing): it has the layout of another version; finish its feeds with that version, "
                     + "then move journal.sqlite away")
         }
-        guard let error = error as? DatabaseError else {
+        guard let error = error as? SQLFailure else {
             return JournalFailure(.inputOutput, "\(doing): \(error)")
         }
-        let cause = "\(error.message ?? "no message") (SQLite \(error.extendedResultCode.rawValue))"
+        let cause = "\(error.message) (SQLite \(error.exactCode))"
         let code: Code
         let advice: String
-        switch error.resultCode {
-        case .SQLITE_FULL:
+        switch error.kind {
+        case _ where error.code == Self.diskIsFull:
             (code, advice) = (.inputOutput, "free disk space and run again")
-        case .SQLITE_CANTOPEN, .SQLITE_READONLY, .SQLITE_PERM, .SQLITE_AUTH:
+        case .permission, .readOnly:
             (code, advice) = (.cannotCreate, "check owner, mode and mount of the state folder")
         default:
             (code, advice) = (.inputOutput, "check the disk, then run again")
@@ -107,9 +116,7 @@ extension StateFolder {
         }
         guard count == 0 else {
             throw JournalFailure(
-                .inputOutput,
-                "reading \(path): \(String(cString: strerror(errno))); check the disk, then run "
-                    + "again")
+                .inputOutput, "reading \(path)", errno, "check the disk, then run again")
         }
     }
 

@@ -1,58 +1,55 @@
-import GRDB
+import APNsProtocol
+import Database
 
 /// The tables of the journal. Times are milliseconds since 1970 UTC.
 enum JournalSchema {
     /// The application ID in the header of an SQLite file that is our journal.
     static let applicationID: UInt32 = 1_349_873_719
     /// The number of this layout in the header (`user_version`). One with other tables has another.
-    static let layout = 3
+    private static let layout = 3
 
-    /// Whether the file has this layout; false for a file that has no table yet.
-    ///
-    /// - Throws: `otherLayout` for tables of another layout.
-    static func isThere(_ db: Database) throws -> Bool {
-        let number = try Int.fetchOne(db, sql: "PRAGMA user_version")
-        if number == layout { return true }
-        let tables = try Int.fetchOne(db, sql: "SELECT COUNT(*) FROM sqlite_master")
-        guard number == 0, tables == 0 else { throw OtherLayout() }
-        return false
-    }
+    /// The statements that create the tables in a file that has none.
+    static let tables = """
+        CREATE TABLE run (
+            id TEXT NOT NULL PRIMARY KEY, kind TEXT NOT NULL, operator TEXT NOT NULL,
+            started INTEGER NOT NULL, ended INTEGER, exit INTEGER, summary TEXT);
+        CREATE INDEX run_kind ON run (kind);
+        CREATE INDEX run_success ON run (kind) WHERE exit = 0;
+        CREATE TABLE feed (
+            id TEXT NOT NULL PRIMARY KEY, run TEXT NOT NULL, app TEXT NOT NULL,
+            environment TEXT NOT NULL, kind TEXT NOT NULL DEFAULT 'feedback',
+            source TEXT NOT NULL, opened INTEGER NOT NULL, closed INTEGER,
+            bytes INTEGER NOT NULL DEFAULT 0, end TEXT, state TEXT NOT NULL, cause TEXT,
+            gate TEXT, intake TEXT, settled INTEGER, purged INTEGER NOT NULL DEFAULT 0);
+        CREATE INDEX feed_state ON feed (state, opened);
+        CREATE INDEX feed_intake ON feed (intake) WHERE intake IS NOT NULL;
+        CREATE TABLE chunk (
+            id INTEGER PRIMARY KEY, feed TEXT NOT NULL, start INTEGER NOT NULL,
+            bytes BLOB NOT NULL);
+        CREATE UNIQUE INDEX chunk_place ON chunk (feed, start);
+        CREATE TABLE quarantine (
+            feed TEXT NOT NULL, start INTEGER NOT NULL, length INTEGER NOT NULL,
+            reason TEXT NOT NULL, PRIMARY KEY (feed, start));
+        PRAGMA user_version = \(layout);
+        """
 
     /// Tables of another layout than ours.
     struct OtherLayout: Error {}
 
-    /// Creates the tables in a file that has none.
-    static func create(_ db: Database) throws {
-        try db.execute(
-            sql: """
-                CREATE TABLE run (
-                    id TEXT NOT NULL PRIMARY KEY, kind TEXT NOT NULL, operator TEXT NOT NULL,
-                    started INTEGER NOT NULL, ended INTEGER, exit INTEGER, summary TEXT);
-                CREATE INDEX run_kind ON run (kind);
-                CREATE INDEX run_success ON run (kind) WHERE exit = 0;
-                CREATE TABLE feed (
-                    id TEXT NOT NULL PRIMARY KEY, run TEXT NOT NULL, app TEXT NOT NULL,
-                    environment TEXT NOT NULL, kind TEXT NOT NULL DEFAULT 'feedback',
-                    source TEXT NOT NULL, opened INTEGER NOT NULL, closed INTEGER,
-                    bytes INTEGER NOT NULL DEFAULT 0, end TEXT, state TEXT NOT NULL, cause TEXT,
-                    gate TEXT, intake TEXT, settled INTEGER, purged INTEGER NOT NULL DEFAULT 0);
-                CREATE INDEX feed_state ON feed (state, opened);
-                CREATE INDEX feed_intake ON feed (intake) WHERE intake IS NOT NULL;
-                CREATE TABLE chunk (
-                    id INTEGER PRIMARY KEY, feed TEXT NOT NULL, start INTEGER NOT NULL,
-                    bytes BLOB NOT NULL);
-                CREATE UNIQUE INDEX chunk_place ON chunk (feed, start);
-                CREATE TABLE quarantine (
-                    feed TEXT NOT NULL, start INTEGER NOT NULL, length INTEGER NOT NULL,
-                    reason TEXT NOT NULL, PRIMARY KEY (feed, start));
-                PRAGMA user_version = \(layout);
-                """)
+    /// Whether the file has this layout; false for a file that has no table yet.
+    ///
+    /// - Throws: `OtherLayout` for tables of another layout.
+    static func isThere(_ database: SQLiteConnection) throws -> Bool {
+        let number = try database.query("PRAGMA user_version").scalar?.count
+        if number == layout { return true }
+        let tables = try database.query("SELECT COUNT(*) FROM sqlite_master").scalar?.count
+        guard number == 0, tables == 0 else { throw OtherLayout() }
+        return false
     }
 }
 
-// GRDB's own subscripts end the process when a value has an unexpected type. A file that was edited,
-// or a disk with a flipped bit, must cause an error message instead, because the other feeds of the
-// journal are still usable.
+// A file that was edited, or a disk with a flipped bit, must cause an error message, because the other
+// feeds of the journal are still usable.
 
 /// A row with a value that we never wrote.
 struct UnreadableRow: Error, CustomStringConvertible {
@@ -64,29 +61,96 @@ struct UnreadableRow: Error, CustomStringConvertible {
     }
 }
 
-extension Row {
+/// A row of the journal, read by the names of its columns.
+struct JournalRow {
+    private let names: [String]
+    private let values: ArraySlice<SQLValue>
+
+    fileprivate init(_ rows: SQLRows, _ row: Int) {
+        names = rows.names
+        values = rows.row(row)
+    }
+
+    private subscript(column: String) -> SQLValue? {
+        guard let place = names.firstIndex(of: column) else { return nil }
+        let value = values[values.startIndex + place]
+        return value == .null ? nil : value
+    }
+
+    /// A value of a column that may be NULL.
+    func optional<T: JournalValue>(_ column: String) throws(UnreadableRow) -> T? {
+        guard let found = self[column] else { return nil }
+        guard let value = T(found) else { throw UnreadableRow(column: column) }
+        return value
+    }
+
     /// A value of a column that is never NULL.
-    func value<T: DatabaseValueConvertible>(_ column: String) throws -> T {
+    func value<T: JournalValue>(_ column: String) throws(UnreadableRow) -> T {
         guard let value: T = try optional(column) else { throw UnreadableRow(column: column) }
         return value
     }
 
-    /// A value of a column that may be NULL.
-    func optional<T: DatabaseValueConvertible>(_ column: String) throws -> T? {
-        guard let index = index(forColumn: column) else { throw UnreadableRow(column: column) }
-        let found: DatabaseValue = self[index]
-        if found.isNull { return nil }
-        guard let value = T.fromDatabaseValue(found) else { throw UnreadableRow(column: column) }
-        return value
-    }
-
     /// A value of an enumeration stored as text.
-    func word<T: RawRepresentable<String>>(_ text: String, in column: String) throws -> T {
-        guard let word = T(rawValue: text) else { throw UnreadableRow(column: column) }
+    func word<T: RawRepresentable<String>>(_ column: String) throws(UnreadableRow) -> T {
+        guard let word: T = try optionalWord(column) else { throw UnreadableRow(column: column) }
         return word
     }
 
-    private func index(forColumn column: String) -> Int? {
-        Array(columnNames).firstIndex(of: column)
+    /// A value of an enumeration stored as text, in a column that may be NULL.
+    func optionalWord<T: RawRepresentable<String>>(
+        _ column: String
+    ) throws(UnreadableRow) -> T? {
+        guard let text: String = try optional(column) else { return nil }
+        guard let word = T(rawValue: text) else { throw UnreadableRow(column: column) }
+        return word
+    }
+}
+
+/// A value as the journal stores it.
+protocol JournalValue {
+    init?(_ stored: SQLValue)
+    var stored: SQLValue { get }
+}
+
+extension JournalValue where Self: FixedWidthInteger {
+    init?(_ stored: SQLValue) {
+        guard let number = stored.integer else { return nil }
+        self.init(exactly: number)
+    }
+    var stored: SQLValue { .integer(Int64(self)) }
+}
+extension Int: JournalValue {}
+extension Int32: JournalValue {}
+extension Int64: JournalValue {}
+
+extension String: JournalValue {
+    init?(_ stored: SQLValue) {
+        guard case .text(let text) = stored else { return nil }
+        self = text
+    }
+    var stored: SQLValue { .text(self) }
+}
+
+extension EpochMilliseconds: JournalValue {
+    init?(_ stored: SQLValue) {
+        guard let number = stored.integer else { return nil }
+        self.init(number)
+    }
+    var stored: SQLValue { .integer(rawValue) }
+}
+
+extension SQLiteConnection {
+    /// Changes rows; returns their number.
+    @discardableResult
+    func change(_ sql: String, _ values: (any JournalValue)?...) throws(SQLFailure) -> Int {
+        try execute(sql, values.map { $0?.stored ?? .null })
+    }
+
+    /// Makes something of each row.
+    func rows<T>(
+        _ sql: String, _ values: [any JournalValue] = [], _ make: (JournalRow) throws -> T
+    ) throws -> [T] {
+        let rows = try query(sql, values.map(\.stored))
+        return try (0..<rows.count).map { try make(JournalRow(rows, $0)) }
     }
 }

@@ -76,8 +76,7 @@ final class PrivateFolder: Sendable {
         var facts = statvfs()
         guard fstatvfs(descriptor, &facts) == 0 else {
             throw JournalFailure(
-                .inputOutput,
-                "asking for the free space of \(path): \(String(cString: strerror(errno)))")
+                .inputOutput, "asking for the free space of \(path)", errno, nil)
         }
         let free = UInt64(facts.f_bavail) * UInt64(facts.f_frsize)
         guard free >= StateFolder.roomNeeded + UInt64(bytes) else {
@@ -101,16 +100,14 @@ final class PrivateFolder: Sendable {
             let cause = errno
             try check(name)
             throw JournalFailure(
-                .cannotCreate,
-                "opening \(path)/\(name): \(String(cString: strerror(cause))); check owner, mode "
-                    + "and mount of the folder")
+                .cannotCreate, "opening \(path)/\(name)", cause,
+                "check owner, mode and mount of the folder")
         }
         var facts = stat()
         guard fstat(file, &facts) == 0 else {
             let cause = errno
             close(file)
-            throw JournalFailure(
-                .inputOutput, "looking at \(path)/\(name): \(String(cString: strerror(cause)))")
+            throw JournalFailure(.inputOutput, "looking at \(path)/\(name)", cause, nil)
         }
         do {
             try check(name, facts)
@@ -209,10 +206,9 @@ final class PrivateFolder: Sendable {
                 .permission, foreign(path, facts.st_uid, facts.st_mode & 0o777))
         case EACCES, EPERM:
             return JournalFailure(
-                .permission,
-                "looking at the state folder \(path): \(String(cString: strerror(cause))); let this "
-                    + "user (\(UserName.of(geteuid()))) pass the folders above it, or name another in "
-                    + "state:")
+                .permission, "looking at the state folder \(path)", cause,
+                "let this user (\(UserName.of(geteuid()))) pass the folders above it, or name another "
+                    + "in state:")
         case ELOOP:
             return JournalFailure(
                 .permission,
@@ -220,9 +216,8 @@ final class PrivateFolder: Sendable {
                     + "followed; move it away")
         default:
             return JournalFailure(
-                .cannotCreate,
-                "opening the state folder \(path): \(String(cString: strerror(cause))); name another "
-                    + "in state: or create it for this user with mode 0700")
+                .cannotCreate, "opening the state folder \(path)", cause,
+                "name another in state: or create it for this user with mode 0700")
         }
     }
 }

@@ -1,4 +1,4 @@
-import GRDB
+import Database
 import TokenHygiene
 
 /// A range of bytes in a captured feed that is not evidence. The bytes stay in the journal unchanged.
@@ -10,7 +10,6 @@ package struct Quarantined: Hashable, Sendable {
     /// Why the bytes are not evidence.
     package let reason: String
 
-    /// Describes a range of bytes of a feed.
     package init(offset: Int, length: Int, reason: String) {
         self.offset = offset
         self.length = length
@@ -20,7 +19,6 @@ package struct Quarantined: Hashable, Sendable {
 
 /// A feed with quarantined bytes, and their number.
 package struct QuarantinedFeed: Hashable, Sendable {
-    /// The feed.
     package let feed: CapturedFeed
     /// Number of quarantined places in it.
     package let places: Int
@@ -35,14 +33,12 @@ extension EvidenceJournal {
     ) throws(JournalFailure) {
         guard !entries.isEmpty else { return }
         try perform("quarantining parts of feed \(feed)") { db in
-            try db.inTransaction(.immediate) {
-                let statement = try db.cachedStatement(
-                    sql: "INSERT OR REPLACE INTO quarantine VALUES (?, ?, ?, ?)")
+            try db.transaction {
                 for entry in entries {
-                    try statement.execute(
-                        arguments: [feed, entry.offset, entry.length, entry.reason])
+                    try db.change(
+                        "INSERT OR REPLACE INTO quarantine VALUES (?, ?, ?, ?)", feed,
+                        entry.offset, entry.length, entry.reason)
                 }
-                return .commit
             }
         }
     }
@@ -52,10 +48,9 @@ extension EvidenceJournal {
         of feed: String, limit: Int = .max
     ) throws(JournalFailure) -> [Quarantined] {
         try perform("listing the quarantine of feed \(feed)") { db in
-            try Row.fetchAll(
-                db, sql: "SELECT * FROM quarantine WHERE feed = ? ORDER BY start LIMIT ?",
-                arguments: [feed, limit]
-            ).map { row in
+            try db.rows(
+                "SELECT * FROM quarantine WHERE feed = ? ORDER BY start LIMIT ?", [feed, limit]
+            ) { row in
                 Quarantined(
                     offset: try row.value("start"), length: try row.value("length"),
                     reason: try row.value("reason"))
@@ -66,14 +61,13 @@ extension EvidenceJournal {
     /// The feeds with quarantined bytes, oldest first.
     package func quarantinedFeeds() throws(JournalFailure) -> [QuarantinedFeed] {
         try perform("listing the quarantine") { db in
-            try Row.fetchAll(
-                db,
-                sql: """
-                    SELECT feed.*, COUNT(*) AS places, SUM(length) AS amount
-                    FROM quarantine JOIN feed ON feed.id = quarantine.feed
-                    GROUP BY feed.id ORDER BY feed.opened
-                    """
-            ).map { row in
+            try db.rows(
+                """
+                SELECT feed.*, COUNT(*) AS places, SUM(length) AS amount
+                FROM quarantine JOIN feed ON feed.id = quarantine.feed
+                GROUP BY feed.id ORDER BY feed.opened
+                """
+            ) { row in
                 QuarantinedFeed(
                     feed: try CapturedFeed(row), places: try row.value("places"),
                     bytes: try row.value("amount"))
@@ -86,21 +80,14 @@ extension EvidenceJournal {
     /// number of places.
     package func releaseQuarantine(of feed: String) throws(JournalFailure) -> Int {
         let places = try perform("removing the quarantine of feed \(feed)") { db in
-            var places = 0
-            try db.inTransaction(.immediate) {
-                try db.execute(sql: "DELETE FROM quarantine WHERE feed = ?", arguments: [feed])
-                places = db.changesCount
-                try db.execute(
-                    sql: "UPDATE feed SET purged = 1 WHERE id = ? AND kind = ? AND state = ?",
-                    arguments: [
-                        feed, EvidenceSource.unusable.rawValue, FeedState.applied.rawValue,
-                    ])
-                if db.changesCount > 0 {
-                    try db.execute(sql: "DELETE FROM chunk WHERE feed = ?", arguments: [feed])
-                }
-                return .commit
+            try db.transaction {
+                let places = try db.change("DELETE FROM quarantine WHERE feed = ?", feed)
+                let purged = try db.change(
+                    "UPDATE feed SET purged = 1 WHERE id = ? AND kind = ? AND state = ?", feed,
+                    EvidenceSource.unusable.rawValue, FeedState.applied.rawValue)
+                if purged > 0 { try db.change("DELETE FROM chunk WHERE feed = ?", feed) }
+                return places
             }
-            return places
         }
         try giveRoomBack()
         return places

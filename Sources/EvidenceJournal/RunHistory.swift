@@ -1,5 +1,5 @@
 import APNsProtocol
-import GRDB
+import Database
 import TokenHygiene
 
 /// The record of one run in the journal.
@@ -26,9 +26,9 @@ extension EvidenceJournal {
         _ id: String, kind: String, by operator: String = "", at now: EpochMilliseconds
     ) throws(JournalFailure) {
         try perform("recording the start of run \(id)") { db in
-            try db.execute(
-                sql: "INSERT INTO run (id, kind, operator, started) VALUES (?, ?, ?, ?)",
-                arguments: [id, kind, `operator`, now.rawValue])
+            try db.change(
+                "INSERT INTO run (id, kind, operator, started) VALUES (?, ?, ?, ?)", id, kind,
+                `operator`, now)
         }
     }
 
@@ -37,27 +37,25 @@ extension EvidenceJournal {
         _ id: String, exit: Int32, summary: String, at now: EpochMilliseconds
     ) throws(JournalFailure) {
         try perform("recording the end of run \(id)") { db in
-            try db.execute(
-                sql: "UPDATE run SET ended = ?, exit = ?, summary = ? WHERE id = ?",
-                arguments: [now.rawValue, exit, summary, id])
+            try db.change(
+                "UPDATE run SET ended = ?, exit = ?, summary = ? WHERE id = ?", now, exit, summary,
+                id)
         }
     }
 
     /// Stores the report so far of a run that has not ended.
     package func noteProgress(_ id: String, summary: String) throws(JournalFailure) {
         try perform("recording the progress of run \(id)") { db in
-            try db.execute(
-                sql: "UPDATE run SET summary = ? WHERE id = ?", arguments: [summary, id])
+            try db.change("UPDATE run SET summary = ? WHERE id = ?", summary, id)
         }
     }
 
     /// The latest runs, newest first.
     package func runs(limit: Int) throws(JournalFailure) -> [RunEntry] {
         try perform("listing runs") { db in
-            try Row.fetchAll(
-                db, sql: "SELECT * FROM run ORDER BY started DESC, rowid DESC LIMIT ?",
-                arguments: [limit]
-            ).map(RunEntry.init)
+            try db.rows(
+                "SELECT * FROM run ORDER BY started DESC, rowid DESC LIMIT ?", [limit],
+                RunEntry.init)
         }
     }
 
@@ -66,14 +64,10 @@ extension EvidenceJournal {
         ofKinds kinds: [String], limit: Int
     ) throws(JournalFailure) -> [RunEntry] {
         try perform("listing runs") { db in
-            try Row.fetchAll(
-                db,
-                sql: """
-                    SELECT * FROM run WHERE kind IN (\(databaseQuestionMarks(count: kinds.count)))
-                    ORDER BY rowid DESC LIMIT ?
-                    """,
-                arguments: StatementArguments(kinds) + [limit]
-            ).map(RunEntry.init)
+            let places = kinds.map { _ in "?" }.joined(separator: ",")
+            return try db.rows(
+                "SELECT * FROM run WHERE kind IN (\(places)) ORDER BY rowid DESC LIMIT ?",
+                kinds + [limit], RunEntry.init)
         }
     }
 
@@ -87,12 +81,11 @@ extension EvidenceJournal {
             "SELECT MAX(rowid) FROM run WHERE \(Self.isNoTrial) \(condition) GROUP BY kind"
         }
         return try perform("dropping old runs from the journal") { db in
-            try db.execute(
-                sql: """
-                    DELETE FROM run WHERE started < ? AND rowid NOT IN (\(last("")))
-                    AND rowid NOT IN (\(last("AND exit = 0")))
-                    """, arguments: [cutoff.rawValue])
-            return db.changesCount
+            try db.change(
+                """
+                DELETE FROM run WHERE started < ? AND rowid NOT IN (\(last("")))
+                AND rowid NOT IN (\(last("AND exit = 0")))
+                """, cutoff)
         }
     }
 
@@ -113,24 +106,22 @@ extension EvidenceJournal {
             """
         }
         return try perform("looking for the last run") { db in
-            guard
-                let run = try Row.fetchOne(db, sql: last(""), arguments: [kind])
-                    .map(RunEntry.init)
-            else { return nil }
-            let success = try Row.fetchOne(
-                db, sql: last("AND exit = 0 AND ended <= ?"), arguments: [kind, limit.rawValue]
-            ).map(RunEntry.init)
+            guard let run = try db.rows(last(""), [kind], RunEntry.init).first else {
+                return nil
+            }
+            let success = try db.rows(
+                last("AND exit = 0 AND ended <= ?"), [kind, limit], RunEntry.init
+            ).first
             return (run, success?.ended)
         }
     }
 }
 
 extension RunEntry {
-    fileprivate init(_ row: Row) throws {
+    fileprivate init(_ row: JournalRow) throws {
         self.init(
             id: try row.value("id"), kind: try row.value("kind"),
-            started: EpochMilliseconds(try row.value("started")),
-            ended: try row.optional("ended").map { EpochMilliseconds($0) },
+            started: try row.value("started"), ended: try row.optional("ended"),
             operator: try row.value("operator"), exit: try row.optional("exit"),
             summary: try row.optional("summary"))
     }

@@ -37,12 +37,10 @@ package enum SenderFolders {
         var found: [StateFolder] = []
         var problems: [JournalFailure] = []
         do throws(JournalFailure) {
-            guard let above = try above(in: state) else { return ([], []) }
-            for number in 1...most {
+            for (_, opened) in try all(in: state) {
                 do throws(JournalFailure) {
-                    guard let folder = try folder(number, in: above),
-                        folder.has(StateFolder.journalName)
-                    else { continue }
+                    let folder = try opened.get()
+                    guard folder.has(StateFolder.journalName) else { continue }
                     found.append(try StateFolder(folder))
                 } catch {
                     if error.code != .locked { problems.append(error) }
@@ -58,11 +56,10 @@ package enum SenderFolders {
     ///
     /// - Throws: the failure to open one.
     package static func visited(in state: String) throws(JournalFailure) -> [StateFolder] {
-        guard let above = try above(in: state) else { return [] }
         var folders: [StateFolder] = []
-        for number in 1...most {
-            guard let folder = try folder(number, in: above), folder.has(StateFolder.journalName)
-            else { continue }
+        for (_, opened) in try all(in: state) {
+            let folder = try opened.get()
+            guard folder.has(StateFolder.journalName) else { continue }
             folders.append(StateFolder(visiting: folder))
         }
         return folders
@@ -77,22 +74,21 @@ package enum SenderFolders {
     ) -> (folders: [(folder: StateFolder, sender: Int?)], unreadable: [JournalFailure]) {
         var folders: [(StateFolder, Int?)] = []
         var unreadable: [JournalFailure] = []
-        search: for number in 0...most {
-            guard (number == 0 ? state : path(number, in: state)) != own?.path else { continue }
-            do throws(JournalFailure) {
-                if number == 0 {
-                    guard try StateFolder.exists(state) else { break search }
-                    folders.append((StateFolder(visiting: try PrivateFolder(state)), nil))
-                } else if let above = try above(in: state),
-                    let folder = try folder(number, in: above)
-                {
-                    folders.append((StateFolder(visiting: folder), number))
-                }
-            } catch {
-                unreadable.append(error)
-                // What hides the state folder hides those in it.
-                if number == 0 { break search }
+        do throws(JournalFailure) {
+            // What hides the state folder hides those in it.
+            guard try StateFolder.exists(state) else { return ([], []) }
+            if state != own?.path {
+                folders.append((StateFolder(visiting: try PrivateFolder(state)), nil))
             }
+            for (number, opened) in try all(in: state) where path(number, in: state) != own?.path {
+                do throws(JournalFailure) {
+                    folders.append((StateFolder(visiting: try opened.get()), number))
+                } catch {
+                    unreadable.append(error)
+                }
+            }
+        } catch {
+            unreadable.append(error)
         }
         return (folders, unreadable)
     }
@@ -108,17 +104,20 @@ package enum SenderFolders {
         "\(state)/\(name)/\(number)"
     }
 
-    /// The folder that contains the senders' folders; nil when no sender has run.
-    private static func above(in state: String) throws(JournalFailure) -> PrivateFolder? {
-        guard try StateFolder.exists(state) else { return nil }
+    /// The folders of senders by their numbers, each open or with the failure to open it.
+    private static func all(
+        in state: String
+    ) throws(JournalFailure) -> [(Int, Result<PrivateFolder, JournalFailure>)] {
+        guard try StateFolder.exists(state) else { return [] }
         let folder = try PrivateFolder(state)
-        return folder.has(name) ? try PrivateFolder(name, in: folder) : nil
-    }
-
-    /// The folder of one sender; nil when there is none of this number.
-    private static func folder(
-        _ number: Int, in above: PrivateFolder
-    ) throws(JournalFailure) -> PrivateFolder? {
-        above.has("\(number)") ? try PrivateFolder("\(number)", in: above) : nil
+        guard folder.has(name) else { return [] }
+        let above = try PrivateFolder(name, in: folder)
+        return (1...most).filter { above.has("\($0)") }.map { number in
+            do throws(JournalFailure) {
+                return (number, .success(try PrivateFolder("\(number)", in: above)))
+            } catch {
+                return (number, .failure(error))
+            }
+        }
     }
 }

@@ -14,7 +14,6 @@ package final class SpoolFile {
     /// Number of bytes so far.
     package private(set) var count = 0
 
-    /// The path of the file.
     package var path: String { folder.path + "/" + name }
 
     /// Makes an empty file; makes the state folder where there is none.
@@ -67,9 +66,7 @@ package final class SpoolFile {
     }
 
     private func failure(_ doing: String) -> JournalFailure {
-        JournalFailure(
-            .inputOutput,
-            "\(doing) \(path): \(String(cString: strerror(errno))); check the disk")
+        JournalFailure(.inputOutput, "\(doing) \(path)", errno)
     }
 }
 

@@ -128,15 +128,13 @@ package final class StateFolder {
         defer { close(descriptor) }
         guard fchmod(descriptor, 0o600) == 0 else {
             throw JournalFailure(
-                .permission,
-                "setting the mode of \(path) to 600: \(Self.lastError()); it must belong to this "
-                    + "user")
+                .permission, "setting the mode of \(path) to 600", errno,
+                "it must belong to this user")
         }
         var header = [UInt8](repeating: 0, count: 100)
         let count = header.withUnsafeMutableBytes { pread(descriptor, $0.baseAddress, $0.count, 0) }
         guard count >= 0 else {
-            throw JournalFailure(
-                .inputOutput, "reading \(path): \(Self.lastError()); check the disk")
+            throw JournalFailure(.inputOutput, "reading \(path)", errno)
         }
         return Array(header[..<count])
     }
@@ -158,9 +156,8 @@ package final class StateFolder {
     ) throws(JournalFailure) -> PrivateFolder {
         if mkdirat(parent.descriptor, name, 0o700) != 0, errno != EEXIST {
             throw JournalFailure(
-                .cannotCreate,
-                "creating the folder \(parent.path)/\(name): \(lastError()); check owner, mode and "
-                    + "mount of \(parent.path)")
+                .cannotCreate, "creating the folder \(parent.path)/\(name)", errno,
+                "check owner, mode and mount of \(parent.path)")
         }
         let folder = try PrivateFolder(name, in: parent)
         if !folder.has(identityName) {
@@ -182,11 +179,9 @@ package final class StateFolder {
         guard FileManager.default.fileExists(atPath: path, isDirectory: &isFolder),
             isFolder.boolValue
         else {
-            errno = cause
             throw JournalFailure(
-                .cannotCreate,
-                "creating the state folder \(path): \(lastError()); name another in state: or "
-                    + "create it for this user with mode 0700")
+                .cannotCreate, "creating the state folder \(path)", cause,
+                "name another in state: or create it for this user with mode 0700")
         }
     }
 
@@ -221,8 +216,7 @@ package final class StateFolder {
     }
 
     private static func unsynced(_ folder: String) -> JournalFailure {
-        JournalFailure(
-            .inputOutput, "syncing the folder \(folder): \(lastError()); check the disk")
+        JournalFailure(.inputOutput, "syncing the folder \(folder)", errno)
     }
 
     private static func takeLock(in folder: PrivateFolder) throws(JournalFailure) -> Int32 {
@@ -232,8 +226,7 @@ package final class StateFolder {
             let cause = errno
             close(descriptor)
             guard cause == EWOULDBLOCK else {
-                throw JournalFailure(
-                    .inputOutput, "locking \(file): \(String(cString: strerror(cause)))")
+                throw JournalFailure(.inputOutput, "locking \(file)", cause, nil)
             }
             throw JournalFailure(
                 .locked,
@@ -242,6 +235,4 @@ package final class StateFolder {
         }
         return descriptor
     }
-
-    private static func lastError() -> String { String(cString: strerror(errno)) }
 }

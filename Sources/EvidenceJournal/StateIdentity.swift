@@ -53,9 +53,7 @@ extension StateFolder {
         guard ftruncate(descriptor, 0) == 0,
             Glibc.write(descriptor, bytes, bytes.count) == bytes.count, fsync(descriptor) == 0
         else {
-            throw JournalFailure(
-                .cannotCreate,
-                "writing \(file(name)): \(String(cString: strerror(errno))); check the disk")
+            throw JournalFailure(.cannotCreate, "writing \(file(name))", errno)
         }
     }
 

@@ -102,7 +102,6 @@ package struct SettingRule: Sendable {
     /// Whether only the environment may hold it.
     var isEnvironmentOnly: Bool { kind.isSecret }
 
-    /// Whether it belongs to each app.
     var isPerApp: Bool { key.hasPrefix("apps[].") }
 
     /// The key below `apps[].`, or the whole key.
@@ -123,17 +122,37 @@ package struct SettingRule: Sendable {
 
 /// A part of the settings in which fields are filled: the settings as a whole, one table, one app,
 /// or a group of an app. Called with a row of the table, it makes the rule.
-struct SettingPlace<Part>: Sendable {
+struct SettingPlace<Part: Sendable>: Sendable {
     /// Changes the part; the number is that of `SettingRule.fill`.
     typealias Change =
         @Sendable (inout Settings, _ app: Int, _ change: (inout Part) -> Void) -> Void
 
+    private let prefix: String
     private let optionalGroup: String?
+    /// The part with the defaults of its own type.
+    private let usual: Part?
     private let change: Change
 
-    init(optionalGroup: String? = nil, _ change: @escaping Change) {
+    init(
+        _ prefix: String = "", optionalGroup: String? = nil, usual: Part? = nil,
+        _ change: @escaping Change
+    ) {
+        self.prefix = prefix
         self.optionalGroup = optionalGroup
+        self.usual = usual
         self.change = change
+    }
+
+    /// A setting whose default is the field's own.
+    func callAsFunction<Value: Sendable>(
+        _ key: String, _ kind: SettingKind<Value>,
+        _ field: any WritableKeyPath<Part, Value> & Sendable, _ summary: String
+    ) -> SettingRule {
+        guard let value = usual?[keyPath: field] else {
+            preconditionFailure("\(prefix)\(key) has no default")
+        }
+        let text = (value as? OptionalColumn).map { $0.name ?? "none" } ?? "\(value)"
+        return self(key, kind, .text(text), field, summary)
     }
 
     /// A setting that always has a value. Without `sample` the sample file shows the default as a
@@ -160,7 +179,9 @@ struct SettingPlace<Part>: Sendable {
         _ sample: SettingRule.Sample?, _ summary: String,
         set: @escaping @Sendable (inout Part, Value) -> Void
     ) -> SettingRule {
-        SettingRule(key, kind.facts, fallback, sample: sample, summary, in: optionalGroup) {
+        SettingRule(
+            prefix + key, kind.facts, fallback, sample: sample, summary, in: optionalGroup
+        ) {
             content, folder, settings, app throws(SettingRefusal) in
             let reading = try kind.read(content, folder)
             change(&settings, app) { set(&$0, reading.value) }

@@ -45,7 +45,6 @@ package struct Settings: Sendable {
         package internal(set) var name = ""
         /// APNs topic: the bundle identifier.
         package internal(set) var topic = ""
-        /// Environment of APNs.
         package internal(set) var environment = Environment.production
         /// The value of the token table's app column.
         package internal(set) var value = ""
@@ -72,7 +71,6 @@ package struct Settings: Sendable {
         case sandbox
     }
 
-    /// A client certificate in files.
     package struct Certificate: Sendable, Equatable {
         /// PEM or PKCS#12.
         package internal(set) var file = ""
@@ -82,7 +80,6 @@ package struct Settings: Sendable {
         package internal(set) var passphraseFile: String?
     }
 
-    /// A signing key of provider tokens.
     package struct TokenKey: Sendable, Equatable {
         /// The `.p8` file.
         package internal(set) var file = ""
@@ -92,11 +89,8 @@ package struct Settings: Sendable {
         package internal(set) var teamIdentifier = ""
     }
 
-    /// A feedback gateway.
     package struct Feedback: Sendable, Equatable {
-        /// Host to connect to.
         package internal(set) var host = ""
-        /// Port to connect to.
         package internal(set) var port = 0
         /// PEM file of authorities; nil for the system's.
         package internal(set) var ca: String?
@@ -112,23 +106,17 @@ package struct Settings: Sendable {
         package internal(set) var maxBytes = 0
     }
 
-    /// An HTTP/2 gateway.
     package struct Provider: Sendable, Equatable {
-        /// Host to connect to.
         package internal(set) var host = ""
-        /// Port to connect to.
         package internal(set) var port = 0
         /// PEM file of authorities; nil for the system's.
         package internal(set) var ca: String?
-        /// Connections to keep open.
         package internal(set) var connections = 0
     }
 
     /// A gateway of the binary interface (Apple, "Binary Provider API").
     package struct Binary: Sendable, Equatable {
-        /// Host to connect to.
         package internal(set) var host = ""
-        /// Port to connect to.
         package internal(set) var port = 0
         /// PEM file of authorities; nil for the system's.
         package internal(set) var ca: String?
@@ -140,7 +128,6 @@ package struct Settings: Sendable {
         package internal(set) var errorWait = Duration.zero
     }
 
-    /// The rules of sending.
     package struct Send: Sendable, Equatable {
         /// Whether notifications without an answer are sent again.
         package internal(set) var resendUnknown = false
@@ -150,7 +137,6 @@ package struct Settings: Sendable {
         package internal(set) var lease = Duration.zero
     }
 
-    /// The command after each run.
     package struct Hooks: Sendable, Equatable {
         /// The command for `/bin/sh -c`; nil: nothing is run.
         package internal(set) var afterRun: String?

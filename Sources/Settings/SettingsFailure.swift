@@ -8,13 +8,13 @@ package struct SettingsFailure: Error, Sendable, Equatable, CustomStringConverti
     package enum Kind: Sendable, Equatable {
         /// Something must be written differently: exit code 78.
         case configuration
+        /// An option must be written differently: exit code 64.
+        case usage
         /// A file's mode or owner must change: exit code 77.
         case permission
     }
 
-    /// One mistake.
     package struct Problem: Sendable, Equatable, CustomStringConvertible {
-        /// The kind of correction.
         package let kind: Kind
         /// Place, cause and remedy in one line.
         package let description: String
@@ -28,13 +28,12 @@ package struct SettingsFailure: Error, Sendable, Equatable, CustomStringConverti
 
     /// Permission if any problem is one of permission, because its exit code takes precedence.
     package var kind: Kind {
-        problems.contains { $0.kind == .permission } ? .permission : .configuration
+        problems.first { $0.kind == .permission }?.kind ?? problems.first?.kind ?? .configuration
     }
 
     /// One line per problem, at most 20 and the number of the others.
     package var description: String { lines.joined(separator: "\n") }
 
-    /// The lines of the description.
     package var lines: [String] {
         var lines = problems.prefix(Self.limit).map(\.description)
         let others = problems.count - lines.count
@@ -42,7 +41,6 @@ package struct SettingsFailure: Error, Sendable, Equatable, CustomStringConverti
         return lines
     }
 
-    /// A failure of one problem.
     init(_ kind: Kind, _ description: String) {
         self.init(problems: [Problem(kind: kind, description: description)])
     }

@@ -14,7 +14,6 @@ extension Settings {
         /// The file that is read if none is named; may be missing.
         var systemFile: String
 
-        /// Describes surroundings.
         init(
             homeDirectory: String, isRoot: Bool, workingDirectory: String,
             systemFile: String = "/etc/pushsweep/pushsweep.yaml"
@@ -135,39 +134,32 @@ enum SettingsFile {
 
     /// The text of a settings file or an ignore file. Only root and this user may be able to change it.
     static func text(_ path: String) throws(ReadFailure) -> String {
-        do {
-            return try decoded(GuardedFile.readDeciding(path, limit: largest))
-        } catch let refusal as GuardedFile.Refusal {
-            throw .refused(refusal)
-        } catch let text as ForeignText {
-            throw .foreign(text)
-        } catch {
-            throw .notText
-        }
+        try decoded { try GuardedFile.readDeciding(path, limit: largest) }
     }
 
     /// The only line of a file that holds a secret, without its line end. As ssh does with keys, a
     /// file that its group or others can read is refused: its secret may be known already.
     static func secret(_ path: String) throws(ReadFailure) -> String {
-        var text: String
-        do {
-            text = try decoded(GuardedFile.readSecret(path, limit: largestSecret))
-        } catch let refusal as GuardedFile.Refusal {
-            throw .refused(refusal)
-        } catch let text as ForeignText {
-            throw .foreign(text)
-        } catch {
-            throw .notText
-        }
+        var text = try decoded { try GuardedFile.readSecret(path, limit: largestSecret) }
         // One line end only: a password may end in a space, and editors add exactly one.
         if text.unicodeScalars.last == "\n" { text.unicodeScalars.removeLast() }
         if text.unicodeScalars.last == "\r" { text.unicodeScalars.removeLast() }
         return text
     }
 
-    private static func decoded(_ file: GuardedFile) throws -> String {
-        let bytes = try TextStart.whole(file.bytes)
-        guard let text = String(validating: bytes, as: UTF8.self) else { throw ReadFailure.notText }
-        return text
+    private static func decoded(_ read: () throws -> GuardedFile) throws(ReadFailure) -> String {
+        do {
+            let bytes = try TextStart.whole(read().bytes)
+            guard let text = String(validating: bytes, as: UTF8.self) else {
+                throw ReadFailure.notText
+            }
+            return text
+        } catch let refusal as GuardedFile.Refusal {
+            throw .refused(refusal)
+        } catch let text as ForeignText {
+            throw .foreign(text)
+        } catch {
+            throw .notText
+        }
     }
 }

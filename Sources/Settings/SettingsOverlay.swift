@@ -168,17 +168,6 @@ package struct SettingOption: Sendable {
     }
 }
 
-/// Why the text of an option was refused.
-package struct OptionRefusal: Error, Hashable, Sendable, CustomStringConvertible {
-    /// The option without its hyphens.
-    package let option: String
-    /// `must be ...`, with what to write instead.
-    package let reason: String
-
-    /// One sentence that names the option.
-    package var description: String { "reading --\(option): it \(reason)" }
-}
-
 extension Settings {
     /// These settings, overridden by options. Each option is read by the rules of the key that it
     /// sets; relative paths start at `folder`, an absolute path. `origins` do not change.
@@ -186,7 +175,7 @@ extension Settings {
     /// - Throws: the first option with a text that its key does not allow.
     package func overlaid(
         with options: [SettingOption], folder: String
-    ) throws(OptionRefusal) -> Settings {
+    ) throws(SettingsFailure) -> Settings {
         var settings = self
         for option in options where !option.texts.isEmpty {
             guard let rule = SettingsTable.rule(option.key), !rule.isPerApp else {
@@ -200,7 +189,8 @@ extension Settings {
                 let texts = option.texts.flatMap { $0.split(separator: ",").map(String.init) }
                 _ = try rule.fill(.list(texts), folder, &settings, 0)
             } catch {
-                throw OptionRefusal(option: option.name, reason: error.reason)
+                throw SettingsFailure(
+                    .usage, "reading --\(option.name): it \(error.reason)")
             }
         }
         return settings

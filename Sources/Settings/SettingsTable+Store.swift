@@ -50,171 +50,137 @@ extension SettingsTable {
         )
     }
 
-    /// The defaults are the names that the database layer uses.
-    private static let usualUsers = TableMapping()
-    private static let usualQueue = QueueMapping()
-
-    private static func usually(_ column: OptionalColumn) -> SettingRule.Fallback {
-        .text(column.name ?? "none")
-    }
-
     private static let detectedTime = SettingRule.Fallback.detected(
         "`datetime` unless the column's type is a whole number")
 
-    private static let users = SettingPlace<TableMapping> { settings, _, change in
-        change(&settings.store.mapping)
-    }
+    private static let users = SettingPlace<TableMapping>(
+        "store.active-users.", usual: TableMapping()
+    ) { settings, _, change in change(&settings.store.mapping) }
 
     @SettingRows private static var tokens: [SettingRule] {
+        users("table", .table, \.table, "Table with one row per registered device.")
         users(
-            "store.active-users.table", .table, .text(usualUsers.table), \.table,
-            "Table with one row per registered device.")
-        users(
-            "store.active-users.key", .columns,
+            "key", .columns,
             .detected("`id` if it is there and unique, else the primary key"), \.key,
             sample: .comment("[id]"),
             "Columns that together identify one row.")
+        users("token.column", .column, \.token, "Column of the device token.")
         users(
-            "store.active-users.token.column", .column, .text(usualUsers.token), \.token,
-            "Column of the device token.")
-        users(
-            "store.active-users.token.encoding", .choice,
+            "token.encoding", .choice,
             .detected("`binary` in a column of bytes, `hex` in one of text"), \.encoding,
             sample: .comment("binary"),
             "Form in which the token is stored: bytes, or hex digits of any case.")
         users(
-            "store.active-users.token.longest", .size(32...65_535),
-            .text(String(usualUsers.longestToken)), \.longestToken,
+            "token.longest", .size(32...65_535), \.longestToken,
             "Longest token in bytes that the column must be able to hold.")
         users(
-            "store.active-users.app.column", .optionalColumn, usually(usualUsers.app), \.app,
+            "app.column", .optionalColumn, \.app,
             "Column that names the token's app; with none, all apps share all rows.")
         users(
-            "store.active-users.environment.column", .optionalColumn,
-            usually(usualUsers.environment), \.environment,
+            "environment.column", .optionalColumn, \.environment,
             "Column that distinguishes production tokens from sandbox ones; with none, all rows are of one."
         )
         users(
-            "store.active-users.environment.values.production", .text, .text("production"),
+            "environment.values.production", .text, .text("production"),
             \.environmentValues["production"],
             "Value of that column for production.")
         users(
-            "store.active-users.environment.values.sandbox", .text, .text("sandbox"),
-            \.environmentValues["sandbox"],
+            "environment.values.sandbox", .text, .text("sandbox"), \.environmentValues["sandbox"],
             "Value of that column for the sandbox.")
         users(
-            "store.active-users.platform.column", .column,
+            "platform.column", .column,
             .absent("all rows are of Apple's devices"),
             \.platform.column, sample: .comment("platform"),
             "Column of the platform in a table that has rows of others too; those are left out of everything."
         )
         users(
-            "store.active-users.platform.value", .text, .absent("none"), \.platform.value,
-            sample: .comment("ios"),
+            "platform.value", .text, .absent("none"), \.platform.value, sample: .comment("ios"),
             "Value of that column for Apple's devices.")
     }
 
     @SettingRows private static var marks: [SettingRule] {
         users(
-            "store.active-users.user.column", .optionalColumn,
+            "user.column", .optionalColumn,
             .detected("`user_id` or `udid`, whichever the table has"), \.user,
             sample: .comment("user_id"),
             "Column of the user that notifications are queued for.")
         users(
-            "store.active-users.registered-at.column", .optionalColumn,
-            usually(usualUsers.registeredAt.column), \.registeredAt.column,
+            "registered-at.column", .optionalColumn, \.registeredAt.column,
             "Column of the last registration; without it no row is known to be older than the evidence."
         )
         users(
-            "store.active-users.registered-at.type", .choice, detectedTime, \.registeredAt.type,
+            "registered-at.type", .choice, detectedTime, \.registeredAt.type,
             sample: .comment("datetime"),
             "Form in which that time is stored; for whole numbers this setting must give the unit.")
         users(
-            "store.active-users.registered-at.zone", .zone, .text(ZoneOffset.utc.description),
-            \.registeredAt.zone,
+            "registered-at.zone", .zone, \.registeredAt.zone,
             "Zone of that time if it is a datetime.")
         users(
-            "store.active-users.invalidated-at.column", .optionalColumn,
-            usually(usualUsers.invalidatedAt.column), \.invalidatedAt.column,
+            "invalidated-at.column", .optionalColumn, \.invalidatedAt.column,
             "Column of the mark; with none, marks go to the table pushsweep_invalid.")
         users(
-            "store.active-users.invalidated-at.type", .choice, detectedTime, \.invalidatedAt.type,
+            "invalidated-at.type", .choice, detectedTime, \.invalidatedAt.type,
             sample: .comment("datetime"),
             "Form in which the mark's time is stored; for whole numbers this setting must give the unit."
         )
         users(
-            "store.active-users.invalidated-at.zone", .zone, .text(ZoneOffset.utc.description),
-            \.invalidatedAt.zone,
+            "invalidated-at.zone", .zone, \.invalidatedAt.zone,
             "Zone of the mark's time if it is a datetime.")
         users(
-            "store.active-users.living.column", .column, .absent("the mark is a time"),
+            "living.column", .column, .absent("the mark is a time"),
             \.living.column, sample: .comment("active"),
             "Column of two values that is the mark in place of invalidated-at; its time goes to pushsweep_invalid."
         )
         users(
-            "store.active-users.living.living", .text, .absent("none"), \.living.living,
-            sample: .comment("1"),
+            "living.living", .text, .absent("none"), \.living.living, sample: .comment("1"),
             "Value of that column for a token that is used; every value but that of dead counts so."
         )
         users(
-            "store.active-users.living.dead", .text, .absent("none"), \.living.dead,
-            sample: .comment("0"),
+            "living.dead", .text, .absent("none"), \.living.dead, sample: .comment("0"),
             "Value of that column for a token that is not used any more; a mark sets it.")
-        users(
-            "store.active-users.reason.column", .optionalColumn, usually(usualUsers.reason),
-            \.reason,
-            "Column for the reason of a mark.")
+        users("reason.column", .optionalColumn, \.reason, "Column for the reason of a mark.")
     }
 
-    private static let queue = SettingPlace<QueueMapping> { settings, _, change in
-        change(&settings.store.queue)
-    }
+    private static let queue = SettingPlace<QueueMapping>(
+        "store.push-queue.", usual: QueueMapping()
+    ) { settings, _, change in change(&settings.store.queue) }
 
     @SettingRows private static var notifications: [SettingRule] {
+        queue("table", .table, \.table, "Table of notifications to send.")
         queue(
-            "store.push-queue.table", .table, .text(usualQueue.table), \.table,
-            "Table of notifications to send.")
-        queue(
-            "store.push-queue.key", .column,
+            "key", .column,
             .detected("`message_id` or `id` if there is one, else the primary key"), \.key,
             sample: .comment("message_id"),
             "Column of whole numbers that identifies a row; rows are sent in its order.")
+        queue("token.column", .column, \.token, "Column of the token to send to.")
         queue(
-            "store.push-queue.token.column", .column, .text(usualQueue.token), \.token,
-            "Column of the token to send to.")
-        queue(
-            "store.push-queue.token.encoding", .choice,
+            "token.encoding", .choice,
             .detected("`binary` in a column of bytes, `hex` in one of text"), \.encoding,
             sample: .comment("hex"),
             "Form in which that token is stored.")
+        queue("payload", .column, \.payload, "Column of the JSON to send.")
         queue(
-            "store.push-queue.payload", .column, .text(usualQueue.payload), \.payload,
-            "Column of the JSON to send.")
-        queue(
-            "store.push-queue.app", .optionalColumn, usually(usualQueue.app), \.app,
+            "app", .optionalColumn, \.app,
             "Column of the app, with the values of the token table; with none, all rows are of one app."
         )
         queue(
-            "store.push-queue.environment", .optionalColumn, usually(usualQueue.environment),
-            \.environment,
+            "environment", .optionalColumn, \.environment,
             "Column of the environment, with the values of the token table.")
         queue(
-            "store.push-queue.push-type", .optionalColumn, usually(usualQueue.pushType), \.pushType,
+            "push-type", .optionalColumn, \.pushType,
             "Column of the push type; if empty or absent: alert.")
         queue(
-            "store.push-queue.priority", .optionalColumn, usually(usualQueue.priority), \.priority,
+            "priority", .optionalColumn, \.priority,
             "Column of the priority, 10, 5 or 1; if empty or absent: the usual one of the push type."
         )
         queue(
-            "store.push-queue.expiration", .optionalColumn, usually(usualQueue.expiration),
-            \.expiration,
+            "expiration", .optionalColumn, \.expiration,
             "Column of the expiration in seconds since 1970; with 0 APNs tries to deliver once.")
         queue(
-            "store.push-queue.collapse-id", .optionalColumn, usually(usualQueue.collapseID),
-            \.collapseID,
+            "collapse-id", .optionalColumn, \.collapseID,
             "Column of the collapse id: a notification replaces an earlier one with the same id.")
         queue(
-            "store.push-queue.queued-at", .optionalColumn,
+            "queued-at", .optionalColumn,
             .detected("`time_queued` or `queued_at`, whichever the table has"), \.queuedAt,
             sample: .comment("time_queued"),
             "Column of the time at which the notification was queued.")
@@ -222,33 +188,26 @@ extension SettingsTable {
 
     @SettingRows private static var deliveries: [SettingRule] {
         queue(
-            "store.push-queue.sent-at", .optionalColumn, usually(usualQueue.sentAt), \.sentAt,
+            "sent-at", .optionalColumn, \.sentAt,
             "Column of the time at which it was sent; empty if it was not sent.")
         queue(
-            "store.push-queue.state", .optionalColumn, usually(usualQueue.state), \.state,
+            "state", .optionalColumn, \.state,
             "Column of the row's state; use this and the next four together, else pushsweep_delivery has them."
         )
+        queue("attempts", .optionalColumn, \.attempts, "Column of the number of attempts.")
         queue(
-            "store.push-queue.attempts", .optionalColumn, usually(usualQueue.attempts), \.attempts,
-            "Column of the number of attempts.")
-        queue(
-            "store.push-queue.reason", .optionalColumn, usually(usualQueue.reason), \.reason,
+            "reason", .optionalColumn, \.reason,
             "Column of the reason for a skip, a refusal or a delay.")
         queue(
-            "store.push-queue.not-before", .optionalColumn, usually(usualQueue.notBefore),
-            \.notBefore,
+            "not-before", .optionalColumn, \.notBefore,
             "Column of the time before which the row is not sent.")
         queue(
-            "store.push-queue.answered-at", .optionalColumn, usually(usualQueue.answeredAt),
-            \.answeredAt,
+            "answered-at", .optionalColumn, \.answeredAt,
             "Column of the time at which the row got its final state; empty before.")
         queue(
-            "store.push-queue.time-type", .choice, detectedTime, \.timeType,
-            sample: .comment("datetime"),
+            "time-type", .choice, detectedTime, \.timeType, sample: .comment("datetime"),
             "Form in which the queue's times are stored; for whole numbers this setting must give the unit."
         )
-        queue(
-            "store.push-queue.zone", .zone, .text(ZoneOffset.utc.description), \.zone,
-            "Zone of the queue's times if they are datetimes.")
+        queue("zone", .zone, \.zone, "Zone of the queue's times if they are datetimes.")
     }
 }

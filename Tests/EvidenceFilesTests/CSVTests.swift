@@ -123,7 +123,7 @@ struct CSVTests {
         ])
     func mistakes(_ text: String, _ place: String) throws {
         for piece in [1, 7, 65_536] {
-            let fault = #expect(throws: CSVFault.self) {
+            let fault = #expect(throws: UnreadableFile.self) {
                 try read(Array(text.utf8), piece: { piece })
             }
             #expect("\(try #require(fault))".hasPrefix(place), "\(fault as Any)")
@@ -135,8 +135,10 @@ struct CSVTests {
         for line in ["A", "A\n"] {
             let text =
                 "token,note\nc9,\"" + String(repeating: line, count: 1_100_000) + "\nc8,x\n\"\n"
-            let fault = #expect(throws: CSVFault.self) { try read(Array(text.utf8)) }
-            #expect(try #require(fault).cause.contains("longer than 1 MiB") && fault?.line == 2)
+            let fault = #expect(throws: UnreadableFile.self) { try read(Array(text.utf8)) }
+            #expect(
+                fault?.description.hasPrefix("line 2, ") == true
+                    && fault?.description.contains("longer than 1 MiB") == true)
         }
     }
 
@@ -160,7 +162,7 @@ struct CSVTests {
         let layout = ReportLayout(format: .csv, map: unsafeMap("token=2,reason=1"))
         #expect(try read(Array("x;c9\n\"a,b\";c8\n".utf8), layout).map { $0[0] } == ["c9", "c8"])
         // The first row's text is a stranger's, and with the comma it names another token.
-        #expect(throws: CSVFault.self) { try read(Array("x;c9;hi,c8,,,\n".utf8), layout) }
+        #expect(throws: UnreadableFile.self) { try read(Array("x;c9;hi,c8,,,\n".utf8), layout) }
     }
 
     @Test("random files are read as the grammar says, or refused as a whole")

@@ -141,10 +141,10 @@ struct ReportFormTests {
             #expect(found.quarantined == quarantined)
             #expect(found.unread == unread)
         case .unreadable(let words):
-            let fault = #expect(throws: CSVFault.self) { try Self.read(form.text, layout) }
+            let fault = #expect(throws: UnreadableFile.self) { try Self.read(form.text, layout) }
             #expect("\(try #require(fault))".contains(words), "\(fault as Any)")
         case .wrongMap(let words):
-            let refusal = #expect(throws: FieldMapRefusal.self) { try Self.read(form.text, layout) }
+            let refusal = #expect(throws: UnreadableFile.self) { try Self.read(form.text, layout) }
             #expect("\(try #require(refusal))".contains(words))
         }
     }

@@ -152,7 +152,7 @@ struct ReportLinesTests {
             ("token=1,status=2,time=9", "names column 9 for time, and the first row has 2"),
         ] {
             let layout = ReportLayout(format: .csv, map: try map(text))
-            let refusal = #expect(throws: FieldMapRefusal.self) {
+            let refusal = #expect(throws: UnreadableFile.self) {
                 try read("token,status\nc9,410\n", layout)
             }
             #expect("\(try #require(refusal))".contains(cause))
@@ -162,7 +162,7 @@ struct ReportLinesTests {
     @Test("names the columns of a CSV file that lacks the mapped one")
     func missingColumn() throws {
         let layout = ReportLayout(format: .csv, map: try map("token=device"))
-        let refusal = #expect(throws: FieldMapRefusal.self) { try read("id,token\n1,2\n", layout) }
+        let refusal = #expect(throws: UnreadableFile.self) { try read("id,token\n1,2\n", layout) }
         #expect("\(try #require(refusal))".contains("names id, token"))
     }
 
@@ -172,7 +172,7 @@ struct ReportLinesTests {
     func nearName(_ name: String) throws {
         // Without its column the report would get the time of sending, which is later.
         let text = "device_token,status,\(name),sent_at\nc9,410,1,2\n"
-        let refusal = #expect(throws: FieldMapRefusal.self) {
+        let refusal = #expect(throws: UnreadableFile.self) {
             try read(text, ReportLayout(format: .csv))
         }
         #expect("\(try #require(refusal))".contains("the column timestamp_ms with other capitals"))
@@ -274,10 +274,10 @@ struct GunzipTests {
     func damaged() throws {
         let whole = try gzip(String(repeating: "{\"device\":\"c9d4\"}\n", count: 1_000))
         let layout = ReportLayout(format: .jsonl, map: try FieldMap("token=.device"))
-        #expect(throws: GunzipFailure.self) { try read(Array(whole.dropLast(9)), layout) }
+        #expect(throws: UnreadableFile.self) { try read(Array(whole.dropLast(9)), layout) }
         var broken = whole
         broken[20] ^= 0xFF
-        #expect(throws: GunzipFailure.self) { try read(broken, layout) }
+        #expect(throws: UnreadableFile.self) { try read(broken, layout) }
     }
 }
 
@@ -293,7 +293,7 @@ struct FieldMapTests {
             ("token=.a[", "index that is no number"), ("token=.a.", "empty key"),
         ])
     func refusals(_ text: String, _ cause: String) throws {
-        let refusal = #expect(throws: FieldMapRefusal.self) { try FieldMap(text) }
+        let refusal = #expect(throws: UnreadableFile.self) { try FieldMap(text) }
         #expect("\(try #require(refusal))".contains(cause))
     }
 }

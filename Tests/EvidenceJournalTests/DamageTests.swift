@@ -1,7 +1,7 @@
 import APNsProtocol
+import Database
 import EvidenceJournal
 import Foundation
-import GRDB
 import TestSupport
 import Testing
 import TokenHygiene
@@ -29,6 +29,12 @@ struct DamageTests {
         try journal.quarantine([Quarantined(offset: 0, length: 1, reason: "x")], of: feed.id)
         try journal.beginRun("run", kind: "sweep", at: noon)
         return feed.id
+    }
+
+    private func opened(_ path: String) throws -> SQLiteConnection {
+        let connection = SQLiteConnection(path: path, .existing, busySeconds: 1)
+        try connection.connect()
+        return connection
     }
 
     private func overwrite() throws {
@@ -116,13 +122,11 @@ struct DamageTests {
         let names = try next.damagedFiles
         #expect(names.count == 1)
         // The readable part is still in it.
-        let kept = try DatabaseQueue(path: state + "/" + (names.first ?? ""))
-        let whole = try kept.read {
-            try Int.fetchOne(
-                $0, sql: "SELECT SUM(length(bytes)) FROM chunk WHERE feed = ?", arguments: [waiting]
-            )
-        }
-        #expect(whole == 400_000)
+        let kept = try opened(state + "/" + (names.first ?? ""))
+        let whole = try kept.query(
+            "SELECT SUM(length(bytes)) FROM chunk WHERE feed = ?", [.text(waiting)]
+        ).scalar
+        #expect(whole == .integer(400_000))
     }
 
     @Test("a damaged journal of a sender that may still run is named and stays in place")
@@ -141,11 +145,8 @@ struct DamageTests {
     @Test("a journal of another program is refused by name and not touched")
     func foreign() throws {
         let folder = try StateFolder(state)
-        do {
-            let other = try DatabaseQueue(path: file)
-            try other.inDatabase { try $0.execute(sql: "CREATE TABLE other (id INTEGER)") }
-            try other.close()
-        }
+        try Data().write(to: URL(fileURLWithPath: file))
+        try opened(file).run("CREATE TABLE other (id INTEGER)")
         let before = try Data(contentsOf: URL(fileURLWithPath: file))
         for _ in 0..<2 {
             #expect {
@@ -164,10 +165,8 @@ struct DamageTests {
         _ = try StateFolder(state)
         try Data().write(to: URL(fileURLWithPath: file))
         let id = try capture()
-        let number = try DatabaseQueue(path: file).read {
-            try Int.fetchOne($0, sql: "PRAGMA application_id")
-        }
-        #expect(number == 1_349_873_719)
+        let number = try opened(file).query("PRAGMA application_id").scalar
+        #expect(number == .integer(1_349_873_719))
         #expect(try EvidenceJournal(in: StateFolder(state)).feed(id).bytes == 10)
     }
 
@@ -181,7 +180,7 @@ struct DamageTests {
         ])
     func unreadableFeed(statement: String) throws {
         _ = try capture()
-        try DatabaseQueue(path: file).inDatabase { try $0.execute(sql: statement) }
+        try opened(file).run(statement)
         let journal = try EvidenceJournal(in: StateFolder(state))
         #expect {
             _ = try journal.feeds(.pending)
@@ -194,9 +193,7 @@ struct DamageTests {
     @Test("an empty piece of a feed is reported and does not loop for ever")
     func emptyPiece() throws {
         let id = try capture()
-        try DatabaseQueue(path: file).inDatabase {
-            try $0.execute(sql: "UPDATE chunk SET bytes = x''")
-        }
+        try opened(file).run("UPDATE chunk SET bytes = x''")
         let journal = try EvidenceJournal(in: StateFolder(state))
         #expect {
             try journal.forEachChunk(of: id) { _ in }
@@ -208,10 +205,8 @@ struct DamageTests {
     @Test("an unreadable run or quarantine entry is reported")
     func unreadableRest() throws {
         let id = try capture()
-        try DatabaseQueue(path: file).inDatabase {
-            try $0.execute(
-                sql: "UPDATE run SET started = 'x'; UPDATE quarantine SET length = 'x'")
-        }
+        try opened(file).run(
+            "UPDATE run SET started = 'x'; UPDATE quarantine SET length = 'x'")
         let journal = try EvidenceJournal(in: StateFolder(state))
         #expect(throws: JournalFailure.self) { _ = try journal.runs(limit: 1) }
         #expect(throws: JournalFailure.self) { _ = try journal.quarantined(of: id) }

@@ -92,7 +92,7 @@ extension FuzzTarget {
         var settings = Settings()
         settings.throttle.stopFile = "/stop"
         let laid: Throttle
-        do throws(OptionRefusal) {
+        do throws(SettingsFailure) {
             laid = try settings.overlaid(with: options, folder: "/folder").throttle
         } catch {
             let failure = RunFailure.wrapping(error, at: .settings)

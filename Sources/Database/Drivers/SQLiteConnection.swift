@@ -1,77 +1,98 @@
-import Foundation
-import GRDB
-import GRDBSQLite
+import CSQLite
+import Glibc
 
-// SQLite through GRDB. The queue is used as a plain connection: every statement is one dispatch to
-// it, and the store opens and closes transactions as on any server. GRDB calls that unsafe only
-// because two users of a queue could mix their statements; the store is confined to one thread and
-// owns its queue. Values are passed by length, see SQLiteStatement.
-//
 // `synchronous=FULL` because a chunk that was reported as applied must outlive a power cut: the
 // journal drops evidence on the strength of that report. Write-ahead logging lets the application
 // read and register while a chunk is written. It is set when this program creates the file; an
 // existing file keeps the journal mode that its owner chose.
 
-/// A connection to a SQLite file.
+/// A connection to a SQLite file: the token database, the journal, or a scratch file.
 package final class SQLiteConnection: SQLConnection {
-    /// The SQL dialect of SQLite.
     package let dialect = SQLDialect.sqlite
 
     /// The version of the loaded library.
     package static var libraryVersion: String { String(cString: sqlite3_libversion()) }
 
+    /// How a file is opened.
+    package enum Access: Sendable {
+        /// It must exist.
+        case existing
+        /// It is made where there is none, for its owner only.
+        case creating
+        /// It must exist and is not changed.
+        case reading
+    }
+
     private let path: String
-    private let creates: Bool
-    private let settings: StoreSettings
-    private var queue: DatabaseQueue?
+    private let access: Access
+    private let busySeconds: Int
+    private let preparation: String
+    private var connection: OpaquePointer?
     private var statements = StatementCache<SQLiteStatement>(capacity: 64)
     /// Whether the file stores text as UTF-8.
     private var isUTF8 = true
 
     /// Stores the path; `connect` opens the file, and creates it only if `creates` is true.
-    package init(path: String, creates: Bool, _ settings: StoreSettings) {
+    package convenience init(path: String, creates: Bool, _ settings: StoreSettings) {
+        self.init(
+            path: path, creates ? .creating : .existing, busySeconds: settings.timeouts.lockWait,
+            (creates ? "PRAGMA journal_mode = WAL;" : "") + "PRAGMA synchronous = FULL")
+    }
+
+    /// Stores the path. `connect` opens the file and runs the statements of `preparation`.
+    /// `busySeconds` is the limit for a lock that another process holds.
+    package init(path: String, _ access: Access, busySeconds: Int, _ preparation: String = "") {
         self.path = path
-        self.creates = creates
-        self.settings = settings
+        self.access = access
+        self.busySeconds = busySeconds
+        self.preparation = preparation
     }
 
     /// Opens the file; see `SQLConnection.connect`. Throws `SQLFailure`.
     package func connect() throws(SQLFailure) {
-        statements.removeAll()
-        queue = nil
-        var configuration = Configuration()
-        configuration.label = "pushsweep.tokens"
-        configuration.busyMode = .timeout(Double(settings.timeouts.lockWait))
-        configuration.allowsUnsafeTransactions = true
-        let creates = creates
-        configuration.prepareDatabase { database in
-            if creates { try database.execute(sql: "PRAGMA journal_mode = WAL") }
-            try database.execute(sql: "PRAGMA synchronous = FULL")
-        }
-        do {
-            if !creates && !Self.isFile(path) {
+        close()
+        switch access {
+        case .creating: Self.makeFile(path)
+        case .existing, .reading:
+            // SQLite would make an empty file, or say less.
+            guard Glibc.access(path, F_OK) == 0 else {
                 throw SQLFailure(
                     kind: .configuration, code: 14, message: "there is no database file")
             }
-            if creates { Self.makeFile(path) }
-            queue = try DatabaseQueue(path: path, configuration: configuration)
-        } catch {
-            throw Self.failure(error)
         }
-        isUTF8 = try query("PRAGMA encoding").scalar?.text == "UTF-8"
+        let flags =
+            access == .reading ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE
+        let code = sqlite3_open_v2(path, &connection, flags | SQLITE_OPEN_FULLMUTEX, nil)
+        do throws(SQLFailure) {
+            guard code == SQLITE_OK else { throw failure(code) }
+            sqlite3_extended_result_codes(connection, 1)
+            sqlite3_busy_timeout(connection, CInt(busySeconds) * 1_000)
+            pushsweep_sqlite_refuse_quoted_text(connection)
+            try run("PRAGMA foreign_keys = ON")
+            try run(preparation)
+            isUTF8 = try query("PRAGMA encoding").scalar?.text == "UTF-8"
+        } catch {
+            close()
+            throw error
+        }
     }
 
-    deinit { statements.removeAll() }
+    deinit { close() }
+
+    /// Closes the file. The object may be connected again.
+    package func close() {
+        statements.removeAll()
+        sqlite3_close_v2(connection)
+        connection = nil
+    }
 
     /// Creates the file with access for its owner only, because it will hold whole tokens; SQLite
     /// would leave the mode to the process. The files beside it get the mode of this one. An error
     /// here occurs again, with a better message, when SQLite opens the file.
     private static func makeFile(_ path: String) {
         let descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
-        if descriptor >= 0 { close(descriptor) }
+        if descriptor >= 0 { Glibc.close(descriptor) }
     }
-
-    private static func isFile(_ path: String) -> Bool { access(path, F_OK) == 0 }
 
     /// Prepares and runs a statement that returns rows, and fetches all of them.
     package func query(_ sql: String, _ parameters: [SQLValue]) throws(SQLFailure) -> SQLRows {
@@ -83,9 +104,7 @@ package final class SQLiteConnection: SQLConnection {
     package func query(
         _ sql: String, _ parameters: [SQLValue], mostBytes: Int
     ) throws(SQLFailure) -> SQLRows {
-        try perform { database in
-            try self.prepared(sql, database).rows(parameters, mostBytes: mostBytes)
-        }
+        try prepared(sql).rows(parameters, mostBytes: mostBytes)
     }
 
     /// Runs a statement while the connection refuses changes; see `SQLConnection.read`.
@@ -95,65 +114,81 @@ package final class SQLiteConnection: SQLConnection {
     ) throws {
         try run("PRAGMA query_only = ON")
         defer { try? run("PRAGMA query_only = OFF") }
+        let connection = try opened()
         let limit = SQLiteTimeLimit(seconds: seconds)
-        guard let queue else {
-            throw SQLFailure(kind: .lost, code: 21, message: "not open")
-        }
-        // Errors of the body keep their type.
-        var failure: (any Error)?
-        do {
-            try queue.inDatabase { database in
-                guard let connection = database.sqliteConnection else { return }
-                limit.begin(on: connection)
-                defer { limit.end(on: connection) }
-                let prepared = try SQLiteStatement(connection, statement.text, isUTF8: isUTF8)
-                try prepared.rows(block: block) { rows in
-                    do { try body(rows) } catch {
-                        failure = error
-                        throw error
-                    }
-                }
-            }
-        } catch {
-            throw failure ?? Self.failure(error)
-        }
+        limit.begin(on: connection)
+        defer { limit.end(on: connection) }
+        let prepared = try SQLiteStatement(connection, statement.text, isUTF8: isUTF8)
+        try prepared.rows(block: block, body)
     }
 
     /// Prepares and runs a statement that changes rows; returns the number of rows it found.
     package func execute(_ sql: String, _ parameters: [SQLValue]) throws(SQLFailure) -> Int {
-        try perform { database in try self.prepared(sql, database).run(parameters) }
+        try prepared(sql).run(parameters)
     }
 
-    private func prepared(_ sql: String, _ database: Database) throws -> SQLiteStatement {
+    private func prepared(_ sql: String) throws(SQLFailure) -> SQLiteStatement {
         if let known = statements[sql] { return known }
-        guard let connection = database.sqliteConnection else {
-            throw SQLFailure(kind: .lost, code: 21, message: "not open")
-        }
-        let statement = try SQLiteStatement(connection, sql, isUTF8: isUTF8)
+        let statement = try SQLiteStatement(try opened(), sql, isUTF8: isUTF8)
         statements[sql] = statement
         return statement
     }
 
-    /// Runs a statement unprepared.
+    /// Runs statements unprepared, one after the other.
     package func run(_ sql: String) throws(SQLFailure) {
-        try perform { try $0.execute(sql: sql) }
+        let code = sqlite3_exec(try opened(), sql, nil, nil, nil)
+        guard code == SQLITE_OK else { throw failure(code) }
+    }
+
+    /// Runs a body in one transaction, which rolls back when the body throws.
+    package func transaction<Result>(_ body: () throws -> Result) throws -> Result {
+        try begin()
+        do {
+            let result = try body()
+            try commit()
+            return result
+        } catch {
+            rollBack()
+            throw error
+        }
+    }
+
+    /// Copies the whole database into another file.
+    package func copy(into other: SQLiteConnection) throws(SQLFailure) {
+        let target = try other.opened()
+        if let backup = sqlite3_backup_init(target, "main", try opened(), "main") {
+            sqlite3_backup_step(backup, -1)
+            sqlite3_backup_finish(backup)
+        }
+        let code = sqlite3_errcode(target)
+        guard code == SQLITE_OK else { throw other.failure(code) }
     }
 
     /// Whether a transaction is open; false also where that cannot be read.
     package var isInTransaction: Bool {
-        (try? perform { $0.isInsideTransaction }) ?? false
+        connection.map { sqlite3_get_autocommit($0) == 0 } ?? false
     }
 
     /// Whether a deferred foreign key is violated now.
     package var hasBrokenKeys: Bool {
-        let isBroken = try? perform { database -> Bool in
-            var count: CInt = 0
-            var most: CInt = 0
-            guard let connection = database.sqliteConnection else { return false }
-            sqlite3_db_status(connection, SQLITE_DBSTATUS_DEFERRED_FKS, &count, &most, 0)
-            return count != 0
+        var count: CInt = 0
+        var most: CInt = 0
+        guard let connection else { return false }
+        sqlite3_db_status(connection, SQLITE_DBSTATUS_DEFERRED_FKS, &count, &most, 0)
+        return count != 0
+    }
+
+    private func opened() throws(SQLFailure) -> OpaquePointer {
+        guard let connection else {
+            throw SQLFailure(kind: .lost, code: 21, message: "not open")
         }
-        return isBroken ?? false
+        return connection
+    }
+
+    private func failure(_ code: CInt) -> SQLFailure {
+        .sqlite(
+            code: code,
+            message: sqlite3_errmsg(connection).map { String(cString: $0) } ?? "SQLite error")
     }
 
     /// The version of SQLite, for `check`.
@@ -161,26 +196,6 @@ package final class SQLiteConnection: SQLConnection {
         let version = try query("SELECT sqlite_version()").scalar?.text ?? ""
         return ServerDescription(
             version: "SQLite \(version)", encryption: nil, timeZone: "UTC", account: nil)
-    }
-
-    private func perform<R>(_ body: (Database) throws -> R) throws(SQLFailure) -> R {
-        guard let queue else {
-            throw SQLFailure(kind: .lost, code: 21, message: "not open")
-        }
-        do {
-            return try queue.inDatabase(body)
-        } catch {
-            throw Self.failure(error)
-        }
-    }
-
-    private static func failure(_ error: any Error) -> SQLFailure {
-        if let failure = error as? SQLFailure { return failure }
-        guard let error = error as? DatabaseError else {
-            return SQLFailure(kind: .other, code: 0, message: "unexpected failure")
-        }
-        return .sqlite(
-            code: error.resultCode.rawValue, message: error.message ?? "SQLite error")
     }
 }
 

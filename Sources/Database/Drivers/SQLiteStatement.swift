@@ -1,9 +1,8 @@
-import GRDBSQLite
+import CSQLite
 
-// GRDB passes text as C strings: the bytes after a NUL are lost in both directions, and bytes that
-// are not UTF-8 are replaced by U+FFFD. A key that was cut is the key of another row, and a
-// before-image with a replaced byte restores a different row. So values are passed here by length,
-// as the bytes in the file; GRDB opens the file and owns the connection.
+// Values are passed by length, as the bytes in the file. As C strings, text would end at a NUL, and
+// bytes that are not UTF-8 would be replaced by U+FFFD: a key that was cut is the key of another row,
+// and a before-image with a replaced byte restores a different row.
 //
 // SQLite stores text in the encoding of the file. It converts UTF-16 to UTF-8 on reading, and puts
 // U+FFFD in the place of half a character. Such a replacement cannot be distinguished from a stored
@@ -41,13 +40,22 @@ final class SQLiteStatement {
         .sqlite(code: sqlite3_errcode(connection), message: Self.message(connection))
     }
 
+    private func noRows() -> SQLRows {
+        let count = sqlite3_column_count(statement)
+        return SQLRows(
+            width: Int(count),
+            names: (0..<count).map {
+                sqlite3_column_name(statement, $0).map { String(cString: $0) } ?? ""
+            })
+    }
+
     /// Runs the statement, and reads rows until they have more than `mostBytes` bytes.
     ///
     /// - Throws: SQLite's error.
     func rows(_ values: [SQLValue], mostBytes: Int) throws(SQLFailure) -> SQLRows {
         try bind(values)
         defer { reset() }
-        var rows = SQLRows(width: Int(sqlite3_column_count(statement)))
+        var rows = noRows()
         while rows.bytes <= mostBytes, try step() {
             for column in 0..<sqlite3_column_count(statement) { rows.append(value(column)) }
         }
@@ -61,7 +69,7 @@ final class SQLiteStatement {
         defer { reset() }
         var isAtEnd = false
         while !isAtEnd {
-            var rows = SQLRows(width: Int(sqlite3_column_count(statement)))
+            var rows = noRows()
             while rows.count < block, !isAtEnd {
                 isAtEnd = try !step()
                 guard !isAtEnd else { break }
@@ -193,6 +201,7 @@ extension SQLFailure {
             case SQLITE_CONSTRAINT: .refused
             default: .other
             }
-        return SQLFailure(kind: kind, code: Int(primary), message: message)
+        return SQLFailure(
+            kind: kind, code: Int(primary), message: message, exactCode: Int(code))
     }
 }

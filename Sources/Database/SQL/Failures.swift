@@ -39,12 +39,17 @@ package struct SQLFailure: Error, Hashable, Sendable {
     package let kind: Kind
     /// The engine's error number.
     package let code: Int
+    /// SQLite's extended error number; else that of `code`.
+    package let exactCode: Int
     /// The engine's message, limited in length, on one line, without stored values.
     package let message: String
 
     /// Makes an error; the message is shortened and put on one line.
-    package init(kind: Kind, code: Int, message: String, longest: Int = 240) {
+    package init(
+        kind: Kind, code: Int, message: String, exactCode: Int? = nil, longest: Int = 240
+    ) {
         self.kind = kind
+        self.exactCode = exactCode ?? code
         self.code = code
         let printable = message.unicodeScalars.map { scalar -> Character in
             scalar.value < 0x20 || scalar.value == 0x7F ? " " : Character(scalar)

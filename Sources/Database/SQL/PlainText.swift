@@ -73,10 +73,12 @@ extension StringProtocol where SubSequence == Substring {
 
 /// The reason why the text of a setting was refused, as the end of a sentence that begins with the
 /// setting. The reader of the text knows its setting and begins the sentence.
-package struct SettingRefusal: Error, Hashable, Sendable {
+package struct SettingRefusal: Error, Hashable, Sendable, CustomStringConvertible {
     /// `must be ...`, with the correct form.
     package let reason: String
 
     /// Makes a refusal from the end of the sentence.
     package init(_ reason: String) { self.reason = reason }
+
+    package var description: String { reason }
 }

@@ -1,7 +1,7 @@
 // A connection to the token database with its driver, retries, throttle and catalog. TokenTable and
 // PushQueue define the meaning of the tables.
 //
-// A session belongs to the thread that made it. Neither libmariadb nor this program's use of GRDB
+// A session belongs to the thread that made it. Neither libmariadb nor this program's use of SQLite
 // allows two threads at once on one connection, so the class is not Sendable and the compiler
 // enforces the rule.
 

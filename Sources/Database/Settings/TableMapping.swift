@@ -33,7 +33,6 @@ package struct TableMapping: Hashable, Sendable {
     /// The reason of the mark.
     package var reason = OptionalColumn.detect("invalid_reason")
 
-    /// Makes a mapping with all defaults.
     package init() {}
 }
 
@@ -183,7 +182,6 @@ package struct QueueMapping: Hashable, Sendable {
     /// The zone of time columns that are a DATETIME.
     package var zone = ZoneOffset.utc
 
-    /// Makes a mapping with all defaults.
     package init() {}
 }
 

@@ -256,18 +256,18 @@ struct ReportIntake {
                 }
             }) {}
             try reader.finish(content: content, { try add($0, &capture) })
-        } catch let refusal as FieldMapRefusal {
-            throw source.failure("\(refusal); check --map")
-        } catch let failure as GunzipFailure {
-            throw source.failure("\(failure); nothing of it was taken")
         } catch let text as ForeignText {
             throw source.failure("\(text)", .quarantined)
-        } catch let fault as CSVFault {
-            throw source.failure(
-                "\(fault); nothing of the file was taken, correct it and import it again",
-                .quarantined)
         } catch let file as UnreadableFile {
-            throw source.failure("\(file); nothing of it was taken", .quarantined)
+            switch file {
+            case .map: throw source.failure("\(file); check --map")
+            case .gzip: throw source.failure("\(file); nothing of it was taken")
+            case .csv:
+                throw source.failure(
+                    "\(file); nothing of the file was taken, correct it and import it again",
+                    .quarantined)
+            case .json: throw source.failure("\(file); nothing of it was taken", .quarantined)
+            }
         }
         if unread > 0 {
             context.log.warning(

@@ -3,7 +3,6 @@ import Glibc
 
 /// A file that is replaced as a whole. A reader finds the old content or the new one, never a part.
 package struct ReplacedFile {
-    /// The path of the file.
     let path: String
     /// The permissions of the new file; they do not depend on the umask.
     let mode: mode_t

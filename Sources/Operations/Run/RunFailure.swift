@@ -13,7 +13,6 @@ package struct RunFailure: Error, Hashable, Sendable, CustomStringConvertible {
 
     /// The exit code of a run with this failure.
     package let exit: ExitStatus
-    /// The stage of the failure.
     package let stage: Stage
     /// One sentence: the action, its object, the error, and what to do next. When the settings have
     /// several mistakes, one sentence per line.
@@ -32,7 +31,6 @@ package struct RunFailure: Error, Hashable, Sendable, CustomStringConvertible {
         return failure
     }
 
-    /// Makes a failure.
     package init(
         _ exit: ExitStatus, _ stage: Stage, _ description: String, reason: StopReason? = nil
     ) {
@@ -62,7 +60,6 @@ package struct RunFailure: Error, Hashable, Sendable, CustomStringConvertible {
         case let failure as TransportFailure: RunFailure(failure.exit, stage, failure.description)
         case let failure as SettingsFailure:
             RunFailure(failure.exit, .settings, sentences: failure.lines)
-        case let refusal as OptionRefusal: RunFailure(.usage, .settings, refusal.description)
         case let failure as IdentityFailure:
             RunFailure(failure.exit, .identity, failure.description)
         default: RunFailure(.invariant, stage, "\(error)")
@@ -123,6 +120,7 @@ extension SettingsFailure {
         switch kind {
         case .permission: .permission
         case .configuration: .configuration
+        case .usage: .usage
         }
     }
 }

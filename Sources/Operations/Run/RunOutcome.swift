@@ -42,7 +42,6 @@ package struct ClosingCounts: Hashable, Sendable {
     /// Number of units that wait for a person.
     package var held = 0
 
-    /// Makes the counts; each is 0 by default.
     package init(pending: Int = 0, applied: Int = 0, held: Int = 0) {
         self.pending = pending
         self.applied = applied
@@ -65,7 +64,6 @@ package struct ClosingLine: Hashable, Sendable, CustomStringConvertible {
     fileprivate let why: StopReason?
     fileprivate var next: ExitStatus
 
-    /// The line.
     package var description: String {
         "code=\(exit.rawValue) stage=\(stage) pending=\(counts.pending) applied=\(counts.applied) "
             + "held=\(counts.held) next=\(next.next)" + (why.map { " why=\($0.rawValue)" } ?? "")
@@ -81,7 +79,6 @@ package struct ClosingLine: Hashable, Sendable, CustomStringConvertible {
     }
 }
 
-/// One failure of a run.
 package struct RunProblem: Codable, Hashable, Sendable {
     /// The stage of the run, on the way from socket to report.
     package var stage: String
@@ -103,7 +100,6 @@ package protocol JournalPage: Sendable {
 
 /// The end of a run: its report, and the failures and findings that make its exit code.
 package struct RunOutcome<Report: RunReport>: Sendable {
-    /// The report for scripts and people.
     package var report: Report
     /// The kind of run, as the records name it; empty for a run that leaves no record.
     package internal(set) var kind = ""
@@ -116,7 +112,6 @@ package struct RunOutcome<Report: RunReport>: Sendable {
     /// Whether no evidence was read and none waits, so that a failing database leaves nothing behind.
     private var leavesNothing = false
 
-    /// Makes the outcome of a run that begins.
     init(report: Report) { self.report = report }
 
     /// The exit code: that of the failure or finding with the most urgent reaction.

@@ -70,8 +70,6 @@ extension TokenTable {
                     layout: layout, table: table, mapping: settings.mapping, need: need
                 ).findings
             report.findings += try reachFindings(layout, table, need, server)
-            if searchesRows {
-            }
         } catch {
             guard error.code == .configuration || error.code == .permission else { throw error }
             report.findings.append(StoreFinding(error))

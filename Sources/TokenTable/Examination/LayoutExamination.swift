@@ -214,23 +214,14 @@ extension TokenTable {
         let isIndexed = try catalogTable().indexes.contains {
             $0.columns.first?.lowercased() == column.name.lowercased()
         }
-        var exact = (sql: "\(name) = ?", values: [platform.value])
-        // Rows are judged by equality of characters, whatever the collation is.
-        if !column.isExact {
-            exact = (
-                dialect.engine == .sqlite
-                    ? "\(name) = ? COLLATE BINARY"
-                    : "CONVERT(\(name) USING utf8mb4) COLLATE utf8mb4_bin = ?", [platform.value]
-            )
-        }
         let read =
             "SELECT \(name) FROM \(table) WHERE \(isIndexed ? "\(name) = ?" : "1 = 1") "
             + "LIMIT \(Self.mostRows)"
         let doing = "looking for rows of \(layout.table) with `\(platform.word)`"
         let found = try retries.retrying(doing) { () throws(SQLFailure) in
             let rows = try connection.query(
-                "SELECT 1 FROM (\(read)) AS looked WHERE \(exact.sql) LIMIT 1",
-                (isIndexed ? [platform.value] : []) + exact.values)
+                "SELECT 1 FROM (\(read)) AS looked WHERE \(exactly(column)) LIMIT 1",
+                (isIndexed ? [platform.value] : []) + [platform.value])
             if rows.count > 0 { return true }
             return try connection.query("SELECT 1 FROM \(table) LIMIT 1").count == 0
         }
@@ -263,6 +254,15 @@ extension TokenTable {
     /// The most rows among which the platform is looked for. An index on its column leads to it.
     private static let mostRows = 200_000
 
+    /// A condition on a column by equality of characters, as rows are judged, whatever the collation is.
+    private func exactly(_ column: PartitionColumn) -> String {
+        let name = connection.dialect.quoted(column.name)
+        if column.isExact { return "\(name) = ?" }
+        return connection.dialect.engine == .sqlite
+            ? "\(name) = ? COLLATE BINARY"
+            : "CONVERT(\(name) USING utf8mb4) COLLATE utf8mb4_bin = ?"
+    }
+
     private func absence(
         of word: String, in column: PartitionColumn, _ setting: String,
         _ layout: TableLayout
@@ -272,12 +272,8 @@ extension TokenTable {
         let value = try column.value(for: word)
         var sql = "SELECT 1 FROM \(layout.table.sql(dialect)) WHERE \(name) = ?"
         var values = [value]
-        // Rows are judged by equality of characters, whatever the collation is.
         if !column.isExact {
-            switch dialect.engine {
-            case .mariaDB: sql += " AND CONVERT(\(name) USING utf8mb4) COLLATE utf8mb4_bin = ?"
-            case .sqlite: sql += " AND \(name) = ? COLLATE BINARY"
-            }
+            sql += " AND \(exactly(column))"
             values.append(value)
         }
         if let platform = layout.platform {

@@ -59,7 +59,7 @@ struct ImportCommand: ParsableCommand {
             "The fields, such as token=.device,time=.timestamp,status=.status,reason=.reason; without it the columns of pushsweep_evidence.",
             valueName: "field=path,..."),
         transform: { text in
-            do throws(FieldMapRefusal) {
+            do throws(UnreadableFile) {
                 return try FieldMap(text)
             } catch {
                 throw ValidationError("\(error)")
