@@ -68,7 +68,8 @@ struct Pushsweep: ParsableCommand {
         forbidCoreDumps()
         guard let words = CommandWords.typed else {
             StandardStreams.message("pushsweep: error: \(CommandWords.absence)")
-            StandardStreams.message("\(ClosingCounts().closingLine(.configuration, stage: "usage"))")
+            StandardStreams.message(
+                "\(ClosingCounts().closingLine(.configuration, stage: "usage"))")
             exit(withError: ArgumentParser.ExitCode(ExitStatus.configuration.rawValue))
         }
         do {

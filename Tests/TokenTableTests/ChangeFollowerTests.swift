@@ -36,7 +36,9 @@ struct ChangeFollowerTests {
         try store.undo(.run("undo3"), as: "undo4", at: start + 660_000)
         let changes = try database.followed()
         #expect(
-            changes.map { [$0.run, $0.action, $0.state ?? "-", $0.source ?? "-", $0.reason ?? "-"] } == [
+            changes.map {
+                [$0.run, $0.action, $0.state ?? "-", $0.source ?? "-", $0.reason ?? "-"]
+            } == [
                 ["run1", "mark", "invalid", "feedback", "feedback"],
                 ["run2", "advance", "invalid", "feedback", "feedback"],
                 ["undo2", "restore", "invalid", "undo", "-"],
@@ -119,13 +121,14 @@ struct ChangeFollowerTests {
         try store.undo(.since(EpochMilliseconds(start)), as: "undo")
         let changes = try database.followed()
         #expect(
-            changes.map { [$0.run, $0.app ?? "-", $0.action, $0.source ?? "-", $0.state ?? "-"] } == [
-                ["grace", "chat", "delete", "delete-after", "deleted"],
-                ["chat", "chat", "mark", "feedback", "invalid"],
-                ["mail", "mail", "mark", "feedback", "invalid"],
-                ["undo", "chat", "restore", "undo", "valid"],
-                ["undo", "mail", "restore", "undo", "valid"],
-            ])
+            changes.map { [$0.run, $0.app ?? "-", $0.action, $0.source ?? "-", $0.state ?? "-"] }
+                == [
+                    ["grace", "chat", "delete", "delete-after", "deleted"],
+                    ["chat", "chat", "mark", "feedback", "invalid"],
+                    ["mail", "mail", "mark", "feedback", "invalid"],
+                    ["undo", "chat", "restore", "undo", "valid"],
+                    ["undo", "mail", "restore", "undo", "valid"],
+                ])
         #expect(changes.map(\.token) == [2, 0, 1, 0, 1].map { DeviceToken.numbered($0) })
         try database.expectNumbers()
     }

@@ -14,7 +14,8 @@ enum RegistrationPage {
     private static func blocks(_ engine: TestEngine) throws -> [String] {
         let page = try String(contentsOfFile: "docs/registrations.md", encoding: .utf8)
         let title = engine == .mariaDB ? "MariaDB and MySQL" : "SQLite"
-        let section = try #require(page.components(separatedBy: "\n## ").first { $0.hasPrefix(title) })
+        let section = try #require(
+            page.components(separatedBy: "\n## ").first { $0.hasPrefix(title) })
         return section.components(separatedBy: "```sql\n").dropFirst().map {
             $0.components(separatedBy: "```")[0]
         }
@@ -39,7 +40,8 @@ enum RegistrationPage {
         guard engine == .mariaDB else {
             return block.components(separatedBy: "\n\n")
         }
-        return block.replacing("DELIMITER $$\n", with: "").components(separatedBy: "$$\n").dropLast()
+        return block.replacing("DELIMITER $$\n", with: "").components(separatedBy: "$$\n")
+            .dropLast()
             .map { $0 }
     }
 }

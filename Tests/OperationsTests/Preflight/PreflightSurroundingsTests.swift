@@ -15,7 +15,9 @@ import TokenHygiene
 struct PreflightSurroundingsTests {
     /// A client certificate of the stage's authority would need its key; a foreign one serves where no
     /// connection is made.
-    private func credential(_ request: CertificateRequest, on stage: PreflightStage) throws -> String {
+    private func credential(_ request: CertificateRequest, on stage: PreflightStage) throws
+        -> String
+    {
         let folder = stage.sender.folder
         try CertificateAuthority().issue(request).write(
             certificate: folder.file("own.pem"), key: folder.file("own.key"))
