@@ -84,6 +84,7 @@ package final class Provider: Sendable {
 
 /// The outcome of one notification.
 package struct ProviderOutcome: Hashable, Sendable {
+    /// What the gateway made known of it; only `answered` and `refusedBinary` are about the token.
     package enum Kind: Hashable, Sendable {
         /// APNs answered over HTTP/2.
         case answered(ProviderAnswer)

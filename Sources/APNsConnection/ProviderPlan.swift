@@ -3,6 +3,7 @@ import SecureTransport
 
 /// The address of a gateway, its interface, the credential, and the limits.
 package struct ProviderPlan: Sendable {
+    /// How notifications are written, and how many connections carry them.
     package enum Interface: Sendable {
         /// With the source of provider tokens, nil where the certificate is the credential. The context
         /// must offer `h2`.
@@ -13,6 +14,7 @@ package struct ProviderPlan: Sendable {
         case binary(BinaryCommand)
     }
 
+    /// The times after which a gateway counts as silent.
     package struct Limits: Sendable {
         /// The time to connect to one address.
         package var connect: Duration = .seconds(10)

@@ -98,12 +98,17 @@ package struct Outcome: Hashable, Sendable {
     /// Never handed to the wire: any sender may claim it at once.
     package static let returned = Outcome(.pending)
 
+    /// APNs knows the token no more (410); the reason is APNs' own word.
     package static func gone(reason: String) -> Outcome { Outcome(.gone, reason: reason) }
+    /// Refused for good, or after the last attempt.
     package static func failed(reason: String) -> Outcome { Outcome(.failed, reason: reason) }
+    /// Handed to the wire without an answer: it may have been accepted.
     package static func unknown(reason: String) -> Outcome { Outcome(.unknown, reason: reason) }
+    /// Never sent, because of its token.
     package static func skipped(_ reason: SkipReason) -> Outcome {
         Outcome(.skipped, reason: reason.rawValue)
     }
+    /// Due again after so many seconds by the database's clock.
     package static func retry(seconds: Int, reason: String) -> Outcome {
         Outcome(.retry, reason: reason, wait: max(seconds, 0))
     }

@@ -116,7 +116,6 @@ package struct MintedCertificate: Sendable {
         case legacy
     }
 
-    /// The certificate as PEM.
     package func certificatePEM() throws(SimulatorFailure) -> [UInt8] {
         try CertificateMint.pem(of: identity.material.certificate)
     }

@@ -145,6 +145,7 @@ package struct SimulatorCertificates: Sendable {
     }
 }
 
+/// Why a simulated gateway cannot serve.
 package struct SimulatorFailure: Error, Sendable, CustomStringConvertible {
     /// One line with the action, its object and the failure.
     package let description: String

@@ -140,8 +140,10 @@ package enum Base64URL {
 /// The FNV-1a hash of 32 bits: a short check, the same in every run and on every machine. It tells cut
 /// and damaged bytes, and not those that are made to collide.
 package enum FNV1a {
+    /// The hash of the text's UTF-8.
     package static func hash(_ text: String) -> UInt32 { hash(text.utf8) }
 
+    /// The hash of the bytes in their order; that of none is the offset basis.
     package static func hash(_ bytes: some Sequence<UInt8>) -> UInt32 {
         bytes.reduce(2_166_136_261) { ($0 ^ UInt32($1)) &* 16_777_619 }
     }

@@ -71,6 +71,7 @@ package struct Settings: Sendable {
         case sandbox
     }
 
+    /// A client certificate for both gateways of an app.
     package struct Certificate: Sendable, Equatable {
         /// PEM or PKCS#12.
         package internal(set) var file = ""
@@ -80,6 +81,7 @@ package struct Settings: Sendable {
         package internal(set) var passphraseFile: String?
     }
 
+    /// A key that signs provider tokens, in place of a certificate.
     package struct TokenKey: Sendable, Equatable {
         /// The `.p8` file.
         package internal(set) var file = ""
@@ -89,6 +91,7 @@ package struct Settings: Sendable {
         package internal(set) var teamIdentifier = ""
     }
 
+    /// A feedback gateway; Apple closed its own in 2021.
     package struct Feedback: Sendable, Equatable {
         package internal(set) var host = ""
         package internal(set) var port = 0

@@ -1,4 +1,4 @@
-// Every tuple read is counted in exactly one place, and so is every byte. A mistake on the way,
+// Every tuple read is counted in exactly one place. A mistake on the way,
 // such as a lost chunk or a double count over a retry, shows as a difference between the sums. A
 // difference ends the run with code 70 before a feed is reported as applied.
 

@@ -138,6 +138,31 @@ struct ProviderConnectionHandler {
                 isAccepted: isAccepted))
     }
 
+    /// Records the end of a request. All but the unprocessed count for the next GOAWAY.
+    private mutating func end(
+        _ stream: Int32, _ decision: ProviderRules.Decision, _ end: ProviderRecord.End,
+        isAccepted: Bool
+    ) {
+        if end != .unprocessed { lastProcessedStream = max(lastProcessedStream, stream) }
+        record(decision, end, isAccepted: isAccepted)
+        if case .answered = end { answerLateRequests() }
+    }
+
+    /// Treats a request by the script, as a gateway that works.
+    private mutating func serve(_ stream: Int32, _ decision: ProviderRules.Decision) {
+        switch decision.action {
+        case .stall: end(stream, decision, .unanswered, isAccepted: false)
+        case .reset(let code):
+            session.reset(stream, code: code)
+            let end: ProviderRecord.End = code == .refusedStream ? .unprocessed : .unanswered
+            self.end(stream, decision, end, isAccepted: false)
+        case .reply(let reply):
+            answer(stream, reply, decision.id)
+            end(
+                stream, decision, .answered(status: reply.status), isAccepted: reply.status == 200)
+        }
+    }
+
     /// Performs an action on a request.
     @discardableResult
     private mutating func perform(
@@ -147,26 +172,14 @@ struct ProviderConnectionHandler {
         let decision = decision(on: request, at: now)
         var isAccepted = true
         if case .reply(let reply) = decision.action { isAccepted = reply.status == 200 }
-        func isProcessed() { lastProcessedStream = max(lastProcessedStream, stream) }
         func end(_ end: ProviderRecord.End, isAccepted: Bool) {
-            if end != .unprocessed { isProcessed() }
-            record(decision, end, isAccepted: isAccepted)
-            if case .answered = end { answerLateRequests() }
+            self.end(stream, decision, end, isAccepted: isAccepted)
         }
         switch action {
         case .changeStreams(let count):
             session.changeSettings(maximumStreams: count)
-            fallthrough
-        case .serve:
-            switch decision.action {
-            case .stall: end(.unanswered, isAccepted: false)
-            case .reset(let code):
-                session.reset(stream, code: code)
-                end(code == .refusedStream ? .unprocessed : .unanswered, isAccepted: false)
-            case .reply(let reply):
-                answer(stream, reply, decision.id)
-                end(.answered(status: reply.status), isAccepted: isAccepted)
-            }
+            serve(stream, decision)
+        case .serve: serve(stream, decision)
         case .leave: end(.unprocessed, isAccepted: false)
         case .goAway:
             end(.unprocessed, isAccepted: false)
@@ -178,7 +191,7 @@ struct ProviderConnectionHandler {
             answer(stream, reply, decision.id)
             end(.answered(status: reply.status), isAccepted: reply.status == 200)
         case .answerLate:
-            isProcessed()
+            lastProcessedStream = max(lastProcessedStream, stream)
             late.append((stream, .accepted, decision))
         // Processed, so the gateway may have accepted it.
         case .noAnswer: end(.unanswered, isAccepted: isAccepted)

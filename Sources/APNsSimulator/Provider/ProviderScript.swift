@@ -314,6 +314,7 @@ package struct ProviderScenario: Sendable, Equatable {
         }
     }
 
+    /// The course of one connection, request by request.
     package struct Connection: Sendable, Equatable {
         /// Its beginning.
         package var opening: Opening

@@ -62,6 +62,7 @@ package enum StoreUse: Hashable, Sendable {
 
 /// The protection of a connection to a server.
 package struct StoreTLS: Hashable, Sendable {
+    /// The values of `store.tls.mode`.
     package enum Mode: String, Sendable, CaseIterable {
         /// TLS 1.2 or later; the certificate must lead to the authorities and name the host.
         case verify
@@ -73,6 +74,7 @@ package struct StoreTLS: Hashable, Sendable {
     /// The PEM file of the authorities; nil: the system's.
     package var ca: String?
 
+    /// TLS with a check against these authorities; nil: the system's.
     package static func verify(ca: String?) -> StoreTLS { StoreTLS(mode: .verify, ca: ca) }
     package static let off = StoreTLS(mode: .off)
 

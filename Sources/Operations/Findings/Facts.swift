@@ -55,6 +55,17 @@ struct HostFacts {
             }
         }
     }
+
+    /// Reads more of each journal. One that fails counts as unreadable, and the others are read.
+    mutating func readEach(_ body: (EvidenceJournal) throws(JournalFailure) -> Void) {
+        for journal in journals.map(\.journal) {
+            do throws(JournalFailure) {
+                try body(journal)
+            } catch {
+                unreadable.append(("journal in \(journal.folder.path)", error))
+            }
+        }
+    }
 }
 
 extension Settings.Certificate {

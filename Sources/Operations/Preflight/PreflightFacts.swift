@@ -63,15 +63,17 @@ struct PreflightFacts {
 
     mutating func readEvidence(_ store: TokenTable, at now: EpochMilliseconds) throws {
         host = HostFacts(in: plan.settings.state)
-        let latest = RunContext.latestEnd(now)
-        for limit in [latest, Self.farthest] {
-            for journal in host.journals.map(\.journal) {
-                successes += [try journal.lastRun("sweep", successUntil: limit)?.succeeded]
-                    .compactMap { $0 }
+        let limits = [RunContext.latestEnd(now), Self.farthest]
+        var ends: [EpochMilliseconds?] = []
+        host.readEach { journal throws(JournalFailure) in
+            for limit in limits {
+                ends.append(try journal.lastRun("sweep", successUntil: limit)?.succeeded)
             }
-            let recorded = try store.session.lastRecordedRun(of: "sweep", until: limit)
-            successes += [recorded].compactMap { $0 }
         }
+        for limit in limits {
+            ends.append(try store.session.lastRecordedRun(of: "sweep", until: limit))
+        }
+        successes = ends.compactMap { $0 }
         let intake = EvidenceIntake(store)
         if try intake.visibility() == .readable { waitingRows = try intake.waiting() }
     }

@@ -79,6 +79,7 @@ package struct ClosingLine: Hashable, Sendable, CustomStringConvertible {
     }
 }
 
+/// A failure of a run, or its early end, as JSON has it. Fields may be added, never renamed.
 package struct RunProblem: Codable, Hashable, Sendable {
     /// The stage of the run, on the way from socket to report.
     package var stage: String

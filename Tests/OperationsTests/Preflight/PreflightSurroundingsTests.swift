@@ -105,6 +105,20 @@ struct PreflightSurroundingsTests {
         #expect(report.severity("unreadable-state") == .high)
     }
 
+    @Test("a journal whose records of runs cannot be read shuts the gate, and the rest is judged")
+    func unreadableRecords() throws {
+        let stage = try PreflightStage()
+        #expect(try stage.sender.start(["sweep"]).wait().exit == 0)
+        let journal = SQLiteConnection(
+            path: stage.sender.folder.file("state/journal.sqlite"), .existing, busySeconds: 1)
+        try journal.connect()
+        try journal.run("ALTER TABLE run RENAME TO elsewhere")
+        journal.close()
+        let report = try stage.look(lines: spelled([900])) { $0.readOnly = true }
+        #expect(report.severity("unreadable-state") == .high)
+        #expect(report.severity("no-living-tokens") != nil)
+    }
+
     @Test("the last good sweep is known from the journal or the database, and its age is judged")
     func sweepAge() throws {
         let stage = try PreflightStage()
