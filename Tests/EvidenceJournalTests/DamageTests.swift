@@ -160,6 +160,27 @@ struct DamageTests {
         #expect(try folder.damagedFiles.isEmpty)
     }
 
+    @Test("a journal of another layout is refused with the way out, and left as it is")
+    func otherLayout() throws {
+        _ = try capture()
+        try opened(file).run("PRAGMA user_version = 2")
+        let before = try Data(contentsOf: URL(fileURLWithPath: file))
+        let folder = try StateFolder(state)
+        for open in [
+            { try EvidenceJournal(in: folder) }, { try EvidenceJournal(reading: folder) },
+        ] {
+            #expect {
+                _ = try open()
+            } throws: { error in
+                (error as? JournalFailure)?.code == .inputOutput
+                    && "\(error)".contains("the layout of another version")
+                    && "\(error)".contains("move journal.sqlite away")
+            }
+        }
+        #expect(try Data(contentsOf: URL(fileURLWithPath: file)) == before)
+        #expect(try folder.damagedFiles.isEmpty)
+    }
+
     @Test("a journal whose creation was killed before its first table is completed")
     func interruptedCreation() throws {
         _ = try StateFolder(state)
