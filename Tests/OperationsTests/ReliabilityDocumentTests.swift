@@ -30,6 +30,35 @@ struct ReliabilityDocumentTests {
         #expect(missing.isEmpty, "docs/reliability.md names tests that do not exist: \(missing)")
     }
 
+    @Test("every type, file and folder that docs/architecture.md names exists")
+    func architecture() throws {
+        let page = try String(
+            contentsOf: Self.root.appending(path: "docs/architecture.md"), encoding: .utf8)
+        // A reason of Apple's has the form of a type's name.
+        var known: Set<String> = ["BadDeviceToken", "Package.swift"]
+        let paths = try ["Sources", "Tests"].flatMap { folder in
+            let folder = Self.root.appending(path: folder)
+            return try FileManager.default.subpathsOfDirectory(atPath: folder.path).map {
+                "\(folder.lastPathComponent)/\($0)"
+            }
+        }
+        for path in paths {
+            // `Database/Drivers` and `PreflightRules.swift` are short for the whole path.
+            let parts = path.split(separator: "/")
+            known.formUnion(parts.indices.map { parts[$0...].joined(separator: "/") })
+            guard path.hasSuffix(".swift") else { continue }
+            let text = try String(contentsOf: Self.root.appending(path: path), encoding: .utf8)
+            let declared = /\b(?:struct|class|enum|protocol|actor|typealias) ([A-Z]\w*)/
+            known.formUnion(text.matches(of: declared).map { String($0.output.1) })
+        }
+        let named = page.matches(of: /`([A-Z]\w*(?:\/\w+)*(?:\.swift)?)[^`]*`/).map {
+            String($0.output.1)
+        }
+        #expect(named.count > 50, "only \(named.count) names were found")
+        let missing = Set(named).subtracting(known).sorted()
+        #expect(missing.isEmpty, "docs/architecture.md names what does not exist: \(missing)")
+    }
+
     /// A row of a table or an item of a list, and the part of it that names its tests.
     struct Claim {
         /// The first column's title of the table, or the heading over the list.
