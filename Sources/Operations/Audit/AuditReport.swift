@@ -172,10 +172,10 @@ package struct SweepForecast: Codable, Hashable, Sendable {
     package var newer = 0
     /// Reports of tokens that no row has.
     package var unknown = 0
-    /// Whether the guard would hold them.
-    package var held = false
     /// Rows whose grace period (`policy.delete-after`) has ended.
     package var removals = 0
+    /// Whether the guard would hold them.
+    package var held = false
 
     /// Whether all that waits was found and compared with the table. Otherwise the figures are
     /// incomplete, and 0 is no result.
@@ -255,6 +255,8 @@ package struct AuditedHold: Codable, Hashable, Sendable {
     package var decision: String?
     /// The reason that was given with the decision.
     package var reason: String?
+
+    package var object: String { "\(app)/\(environment)" }
 }
 
 /// What lies in quarantine.
