@@ -1,5 +1,6 @@
 import APNsProtocol
 import EvidenceJournal
+import Foundation
 import SecureTransport
 import Settings
 import TokenHygiene
@@ -65,6 +66,13 @@ struct HostFacts {
                 unreadable.append(("journal in \(journal.folder.path)", error))
             }
         }
+    }
+}
+
+extension RunEntry {
+    /// Its report; nil for one of another kind or version.
+    func report<Report: Decodable>(_ type: Report.Type) -> Report? {
+        summary.flatMap { try? JSONDecoder().decode(type, from: Data($0.utf8)) }
     }
 }
 
