@@ -214,11 +214,6 @@ extension SweepPlan {
         self.init(settings, .reports(file), dryRun: dryRun)
     }
 
-    /// The plan of applying what waits, without reading a gateway.
-    package init(applyingWaiting settings: Settings) {
-        self.init(settings, .waiting, dryRun: false)
-    }
-
     /// The common parts of all plans, from the settings.
     init(_ settings: Settings, _ work: Work, dryRun: Bool) {
         self.init(
@@ -230,6 +225,7 @@ extension SweepPlan {
             dryRun: dryRun)
         pacing = Pacing(settings)
         mayUseArrival = settings.mayUseArrival
+        metrics = MetricsPlan(settings, dryRun: dryRun)
     }
 }
 
