@@ -305,19 +305,15 @@ extension AuditReport {
     func changes(since earlier: AuditReport) -> [AuditChange] {
         var changes: [AuditChange] = []
         for app in apps {
-            let object = "\(app.app)/\(app.environment)"
-            let before = earlier.apps.first {
-                $0.app == app.app && $0.environment == app.environment
-            }
-            let figures = app.figures
-            let old = before?.figures ?? []
-            for (place, figure) in figures.enumerated() {
-                let was = place < old.count ? old[place].count : 0
-                if was != figure.count {
-                    changes.append(
-                        AuditChange(
-                            object: object, figure: figure.name, before: was, after: figure.count))
-                }
+            let before =
+                earlier.apps.first { $0.object == app.object }
+                ?? AuditedApp(
+                    app: app.app, environment: app.environment)
+            for (was, figure) in zip(before.figures, app.figures) where was.count != figure.count {
+                changes.append(
+                    AuditChange(
+                        object: app.object, figure: figure.name, before: was.count,
+                        after: figure.count))
             }
         }
         return changes

@@ -175,12 +175,12 @@ struct JournalSearch {
             guard let summary = run.summary, run.exit != nil,
                 feeds.keys.contains(where: { summary.contains($0) })
             else { continue }
-            if run.kind == "discard", let report = run.report(DiscardReport.self) {
+            if run.kind == "discard", let report = DiscardReport(line: summary) {
                 for feed in report.feeds.compactMap({ feeds[$0] }) {
                     note(run, feed, .decision, "discarded", report.reason)
                 }
             }
-            guard run.kind != "discard", let report = run.report(SweepReport.self),
+            guard run.kind != "discard", let report = SweepReport(line: summary),
                 !report.dryRun
             else { continue }
             for entry in report.apps {

@@ -224,8 +224,7 @@ struct TokenStory {
         } else {
             event.rule = .noApp
             words =
-                "the settings name no app \(ReportIntake.short(row.partition.app)) in environment "
-                + "\(ReportIntake.short(row.partition.environment)), so it will be quarantined"
+                "the settings name no \(row.partition.shortened), so it will be quarantined"
         }
         event.text =
             (isKnown ? "\(row.partition): " : "")

@@ -69,10 +69,13 @@ struct HostFacts {
     }
 }
 
-extension RunEntry {
-    /// Its report; nil for one of another kind or version.
-    func report<Report: Decodable>(_ type: Report.Type) -> Report? {
-        summary.flatMap { try? JSONDecoder().decode(type, from: Data($0.utf8)) }
+extension Decodable {
+    /// The value of a line of JSON, such as the report of a run; nil for one of another kind or version.
+    init?(line: String?) {
+        guard let line,
+            let value = try? JSONDecoder().decode(Self.self, from: Data(line.utf8))
+        else { return nil }
+        self = value
     }
 }
 

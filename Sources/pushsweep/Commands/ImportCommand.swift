@@ -68,21 +68,14 @@ struct ImportCommand: ParsableCommand {
 
     func run() throws {
         // `--format` is the form of the file here.
+        let layout = ReportFormat(rawValue: format.rawValue).map {
+            ReportLayout(format: $0, map: map ?? .standard, unit: timeUnit)
+        }
         try options.finish(applying, isWanted: true, as: report) { settings, _ in
-            try plan(settings)
+            try SweepPlan(
+                reading: file, as: layout, again: again, app: app, environment: environment,
+                settings, dryRun: dryRun)
         }
-    }
-
-    private func plan(_ settings: Settings) throws -> SweepPlan {
-        guard let form = ReportFormat(rawValue: format.rawValue) else {
-            return try SweepPlan(
-                replaying: file, feed: nil, app: app, environment: environment, settings: settings,
-                dryRun: dryRun)
-        }
-        return try SweepPlan(
-            importing: file,
-            layout: ReportLayout(format: form, map: map ?? .standard, unit: timeUnit),
-            app: app, environment: environment, again: again, settings: settings, dryRun: dryRun)
     }
 }
 

@@ -72,9 +72,9 @@ struct ReplayCommand: ParsableCommand {
 
     func run() throws {
         try common.finish(applying, isWanted: dryRun) { settings, _ in
-            try SweepPlan(
-                replaying: file, feed: feed, app: app, environment: environment,
-                settings: settings, dryRun: dryRun)
+            if let feed { return SweepPlan(settings, .journaled(feed), dryRun: dryRun) }
+            return try SweepPlan(
+                reading: file ?? "", app: app, environment: environment, settings, dryRun: dryRun)
         }
     }
 }
