@@ -59,6 +59,32 @@ struct ReliabilityDocumentTests {
         #expect(missing.isEmpty, "docs/architecture.md names what does not exist: \(missing)")
     }
 
+    @Test("docs/architecture.md lists which target uses which, as Package.swift has it")
+    func targets() throws {
+        func text(_ path: String) throws -> String {
+            try String(contentsOf: Self.root.appending(path: path), encoding: .utf8)
+        }
+        let row = /\| `([\w-]+)` \|.*\|.*\| (.*) \|/
+        let rows = try text("docs/architecture.md").split(separator: "\n").compactMap {
+            $0.wholeMatch(of: row)
+        }
+        let order = rows.map { String($0.output.1) }
+        #expect(order.count > 10, "only \(order.count) targets were found")
+        let entries = try text("Package.swift").split(separator: "        .").filter {
+            $0.hasPrefix("target(") || $0.hasPrefix("executableTarget(")
+        }
+        for (place, match) in rows.enumerated() {
+            let name = order[place]
+            let entry = try #require(entries.first { $0.contains("name: \"\(name)\"") })
+            let used = entry.split(separator: "dependencies: [").dropFirst().first?
+                .prefix { $0 != "]" }
+            let uses = order.filter { used?.contains("\"\($0)\"") == true }
+            let listed = match.output.2.split(separator: ", ").map { $0.filter { $0 != "`" } }
+            #expect(listed == (uses.isEmpty ? ["none"] : uses), "\(name)")
+            #expect(uses.allSatisfy { order.firstIndex(of: $0)! > place }, "\(name)")
+        }
+    }
+
     /// A row of a table or an item of a list, and the part of it that names its tests.
     struct Claim {
         /// The first column's title of the table, or the heading over the list.
