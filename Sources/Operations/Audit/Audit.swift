@@ -48,22 +48,13 @@ package struct Audit {
             host: HostFacts(in: settings.state))
         audit.report.version = version
         defer { context.progress.clear() }
-        do {
-            try audit.examine()
-        } catch {
-            throw .ofReading(error)
-        }
+        let pacing = Pacing(settings).began("audit", context)
+        try settings.reading(pacing: pacing) { try audit.examine($0) }
         return audit.report
     }
 
-    private mutating func examine() throws {
-        try settings.ensureOwnStore()
-        let store = try TokenTable(
-            StoreSettings(settings, for: .reports),
-            pacing: Pacing(settings).began("audit", context))
-        let stored = settings.apps.map {
-            Partition(app: $0.value, environment: $0.environment.rawValue)
-        }
+    private mutating func examine(_ store: TokenTable) throws {
+        let stored = settings.apps.map(\.storedPartition)
         try store.preflight(.read, partitions: stored, judgingRows: false)
         let now = try store.session.databaseTime()
         describe(now, store)
@@ -202,9 +193,7 @@ package struct Audit {
 
     /// The place of an app in the report, by the names in the settings.
     func place(of partition: Partition) -> Int? {
-        settings.apps.firstIndex {
-            $0.name == partition.app && $0.environment.rawValue == partition.environment
-        }
+        settings.apps.firstIndex { $0.partition == partition }
     }
 
     private mutating func listRuns(_ store: TokenTable) {

@@ -26,9 +26,7 @@ package struct Explain {
     package static func run(
         _ settings: Settings, _ subject: TokenSubject, wholeTokens: Bool, _ context: RunContext
     ) throws(RunFailure) -> ExplainReport {
-        do {
-            try settings.ensureOwnStore()
-            let store = try TokenTable(StoreSettings(settings, for: .reports))
+        try settings.reading { store in
             var report = ExplainReport()
             if case .user(let user) = subject { report.user = user }
             let (tokens, isCut) = try subject.tokens(store)
@@ -48,8 +46,6 @@ package struct Explain {
                 context: context, store: store, tokens: tokens, frame: frame, report: report)
             try explain.readAll()
             return explain.report
-        } catch {
-            throw .ofReading(error)
         }
     }
 

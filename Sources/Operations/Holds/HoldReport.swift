@@ -85,7 +85,7 @@ package struct HoldEntry: PrintedLines, Codable, Hashable, Sendable {
 
 /// The token table as all holds of a list use it: one connection. After its first failure it is not asked
 /// again, because each question to a dead database takes the patience of a retry.
-final class HoldTable {
+package final class HoldTable {
     private var answer: Result<TokenTable, any Error>
 
     /// Reaches the table, or keeps the failure.
@@ -237,12 +237,8 @@ extension Hold {
     /// The facts that a person needs for a decision, under the current settings. Only reads.
     ///
     /// - Throws: failures of the journal and of the database.
-    package func report(_ settings: Settings, _ context: RunContext) throws -> HoldReport {
-        try report(settings, context, from: HoldTable(settings))
-    }
-
-    func report(
-        _ settings: Settings, _ context: RunContext, from table: HoldTable
+    package func report(
+        _ settings: Settings, _ context: RunContext, from table: HoldTable? = nil
     ) throws -> HoldReport {
         guard let app = settings.apps.first(where: { $0.partition == partition }) else {
             throw RunFailure(
@@ -250,7 +246,9 @@ extension Hold {
                 "looking at hold \(id): the settings no longer name \(partition); name it "
                     + "again under apps, or discard the hold")
         }
-        return try table.ask { try report(settings, context, of: app.storedPartition, in: $0) }
+        return try (table ?? HoldTable(settings)).ask {
+            try report(settings, context, of: app.storedPartition, in: $0)
+        }
     }
 
     private func report(

@@ -50,15 +50,13 @@ package struct MetricsPlan: JournalPage {
     package func write(
         from own: EvidenceJournal, at now: EpochMilliseconds
     ) throws(RunFailure) {
-        do {
+        try RunFailure.at(.report) {
             // Runs may end at the same moment. The page with the older facts must not be written
             // last.
             try Turn(in: state).hold {
                 let facts = try facts(from: own, until: RunContext.latestEnd(now))
                 try ReplacedFile.metrics(path).replace(with: facts.text)
             }
-        } catch {
-            throw .wrapping(error, at: .report)
         }
     }
 

@@ -114,16 +114,13 @@ extension TokenTable {
     ) throws -> Value {
         let applicant = LeaseApplicant(
             kind: kind, run: run, home: try folder.identity(), host: context.host)
-        let lease: Lease
-        do {
-            lease = try context.interrupt.whileLocked(until: deadline) {
+        let lease = try RunFailure.at(.store) {
+            try context.interrupt.whileLocked(until: deadline) {
                 switch try takeLease(applicant) {
                 case .taken(let taken): return taken
                 case .held(let holder): throw RunFailure(heldBy: holder)
                 }
             }
-        } catch {
-            throw RunFailure.wrapping(error, at: .store)
         }
         let keeper = LeaseKeeper(lease, settings)
         defer {

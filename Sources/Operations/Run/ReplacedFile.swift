@@ -43,11 +43,7 @@ package struct ReplacedFile {
     ///
     /// - Throws: exit 73; the old file is unchanged then.
     package func replace(with text: String) throws(RunFailure) {
-        do {
-            try replace { try $0(text) }
-        } catch {
-            throw .wrapping(error, at: .report)
-        }
+        try RunFailure.at(.report) { try replace { try $0(text) } }
     }
 
     /// Writes a new file beside the old one, syncs it, and renames it over the old one, all through

@@ -68,12 +68,28 @@ package struct RunFailure: Error, Hashable, Sendable, CustomStringConvertible {
 }
 
 extension RunFailure {
+    /// Runs a body whose failures belong to a stage.
+    static func at<Value>(
+        _ stage: Stage, _ body: () throws -> Value
+    ) throws(RunFailure) -> Value {
+        do {
+            return try body()
+        } catch {
+            throw wrapping(error, at: stage)
+        }
+    }
+
     /// The failure for an error of a command that reads only, at the stage `store`.
     static func ofReading(_ error: any Error) -> RunFailure {
         guard let failure = error as? StoreFailure, failure.reason == nil else {
             return wrapping(error, at: .store)
         }
         return RunFailure(failure.exitOfReading, .store, failure.description)
+    }
+
+    /// The failure as reports have it.
+    var problem: RunProblem {
+        RunProblem(stage: stage.rawValue, message: description, why: reason?.rawValue)
     }
 }
 

@@ -6,7 +6,7 @@ import TokenHygiene
 
 /// The common parts of the reports of all kinds of run, with the counts for the closing line.
 package protocol RunReport: PrintedLines, Encodable, Sendable {
-    /// The run's name, a UUID.
+    /// The run's name, a UUID; empty for a run without a record.
     var run: String { get }
     /// Whether the run was a dry run, which changes nothing.
     var dryRun: Bool { get }
@@ -102,7 +102,7 @@ package protocol JournalPage: Sendable {
 /// The end of a run: its report, and the failures and findings that make its exit code.
 package struct RunOutcome<Report: RunReport>: Sendable {
     package var report: Report
-    /// The kind of run, as the records name it; empty for a run that leaves no record.
+    /// The kind of run, as the records name it.
     package internal(set) var kind = ""
     /// The failures, in order.
     package private(set) var failures: [RunFailure] = []
@@ -147,10 +147,7 @@ package struct RunOutcome<Report: RunReport>: Sendable {
     mutating func fail(_ failure: RunFailure) {
         guard !failures.contains(failure) else { return }
         failures.append(failure)
-        report.problems.append(
-            RunProblem(
-                stage: failure.stage.rawValue, message: failure.description,
-                why: failure.reason?.rawValue))
+        report.problems.append(failure.problem)
     }
 
     /// Enters the end and the exit code of the run into the report.

@@ -37,17 +37,15 @@ package struct ChangeListing {
     package func run(
         _ settings: Settings, _ context: RunContext, output: (String) -> Bool
     ) throws(RunFailure) {
-        do {
-            try settings.ensureOwnStore()
-            let start = try start()
-            let tokens = try TokenTable(StoreSettings(settings, for: .reports))
+        let start = try start()
+        try settings.reading { tokens in
             try tokens.preflightFollowing()
-            var follower = try ChangeFollower(tokens.session, from: start)
-            try list(&follower, settings, context, output)
-        } catch let obstacle as ChangeObstacle {
-            throw refusal(obstacle)
-        } catch {
-            throw .ofReading(error)
+            do {
+                var follower = try ChangeFollower(tokens.session, from: start)
+                try list(&follower, settings, context, output)
+            } catch let obstacle as ChangeObstacle {
+                throw refusal(obstacle)
+            }
         }
     }
 

@@ -31,31 +31,18 @@ package struct Undo: RecordedRun {
     private let dryRun: Bool
     let metrics: (any JournalPage)?
     let context: RunContext
-    private let pacing: Pacing
     var outcome: RunOutcome<UndoReport>
-
-    private init(
-        _ settings: Settings, _ wish: UndoRequest, dryRun: Bool, _ page: (any JournalPage)?,
-        _ context: RunContext
-    ) {
-        metrics = page
-        self.settings = settings
-        self.wish = wish
-        self.dryRun = dryRun
-        self.context = context
-        pacing = Pacing(settings).began("undo", context)
-        outcome = RunOutcome(
-            report: UndoReport(
-                run: UUID().uuidString.lowercased(), dryRun: dryRun,
-                started: context.now().rfc3339))
-    }
 
     /// Undoes the requested changes. `page` is written again at the end.
     package static func run(
         _ settings: Settings, _ wish: UndoRequest, dryRun: Bool, _ page: (any JournalPage)?,
         _ context: RunContext
     ) -> RunOutcome<UndoReport> {
-        var undo = Undo(settings, wish, dryRun: dryRun, page, context)
+        let report = UndoReport(
+            run: UUID().uuidString.lowercased(), dryRun: dryRun, started: context.now().rfc3339)
+        var undo = Undo(
+            settings: settings, wish: wish, dryRun: dryRun, metrics: page, context: context,
+            outcome: RunOutcome(report: report))
         return undo.perform()
     }
 
@@ -68,16 +55,11 @@ package struct Undo: RecordedRun {
     }
 
     mutating func work(_ opened: OpenedJournal) throws {
-        let store: TokenTable
-        do {
-            store = try TokenTable(
-                StoreSettings(settings, for: dryRun ? .decisions : .changes).reportingHosts(
-                    to: context),
-                pacing: pacing)
+        let store = try RunFailure.at(.store) {
+            let store = try TokenTable.open(settings, dryRun: dryRun, for: kind, context)
             // Our tables have to exist before their records are read.
             try store.preflight(.undo(actions: [], isDry: true))
-        } catch {
-            throw RunFailure.wrapping(error, at: .store)
+            return store
         }
         let selection = try selection(in: store)
         var record = RunRecord(
@@ -97,10 +79,8 @@ package struct Undo: RecordedRun {
                 \(token.count.counting("byte")); a token is given whole
                 """)
         }
-        do {
+        _ = try RunFailure.at(.store) {
             try store.preflight(.undo(actions: plan.actions, isDry: dryRun))
-        } catch {
-            throw RunFailure.wrapping(error, at: .store)
         }
         guard !dryRun else { return try undo(plan, as: record, in: store, nil) }
         try store.underLease(run: record.id, kind: kind, in: opened.folder, context) { lease in
@@ -155,9 +135,7 @@ package struct Undo: RecordedRun {
 
     /// The runs that changed rows, newest first, for a person to choose from.
     package static func list(_ settings: Settings) throws -> [UndoableRun] {
-        do {
-            try settings.ensureOwnStore()
-            let store = try TokenTable(StoreSettings(settings, for: .reports))
+        try settings.reading { store in
             try store.preflight(.undo(actions: [], isDry: true))
             return try store.runs().compactMap { run in
                 let changes = try store.changes(of: run.id)
@@ -166,8 +144,6 @@ package struct Undo: RecordedRun {
                     run: run.id, kind: run.kind, started: run.started.rfc3339, host: run.host,
                     changes: changes)
             }
-        } catch {
-            throw RunFailure.ofReading(error)
         }
     }
 }

@@ -108,28 +108,8 @@ struct PurgeCommand: ParsableCommand {
     func run() throws {
         try common.finish { context in
             let settings = try common.settings(with: throttle.overrides)
-            let result = Result { () throws(RunFailure) in
-                try Purge.run(settings, dryRun: dryRun, context)
-            }
-            switch result {
-            case .success(let report):
-                let isWanted = common.verbose || dryRun || StandardStreams.outputIsTerminal
-                if common.format == .json || isWanted { common.print(report) }
-                inform(settings, .done, report.documentLine, context)
-                return .done
-            case .failure(let failure):
-                inform(settings, failure.exit, FailedPurge(failure).documentLine, context)
-                throw failure
-            }
+            return common.print(
+                Purge.run(settings, dryRun: dryRun, context), context, settings, isWanted: dryRun)
         }
-    }
-
-    /// Runs the command of `hooks.after-run`; a purge has no record, and so no name.
-    private func inform(
-        _ settings: Settings, _ exit: ExitStatus, _ report: String, _ context: RunContext
-    ) {
-        guard !dryRun, let hook = AfterRun(settings) else { return }
-        StopSignals.runHasEnded()
-        hook.inform("purge", nil, exit: exit, report, context)
     }
 }
