@@ -148,14 +148,12 @@ package struct Audit {
             }
             report.apps[place].deep = found
         }
-        if let path = wish.usersFile { try listUsers(deep, stored, in: .users(path)) }
+        if let path = wish.usersFile { try listUsers(deep, stored, in: path) }
     }
 
     /// Writes the users without a living token, a line each: app, environment, user.
-    private func listUsers(
-        _ deep: DeepAudit, _ stored: [Partition], in file: ReplacedFile
-    ) throws {
-        try file.replace { append in
+    private func listUsers(_ deep: DeepAudit, _ stored: [Partition], in path: String) throws {
+        try ReplacedFile(path, of: "the list of users", mode: 0o600).replace { append in
             try append("app,environment,user\n")
             for (app, partition) in zip(settings.apps, stored) {
                 try deep.usersWithoutToken(

@@ -69,17 +69,16 @@ package struct Check {
     /// Reports every file that is missing or not regular. The code that loads them would stop at the
     /// first.
     private mutating func examineFiles() {
-        for (key, path) in settings.missingFiles {
+        for (key, path) in settings.files {
+            let isMissing = access(path, F_OK) != 0 && [ENOENT, ENOTDIR].contains(errno)
+            // A library that opens a pipe waits for its writer.
+            guard isMissing || GuardedFile.isIrregular(path) else { continue }
             missing.insert(path)
-            report.fail(
-                "settings", .configuration,
-                "opening \(path) of \(key): no such file; check the path in the settings")
-        }
-        for (key, path) in settings.irregularFiles {
-            missing.insert(path)
-            report.fail(
-                "settings", .configuration,
-                "opening \(path) of \(key): it is not a regular file; give the file itself")
+            let fault =
+                isMissing
+                ? "no such file; check the path in the settings"
+                : "it is not a regular file; give the file itself"
+            report.fail("settings", .configuration, "opening \(path) of \(key): \(fault)")
         }
     }
 
@@ -275,7 +274,7 @@ package struct Check {
 
 extension Settings {
     /// The files that the settings name and runs read, with their keys.
-    private var files: [(key: String, path: String)] {
+    fileprivate var files: [(key: String, path: String)] {
         var files: [(String, String?)] = [("store.tls.ca", store.tls.ca)]
         for app in apps {
             let key = "apps[\(app.partition)]"
@@ -290,23 +289,15 @@ extension Settings {
         }
         return files.compactMap { key, path in path.map { (key, $0) } }
     }
+}
 
-    /// The files that do not exist.
-    var missingFiles: [(key: String, path: String)] {
-        files.filter { _, path in
-            access(path, F_OK) != 0 && (errno == ENOENT || errno == ENOTDIR)
-        }
-    }
-
-    /// The files that exist and are not regular. A library that opens a pipe waits for its writer.
-    var irregularFiles: [(key: String, path: String)] {
-        files.filter { _, path in
-            do throws(GuardedFile.Refusal) {
-                try GuardedFile.ensureRegular(path)
-                return false
-            } catch {
-                return error == .notRegular
-            }
+extension GuardedFile {
+    fileprivate static func isIrregular(_ path: String) -> Bool {
+        do throws(Refusal) {
+            try ensureRegular(path)
+            return false
+        } catch {
+            return error == .notRegular
         }
     }
 }

@@ -43,7 +43,7 @@ package struct Holds {
     /// The journal of the state folder, then those of its senders.
     package let journals: [EvidenceJournal]
     /// The journal of the state folder. This process holds the folder's lock.
-    let main: EvidenceJournal
+    package let main: EvidenceJournal
 
     /// Takes the lock of the state folder.
     ///
@@ -147,15 +147,6 @@ package struct Holds {
         report.pending = others.count - report.held
         try main.endRun(run, exit: 0, summary: report.jsonLine, at: context.now())
         return report
-    }
-}
-
-extension Holds {
-    /// Writes metrics after a decision, which is kept whether or not the file can be written.
-    package func write(
-        _ metrics: (any JournalPage)?, at now: EpochMilliseconds
-    ) throws(RunFailure) {
-        try metrics?.write(from: main, at: now)
     }
 }
 

@@ -284,13 +284,9 @@ extension Hold {
         entry.living = living
         // A feed that another cause holds is not judged.
         if gate != nil, outcome.total > 0 {
-            var proposal = RemovalProposal(
-                candidates: forecast.candidateRows, counts: outcome, tuples: counts.tuples,
-                outOfBounds: outOfBounds, tokens: evidence.count,
-                deletes: policy.action == .delete)
-            if feeds.allSatisfy({ $0.kind == .feedback }) {
-                proposal.tokensAtOneTime = try evidence.tokensAtOneTime()
-            }
+            let proposal = try RemovalProposal(
+                forecast, tuples: counts.tuples, outOfBounds: outOfBounds, evidence,
+                areDated: feeds.allSatisfy { $0.kind == .feedback }, policy)
             entry.judgement = try RemovalGuard(settings.guardLimits).cause(
                 toHold: proposal, after: store.removals(from: stored)
             ) { _ throws(StoreFailure) in living }.map { "\($0)" }

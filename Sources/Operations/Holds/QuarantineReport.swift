@@ -24,17 +24,7 @@ package struct QuarantineList: PrintedLines, Codable, Hashable, Sendable {
         /// Number of quarantined places.
         package let places: Int
         /// The first places.
-        package let first: [Place]
-    }
-
-    /// One quarantined place.
-    package struct Place: Codable, Hashable, Sendable {
-        /// Offset of its first byte in the feed, from 0.
-        package let offset: Int
-        /// Number of bytes.
-        package let length: Int
-        /// Why the bytes are not evidence.
-        package let reason: String
+        package let first: [Quarantined]
     }
 
     /// The feeds, oldest first.
@@ -47,24 +37,18 @@ package struct QuarantineList: PrintedLines, Codable, Hashable, Sendable {
     /// - Throws: failures to read one.
     package init(_ journals: [EvidenceJournal]) throws(JournalFailure) {
         var feeds: [Entry] = []
-        for journal in journals { feeds += try Self.entries(of: journal) }
-        self.feeds = feeds.sorted { ($0.opened, $0.feed) < ($1.opened, $1.feed) }
-    }
-
-    private static func entries(of journal: EvidenceJournal) throws(JournalFailure) -> [Entry] {
-        var feeds: [Entry] = []
-        for found in try journal.quarantinedFeeds() {
-            let first = try journal.quarantined(of: found.feed.id, limit: Self.mostPlaces)
-            feeds.append(
-                Entry(
-                    feed: found.feed.id, app: found.feed.partition.app,
-                    environment: found.feed.partition.environment, source: found.feed.source,
-                    opened: found.feed.opened.rfc3339, bytes: found.bytes, places: found.places,
-                    first: first.map {
-                        Place(offset: $0.offset, length: $0.length, reason: $0.reason)
-                    }))
+        for journal in journals {
+            for found in try journal.quarantinedFeeds() {
+                feeds.append(
+                    Entry(
+                        feed: found.feed.id, app: found.feed.partition.app,
+                        environment: found.feed.partition.environment, source: found.feed.source,
+                        opened: found.feed.opened.rfc3339, bytes: found.bytes,
+                        places: found.places,
+                        first: try journal.quarantined(of: found.feed.id, limit: Self.mostPlaces)))
+            }
         }
-        return feeds
+        self.feeds = feeds.sorted { ($0.opened, $0.feed) < ($1.opened, $1.feed) }
     }
 
     /// The list as text for people.

@@ -47,22 +47,24 @@ package struct ClosingCounts: Hashable, Sendable {
         self.applied = applied
         self.held = held
     }
-
-    /// The closing line for these counts. `next` replaces the exit code's usual reaction.
-    package func closingLine(
-        _ exit: ExitStatus, stage: String, why: StopReason? = nil, next: ExitStatus? = nil
-    ) -> ClosingLine {
-        ClosingLine(counts: self, exit: exit, stage: stage, why: why, next: next ?? exit)
-    }
 }
 
 /// The closing line of stderr, for scripts. It has `why` when a run ended early although nothing failed.
 package struct ClosingLine: Hashable, Sendable, CustomStringConvertible {
-    fileprivate let counts: ClosingCounts
-    fileprivate var exit: ExitStatus
-    fileprivate var stage: String
-    fileprivate let why: StopReason?
-    fileprivate var next: ExitStatus
+    private let exit: ExitStatus
+    private let stage: String
+    private let counts: ClosingCounts
+    private let why: StopReason?
+    private let next: ExitStatus
+
+    /// Makes the line. `next` replaces the exit code's usual reaction.
+    package init(
+        _ exit: ExitStatus, stage: String, _ counts: ClosingCounts = ClosingCounts(),
+        why: StopReason? = nil, next: ExitStatus? = nil
+    ) {
+        (self.exit, self.stage, self.counts) = (exit, stage, counts)
+        (self.why, self.next) = (why, next ?? exit)
+    }
 
     package var description: String {
         "code=\(exit.rawValue) stage=\(stage) pending=\(counts.pending) applied=\(counts.applied) "
@@ -70,12 +72,9 @@ package struct ClosingLine: Hashable, Sendable, CustomStringConvertible {
     }
 
     /// The same line where the report could not be written besides.
-    package func withReportLost() -> ClosingLine {
-        var line = self
+    package var reportLost: ClosingLine {
         let worse = ExitStatus.worse(exit, .cannotCreate)
-        guard worse != exit else { return line }
-        (line.exit, line.next, line.stage) = (worse, worse, RunFailure.Stage.report.rawValue)
-        return line
+        return worse == exit ? self : ClosingLine(worse, stage: "report", counts, why: why)
     }
 }
 
@@ -113,7 +112,7 @@ package struct RunOutcome<Report: RunReport>: Sendable {
     /// Whether no evidence was read and none waits, so that a failing database leaves nothing behind.
     private var leavesNothing = false
 
-    init(report: Report) { self.report = report }
+    package init(report: Report) { self.report = report }
 
     /// The exit code: that of the failure or finding with the most urgent reaction.
     package var exit: ExitStatus {
@@ -186,7 +185,8 @@ package struct RunOutcome<Report: RunReport>: Sendable {
         let cause = failures.first { self.exit(for: $0) == exit }
         let worst = ExitStatus.byUrgency.lazy
             .compactMap { code in failures.first { self.exit(for: $0) == code } }.first
-        return report.closingCounts.closingLine(
-            exit, stage: (cause ?? worst)?.stage.rawValue ?? Report.lastStage, why: cause?.reason)
+        return ClosingLine(
+            exit, stage: (cause ?? worst)?.stage.rawValue ?? Report.lastStage,
+            report.closingCounts, why: cause?.reason)
     }
 }

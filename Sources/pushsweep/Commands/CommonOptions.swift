@@ -84,8 +84,7 @@ extension JobOptions {
                 StandardStreams.message(
                     "pushsweep: error: writing the result to stdout failed; the run's "
                         + "changes stay, see its record in the state folder")
-                closing = (closing ?? ClosingCounts().closingLine(code, stage: "done"))
-                    .withReportLost()
+                closing = (closing ?? ClosingLine(code, stage: "done")).reportLost
                 code = .worse(code, .cannotCreate)
             }
             if let closing { StandardStreams.message("\(closing)") }
@@ -94,8 +93,8 @@ extension JobOptions {
             for (number, sentence) in failure.sentences.enumerated() {
                 StandardStreams.message((number == 0 ? "pushsweep: error: " : "") + sentence)
             }
-            let closing = failure.counts.closingLine(
-                failure.exit, stage: failure.stage.rawValue, why: failure.reason)
+            let closing = ClosingLine(
+                failure.exit, stage: failure.stage.rawValue, failure.counts, why: failure.reason)
             StandardStreams.message("\(closing)")
             code = failure.exit
         }

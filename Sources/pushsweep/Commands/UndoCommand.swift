@@ -90,13 +90,7 @@ struct PurgeCommand: ParsableCommand {
         commandName: "purge",
         abstract:
             "Drop ledger entries, feed checkpoints and run records older than policy.keep-ledger.",
-        discussion: """
-            Changes without entries can no longer be undone. Runs daily from cron; needs DELETE on \
-            pushsweep_change, pushsweep_commit, pushsweep_feed and pushsweep_run, which no other \
-            command does. The daily totals of what it drops stay in pushsweep_day, for audits.
-
-            \(HelpText.exitStatus)
-            """)
+        discussion: HelpText.whole(PackageResources.purge_txt))
 
     @OptionGroup var common: CommonOptions
 

@@ -163,7 +163,7 @@ extension Demo {
         let queue = try Enqueue.run(
             Enqueue.Content(payload: Array(#"{"aps":{"alert":"Hello"}}"#.utf8), from: "the demo"),
             to: .tokens(queued.map(\.token.hex)), app: nil, environment: nil, settings, context)
-        report(queue, ["\(queue.app)/\(queue.environment): queued \(queue.queued)"])
+        report(queue, queue.lines)
 
         headline("8. pushsweep send")
         let status = send()
