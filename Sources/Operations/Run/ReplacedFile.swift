@@ -3,7 +3,7 @@ import Glibc
 
 /// A file that is replaced as a whole. A reader finds the old content or the new one, never a part.
 package struct ReplacedFile {
-    private let path: String
+    let path: String
     /// The permissions of the new file; they do not depend on the umask.
     private let mode: mode_t
     /// What is written, for messages.
