@@ -113,7 +113,7 @@ let package = Package(
             swiftSettings: strict),
         .target(
             name: "AuditFormats",
-            dependencies: ["Encodings", "Operations", "SecureTransport", mustache],
+            dependencies: ["Database", "Encodings", "Operations", "SecureTransport", mustache],
             resources: [.embedInCode("Page/Templates")], swiftSettings: strict),
         .target(
             name: "APNsSimulator",
@@ -229,7 +229,8 @@ let package = Package(
         .testTarget(
             name: "AuditFormatsTests",
             dependencies: [
-                "AuditFormats", "Encodings", "Operations", "SecureTransport", "TestSupport",
+                "AuditFormats", "Database", "Encodings", "Operations", "SecureTransport",
+                "TestSupport",
             ],
             exclude: ["Copies"], swiftSettings: strict),
         .testTarget(

@@ -1,6 +1,7 @@
 // The rules of an audit. A rule that finds nothing wrong says that too, so that a reader sees what was
 // examined. Their names never change.
 
+import Database
 import Encodings
 
 /// What an audit judges.

@@ -152,7 +152,7 @@ package struct Sweep: RecordedRun {
         let store: TokenTable
         do {
             if let refusal = pipe.refusal { throw refusal }
-            let findings: [StoreFinding]
+            let findings: [Finding]
             (store, findings) = try openStore()
             logFindings(findings)
         } catch {
@@ -388,7 +388,7 @@ package struct Sweep: RecordedRun {
         }
     }
 
-    private func openStore() throws -> (TokenTable, [StoreFinding]) {
+    private func openStore() throws -> (TokenTable, [Finding]) {
         let store = try TokenTable(
             plan.store.used(for: plan.dryRun ? .decisions : .changes).reportingHosts(to: context),
             pacing: plan.pacing)
