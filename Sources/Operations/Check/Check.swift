@@ -210,17 +210,16 @@ package struct Check {
             // Each question would wait for a dead shard on its own, and a person waits for the answer.
             let store = try openStore(
                 Pacing(settings).with(patience: Pacing.shortPatience))
-            for finding in try store.session.examineServer() { enter(finding) }
-            for finding in try store.examine(
-                .apply(policy), partitions: settings.apps.map(\.storedPartition)
-            ).findings {
-                enter(finding)
-            }
+            enter(try store.session.examineServer())
+            enter(
+                try store.examine(
+                    .apply(policy), partitions: settings.apps.map(\.storedPartition)
+                ).findings)
             // A table that does not fit has no lease, and that it does not fit is said already.
             if let lease = try? store.leaseName() {
-                for finding in try store.session.examineThrottle(lease: lease) { enter(finding) }
+                enter(try store.session.examineThrottle(lease: lease))
             }
-            for finding in try store.examineIntake() { enter(finding) }
+            enter(try store.examineIntake())
             report.grants = (try? store.grants(for: policy)) ?? []
             report.grants += (try? store.intakeGrants()) ?? []
             report.grants += (try? store.session.lagGrants()) ?? []
@@ -255,19 +254,19 @@ package struct Check {
     private mutating func examineQueue(_ store: TokenTable) throws(StoreFailure) {
         let senders = settings.apps.filter(\.sends)
         guard !senders.isEmpty else { return }
-        for finding in try store.examineQueue(.send, partitions: senders.map(\.storedPartition)) {
-            enter(finding)
-        }
+        enter(try store.examineQueue(.send, partitions: senders.map(\.storedPartition)))
         report.grants += (try? store.queueGrants(for: .send)) ?? []
     }
 
-    private mutating func enter(_ finding: Finding) {
-        // Without the hint, which names this command.
-        if let failure = finding.failure {
-            report.fail("database", failure.exitOfReading, failure.sentence)
-        } else {
-            report.note(
-                "database", finding.severity == .ok ? .ok : .warning, finding.sentence)
+    private mutating func enter(_ findings: [Finding]) {
+        for finding in findings {
+            // Without the hint, which names this command.
+            if let failure = finding.failure {
+                report.fail("database", failure.exitOfReading, failure.sentence)
+            } else {
+                report.note(
+                    "database", finding.severity == .ok ? .ok : .warning, finding.sentence)
+            }
         }
     }
 }

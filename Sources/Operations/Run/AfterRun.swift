@@ -49,7 +49,7 @@ package struct AfterRun {
         guard !report.dryRun else { return }
         var variables = environment
         variables[HookVariable.exit.rawValue] = String(outcome.exit.rawValue)
-        variables[HookVariable.kind.rawValue] = outcome.kind
+        variables[HookVariable.kind.rawValue] = report.kind
         variables[HookVariable.run.rawValue] = report.run.isEmpty ? nil : report.run
         let shell = HookShell(
             command: command, environment: variables, input: Array((report.documentLine + "\n").utf8))

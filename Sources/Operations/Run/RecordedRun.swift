@@ -30,8 +30,6 @@ struct OpenedJournal {
 protocol RecordedRun {
     associatedtype Report: RunReport
 
-    /// The kind of run, as the records name it.
-    var kind: String { get }
     /// The stage of a failure that names none.
     var stage: RunFailure.Stage { get }
     var context: RunContext { get }
@@ -61,7 +59,6 @@ extension RecordedRun {
             outcome.fail(.wrapping(error, at: .state))
         }
         outcome.stamp(at: context.now())
-        outcome.kind = kind
         return outcome
     }
 
@@ -72,7 +69,7 @@ extension RecordedRun {
         for file in try opened.folder.damagedFiles {
             context.log.warning("\(opened.folder.damage(file))")
         }
-        try journal.beginRun(run, kind: kind, by: context.operator, at: context.now())
+        try journal.beginRun(run, kind: outcome.report.kind, by: context.operator, at: context.now())
         try journal.recoverInterrupted(at: context.now())
         do {
             try work(opened)

@@ -8,6 +8,8 @@ import TokenHygiene
 package protocol RunReport: PrintedLines, Encodable, Sendable {
     /// The run's name, a UUID; empty for a run without a record.
     var run: String { get }
+    /// The kind of run, as the records name it.
+    var kind: String { get }
     /// Whether the run was a dry run, which changes nothing.
     var dryRun: Bool { get }
     /// The time at which the run ended, RFC 3339 in UTC.
@@ -101,8 +103,6 @@ package protocol JournalPage: Sendable {
 /// The end of a run: its report, and the failures and findings that make its exit code.
 package struct RunOutcome<Report: RunReport>: Sendable {
     package var report: Report
-    /// The kind of run, as the records name it.
-    package internal(set) var kind = ""
     /// The failures, in order.
     package private(set) var failures: [RunFailure] = []
     /// The exit codes of results that are no failures: a hold, quarantined bytes, evidence that

@@ -53,7 +53,6 @@ package struct Sweep: RecordedRun {
         return outcome
     }
 
-    var kind: String { plan.work.kind }
     var stage: RunFailure.Stage { .state }
     var metrics: (any JournalPage)? { plan.metrics }
 

@@ -31,6 +31,7 @@ package struct PurgeReport: RunReport, Codable, Hashable {
 
     /// A purge has no record, and so no name.
     package var run: String { "" }
+    package var kind: String { "purge" }
     package var closingCounts: ClosingCounts { ClosingCounts() }
 
     /// The report as text for people.
@@ -54,7 +55,6 @@ package struct Purge {
             report: PurgeReport(
                 dryRun: dryRun,
                 before: context.now().advanced(by: -settings.keepLedger).rfc3339))
-        outcome.kind = "purge"
         do {
             try purge(settings, &outcome.report, context)
         } catch {

@@ -14,20 +14,10 @@ import Settings
 import TokenHygiene
 import TokenTable
 
-/// The changes that a person wants to undo.
-package enum UndoRequest: Hashable, Sendable {
-    /// The changes of one run, by its name or the beginning of it.
-    case run(String)
-    /// The changes of every run since a time.
-    case since(EpochMilliseconds)
-    /// The changes of one token.
-    case token(DeviceToken)
-}
-
 /// One run that undoes changes.
 package struct Undo: RecordedRun {
     private let settings: Settings
-    private let wish: UndoRequest
+    private let wish: UndoScope
     private let dryRun: Bool
     let metrics: (any JournalPage)?
     let context: RunContext
@@ -35,7 +25,7 @@ package struct Undo: RecordedRun {
 
     /// Undoes the requested changes. `page` is written again at the end.
     package static func run(
-        _ settings: Settings, _ wish: UndoRequest, dryRun: Bool, _ page: (any JournalPage)?,
+        _ settings: Settings, _ wish: UndoScope, dryRun: Bool, _ page: (any JournalPage)?,
         _ context: RunContext
     ) -> RunOutcome<UndoReport> {
         let report = UndoReport(
@@ -46,7 +36,6 @@ package struct Undo: RecordedRun {
         return undo.perform()
     }
 
-    var kind: String { "undo" }
     var stage: RunFailure.Stage { .apply }
 
     func openJournal() throws -> OpenedJournal {
@@ -56,7 +45,7 @@ package struct Undo: RecordedRun {
 
     mutating func work(_ opened: OpenedJournal) throws {
         let store = try RunFailure.at(.store) {
-            let store = try TokenTable.open(settings, dryRun: dryRun, for: kind, context)
+            let store = try TokenTable.open(settings, dryRun: dryRun, for: "undo", context)
             // Our tables have to exist before their records are read.
             try store.preflight(.undo(actions: [], isDry: true))
             return store
@@ -83,7 +72,7 @@ package struct Undo: RecordedRun {
             try store.preflight(.undo(actions: plan.actions, isDry: dryRun))
         }
         guard !dryRun else { return try undo(plan, as: record, in: store, nil) }
-        try store.underLease(run: record.id, kind: kind, in: opened.folder, context) { lease in
+        try store.underLease(run: record.id, kind: "undo", in: opened.folder, context) { lease in
             try undo(plan, as: record, in: store, lease)
         }
     }
@@ -112,25 +101,21 @@ package struct Undo: RecordedRun {
 
     /// The changes to undo, with the beginning of a run's name resolved to one run.
     private func selection(in store: TokenTable) throws -> UndoScope {
-        switch wish {
-        case .since(let time): return .since(time)
-        case .token(let token): return .token(token)
-        case .run(let name):
-            guard let beginning = NameBeginning(name) else {
-                throw RunFailure(
-                    .usage, .settings,
-                    "looking for run \(SettingText.quoted(name)): \(NameBeginning.refusal); see "
-                        + "`pushsweep undo --list`")
-            }
-            let known = try store.runs().filter { beginning.begins($0.id) }
-            if let run = known.first, known.count == 1 { return .run(run.id) }
+        guard case .run(let name) = wish else { return wish }
+        guard let beginning = NameBeginning(name) else {
             throw RunFailure(
                 .usage, .settings,
-                "looking for run \(name.prefix(64)): "
-                    + (known.isEmpty
-                        ? "the database has no record of it; see `pushsweep undo --list`"
-                        : "\(known.count) runs begin like this; give more of its name"))
+                "looking for run \(SettingText.quoted(name)): \(NameBeginning.refusal); see "
+                    + "`pushsweep undo --list`")
         }
+        let known = try store.runs().filter { beginning.begins($0.id) }
+        if let run = known.first, known.count == 1 { return .run(run.id) }
+        throw RunFailure(
+            .usage, .settings,
+            "looking for run \(name.prefix(64)): "
+                + (known.isEmpty
+                    ? "the database has no record of it; see `pushsweep undo --list`"
+                    : "\(known.count) runs begin like this; give more of its name"))
     }
 
     /// The runs that changed rows, newest first, for a person to choose from.

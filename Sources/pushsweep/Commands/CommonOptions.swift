@@ -148,12 +148,18 @@ extension JobOptions {
             }
         }
         for failure in outcome.failures { context.log.error("\(failure)") }
-        if let hook = AfterRun(settings) {
-            StopSignals.runHasEnded()
-            hook.inform(outcome, context)
-        }
+        inform(outcome, context, settings)
         StandardStreams.close(with: outcome.closingLine)
         return outcome.exit
+    }
+
+    /// Runs the command of `hooks.after-run`.
+    func inform<Report>(
+        _ outcome: RunOutcome<Report>, _ context: RunContext, _ settings: Settings
+    ) {
+        guard let hook = AfterRun(settings) else { return }
+        StopSignals.runHasEnded()
+        hook.inform(outcome, context)
     }
 }
 

@@ -123,7 +123,7 @@ struct PreflightCommand: ParsableCommand {
         }
         let (report, applied) = try Preflight.run(plan, context)
         print(report, settings)
-        inform(of: applied, settings, context)
+        if let applied, !applied.report.apps.isEmpty { options.inform(applied, context, settings) }
         let status = ExitStatus(rawValue: report.exit) ?? .invariant
         if status != .done {
             let counts = applied?.report.closingCounts ?? ClosingCounts()
@@ -175,19 +175,8 @@ struct PreflightCommand: ParsableCommand {
             of \(counts.read.counting("line")) passed \(counts.passed), dropped \(counts.stale) stale, \
             \(counts.unknown) unknown, \(counts.malformed) malformed
             """)
-        inform(of: applied, settings, context)
+        if let applied, !applied.report.apps.isEmpty { options.inform(applied, context, settings) }
         return .done
-    }
-
-    /// Runs the command of `hooks.after-run` where something was applied.
-    private func inform(
-        of applied: RunOutcome<SweepReport>?, _ settings: Settings, _ context: RunContext
-    ) {
-        guard let applied, !applied.report.apps.isEmpty, let hook = AfterRun(settings) else {
-            return
-        }
-        StopSignals.runHasEnded()
-        hook.inform(applied, context)
     }
 }
 

@@ -5,6 +5,7 @@ import Encodings
 import Operations
 import Settings
 import TokenHygiene
+import TokenTable
 
 /// `pushsweep undo`: undoes the changes of runs.
 struct UndoCommand: ParsableCommand {
@@ -45,7 +46,7 @@ struct UndoCommand: ParsableCommand {
         _ = try wish()
     }
 
-    private func wish() throws -> UndoRequest? {
+    private func wish() throws -> UndoScope? {
         if let name { return .run(name) }
         if let since {
             guard let time = EpochMilliseconds(iso8601: since) else {
