@@ -35,7 +35,6 @@ package struct GatewayPlan: Sendable {
 
 /// The plan of a sweep, replay or release.
 package struct SweepPlan: Sendable {
-    /// The source of the feeds.
     package enum Work: Sendable {
         /// The feeds that earlier runs left, then these gateways in the order of the settings.
         case gateways([GatewayPlan])
@@ -79,11 +78,9 @@ package struct SweepPlan: Sendable {
         var doing: String { layout == nil ? "reading the feed file" : "importing" }
     }
 
-    /// The path of the state folder.
     package var state: String
     /// The connection to the token database.
     package var store: StoreSettings
-    /// The source of the feeds.
     package var work: Work
     /// The partitions of the settings, each with its name in the table's rows. Evidence of other
     /// partitions stays pending.

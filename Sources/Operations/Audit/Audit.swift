@@ -26,7 +26,6 @@ package struct AuditWish: Hashable, Sendable {
     /// An earlier report, to say what changed since.
     package var baseline: AuditReport?
 
-    /// Begins with the usual period.
     package init() {}
 }
 

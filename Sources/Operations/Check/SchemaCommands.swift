@@ -118,10 +118,8 @@ package struct SchemaReport: PrintedLines, Codable, Hashable, Sendable {
     package let notes: [String]
     /// The condition of sendable rows; nil without a view.
     package let condition: String?
-    /// The exit code.
     package var exit: Int32 = 0
 
-    /// Makes the report of a script.
     package init(
         _ script: SchemaScript, executed: Bool, notes: [String] = [], condition: String? = nil
     ) {
@@ -160,7 +158,6 @@ package struct GrantReport: PrintedLines, Codable, Hashable, Sendable {
     package private(set) var reason: String?
     /// The jobs with their statements.
     package private(set) var jobs: [Job] = []
-    /// The exit code.
     package var exit: Int32 = 0
 
     /// Makes the statements for the token database of the settings, and for `user` in place of the

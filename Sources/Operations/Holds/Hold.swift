@@ -200,9 +200,7 @@ struct HoldDigest {
 
 /// The result of discarding: one JSON object for scripts. Fields may be added, never renamed.
 package struct DiscardReport: PrintedLines, Codable, Hashable, Sendable {
-    /// The run's name.
     package let run: String
-    /// The name of the hold.
     package let hold: String
     /// The app's name in the settings.
     package let app: String
@@ -220,10 +218,8 @@ package struct DiscardReport: PrintedLines, Codable, Hashable, Sendable {
     package var held = 0
     /// Feeds of the hold that the next sweep judges.
     package var pending = 0
-    /// The exit code.
     package var exit: Int32 = 0
 
-    /// The report as text for people.
     package var lines: [String] {
         var lines = [
             "\(app)/\(environment): \(feeds.count.counting("held feed")) discarded; within 30 days: "

@@ -46,7 +46,6 @@ package struct HoldEntry: PrintedLines, Codable, Hashable, Sendable {
         }
     }
 
-    /// Describes a hold.
     init(_ hold: Hold) {
         self.hold = hold.id
         app = hold.partition.app
@@ -59,7 +58,6 @@ package struct HoldEntry: PrintedLines, Codable, Hashable, Sendable {
         bytes = hold.feeds.reduce(0) { $0 + $1.bytes }
     }
 
-    /// Two lines of text for people.
     package var lines: [String] {
         [
             "\(hold) \(app)/\(environment) from \(sources.joined(separator: ", ")), since \(since): "
@@ -108,7 +106,6 @@ package final class HoldTable {
 package struct HoldList: PrintedLines, Codable, Hashable, Sendable {
     /// The holds, oldest first.
     package let holds: [HoldEntry]
-    /// The exit code.
     package var exit: Int32 = 0
 
     /// Makes the list of the holds of a host, with their numbers of today. The lock of the state folder is
@@ -126,7 +123,6 @@ package struct HoldList: PrintedLines, Codable, Hashable, Sendable {
         }
     }
 
-    /// The list as text for people.
     package var lines: [String] {
         holds.isEmpty ? ["nothing is held"] : holds.flatMap(\.lines)
     }
@@ -146,7 +142,6 @@ package struct HoldReport: PrintedLines, Encodable, Hashable, Sendable {
     package struct Age: Encodable, Hashable, Sendable {
         /// The range, such as `under an hour`.
         package let age: String
-        /// Number of tokens.
         package var tokens: Int
     }
 
@@ -185,7 +180,6 @@ package struct HoldReport: PrintedLines, Encodable, Hashable, Sendable {
         try details.encode(to: encoder)
     }
 
-    /// The report as text for people.
     package var lines: [String] {
         var lines = [
             "\(entry.app)/\(entry.environment) from \(entry.sources.joined(separator: ", ")), held "

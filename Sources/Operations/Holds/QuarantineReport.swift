@@ -29,7 +29,6 @@ package struct QuarantineList: PrintedLines, Codable, Hashable, Sendable {
 
     /// The feeds, oldest first.
     package let feeds: [Entry]
-    /// The exit code.
     package var exit: Int32 = 0
 
     /// Reads the quarantine of the journals of a host.
@@ -51,7 +50,6 @@ package struct QuarantineList: PrintedLines, Codable, Hashable, Sendable {
         self.feeds = feeds.sorted { ($0.opened, $0.feed) < ($1.opened, $1.feed) }
     }
 
-    /// The list as text for people.
     package var lines: [String] {
         feeds.isEmpty ? ["nothing is quarantined"] : feeds.flatMap(\.lines)
     }
@@ -74,11 +72,9 @@ extension QuarantineList.Entry {
 package struct QuarantineExport: PrintedLines, Codable, Hashable, Sendable {
     /// The feed's name.
     package let feed: String
-    /// The path of the file.
     package let file: String
     /// Number of bytes written.
     package let bytes: Int
-    /// The exit code.
     package var exit: Int32 = 0
 
     /// Writes the raw bytes of a feed to a new file that only its owner may read, never over an existing
@@ -118,7 +114,6 @@ package struct QuarantineExport: PrintedLines, Codable, Hashable, Sendable {
         self.bytes = bytes
     }
 
-    /// The result as text for people.
     package var lines: [String] { ["\(file): \(bytes.counting("byte"))"] }
 }
 
@@ -128,7 +123,6 @@ package struct QuarantineDiscard: PrintedLines, Codable, Hashable, Sendable {
     package let feed: String
     /// Number of places that were quarantined.
     package let places: Int
-    /// The exit code.
     package var exit: Int32 = 0
 
     /// Discards the quarantine of a feed.
@@ -141,7 +135,6 @@ package struct QuarantineDiscard: PrintedLines, Codable, Hashable, Sendable {
         self.feed = feed
     }
 
-    /// The result as text for people.
     package var lines: [String] {
         ["\(feed): \(places.counting("place")) removed from the quarantine"]
     }

@@ -13,11 +13,8 @@ package struct MetricsPlan: JournalPage {
         "sweep", "replay", "import", "release", "discard", "undo", "send", "preflight",
     ]
 
-    /// The path of the state folder.
     let state: String
-    /// The path of the metrics file.
     let path: String
-    /// The apps of the settings.
     let partitions: [Partition]
     /// Our own certificates. Their ends are read for every page, because a sender may outlive them.
     private let certificates: [(partition: Partition, file: Settings.Certificate)]

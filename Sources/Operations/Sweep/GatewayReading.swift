@@ -93,6 +93,14 @@ extension Sweep {
                 "reading \(source.partition) (bytes)", capture.bytes, of: nil)
         }
         context.progress.clear()
+        if case .captured(let end, let bytes) = reading {
+            context.log.debug(
+                "feed read",
+                metadata: [
+                    "partition": "\(source.partition)", "bytes": "\(bytes)",
+                    "end": "\(end.rawValue)",
+                ])
+        }
         switch reading {
         case .stopped, .captured(.stopped, bytes: 0):
             try capture.abandon()
@@ -110,13 +118,7 @@ extension Sweep {
             try capture.abandon()
             entry.end = FeedEnd(end, .clean).rawValue
             return nil
-        case .captured(let end, let bytes):
-            context.log.debug(
-                "feed read",
-                metadata: [
-                    "partition": "\(source.partition)", "bytes": "\(bytes)",
-                    "end": "\(end.rawValue)",
-                ])
+        case .captured(let end, _):
             try capture.close(
                 end, at: context.now(),
                 heldBecause: end == .full ? "the feed reached feedback.max-bytes" : nil)

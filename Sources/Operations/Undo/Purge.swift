@@ -26,7 +26,6 @@ package struct PurgeReport: RunReport, Codable, Hashable {
     package var feeds = 0
     package var ended = ""
     package var problems: [RunProblem] = []
-    /// The exit code.
     package var exit: Int32 = 0
 
     /// A purge has no record, and so no name.
@@ -34,7 +33,6 @@ package struct PurgeReport: RunReport, Codable, Hashable {
     package var kind: String { "purge" }
     package var closingCounts: ClosingCounts { ClosingCounts() }
 
-    /// The report as text for people.
     package var lines: [String] {
         [
             "purge: \(dryRun ? "would drop" : "dropped") \(changes.counting("change")) of the ledger, "
@@ -44,7 +42,6 @@ package struct PurgeReport: RunReport, Codable, Hashable {
     }
 }
 
-/// Deletes old records.
 package struct Purge {
     /// Deletes the records of runs that began longer ago than the retention period of the settings. Deleted
     /// records stay deleted where it ends early.
