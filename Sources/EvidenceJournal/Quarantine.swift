@@ -2,7 +2,7 @@ import Database
 import TokenHygiene
 
 /// A range of bytes in a captured feed that is not evidence. The bytes stay in the journal unchanged.
-package struct Quarantined: Hashable, Sendable {
+package struct Quarantined: Codable, Hashable, Sendable {
     /// Offset of the first byte in the feed, from 0.
     package let offset: Int
     /// Number of bytes.

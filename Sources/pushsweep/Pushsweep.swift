@@ -69,7 +69,7 @@ struct Pushsweep: ParsableCommand {
         guard let words = CommandWords.typed else {
             StandardStreams.message("pushsweep: error: \(CommandWords.absence)")
             StandardStreams.message(
-                "\(ClosingCounts().closingLine(.configuration, stage: "usage"))")
+                "\(ClosingLine(.configuration, stage: "usage"))")
             exit(withError: ArgumentParser.ExitCode(ExitStatus.configuration.rawValue))
         }
         do {
@@ -82,8 +82,7 @@ struct Pushsweep: ParsableCommand {
             let code = exitCode(for: error)
             guard code.rawValue == ExitStatus.usage.rawValue else { exit(withError: error) }
             for line in refusal(error, of: words) { StandardStreams.message(line) }
-            StandardStreams.message(
-                "code=64 stage=usage pending=0 applied=0 held=0 next=usage")
+            StandardStreams.message("\(ClosingLine(.usage, stage: "usage"))")
             exit(withError: code)
         }
     }

@@ -1,7 +1,7 @@
 // Evidence comes by day and source: 400 days from six sources are 2,400 entries. For people they are
 // drawn together twice: into spans of days, as few as a chart or a table can show, and into outcomes.
 // Both have the same sum as the entries, because each entry goes into exactly one span. An entry whose
-// day is no date goes into a span of its own at the end, so that it is not lost.
+// day is no date counts at the end of the period, so that it is not lost.
 
 import Encodings
 import Operations
@@ -65,11 +65,10 @@ struct EvidenceSpans: Hashable, Sendable {
         let sources = Self.sources(entries, most)
         self.sources = sources
         let places = Dictionary(uniqueKeysWithValues: zip(sources, sources.indices))
-        let dated = entries.map { ($0, Self.number($0.day)) }
-        let known = dated.compactMap(\.1)
-        guard var first = known.min(), var last = known.max() else {
-            days = 1
-            spans = Self.undated(dated.map(\.0), places)
+        let end = Self.number(until) ?? 0
+        let numbers = entries.map { Self.number($0.day) ?? end }
+        guard var first = numbers.min(), var last = numbers.max() else {
+            (days, spans) = (1, [])
             return
         }
         // A short period is shown whole. Of a long one only the days since the first evidence: ten
@@ -85,13 +84,12 @@ struct EvidenceSpans: Hashable, Sendable {
             let name = RFC3339.text(Int64(first + index * days) * 86_400).prefix(10)
             return Span(name: String(name), counts: Array(repeating: 0, count: sources.count))
         }
-        for (entry, day) in dated {
-            guard let day else { continue }
+        for (entry, day) in zip(entries, numbers) {
             let place = places[entry.source] ?? sources.count - 1
             let index = (day - first) / days
             spans[index].counts[place] = spans[index].counts[place].adding(entry.total)
         }
-        self.spans = spans + Self.undated(dated.filter { $0.1 == nil }.map(\.0), places)
+        self.spans = spans
     }
 
     /// `Evidence per day`, `per week`, or per a number of days.
@@ -127,16 +125,6 @@ struct EvidenceSpans: Hashable, Sendable {
     private static func step(for days: Int, limit: Int) -> Int {
         if days <= limit { return 1 }
         return max(7, (days + limit - 1) / limit)
-    }
-
-    private static func undated(_ entries: [EvidenceDay], _ places: [String: Int]) -> [Span] {
-        guard !entries.isEmpty else { return [] }
-        var span = Span(name: "no date", counts: Array(repeating: 0, count: places.count))
-        for entry in entries {
-            let place = places[entry.source] ?? places.count - 1
-            span.counts[place] = span.counts[place].adding(entry.total)
-        }
-        return [span]
     }
 
     /// The number of a day from 1970-01-01; nil for a text that is no date of four digits.

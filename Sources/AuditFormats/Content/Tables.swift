@@ -29,7 +29,6 @@ struct FigureTable: Hashable, Sendable {
     /// The number of rows that were left out.
     var leftOut = 0
 
-    /// Makes a table.
     init(_ title: String, _ columns: [String], _ rows: [[Cell]]) {
         (self.title, self.columns, self.rows) = (title, columns, rows)
     }

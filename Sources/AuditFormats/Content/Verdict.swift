@@ -143,18 +143,14 @@ struct Totals: Hashable, Sendable {
     /// after the name before it.
     static func sum(_ lists: [[NamedCount]]) -> [NamedCount] {
         var sums: [NamedCount] = []
-        var places: [[UInt8]: Int] = [:]
         for list in lists {
             var place = 0
             for entry in list {
-                if let known = places[Array(entry.name.utf8)] {
+                if let known = sums.firstIndex(where: { $0.name == entry.name }) {
                     sums[known].count = sums[known].count.adding(entry.count)
                     place = known + 1
                 } else {
                     sums.insert(entry, at: place)
-                    for index in place..<sums.count {
-                        places[Array(sums[index].name.utf8)] = index
-                    }
                     place += 1
                 }
             }

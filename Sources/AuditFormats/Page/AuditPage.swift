@@ -14,7 +14,6 @@ import SecureTransport
 
 /// The report as a page for browsers.
 package struct AuditPage {
-    /// The document.
     package let text: String
 
     /// Writes a page of at most 300,000 bytes.

@@ -53,14 +53,9 @@ extension JournalApplier {
     ) throws -> GuardHold? {
         if let hold = try holdBehind(evidence.feed) { return hold }
         guard forecast.counts.total > 0 else { return nil }
-        var proposal = RemovalProposal(
-            candidates: forecast.candidateRows, counts: forecast.counts,
-            tuples: evidence.counts.tuples, outOfBounds: evidence.outOfBounds,
-            tokens: evidence.tokens.count, deletes: plan.policy.action == .delete)
-        // An answer without a time from APNs has the time of its batch.
-        if evidence.feed.kind == .feedback {
-            proposal.tokensAtOneTime = try evidence.tokens.tokensAtOneTime()
-        }
+        let proposal = try RemovalProposal(
+            forecast, tuples: evidence.counts.tuples, outOfBounds: evidence.outOfBounds,
+            evidence.tokens, areDated: evidence.feed.kind == .feedback, plan.policy)
         let judge = RemovalGuard(plan.limits)
         let history = try store.removals(from: partition)
         let living = store.livingRows(in: partition)
@@ -86,6 +81,21 @@ extension JournalApplier {
             \(feed.partition) is held: \(hold.cause); nothing of it was applied, look at it with: \
             pushsweep holds show \(feed.id)
             """)
+    }
+}
+
+extension RemovalProposal {
+    /// What some evidence would do by a forecast. An answer without a time from APNs has the time of its
+    /// batch, so only dated evidence shows how many tokens died at one time.
+    init(
+        _ forecast: Classification, tuples: Int, outOfBounds: Int, _ tokens: SortedEvidence,
+        areDated: Bool, _ policy: RemovalPolicy
+    ) throws {
+        self.init(
+            candidates: forecast.candidateRows, counts: forecast.counts, tuples: tuples,
+            outOfBounds: outOfBounds, tokens: tokens.count,
+            tokensAtOneTime: areDated ? try tokens.tokensAtOneTime() : 0,
+            deletes: policy.action == .delete)
     }
 }
 

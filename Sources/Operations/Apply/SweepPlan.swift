@@ -12,27 +12,29 @@ package struct GatewayPlan: Sendable {
     static let expiryWarning: Int64 = 30 * 86_400_000
 
     /// The app and environment of the feed.
-    package var partition: Partition
-    /// The gateway's host name or address.
-    package var host: String
-    /// Its port, 2196 by convention.
-    package var port: UInt16
-    /// The name that its certificate must carry.
-    package var hostName: String
+    let partition: Partition
+    let feedback: Settings.Feedback
     /// The trusted authorities and our certificate, or why this gateway cannot be read.
-    package var context: Result<TLSClientContext, RunFailure>
+    let context: Result<TLSClientContext, RunFailure>
     /// The end of our certificate's validity, for warnings and reports.
-    package var certificateEnds: EpochMilliseconds?
-    /// Limits of time and size for one feed.
-    package var limits: FeedbackReader.Limits
+    let certificateEnds: EpochMilliseconds?
 
     /// `host:port`.
-    package var name: String { "\(host):\(port)" }
+    var name: String { "\(feedback.host):\(feedback.port)" }
+
+    /// Limits of time and size for one feed.
+    var limits: FeedbackReader.Limits {
+        var limits = FeedbackReader.Limits()
+        limits.connect = feedback.connectTimeout
+        limits.handshake = feedback.handshakeTimeout
+        limits.idle = feedback.idleTimeout
+        limits.bytes = feedback.maxBytes
+        return limits
+    }
 }
 
 /// The plan of a sweep, replay or release.
 package struct SweepPlan: Sendable {
-    /// The source of the feeds.
     package enum Work: Sendable {
         /// The feeds that earlier runs left, then these gateways in the order of the settings.
         case gateways([GatewayPlan])
@@ -76,11 +78,9 @@ package struct SweepPlan: Sendable {
         var doing: String { layout == nil ? "reading the feed file" : "importing" }
     }
 
-    /// The path of the state folder.
     package var state: String
     /// The connection to the token database.
     package var store: StoreSettings
-    /// The source of the feeds.
     package var work: Work
     /// The partitions of the settings, each with its name in the table's rows. Evidence of other
     /// partitions stays pending.
@@ -205,11 +205,6 @@ extension GatewayPlan {
     /// The gateway of an app; nil when the settings name none.
     init?(_ app: Settings.App, among apps: [Settings.App], now: EpochMilliseconds) {
         guard let feedback = app.feedback else { return nil }
-        var limits = FeedbackReader.Limits()
-        limits.connect = feedback.connectTimeout
-        limits.handshake = feedback.handshakeTimeout
-        limits.idle = feedback.idleTimeout
-        limits.bytes = feedback.maxBytes
         var ends: EpochMilliseconds?
         let context: Result<TLSClientContext, RunFailure>
         do {
@@ -226,8 +221,7 @@ extension GatewayPlan {
                 RunFailure.wrapping(error, at: .identity).naming(app.partition))
         }
         self.init(
-            partition: app.partition, host: feedback.host, port: UInt16(feedback.port),
-            hostName: feedback.hostName, context: context, certificateEnds: ends, limits: limits)
+            partition: app.partition, feedback: feedback, context: context, certificateEnds: ends)
     }
 }
 

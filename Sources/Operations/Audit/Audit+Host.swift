@@ -46,7 +46,7 @@ extension Audit {
             var entry = AuditedHold(
                 app: hold.partition.app, environment: hold.partition.environment,
                 state: "open", held: hold.since.rfc3339, cause: hold.cause,
-                tuples: try tuples(of: hold.feeds, in: journal))
+                tuples: try hold.feeds.reduce(0) { try $0 + journal.counts(of: $1).tuples })
             let now = today[hold.id]
             (entry.candidates, entry.living) = (now?.candidates, now?.living)
             entry.judgement = now?.judgement
@@ -82,14 +82,6 @@ extension Audit {
                 "its numbers of today are not known, because they need a copy of the journal in the "
                     + "folder of TMPDIR: \(cause); or name another folder in TMPDIR"
             )
-        }
-    }
-
-    private func tuples(
-        of feeds: [CapturedFeed], in journal: EvidenceJournal
-    ) throws -> Int {
-        try feeds.reduce(0) { sum, feed in
-            try sum + journal.counts(of: feed).tuples
         }
     }
 
@@ -153,7 +145,7 @@ extension Audit {
     mutating func examineQueue(_ store: TokenTable) {
         for (place, app) in settings.apps.enumerated() where app.sends {
             do {
-                let partition = Partition(app: app.value, environment: app.environment.rawValue)
+                let partition = app.storedPartition
                 try store.preflightQueue(.preview, partitions: [partition])
                 let preview = try store.previewClaims(
                     partition, limit: Self.mostQueueRows,

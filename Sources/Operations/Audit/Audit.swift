@@ -26,7 +26,6 @@ package struct AuditWish: Hashable, Sendable {
     /// An earlier report, to say what changed since.
     package var baseline: AuditReport?
 
-    /// Begins with the usual period.
     package init() {}
 }
 
@@ -48,22 +47,13 @@ package struct Audit {
             host: HostFacts(in: settings.state))
         audit.report.version = version
         defer { context.progress.clear() }
-        do {
-            try audit.examine()
-        } catch {
-            throw .ofReading(error)
-        }
+        let pacing = Pacing(settings).began("audit", context)
+        try settings.reading(pacing: pacing) { try audit.examine($0) }
         return audit.report
     }
 
-    private mutating func examine() throws {
-        try settings.ensureOwnStore()
-        let store = try TokenTable(
-            StoreSettings(settings, for: .reports),
-            pacing: Pacing(settings).began("audit", context))
-        let stored = settings.apps.map {
-            Partition(app: $0.value, environment: $0.environment.rawValue)
-        }
+    private mutating func examine(_ store: TokenTable) throws {
+        let stored = settings.apps.map(\.storedPartition)
         try store.preflight(.read, partitions: stored, judgingRows: false)
         let now = try store.session.databaseTime()
         describe(now, store)
@@ -157,14 +147,12 @@ package struct Audit {
             }
             report.apps[place].deep = found
         }
-        if let path = wish.usersFile { try listUsers(deep, stored, in: .users(path)) }
+        if let path = wish.usersFile { try listUsers(deep, stored, in: path) }
     }
 
     /// Writes the users without a living token, a line each: app, environment, user.
-    private func listUsers(
-        _ deep: DeepAudit, _ stored: [Partition], in file: ReplacedFile
-    ) throws {
-        try file.replace { append in
+    private func listUsers(_ deep: DeepAudit, _ stored: [Partition], in path: String) throws {
+        try ReplacedFile(path, of: "the list of users", mode: 0o600).replace { append in
             try append("app,environment,user\n")
             for (app, partition) in zip(settings.apps, stored) {
                 try deep.usersWithoutToken(
@@ -202,9 +190,7 @@ package struct Audit {
 
     /// The place of an app in the report, by the names in the settings.
     func place(of partition: Partition) -> Int? {
-        settings.apps.firstIndex {
-            $0.name == partition.app && $0.environment.rawValue == partition.environment
-        }
+        settings.apps.firstIndex { $0.partition == partition }
     }
 
     private mutating func listRuns(_ store: TokenTable) {

@@ -53,7 +53,6 @@ package struct NamedCount: Codable, Hashable, Sendable {
     /// How many there are; never negative.
     package var count: Int
 
-    /// Makes a count.
     package init(_ name: String, _ count: Int) { (self.name, self.count) = (name, count) }
 }
 

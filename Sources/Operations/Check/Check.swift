@@ -69,17 +69,16 @@ package struct Check {
     /// Reports every file that is missing or not regular. The code that loads them would stop at the
     /// first.
     private mutating func examineFiles() {
-        for (key, path) in settings.missingFiles {
+        for (key, path) in settings.files {
+            let isMissing = access(path, F_OK) != 0 && [ENOENT, ENOTDIR].contains(errno)
+            // A library that opens a pipe waits for its writer.
+            guard isMissing || GuardedFile.isIrregular(path) else { continue }
             missing.insert(path)
-            report.fail(
-                "settings", .configuration,
-                "opening \(path) of \(key): no such file; check the path in the settings")
-        }
-        for (key, path) in settings.irregularFiles {
-            missing.insert(path)
-            report.fail(
-                "settings", .configuration,
-                "opening \(path) of \(key): it is not a regular file; give the file itself")
+            let fault =
+                isMissing
+                ? "no such file; check the path in the settings"
+                : "it is not a regular file; give the file itself"
+            report.fail("settings", .configuration, "opening \(path) of \(key): \(fault)")
         }
     }
 
@@ -211,17 +210,16 @@ package struct Check {
             // Each question would wait for a dead shard on its own, and a person waits for the answer.
             let store = try openStore(
                 Pacing(settings).with(patience: Pacing.shortPatience))
-            for finding in try store.session.examineServer() { enter(finding) }
-            for finding in try store.examine(
-                .apply(policy), partitions: settings.apps.map(\.storedPartition)
-            ).findings {
-                enter(finding)
-            }
+            enter(try store.session.examineServer())
+            enter(
+                try store.examine(
+                    .apply(policy), partitions: settings.apps.map(\.storedPartition)
+                ).findings)
             // A table that does not fit has no lease, and that it does not fit is said already.
             if let lease = try? store.leaseName() {
-                for finding in try store.session.examineThrottle(lease: lease) { enter(finding) }
+                enter(try store.session.examineThrottle(lease: lease))
             }
-            for finding in try store.examineIntake() { enter(finding) }
+            enter(try store.examineIntake())
             report.grants = (try? store.grants(for: policy)) ?? []
             report.grants += (try? store.intakeGrants()) ?? []
             report.grants += (try? store.session.lagGrants()) ?? []
@@ -256,26 +254,26 @@ package struct Check {
     private mutating func examineQueue(_ store: TokenTable) throws(StoreFailure) {
         let senders = settings.apps.filter(\.sends)
         guard !senders.isEmpty else { return }
-        for finding in try store.examineQueue(.send, partitions: senders.map(\.storedPartition)) {
-            enter(finding)
-        }
+        enter(try store.examineQueue(.send, partitions: senders.map(\.storedPartition)))
         report.grants += (try? store.queueGrants(for: .send)) ?? []
     }
 
-    private mutating func enter(_ finding: Finding) {
-        // Without the hint, which names this command.
-        if let failure = finding.failure {
-            report.fail("database", failure.exitOfReading, failure.sentence)
-        } else {
-            report.note(
-                "database", finding.severity == .ok ? .ok : .warning, finding.sentence)
+    private mutating func enter(_ findings: [Finding]) {
+        for finding in findings {
+            // Without the hint, which names this command.
+            if let failure = finding.failure {
+                report.fail("database", failure.exitOfReading, failure.sentence)
+            } else {
+                report.note(
+                    "database", finding.severity == .ok ? .ok : .warning, finding.sentence)
+            }
         }
     }
 }
 
 extension Settings {
     /// The files that the settings name and runs read, with their keys.
-    private var files: [(key: String, path: String)] {
+    fileprivate var files: [(key: String, path: String)] {
         var files: [(String, String?)] = [("store.tls.ca", store.tls.ca)]
         for app in apps {
             let key = "apps[\(app.partition)]"
@@ -290,23 +288,15 @@ extension Settings {
         }
         return files.compactMap { key, path in path.map { (key, $0) } }
     }
+}
 
-    /// The files that do not exist.
-    var missingFiles: [(key: String, path: String)] {
-        files.filter { _, path in
-            access(path, F_OK) != 0 && (errno == ENOENT || errno == ENOTDIR)
-        }
-    }
-
-    /// The files that exist and are not regular. A library that opens a pipe waits for its writer.
-    var irregularFiles: [(key: String, path: String)] {
-        files.filter { _, path in
-            do throws(GuardedFile.Refusal) {
-                try GuardedFile.ensureRegular(path)
-                return false
-            } catch {
-                return error == .notRegular
-            }
+extension GuardedFile {
+    fileprivate static func isIrregular(_ path: String) -> Bool {
+        do throws(Refusal) {
+            try ensureRegular(path)
+            return false
+        } catch {
+            return error == .notRegular
         }
     }
 }

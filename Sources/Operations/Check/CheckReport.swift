@@ -2,18 +2,15 @@ import Foundation
 
 /// The result of `check`: one JSON object for scripts.
 package struct CheckReport: PrintedLines, Codable, Hashable, Sendable {
-    /// The severity of a finding.
     package enum Severity: String, Codable, Hashable, Sendable {
         case ok
         case warning
         case failure
     }
 
-    /// One finding.
     package struct Finding: Codable, Hashable, Sendable {
         /// `settings`, `state`, `report`, `feedback`, `certificate`, `provider` or `database`.
         package var area: String
-        /// The severity.
         package var severity: Severity
         /// The finding in one sentence.
         package var message: String
@@ -33,15 +30,11 @@ package struct CheckReport: PrintedLines, Codable, Hashable, Sendable {
 
     /// The client certificate of one app.
     package struct Certificate: Codable, Hashable, Sendable {
-        /// The app's name.
         package var app: String
         /// `production` or `sandbox`.
         package var environment: String
-        /// The path of the file.
         package var file: String
-        /// The subject of the certificate.
         package var subject: String
-        /// The issuer of the certificate.
         package var issuer: String
         /// The end of its validity, RFC 3339 in UTC.
         package var expires: String
@@ -61,7 +54,6 @@ package struct CheckReport: PrintedLines, Codable, Hashable, Sendable {
     package private(set) var pending = 0
     /// Number of held feeds in the journals that could be read.
     package private(set) var held = 0
-    /// The exit code.
     package var exit: Int32 = 0
 
     mutating func note(_ area: String, _ severity: Severity, _ message: String) {

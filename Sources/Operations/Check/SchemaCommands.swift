@@ -13,7 +13,7 @@ package enum SchemaWork {
     package static func apply(
         _ settings: Settings, creatingTokens: Bool, upgrading: Bool = false, dryRun: Bool = false
     ) throws(RunFailure) -> SchemaScript {
-        do {
+        try RunFailure.at(.store) {
             let store = StoreSettings(settings)
             // A new file of SQLite would have a new token table.
             let creatingFile = creatingTokens && !dryRun
@@ -26,8 +26,6 @@ package enum SchemaWork {
             return dryRun
                 ? try tokens.missingSchema(upgrading: upgrading, creatingTokens: creatingTokens)
                 : try tokens.applySchema(upgrading: upgrading, creatingTokens: creatingTokens)
-        } catch {
-            throw .wrapping(error, at: .store)
         }
     }
 
@@ -41,11 +39,7 @@ package enum SchemaWork {
         // The next run would refuse a state folder of another user, or one inside another user's
         // folder.
         if folder == settings.state {
-            do {
-                return try StateFolder.make(folder)
-            } catch {
-                throw .wrapping(error, at: .state)
-            }
+            return try RunFailure.at(.state) { try StateFolder.make(folder) }
         }
         do {
             try FileManager.default.createDirectory(
@@ -65,8 +59,8 @@ package enum SchemaWork {
     /// - Throws: exit 78 where the table does not fit the settings; exit 77 where the account does not
     ///   see all its columns; any failure of the database.
     package static func upgrade(_ settings: Settings) throws(RunFailure) -> SchemaReport {
-        try reading(settings) { (tokens: TokenTable) throws(StoreFailure) in
-            return SchemaReport(
+        try reading(settings) { tokens in
+            SchemaReport(
                 try tokens.missingSchema(upgrading: true, creatingTokens: false), executed: false,
                 notes: rightsNotes(settings.store.location)
                     + ["docs/registrations.md has what writes the time of a registration."])
@@ -89,7 +83,7 @@ package enum SchemaWork {
     package static func view(
         named name: String, _ settings: Settings
     ) throws(RunFailure) -> SchemaReport {
-        try reading(settings) { (tokens: TokenTable) throws(StoreFailure) in
+        try reading(settings) { tokens in
             let view = try tokens.sendableView(
                 named: name, partitions: settings.apps.map(\.storedPartition))
             return SchemaReport(
@@ -102,17 +96,13 @@ package enum SchemaWork {
     }
 
     private static func reading(
-        _ settings: Settings, _ read: (TokenTable) throws(StoreFailure) -> SchemaReport
+        _ settings: Settings, _ report: (TokenTable) throws -> SchemaReport
     ) throws(RunFailure) -> SchemaReport {
-        do {
-            try settings.ensureOwnStore()
-            let tokens = try TokenTable(StoreSettings(settings, for: .reports))
+        try settings.reading { tokens in
             // A missing table is named first.
             _ = try tokens.catalogTable()
             try tokens.ensureSeesAllColumns()
-            return try read(tokens)
-        } catch {
-            throw .wrapping(error, at: .store)
+            return try report(tokens)
         }
     }
 }
@@ -128,10 +118,8 @@ package struct SchemaReport: PrintedLines, Codable, Hashable, Sendable {
     package let notes: [String]
     /// The condition of sendable rows; nil without a view.
     package let condition: String?
-    /// The exit code.
     package var exit: Int32 = 0
 
-    /// Makes the report of a script.
     package init(
         _ script: SchemaScript, executed: Bool, notes: [String] = [], condition: String? = nil
     ) {
@@ -170,7 +158,6 @@ package struct GrantReport: PrintedLines, Codable, Hashable, Sendable {
     package private(set) var reason: String?
     /// The jobs with their statements.
     package private(set) var jobs: [Job] = []
-    /// The exit code.
     package var exit: Int32 = 0
 
     /// Makes the statements for the token database of the settings, and for `user` in place of the
@@ -179,11 +166,8 @@ package struct GrantReport: PrintedLines, Codable, Hashable, Sendable {
     /// - Throws: exit 78 where the settings contradict themselves.
     package init(_ settings: Settings, user: String?) throws(RunFailure) {
         do {
-            let policy = settings.policy
-            guard
-                let grants = try AccountGrants(
-                    StoreSettings(settings, for: .reports), policy, user: user)
-            else { return }
+            let store = StoreSettings(settings, for: .reports)
+            guard let grants = try AccountGrants(store, settings.policy, user: user) else { return }
             account = grants.account
             reason = grants.reason
             jobs = grants.jobs.map { Job(job: $0.name, statements: $0.statements) }

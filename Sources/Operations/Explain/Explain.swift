@@ -11,7 +11,6 @@ import Settings
 import TokenHygiene
 import TokenTable
 
-/// Explains tokens.
 package struct Explain {
     private let context: RunContext
     private let store: TokenTable
@@ -26,9 +25,7 @@ package struct Explain {
     package static func run(
         _ settings: Settings, _ subject: TokenSubject, wholeTokens: Bool, _ context: RunContext
     ) throws(RunFailure) -> ExplainReport {
-        do {
-            try settings.ensureOwnStore()
-            let store = try TokenTable(StoreSettings(settings, for: .reports))
+        try settings.reading { store in
             var report = ExplainReport()
             if case .user(let user) = subject { report.user = user }
             let (tokens, isCut) = try subject.tokens(store)
@@ -48,8 +45,6 @@ package struct Explain {
                 context: context, store: store, tokens: tokens, frame: frame, report: report)
             try explain.readAll()
             return explain.report
-        } catch {
-            throw .ofReading(error)
         }
     }
 
@@ -218,4 +213,43 @@ package struct Explain {
                 + "\(others.count > 5 ? " and \(others.count - 5) more" : "")): evidence that "
                 + "changed no row, waits or is held there is known there alone")
     }
+}
+
+/// The tokens that a person asks about.
+package enum TokenSubject: Hashable, Sendable {
+    /// One token.
+    case token(DeviceToken)
+    /// All tokens of a user, as the user column has it.
+    case user(String)
+
+    /// The most tokens of a user.
+    package static let mostTokens = 50
+
+    /// The tokens, those of a user in byte order, and whether the user has more than `mostTokens`.
+    ///
+    /// - Throws: `configuration` where there is no user column; any failure of a query.
+    func tokens(_ store: TokenTable) throws -> (tokens: [DeviceToken], isCut: Bool) {
+        switch self {
+        case .token(let token): return ([token], false)
+        case .user(let user):
+            let found = try store.allTokens(ofUser: user, limit: Self.mostTokens + 1)
+            return (found.prefix(Self.mostTokens).sorted(), found.count > Self.mostTokens)
+        }
+    }
+}
+
+/// What is said where a table about the queue's rows cannot be read.
+enum QueueGap {
+    /// About the claims of senders.
+    static let claims =
+        "pushsweep_claim: the account may not read it, so a row that a sender holds looks pending; "
+        + "grant SELECT on it"
+    /// About the states of rows beside the queue.
+    static let states =
+        "pushsweep_delivery: the account may not read it or there is none, so only the time of sending "
+        + "tells the state of a row; grant SELECT on it, or run `pushsweep schema apply`"
+    /// About the column of the time of queueing.
+    static let times =
+        "the time of queueing: the account may not read the column; grant SELECT on it, as `pushsweep "
+        + "check --grants` says"
 }

@@ -18,10 +18,8 @@ package struct ExplainReport: PrintedLines, Codable, Hashable, Sendable {
     package var gaps: [String] = []
     /// Where a limit was reached, and what this host cannot know.
     package var notes: [String] = []
-    /// The exit code.
     package var exit: Int32 = 0
 
-    /// The result as text for people.
     package var lines: [String] {
         var lines: [String] = []
         if let user {
@@ -54,7 +52,6 @@ package struct ExplainedToken: PrintedLines, Codable, Hashable, Sendable {
     /// What the next sweep would do, in one sentence.
     package var next = ""
 
-    /// The result as text for people.
     package var lines: [String] {
         let unknown = "(time unknown)".padded(24)
         return ["token \(token), \(bytes.counting("byte"))"]
@@ -163,7 +160,6 @@ package struct ExplainedEvent: Codable, Hashable, Sendable {
     package var reason: String?
     /// The run.
     package var run: String?
-    /// The kind of run.
     package var runKind: String?
     /// The person or service that ran it.
     package var `operator`: String?

@@ -43,7 +43,7 @@ package struct Holds {
     /// The journal of the state folder, then those of its senders.
     package let journals: [EvidenceJournal]
     /// The journal of the state folder. This process holds the folder's lock.
-    let main: EvidenceJournal
+    package let main: EvidenceJournal
 
     /// Takes the lock of the state folder.
     ///
@@ -150,15 +150,6 @@ package struct Holds {
     }
 }
 
-extension Holds {
-    /// Writes metrics after a decision, which is kept whether or not the file can be written.
-    package func write(
-        _ metrics: (any JournalPage)?, at now: EpochMilliseconds
-    ) throws(RunFailure) {
-        try metrics?.write(from: main, at: now)
-    }
-}
-
 extension CapturedFeed {
     /// The sort key of feeds in a hold. The feed that holds its partition comes first, even if the
     /// clock was set back.
@@ -209,9 +200,7 @@ struct HoldDigest {
 
 /// The result of discarding: one JSON object for scripts. Fields may be added, never renamed.
 package struct DiscardReport: PrintedLines, Codable, Hashable, Sendable {
-    /// The run's name.
     package let run: String
-    /// The name of the hold.
     package let hold: String
     /// The app's name in the settings.
     package let app: String
@@ -229,10 +218,8 @@ package struct DiscardReport: PrintedLines, Codable, Hashable, Sendable {
     package var held = 0
     /// Feeds of the hold that the next sweep judges.
     package var pending = 0
-    /// The exit code.
     package var exit: Int32 = 0
 
-    /// The report as text for people.
     package var lines: [String] {
         var lines = [
             "\(app)/\(environment): \(feeds.count.counting("held feed")) discarded; within 30 days: "

@@ -46,7 +46,6 @@ package struct HoldEntry: PrintedLines, Codable, Hashable, Sendable {
         }
     }
 
-    /// Describes a hold.
     init(_ hold: Hold) {
         self.hold = hold.id
         app = hold.partition.app
@@ -59,7 +58,6 @@ package struct HoldEntry: PrintedLines, Codable, Hashable, Sendable {
         bytes = hold.feeds.reduce(0) { $0 + $1.bytes }
     }
 
-    /// Two lines of text for people.
     package var lines: [String] {
         [
             "\(hold) \(app)/\(environment) from \(sources.joined(separator: ", ")), since \(since): "
@@ -85,7 +83,7 @@ package struct HoldEntry: PrintedLines, Codable, Hashable, Sendable {
 
 /// The token table as all holds of a list use it: one connection. After its first failure it is not asked
 /// again, because each question to a dead database takes the patience of a retry.
-final class HoldTable {
+package final class HoldTable {
     private var answer: Result<TokenTable, any Error>
 
     /// Reaches the table, or keeps the failure.
@@ -108,7 +106,6 @@ final class HoldTable {
 package struct HoldList: PrintedLines, Codable, Hashable, Sendable {
     /// The holds, oldest first.
     package let holds: [HoldEntry]
-    /// The exit code.
     package var exit: Int32 = 0
 
     /// Makes the list of the holds of a host, with their numbers of today. The lock of the state folder is
@@ -126,7 +123,6 @@ package struct HoldList: PrintedLines, Codable, Hashable, Sendable {
         }
     }
 
-    /// The list as text for people.
     package var lines: [String] {
         holds.isEmpty ? ["nothing is held"] : holds.flatMap(\.lines)
     }
@@ -146,7 +142,6 @@ package struct HoldReport: PrintedLines, Encodable, Hashable, Sendable {
     package struct Age: Encodable, Hashable, Sendable {
         /// The range, such as `under an hour`.
         package let age: String
-        /// Number of tokens.
         package var tokens: Int
     }
 
@@ -185,7 +180,6 @@ package struct HoldReport: PrintedLines, Encodable, Hashable, Sendable {
         try details.encode(to: encoder)
     }
 
-    /// The report as text for people.
     package var lines: [String] {
         var lines = [
             "\(entry.app)/\(entry.environment) from \(entry.sources.joined(separator: ", ")), held "
@@ -237,12 +231,8 @@ extension Hold {
     /// The facts that a person needs for a decision, under the current settings. Only reads.
     ///
     /// - Throws: failures of the journal and of the database.
-    package func report(_ settings: Settings, _ context: RunContext) throws -> HoldReport {
-        try report(settings, context, from: HoldTable(settings))
-    }
-
-    func report(
-        _ settings: Settings, _ context: RunContext, from table: HoldTable
+    package func report(
+        _ settings: Settings, _ context: RunContext, from table: HoldTable? = nil
     ) throws -> HoldReport {
         guard let app = settings.apps.first(where: { $0.partition == partition }) else {
             throw RunFailure(
@@ -250,7 +240,9 @@ extension Hold {
                 "looking at hold \(id): the settings no longer name \(partition); name it "
                     + "again under apps, or discard the hold")
         }
-        return try table.ask { try report(settings, context, of: app.storedPartition, in: $0) }
+        return try (table ?? HoldTable(settings)).ask {
+            try report(settings, context, of: app.storedPartition, in: $0)
+        }
     }
 
     private func report(
@@ -286,13 +278,9 @@ extension Hold {
         entry.living = living
         // A feed that another cause holds is not judged.
         if gate != nil, outcome.total > 0 {
-            var proposal = RemovalProposal(
-                candidates: forecast.candidateRows, counts: outcome, tuples: counts.tuples,
-                outOfBounds: outOfBounds, tokens: evidence.count,
-                deletes: policy.action == .delete)
-            if feeds.allSatisfy({ $0.kind == .feedback }) {
-                proposal.tokensAtOneTime = try evidence.tokensAtOneTime()
-            }
+            let proposal = try RemovalProposal(
+                forecast, tuples: counts.tuples, outOfBounds: outOfBounds, evidence,
+                areDated: feeds.allSatisfy { $0.kind == .feedback }, policy)
             entry.judgement = try RemovalGuard(settings.guardLimits).cause(
                 toHold: proposal, after: store.removals(from: stored)
             ) { _ throws(StoreFailure) in living }.map { "\($0)" }

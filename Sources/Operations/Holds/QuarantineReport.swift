@@ -24,22 +24,11 @@ package struct QuarantineList: PrintedLines, Codable, Hashable, Sendable {
         /// Number of quarantined places.
         package let places: Int
         /// The first places.
-        package let first: [Place]
-    }
-
-    /// One quarantined place.
-    package struct Place: Codable, Hashable, Sendable {
-        /// Offset of its first byte in the feed, from 0.
-        package let offset: Int
-        /// Number of bytes.
-        package let length: Int
-        /// Why the bytes are not evidence.
-        package let reason: String
+        package let first: [Quarantined]
     }
 
     /// The feeds, oldest first.
     package let feeds: [Entry]
-    /// The exit code.
     package var exit: Int32 = 0
 
     /// Reads the quarantine of the journals of a host.
@@ -47,27 +36,20 @@ package struct QuarantineList: PrintedLines, Codable, Hashable, Sendable {
     /// - Throws: failures to read one.
     package init(_ journals: [EvidenceJournal]) throws(JournalFailure) {
         var feeds: [Entry] = []
-        for journal in journals { feeds += try Self.entries(of: journal) }
+        for journal in journals {
+            for found in try journal.quarantinedFeeds() {
+                feeds.append(
+                    Entry(
+                        feed: found.feed.id, app: found.feed.partition.app,
+                        environment: found.feed.partition.environment, source: found.feed.source,
+                        opened: found.feed.opened.rfc3339, bytes: found.bytes,
+                        places: found.places,
+                        first: try journal.quarantined(of: found.feed.id, limit: Self.mostPlaces)))
+            }
+        }
         self.feeds = feeds.sorted { ($0.opened, $0.feed) < ($1.opened, $1.feed) }
     }
 
-    private static func entries(of journal: EvidenceJournal) throws(JournalFailure) -> [Entry] {
-        var feeds: [Entry] = []
-        for found in try journal.quarantinedFeeds() {
-            let first = try journal.quarantined(of: found.feed.id, limit: Self.mostPlaces)
-            feeds.append(
-                Entry(
-                    feed: found.feed.id, app: found.feed.partition.app,
-                    environment: found.feed.partition.environment, source: found.feed.source,
-                    opened: found.feed.opened.rfc3339, bytes: found.bytes, places: found.places,
-                    first: first.map {
-                        Place(offset: $0.offset, length: $0.length, reason: $0.reason)
-                    }))
-        }
-        return feeds
-    }
-
-    /// The list as text for people.
     package var lines: [String] {
         feeds.isEmpty ? ["nothing is quarantined"] : feeds.flatMap(\.lines)
     }
@@ -90,11 +72,9 @@ extension QuarantineList.Entry {
 package struct QuarantineExport: PrintedLines, Codable, Hashable, Sendable {
     /// The feed's name.
     package let feed: String
-    /// The path of the file.
     package let file: String
     /// Number of bytes written.
     package let bytes: Int
-    /// The exit code.
     package var exit: Int32 = 0
 
     /// Writes the raw bytes of a feed to a new file that only its owner may read, never over an existing
@@ -134,7 +114,6 @@ package struct QuarantineExport: PrintedLines, Codable, Hashable, Sendable {
         self.bytes = bytes
     }
 
-    /// The result as text for people.
     package var lines: [String] { ["\(file): \(bytes.counting("byte"))"] }
 }
 
@@ -144,7 +123,6 @@ package struct QuarantineDiscard: PrintedLines, Codable, Hashable, Sendable {
     package let feed: String
     /// Number of places that were quarantined.
     package let places: Int
-    /// The exit code.
     package var exit: Int32 = 0
 
     /// Discards the quarantine of a feed.
@@ -157,7 +135,6 @@ package struct QuarantineDiscard: PrintedLines, Codable, Hashable, Sendable {
         self.feed = feed
     }
 
-    /// The result as text for people.
     package var lines: [String] {
         ["\(feed): \(places.counting("place")) removed from the quarantine"]
     }

@@ -29,7 +29,6 @@ struct ReportCapture {
     private var placesNoted = 0
     /// Offset of the first line of this batch without an entry of its own.
     private var unnamed: Int?
-    /// The counts so far.
     private(set) var counts = ReportCounts()
 
     /// Begins without a report. `label` names the source in reports.

@@ -289,7 +289,6 @@ package struct IntakeReport: Codable, Hashable, Sendable {
     /// Whether a person discarded only some of its feeds; absent otherwise.
     package var discardedInPart: Bool?
 
-    /// Makes the report of some reports.
     package init(_ counts: ReportCounts = ReportCounts()) {
         (reports, evidence, suspects) = (counts.reports, counts.evidence, counts.suspects)
         (other, quarantined) = (counts.other, counts.quarantined)

@@ -13,11 +13,8 @@ package struct MetricsPlan: JournalPage {
         "sweep", "replay", "import", "release", "discard", "undo", "send", "preflight",
     ]
 
-    /// The path of the state folder.
     let state: String
-    /// The path of the metrics file.
     let path: String
-    /// The apps of the settings.
     let partitions: [Partition]
     /// Our own certificates. Their ends are read for every page, because a sender may outlive them.
     private let certificates: [(partition: Partition, file: Settings.Certificate)]
@@ -50,50 +47,41 @@ package struct MetricsPlan: JournalPage {
     package func write(
         from own: EvidenceJournal, at now: EpochMilliseconds
     ) throws(RunFailure) {
-        do {
+        try RunFailure.at(.report) {
             // Runs may end at the same moment. The page with the older facts must not be written
             // last.
-            try Turn(in: state).hold {
+            try inTurn {
                 let facts = try facts(from: own, until: RunContext.latestEnd(now))
-                try ReplacedFile.metrics(path).replace(with: facts.text)
+                // The program that collects them runs as another user.
+                try ReplacedFile(path, of: "metrics (report.metrics-file)").replace(
+                    with: facts.text)
             }
-        } catch {
-            throw .wrapping(error, at: .report)
         }
     }
 
-    /// A lock that lets one run of this host write at a time.
-    private struct Turn {
-        /// Milliseconds between two tries, and the number of tries: two seconds in all. A run that
-        /// gets a stop signal has five seconds to end, and a stopped process must not use them up.
-        private static let pause: UInt32 = 50
-        private static let tries = 40
+    /// The number of tries to take the lock, 50 milliseconds apart: two seconds in all. A run that gets a
+    /// stop signal has five seconds to end, and a stopped process must not use them up.
+    private static let tries = 40
 
-        private static let name = "metrics.lock"
-
-        private let state: String
-        private var path: String { "\(state)/\(Self.name)" }
-
-        init(in state: String) { self.state = state }
-
-        func hold(_ body: () throws -> Void) throws {
-            let descriptor = try StateFolder.open(Self.name, in: state)
-            defer { close(descriptor) }
-            var tries = 1
-            while flock(descriptor, LOCK_EX | LOCK_NB) != 0 {
-                guard errno == EWOULDBLOCK, tries < Self.tries else { throw failure(errno) }
-                tries += 1
-                usleep(Self.pause * 1_000)
+    /// Lets one run of this host write at a time.
+    private func inTurn(_ body: () throws -> Void) throws {
+        let name = "metrics.lock"
+        let descriptor = try StateFolder.open(name, in: state)
+        defer { close(descriptor) }
+        var tries = 1
+        while flock(descriptor, LOCK_EX | LOCK_NB) != 0 {
+            let cause = errno
+            guard cause == EWOULDBLOCK, tries < Self.tries else {
+                throw RunFailure(
+                    .cannotCreate, .report,
+                    "locking \(state)/\(name) for the metrics: "
+                        + "\(String(cString: strerror(cause)).lowercased()); the run's changes stay, "
+                        + "look for a stuck run with: fuser \(state)/\(name)")
             }
-            try body()
+            tries += 1
+            usleep(50_000)
         }
-
-        private func failure(_ cause: Int32) -> RunFailure {
-            RunFailure(
-                .cannotCreate, .report,
-                "locking \(path) for the metrics: \(String(cString: strerror(cause)).lowercased()); "
-                    + "the run's changes stay, look for a stuck run with: fuser \(path)")
-        }
+        try body()
     }
 
     private func facts(

@@ -56,7 +56,6 @@ struct MetricsFacts: Sendable {
 }
 
 extension MetricsFacts {
-    /// The page of metrics.
     var text: String { MetricsText.page(families) }
 
     /// All metrics, with and without samples.
@@ -216,7 +215,6 @@ extension EpochMilliseconds {
 // format 0.0.4), as far as gauges need it. The code is pure: RunMetrics decides the content of a
 // page, and ReplacedFile writes it to disk.
 
-/// One metric with its samples.
 struct MetricFamily: Sendable {
     /// A name and a value.
     typealias Label = (name: String, value: String)
@@ -252,7 +250,6 @@ struct MetricFamily: Sendable {
     }
 }
 
-/// A page of metrics.
 enum MetricsText {
     /// The prefix of every name.
     static let prefix = "pushsweep_"

@@ -74,7 +74,6 @@ package struct PreflightReport: PrintedLines, Encodable, Hashable, Sendable {
     package let failOn: String
     /// `open` or `shut`.
     package var gate = "open"
-    /// The exit code.
     package var exit: Int32 = 0
 
     /// The findings that shut the gate, worst first.

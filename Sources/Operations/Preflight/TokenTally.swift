@@ -6,7 +6,6 @@ import TokenTable
 
 /// Counts the tokens of a send by what the token table says about them.
 struct TokenTally {
-    /// The counts so far.
     private(set) var counts = TokenCounts()
     /// Whether duplicates were no longer looked for.
     var missesDuplicates: Bool { seen.isIncomplete }

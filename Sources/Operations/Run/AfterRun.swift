@@ -41,27 +41,18 @@ package struct AfterRun {
         self.environment = Settings.withoutSecrets(environment)
     }
 
-    /// Runs the command about a run that has ended, unless it was a dry run. A failure of the
-    /// command is one warning.
+    /// Runs the command about a run that has ended, unless it was a dry run, with the facts of the run in
+    /// its environment and the report on its standard input. Waits for the shell at most for the time of
+    /// the settings, then kills its process group. A failure of the command is one warning.
     package func inform<Report>(_ outcome: RunOutcome<Report>, _ context: RunContext) {
-        guard !outcome.report.dryRun else { return }
-        inform(
-            outcome.kind, outcome.report.run, exit: outcome.exit, outcome.report.documentLine,
-            context)
-    }
-
-    /// Runs the command with the facts of a run in its environment and the report on its standard
-    /// input. Waits for the shell at most for the time of the settings, then kills its process
-    /// group.
-    package func inform(
-        _ kind: String, _ run: String?, exit: ExitStatus, _ report: String, _ context: RunContext
-    ) {
+        let report = outcome.report
+        guard !report.dryRun else { return }
         var variables = environment
-        variables[HookVariable.exit.rawValue] = String(exit.rawValue)
-        variables[HookVariable.kind.rawValue] = kind
-        variables[HookVariable.run.rawValue] = run
+        variables[HookVariable.exit.rawValue] = String(outcome.exit.rawValue)
+        variables[HookVariable.kind.rawValue] = report.kind
+        variables[HookVariable.run.rawValue] = report.run.isEmpty ? nil : report.run
         let shell = HookShell(
-            command: command, environment: variables, input: Array((report + "\n").utf8))
+            command: command, environment: variables, input: Array((report.documentLine + "\n").utf8))
         guard let fault = shell.run(until: .in(timeout), shutdown: Self.longestShutdown, context)
         else { return }
         context.log.warning(

@@ -30,8 +30,6 @@ struct OpenedJournal {
 protocol RecordedRun {
     associatedtype Report: RunReport
 
-    /// The kind of run, as the records name it.
-    var kind: String { get }
     /// The stage of a failure that names none.
     var stage: RunFailure.Stage { get }
     var context: RunContext { get }
@@ -61,7 +59,6 @@ extension RecordedRun {
             outcome.fail(.wrapping(error, at: .state))
         }
         outcome.stamp(at: context.now())
-        outcome.kind = kind
         return outcome
     }
 
@@ -72,7 +69,7 @@ extension RecordedRun {
         for file in try opened.folder.damagedFiles {
             context.log.warning("\(opened.folder.damage(file))")
         }
-        try journal.beginRun(run, kind: kind, by: context.operator, at: context.now())
+        try journal.beginRun(run, kind: outcome.report.kind, by: context.operator, at: context.now())
         try journal.recoverInterrupted(at: context.now())
         do {
             try work(opened)
@@ -114,16 +111,13 @@ extension TokenTable {
     ) throws -> Value {
         let applicant = LeaseApplicant(
             kind: kind, run: run, home: try folder.identity(), host: context.host)
-        let lease: Lease
-        do {
-            lease = try context.interrupt.whileLocked(until: deadline) {
+        let lease = try RunFailure.at(.store) {
+            try context.interrupt.whileLocked(until: deadline) {
                 switch try takeLease(applicant) {
                 case .taken(let taken): return taken
                 case .held(let holder): throw RunFailure(heldBy: holder)
                 }
             }
-        } catch {
-            throw RunFailure.wrapping(error, at: .store)
         }
         let keeper = LeaseKeeper(lease, settings)
         defer {

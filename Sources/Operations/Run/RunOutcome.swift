@@ -6,15 +6,16 @@ import TokenHygiene
 
 /// The common parts of the reports of all kinds of run, with the counts for the closing line.
 package protocol RunReport: PrintedLines, Encodable, Sendable {
-    /// The run's name, a UUID.
+    /// The run's name, a UUID; empty for a run without a record.
     var run: String { get }
+    /// The kind of run, as the records name it.
+    var kind: String { get }
     /// Whether the run was a dry run, which changes nothing.
     var dryRun: Bool { get }
     /// The time at which the run ended, RFC 3339 in UTC.
     var ended: String { get set }
     /// The failures of the run, in order.
     var problems: [RunProblem] { get set }
-    /// The exit code.
     var exit: Int32 { get set }
     /// The counts in the closing line of stderr.
     var closingCounts: ClosingCounts { get }
@@ -31,64 +32,6 @@ extension RunReport {
     package var hasReadNothing: Bool { false }
 }
 
-/// The counts in the closing line of stderr. The unit depends on the kind of run: tuples, rows of the
-/// queue, entries of the ledger, or feeds; see docs/json.md.
-package struct ClosingCounts: Hashable, Sendable {
-    /// Number of units that wait for the next run. A feed that is applied in part counts in full.
-    package var pending = 0
-    /// Number of units that are applied to the database; of a feed that an earlier run began, also what
-    /// that run applied.
-    package var applied = 0
-    /// Number of units that wait for a person.
-    package var held = 0
-
-    package init(pending: Int = 0, applied: Int = 0, held: Int = 0) {
-        self.pending = pending
-        self.applied = applied
-        self.held = held
-    }
-
-    /// The closing line for these counts. `next` replaces the exit code's usual reaction.
-    package func closingLine(
-        _ exit: ExitStatus, stage: String, why: StopReason? = nil, next: ExitStatus? = nil
-    ) -> ClosingLine {
-        ClosingLine(counts: self, exit: exit, stage: stage, why: why, next: next ?? exit)
-    }
-}
-
-/// The closing line of stderr, for scripts. It has `why` when a run ended early although nothing failed.
-package struct ClosingLine: Hashable, Sendable, CustomStringConvertible {
-    fileprivate let counts: ClosingCounts
-    fileprivate var exit: ExitStatus
-    fileprivate var stage: String
-    fileprivate let why: StopReason?
-    fileprivate var next: ExitStatus
-
-    package var description: String {
-        "code=\(exit.rawValue) stage=\(stage) pending=\(counts.pending) applied=\(counts.applied) "
-            + "held=\(counts.held) next=\(next.next)" + (why.map { " why=\($0.rawValue)" } ?? "")
-    }
-
-    /// The same line where the report could not be written besides.
-    package func withReportLost() -> ClosingLine {
-        var line = self
-        let worse = ExitStatus.worse(exit, .cannotCreate)
-        guard worse != exit else { return line }
-        (line.exit, line.next, line.stage) = (worse, worse, RunFailure.Stage.report.rawValue)
-        return line
-    }
-}
-
-/// A failure of a run, or its early end, as JSON has it. Fields may be added, never renamed.
-package struct RunProblem: Codable, Hashable, Sendable {
-    /// The stage of the run, on the way from socket to report.
-    package var stage: String
-    /// The failure in one sentence.
-    package var message: String
-    /// One word for the reason why the run ended early although nothing failed.
-    package var why: String?
-}
-
 /// A page that is written again from the journal's content whenever a run has ended.
 package protocol JournalPage: Sendable {
     /// Replaces the page; `now` is this host's clock.
@@ -102,8 +45,6 @@ package protocol JournalPage: Sendable {
 /// The end of a run: its report, and the failures and findings that make its exit code.
 package struct RunOutcome<Report: RunReport>: Sendable {
     package var report: Report
-    /// The kind of run, as the records name it; empty for a run that leaves no record.
-    package internal(set) var kind = ""
     /// The failures, in order.
     package private(set) var failures: [RunFailure] = []
     /// The exit codes of results that are no failures: a hold, quarantined bytes, evidence that
@@ -113,7 +54,7 @@ package struct RunOutcome<Report: RunReport>: Sendable {
     /// Whether no evidence was read and none waits, so that a failing database leaves nothing behind.
     private var leavesNothing = false
 
-    init(report: Report) { self.report = report }
+    package init(report: Report) { self.report = report }
 
     /// The exit code: that of the failure or finding with the most urgent reaction.
     package var exit: ExitStatus {
@@ -147,10 +88,7 @@ package struct RunOutcome<Report: RunReport>: Sendable {
     mutating func fail(_ failure: RunFailure) {
         guard !failures.contains(failure) else { return }
         failures.append(failure)
-        report.problems.append(
-            RunProblem(
-                stage: failure.stage.rawValue, message: failure.description,
-                why: failure.reason?.rawValue))
+        report.problems.append(failure.problem)
     }
 
     /// Enters the end and the exit code of the run into the report.
@@ -189,7 +127,8 @@ package struct RunOutcome<Report: RunReport>: Sendable {
         let cause = failures.first { self.exit(for: $0) == exit }
         let worst = ExitStatus.byUrgency.lazy
             .compactMap { code in failures.first { self.exit(for: $0) == code } }.first
-        return report.closingCounts.closingLine(
-            exit, stage: (cause ?? worst)?.stage.rawValue ?? Report.lastStage, why: cause?.reason)
+        return ClosingLine(
+            exit, stage: (cause ?? worst)?.stage.rawValue ?? Report.lastStage,
+            report.closingCounts, why: cause?.reason)
     }
 }

@@ -3,6 +3,7 @@
 import Database
 import EvidenceJournal
 import Settings
+import TokenTable
 
 extension StoreSettings {
     /// The token database of the settings, for one use, with a choice of hosts of its own.
@@ -49,10 +50,33 @@ extension Settings {
     /// - Throws: exit 77 where somebody else can change what is in the folder.
     func ensureOwnStore() throws(RunFailure) {
         guard case .sqlite(let path) = store.location, path.hasPrefix(state + "/") else { return }
+        try RunFailure.at(.state) { try StateFolder.examine(state) }
+    }
+
+    /// Opens the token table for a command that only reads, and runs a body with it.
+    ///
+    /// - Throws: the failures of opening and of the body; 69 where the database cannot be used now.
+    func reading<Value>(
+        for use: StoreUse = .reports, pacing: Pacing = Pacing(),
+        _ body: (TokenTable) throws -> Value
+    ) throws(RunFailure) -> Value {
         do {
-            try StateFolder.examine(state)
+            try ensureOwnStore()
+            return try body(TokenTable(StoreSettings(self, for: use), pacing: pacing))
         } catch {
-            throw .wrapping(error, at: .state)
+            throw .ofReading(error)
         }
+    }
+}
+
+extension TokenTable {
+    /// Opens the table for a run of some kind that changes rows, or for its dry run.
+    static func open(
+        _ settings: Settings, dryRun: Bool, for kind: String, _ context: RunContext
+    ) throws(StoreFailure) -> TokenTable {
+        try TokenTable(
+            StoreSettings(settings, for: dryRun ? .decisions : .changes)
+                .reportingHosts(to: context),
+            pacing: Pacing(settings).began(kind, context))
     }
 }

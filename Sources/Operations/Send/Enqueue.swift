@@ -20,7 +20,7 @@ package struct Enqueue {
     }
 
     /// The result of queueing.
-    package struct EnqueueReport: Codable, Hashable, Sendable {
+    package struct EnqueueReport: PrintedLines, Codable, Hashable, Sendable {
         /// The app's name in the settings.
         package let app: String
         /// `production` or `sandbox`.
@@ -34,6 +34,19 @@ package struct Enqueue {
         package var tooLong = 0
         /// Number of users without a token that notifications can be sent to.
         package var unreachableUsers = 0
+
+        /// The result as text for people.
+        package var lines: [String] {
+            let leftOut = [
+                (malformed, "left out \(malformed) that are not tokens"),
+                (tooLong, "left out \(tooLong.counting("token")) that the gateway does not take"),
+                (
+                    unreachableUsers,
+                    "\(unreachableUsers.counting("user")) without a token that can be sent to"
+                ),
+            ].filter { $0.0 > 0 }.map { ", \($0.1)" }.joined()
+            return ["\(app)/\(environment): queued \(queued)\(leftOut)"]
+        }
     }
 
     /// The fields that all the notifications share.

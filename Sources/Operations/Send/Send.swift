@@ -58,7 +58,6 @@ package struct Send: RecordedRun {
         return send.perform()
     }
 
-    var kind: String { "send" }
     var stage: RunFailure.Stage { .send }
     var metrics: (any JournalPage)? { plan.metrics }
 

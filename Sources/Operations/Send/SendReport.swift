@@ -6,6 +6,8 @@ import TokenHygiene
 /// The result of a run of the sender, app by app: one JSON object for scripts. Fields may be added,
 /// never renamed.
 package struct SendReport: RunReport, Codable, Hashable {
+    package var kind: String { "send" }
+
     /// The result of one app.
     package struct App: Codable, Hashable, Sendable {
         /// The most reasons that are counted separately.

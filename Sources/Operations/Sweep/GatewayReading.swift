@@ -30,27 +30,22 @@ extension Sweep {
         return capture.id
     }
 
-    /// Reads and applies one gateway; true when the run has to end.
-    mutating func sweep(_ source: GatewayPlan, _ applier: JournalApplier) throws -> Bool {
+    /// Reads and applies one gateway.
+    mutating func sweep(_ source: GatewayPlan, _ applier: JournalApplier) throws {
         do {
             guard !context.interrupt.isTripped, try mayOpenFeed(applier) else {
-                outcome.fail(.stopped)
-                return true
+                throw RunFailure.stopped
             }
         } catch {
             outcome.fail(.wrapping(error, at: .store))
-            return true
+            throw RunEnd()
         }
         warnOfExpiry(source)
         var entry = FeedReport(source.partition, source: source.name, end: .clean)
         entry.certificateExpires = source.certificateEnds?.rfc3339
-        let feed: String
+        let feed: String?
         do {
-            guard let captured = try read(source, into: applier.journal, &entry) else {
-                outcome.report.apps.append(entry)
-                return false
-            }
-            feed = captured
+            feed = try read(source, into: applier.journal, &entry)
         } catch {
             let failure = RunFailure.wrapping(error, at: .read)
             if failure != .stopped {
@@ -61,9 +56,10 @@ extension Sweep {
                 outcome.report.apps.append(entry)
             }
             outcome.fail(failure)
-            return true
+            throw RunEnd()
         }
-        return try apply(
+        guard let feed else { return outcome.report.apps.append(entry) }
+        try apply(
             applier.journal.feed(feed), with: applier, resumed: false,
             certificateEnds: source.certificateEnds)
     }
@@ -87,8 +83,9 @@ extension Sweep {
         try journal.folder.ensureRoom()
         let capture = try journal.beginFeed(
             run: run, partition: source.partition, source: source.name, at: context.now())
+        let feedback = source.feedback
         let reader = FeedbackReader(
-            host: source.host, port: source.port, hostName: source.hostName,
+            host: feedback.host, port: UInt16(feedback.port), hostName: feedback.hostName,
             context: tls, limits: source.limits, interrupt: context.interrupt)
         let reading = try reader.read { bytes in
             try capture.append(bytes)
@@ -96,6 +93,14 @@ extension Sweep {
                 "reading \(source.partition) (bytes)", capture.bytes, of: nil)
         }
         context.progress.clear()
+        if case .captured(let end, let bytes) = reading {
+            context.log.debug(
+                "feed read",
+                metadata: [
+                    "partition": "\(source.partition)", "bytes": "\(bytes)",
+                    "end": "\(end.rawValue)",
+                ])
+        }
         switch reading {
         case .stopped, .captured(.stopped, bytes: 0):
             try capture.abandon()
@@ -113,13 +118,7 @@ extension Sweep {
             try capture.abandon()
             entry.end = FeedEnd(end, .clean).rawValue
             return nil
-        case .captured(let end, let bytes):
-            context.log.debug(
-                "feed read",
-                metadata: [
-                    "partition": "\(source.partition)", "bytes": "\(bytes)",
-                    "end": "\(end.rawValue)",
-                ])
+        case .captured(let end, _):
             try capture.close(
                 end, at: context.now(),
                 heldBecause: end == .full ? "the feed reached feedback.max-bytes" : nil)

@@ -53,7 +53,6 @@ package struct Sweep: RecordedRun {
         return outcome
     }
 
-    var kind: String { plan.work.kind }
     var stage: RunFailure.Stage { .state }
     var metrics: (any JournalPage)? { plan.metrics }
 
@@ -180,7 +179,12 @@ package struct Sweep: RecordedRun {
             started: started, lease: lease, isTrial: plan.isTrial)
         let takesReports = settleIntakes(applier)
         if plan.file?.layout != nil, !takesReports { return }
-        isWhole = try applyPlanned(opened, applier, takesReports: takesReports)
+        do {
+            try applyPlanned(opened, applier, takesReports: takesReports)
+            isWhole = true
+        } catch is RunEnd {
+            // Its cause is in the outcome.
+        }
         if isWhole { applyAbandonedSenders(applier) }
         if isWhole && !context.interrupt.isTripped { removeExpired(applier) }
     }
@@ -191,7 +195,9 @@ package struct Sweep: RecordedRun {
         let problems = SenderFolders.visitAbandoned(in: plan.state, at: context.now) {
             journal throws(JournalFailure) in
             for feed in try journal.feeds(.pending)
-            where apply(feed, with: applier.on(journal), resumed: true) { return false }
+            where (try? apply(feed, with: applier.on(journal), resumed: true)) == nil {
+                return false
+            }
             if try !journal.feeds(.held).isEmpty { outcome.note(.held) }
             return true
         }
@@ -211,48 +217,55 @@ package struct Sweep: RecordedRun {
         }
     }
 
-    /// Processes every gateway and pending feed of the plan; false when the run has to end before.
+    /// Processes every gateway and pending feed of the plan.
     private mutating func applyPlanned(
         _ opened: OpenedJournal, _ applier: JournalApplier, takesReports: Bool
-    ) throws -> Bool {
+    ) throws {
         let journal = applier.journal
         switch plan.work {
         case .gateways, .waiting:
             // Every run processes held feeds again until a person has decided about them.
-            for feed in try journal.feeds(.held) + journal.feeds(.pending)
-            where apply(feed, with: applier, resumed: true) { return false }
-            if takesReports { guard takeReports(opened, applier) else { return false } }
-            let sources = plan.gateways ?? []
-            for source in sources where try sweep(source, applier) {
-                return source.partition == sources.last?.partition
+            for feed in try journal.feeds(.held) + journal.feeds(.pending) {
+                try apply(feed, with: applier, resumed: true)
             }
-        case .file(let file): return try apply(file, opened, applier)
+            if takesReports { try takeReports(opened, applier) }
+            let sources = plan.gateways ?? []
+            for source in sources {
+                // A run that ends with its last gateway has processed all.
+                isWhole = source.partition == sources.last?.partition
+                try sweep(source, applier)
+            }
+        case .file(let file): try apply(file, opened, applier)
         case .journaled(let feed):
-            try apply(journal.feed(feed), with: applier, resumed: true)
+            do {
+                try apply(journal.feed(feed), with: applier, resumed: true)
+            } catch is RunEnd {}
         case .answers: break  // A sender applies them as they come.
         case .release(let digest):
             let (feeds, applier) = try applier.released(by: digest)
-            for (index, feed) in feeds.enumerated()
-            where apply(feed, with: applier, resumed: true) {
-                // Without its first feed the set has another digest.
-                if index == 0, (try? applier.journal.feed(feed.id))?.state == .held {
-                    context.log.warning(
-                        "what this release has not applied stays held; the same command continues it"
-                    )
+            for (index, feed) in feeds.enumerated() {
+                do {
+                    try apply(feed, with: applier, resumed: true)
+                } catch {
+                    // Without its first feed the set has another digest.
+                    if index == 0, (try? applier.journal.feed(feed.id))?.state == .held {
+                        context.log.warning(
+                            "what this release has not applied stays held; the same command continues it"
+                        )
+                    }
+                    throw error
                 }
-                return false
             }
             try applier.journal.releaseFollowers()
             try countFollowers(in: applier.journal)
         }
-        return true
     }
 
-    /// Takes a file into the journal and applies it; false when the run has to end.
+    /// Takes a file into the journal and applies it.
     private mutating func apply(
         _ file: SweepPlan.GivenFile, _ opened: OpenedJournal, _ applier: JournalApplier
-    ) throws -> Bool {
-        guard let source = opened.given else { return true }
+    ) throws {
+        guard let source = opened.given else { return }
         if let layout = file.layout {
             let (feeds, report) = try applier.take(file, layout, source)
             if !plan.isTrial { pipe.noteTaken(in: opened.folder) }
@@ -261,7 +274,9 @@ package struct Sweep: RecordedRun {
         }
         let feed = try copy(source, about: file.partition, into: applier.journal)
         if !plan.isTrial { pipe.noteTaken(in: opened.folder) }
-        try apply(applier.journal.feed(feed), with: applier, resumed: false)
+        do {
+            try apply([feed], with: applier)
+        } catch is RunEnd {}
         if !plan.dryRun, (try? applier.journal.feed(feed))?.state == .pending {
             context.log.warning(
                 """
@@ -269,14 +284,13 @@ package struct Sweep: RecordedRun {
                 next sweep continues it, and a replay of the same bytes would make a second feed
                 """)
         }
-        return true
     }
 
-    /// Applies feeds that this run has taken; false when the run has to end.
-    private mutating func apply(_ feeds: [String], with applier: JournalApplier) throws -> Bool {
-        for feed in feeds
-        where try apply(applier.journal.feed(feed), with: applier, resumed: false) { return false }
-        return true
+    /// Applies feeds that this run has taken.
+    private mutating func apply(_ feeds: [String], with applier: JournalApplier) throws {
+        for feed in feeds {
+            try apply(applier.journal.feed(feed), with: applier, resumed: false)
+        }
     }
 
     /// Decides what an earlier run left open between journal and table; false where that failed, so
@@ -294,32 +308,31 @@ package struct Sweep: RecordedRun {
         }
     }
 
-    /// Takes the reports of other senders and applies them; false when the run has to end before the
-    /// gateways are read. A missing right concerns the reports alone.
+    /// Takes the reports of other senders and applies them. A missing right concerns the reports alone.
     private mutating func takeReports(
         _ opened: OpenedJournal, _ applier: JournalApplier
-    ) -> Bool {
+    ) throws(RunEnd) {
         do {
-            guard try applier.intake.visibility() == .readable else { return true }
-            if plan.dryRun {
-                try previewReports(opened, applier)
-                return true
-            }
+            guard try applier.intake.visibility() == .readable else { return }
+            if plan.dryRun { return try previewReports(opened, applier) }
             var limit = EvidenceIntake.mostRows
             while !context.interrupt.isTripped,
                 let taken = try applier.takeRows(atMost: &limit)
             {
                 outcome.report.add(IntakeReport(taken.counts))
-                guard try apply(taken.feeds, with: applier) else { return false }
+                try apply(taken.feeds, with: applier)
                 if taken.counts.reports < limit { break }
             }
             try applier.mendNumbers()
-            return true
+        } catch let end as RunEnd {
+            throw end
         } catch {
             let failure = RunFailure.wrapping(error, at: .store)
             outcome.fail(failure)
             // A row that another session locks is no reason to leave a gateway unread.
-            return [.permission, .configuration, .pending].contains(failure.exit)
+            guard [.permission, .configuration, .pending].contains(failure.exit) else {
+                throw RunEnd()
+            }
         }
     }
 
@@ -332,26 +345,24 @@ package struct Sweep: RecordedRun {
         judge.isTrial = true
         guard let preview = try judge.previewRows() else { return }
         outcome.report.add(preview.report)
-        _ = try apply(preview.feeds, with: judge)
+        do {
+            try apply(preview.feeds, with: judge)
+        } catch is RunEnd {}
         withExtendedLifetime(trial) {}
     }
 
     /// Counts what joined the hold after the look at it: the next sweep judges it.
     private mutating func countFollowers(in journal: EvidenceJournal) throws {
         let released = Set(outcome.report.apps.compactMap(\.feed))
-        var waiting: [Partition: Int] = [:]
-        for feed in try journal.feeds(.pending)
-        where !released.contains(feed.id) && feed.kind != .unusable {
-            waiting[feed.partition, default: 0] += try journal.counts(of: feed).usable
-        }
-        guard !waiting.isEmpty else { return }
-        outcome.report.waiting = waiting.values.reduce(0, +)
-        for (partition, tuples) in waiting.sorted(by: { "\($0.key)" < "\($1.key)" }) {
-            let count = tuples.counting("tuple")
-            context.log.warning(
-                "\(partition): \(count) outside this digest wait for the next sweep, which judges them"
-            )
-        }
+        let others = try journal.feeds(.pending)
+            .filter { !released.contains($0.id) && $0.kind != .unusable }
+        guard !others.isEmpty else { return }
+        let tuples = try others.reduce(0) { try $0 + journal.counts(of: $1).usable }
+        outcome.report.waiting = tuples
+        context.log.warning(
+            """
+            \(tuples.counting("tuple")) outside this digest wait for the next sweep, which judges them
+            """)
     }
 
     /// Records in the database are for people, so a failure to write them does not fail the run.
@@ -393,13 +404,13 @@ package struct Sweep: RecordedRun {
             failure.description + "; waiting for it: \(pending.counting("captured feed"))")
     }
 
-    /// Applies one captured feed; true when the run has to end, because the database or the journal
-    /// failed or a stop signal came.
-    @discardableResult
+    /// Applies one captured feed.
+    ///
+    /// - Throws: where the database or the journal failed, or a stop signal came.
     mutating func apply(
         _ feed: CapturedFeed, with applier: JournalApplier, resumed: Bool,
         certificateEnds: EpochMilliseconds? = nil
-    ) -> Bool {
+    ) throws(RunEnd) {
         let result = applier.apply(feed)
         var entry = result.entry
         entry.resumed = resumed
@@ -413,9 +424,12 @@ package struct Sweep: RecordedRun {
                 context.log.warning("\(feed.partition): \(detail)")
             }
         }
-        return result.endsRun || context.interrupt.isTripped
+        if result.endsRun || context.interrupt.isTripped { throw RunEnd() }
     }
 }
+
+/// The early end of a run, whose cause is in its outcome.
+struct RunEnd: Error {}
 
 extension RunFailure {
     static let stopped = RunFailure(

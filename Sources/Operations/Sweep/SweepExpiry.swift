@@ -22,8 +22,6 @@ extension JournalApplier {
         let partitions = plan.partitions.filter { plan.isAbout($0.key) }
             .sorted { "\($0.key)" < "\($1.key)" }
         for (partition, stored) in partitions {
-            var entry = SweepReport.Removal(
-                app: partition.app, environment: partition.environment)
             let expiry = Expiry(
                 run: run, feed: UUID().uuidString.lowercased(), partition: stored,
                 policy: plan.policy, now: now, lease: lease)
@@ -32,8 +30,10 @@ extension JournalApplier {
                     expiry, shouldStop: { context.interrupt.isTripped },
                     noticing: { warn(of: partition, untouchedUntil: $0) })
             else { throw RunFailure.stopped }
-            entry.due = due
             guard due > 0 else { continue }
+            var entry = SweepReport.Removal(
+                app: partition.app, environment: partition.environment, due: due)
+            defer { enter(entry) }
             entry.cause = try cause(toHold: due, of: stored)
             if let cause = entry.cause {
                 context.log.warning(
@@ -41,12 +41,8 @@ extension JournalApplier {
                     removal of \(due) marked rows of \(partition) is held: \(cause); they stay \
                     marked; if they are meant to go, run once with PUSHSWEEP_GUARD_FLOOR=\(due)
                     """)
-            }
-            if plan.dryRun || entry.cause != nil {
-                enter(entry)
-            } else {
-                entry.feed = expiry.feed
-                try remove(expiry, partition, due, tableExpiry, into: &entry, enter)
+            } else if !plan.dryRun {
+                try remove(expiry, tableExpiry, &entry)
             }
         }
     }
@@ -76,14 +72,12 @@ extension JournalApplier {
     }
 
     private func remove(
-        _ expiry: Expiry, _ partition: Partition, _ due: Int, _ tableExpiry: TableExpiry,
-        into entry: inout SweepReport.Removal, _ enter: (SweepReport.Removal) -> Void
+        _ expiry: Expiry, _ tableExpiry: TableExpiry, _ entry: inout SweepReport.Removal
     ) throws {
+        let (partition, due) = (entry.partition, entry.due)
+        entry.feed = expiry.feed
         try store.session.record(record())
-        defer {
-            context.progress.clear()
-            enter(entry)
-        }
+        defer { context.progress.clear() }
         var first: String?
         let removed = try tableExpiry.remove(
             expiry, shouldStop: { context.interrupt.isTripped },
@@ -93,13 +87,12 @@ extension JournalApplier {
             context.progress.show("removing rows of \(partition)", removed, of: due)
         }
         if removed == nil { throw RunFailure.stopped }
-        if entry.refused > 0 {
-            context.log.warning(
-                """
-                removing rows of \(partition): \(entry.refused) of \(due) rows that are due stay marked, the \
-                first is \(first ?? "not named"); correct the rows, the next sweep tries \
-                them again
-                """)
-        }
+        guard entry.refused > 0 else { return }
+        context.log.warning(
+            """
+            removing rows of \(partition): \(entry.refused) of \(due) rows that are due stay marked, the \
+            first is \(first ?? "not named"); correct the rows, the next sweep tries \
+            them again
+            """)
     }
 }

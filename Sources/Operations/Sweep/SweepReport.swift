@@ -30,7 +30,6 @@ package struct SweepReport: RunReport, Codable, Hashable {
     package var intake: IntakeReport?
     /// The failures of the run, in order.
     package var problems: [RunProblem] = []
-    /// The exit code.
     package var exit: Int32 = 0
 
     /// Makes the report of a run that begins.
@@ -58,9 +57,7 @@ package struct SweepReport: RunReport, Codable, Hashable {
         return GuardLog.summary(Set(held).sorted())
     }
 
-    /// The counts of tuples.
     package var hasReadNothing: Bool { apps.isEmpty && intake == nil }
-    /// Tuples.
     package var closingCounts: ClosingCounts {
         apps.reduce(into: ClosingCounts(pending: waiting ?? 0)) { counts, feed in
             if feed.state == FeedState.pending.rawValue { counts.pending += feed.tuples }

@@ -13,7 +13,7 @@ import TokenHygiene
 import TokenTable
 
 /// The result of a purge: one JSON object for scripts. Fields may be added, never renamed.
-package struct PurgeReport: PrintedLines, Codable, Hashable, Sendable {
+package struct PurgeReport: RunReport, Codable, Hashable {
     /// Whether the run was a dry run, which changes nothing.
     package var dryRun: Bool
     /// Records that began before this time are deleted; RFC 3339 in UTC.
@@ -24,10 +24,15 @@ package struct PurgeReport: PrintedLines, Codable, Hashable, Sendable {
     package var changes = 0
     /// Number of deleted checkpoints of applied feeds.
     package var feeds = 0
-    /// The exit code.
+    package var ended = ""
+    package var problems: [RunProblem] = []
     package var exit: Int32 = 0
 
-    /// The report as text for people.
+    /// A purge has no record, and so no name.
+    package var run: String { "" }
+    package var kind: String { "purge" }
+    package var closingCounts: ClosingCounts { ClosingCounts() }
+
     package var lines: [String] {
         [
             "purge: \(dryRun ? "would drop" : "dropped") \(changes.counting("change")) of the ledger, "
@@ -37,70 +42,55 @@ package struct PurgeReport: PrintedLines, Codable, Hashable, Sendable {
     }
 }
 
-/// The report of a purge that failed, for the command of `hooks.after-run`.
-package struct FailedPurge: Encodable, Sendable {
-    private let exit: Int32
-    private let problems: [RunProblem]
-
-    /// Makes the report of a failure.
-    package init(_ failure: RunFailure) {
-        exit = failure.exit.rawValue
-        problems = [
-            RunProblem(
-                stage: failure.stage.rawValue, message: failure.description,
-                why: failure.reason?.rawValue)
-        ]
-    }
-}
-
-/// Deletes old records.
 package struct Purge {
-    /// Deletes the records of runs that began longer ago than the retention period of the settings.
-    ///
-    /// - Throws: the failure that ended the purge early. Deleted records stay deleted.
+    /// Deletes the records of runs that began longer ago than the retention period of the settings. Deleted
+    /// records stay deleted where it ends early.
     package static func run(
         _ settings: Settings, dryRun: Bool, _ context: RunContext
-    ) throws(RunFailure) -> PurgeReport {
-        let kept = settings.keepLedger
-        let month = TokenTable.guardDays * 86_400_000
-        var report = PurgeReport(
-            dryRun: dryRun, before: context.now().advanced(by: -kept).rfc3339)
-        defer { context.progress.clear() }
+    ) -> RunOutcome<PurgeReport> {
+        var outcome = RunOutcome(
+            report: PurgeReport(
+                dryRun: dryRun,
+                before: context.now().advanced(by: -settings.keepLedger).rfc3339))
         do {
-            let folder = try StateFolder(settings.state)
-            let store = try TokenTable(
-                StoreSettings(settings, for: dryRun ? .decisions : .changes).reportingHosts(
-                    to: context),
-                pacing: Pacing(settings).began("purge", context))
-            try store.preflight(.purge(isDry: dryRun))
-            // A host whose clock is ahead must not delete records that the others need.
-            let now = try store.session.databaseTime()
-            let cutoff = now.advanced(by: -kept)
-            let records = min(cutoff, now.advanced(by: -month))
-            report.before = cutoff.rfc3339
-            let progress = try store.purge(
-                before: cutoff, records: records, isDry: dryRun,
-                shouldStop: { context.interrupt.isTripped }
-            ) { context.progress.show("purging (ledger entries)", $0.changes, of: nil) }
-            report.runs = progress.runs
-            report.changes = progress.changes
-            report.feeds = progress.feeds
-            guard progress.isDone else {
-                throw RunFailure(
-                    .pending, .apply,
-                    "purging: stopped after \(progress.changes) ledger entries; run again to continue"
-                )
-            }
-            if !dryRun {
-                // This host's clock wrote the times in its own journals.
-                let records = context.now().advanced(by: -max(kept, month))
-                try purgeJournals(of: folder, in: settings.state, records, context)
-            }
-            withExtendedLifetime(folder) {}
+            try purge(settings, &outcome.report, context)
         } catch {
-            throw .wrapping(error, at: .store)
+            outcome.fail(.wrapping(error, at: .store))
         }
-        return report
+        context.progress.clear()
+        outcome.stamp(at: context.now())
+        return outcome
+    }
+
+    private static func purge(
+        _ settings: Settings, _ report: inout PurgeReport, _ context: RunContext
+    ) throws {
+        let (kept, dryRun) = (settings.keepLedger, report.dryRun)
+        let month = TokenTable.guardDays * 86_400_000
+        let folder = try StateFolder(settings.state)
+        defer { withExtendedLifetime(folder) {} }
+        let store = try TokenTable.open(settings, dryRun: dryRun, for: "purge", context)
+        try store.preflight(.purge(isDry: dryRun))
+        // A host whose clock is ahead must not delete records that the others need.
+        let now = try store.session.databaseTime()
+        let cutoff = now.advanced(by: -kept)
+        report.before = cutoff.rfc3339
+        let progress = try store.purge(
+            before: cutoff, records: min(cutoff, now.advanced(by: -month)), isDry: dryRun,
+            shouldStop: { context.interrupt.isTripped }
+        ) { context.progress.show("purging (ledger entries)", $0.changes, of: nil) }
+        (report.runs, report.changes, report.feeds) = (
+            progress.runs, progress.changes, progress.feeds
+        )
+        guard progress.isDone else {
+            throw RunFailure(
+                .pending, .apply,
+                "purging: stopped after \(progress.changes) ledger entries; run again to continue")
+        }
+        guard !dryRun else { return }
+        // This host's clock wrote the times in its own journals.
+        let records = context.now().advanced(by: -max(kept, month))
+        try purgeJournals(of: folder, in: settings.state, records, context)
     }
 
     /// Purges the journal of the sweeps and those of senders that are not running. A running sender's

@@ -14,52 +14,28 @@ import Settings
 import TokenHygiene
 import TokenTable
 
-/// The changes that a person wants to undo.
-package enum UndoRequest: Hashable, Sendable {
-    /// The changes of one run, by its name or the beginning of it.
-    case run(String)
-    /// The changes of every run since a time.
-    case since(EpochMilliseconds)
-    /// The changes of one token.
-    case token(DeviceToken)
-}
-
 /// One run that undoes changes.
 package struct Undo: RecordedRun {
     private let settings: Settings
-    private let wish: UndoRequest
+    private let wish: UndoScope
     private let dryRun: Bool
     let metrics: (any JournalPage)?
     let context: RunContext
-    private let pacing: Pacing
     var outcome: RunOutcome<UndoReport>
-
-    private init(
-        _ settings: Settings, _ wish: UndoRequest, dryRun: Bool, _ page: (any JournalPage)?,
-        _ context: RunContext
-    ) {
-        metrics = page
-        self.settings = settings
-        self.wish = wish
-        self.dryRun = dryRun
-        self.context = context
-        pacing = Pacing(settings).began("undo", context)
-        outcome = RunOutcome(
-            report: UndoReport(
-                run: UUID().uuidString.lowercased(), dryRun: dryRun,
-                started: context.now().rfc3339))
-    }
 
     /// Undoes the requested changes. `page` is written again at the end.
     package static func run(
-        _ settings: Settings, _ wish: UndoRequest, dryRun: Bool, _ page: (any JournalPage)?,
+        _ settings: Settings, _ wish: UndoScope, dryRun: Bool, _ page: (any JournalPage)?,
         _ context: RunContext
     ) -> RunOutcome<UndoReport> {
-        var undo = Undo(settings, wish, dryRun: dryRun, page, context)
+        let report = UndoReport(
+            run: UUID().uuidString.lowercased(), dryRun: dryRun, started: context.now().rfc3339)
+        var undo = Undo(
+            settings: settings, wish: wish, dryRun: dryRun, metrics: page, context: context,
+            outcome: RunOutcome(report: report))
         return undo.perform()
     }
 
-    var kind: String { "undo" }
     var stage: RunFailure.Stage { .apply }
 
     func openJournal() throws -> OpenedJournal {
@@ -68,16 +44,11 @@ package struct Undo: RecordedRun {
     }
 
     mutating func work(_ opened: OpenedJournal) throws {
-        let store: TokenTable
-        do {
-            store = try TokenTable(
-                StoreSettings(settings, for: dryRun ? .decisions : .changes).reportingHosts(
-                    to: context),
-                pacing: pacing)
+        let store = try RunFailure.at(.store) {
+            let store = try TokenTable.open(settings, dryRun: dryRun, for: "undo", context)
             // Our tables have to exist before their records are read.
             try store.preflight(.undo(actions: [], isDry: true))
-        } catch {
-            throw RunFailure.wrapping(error, at: .store)
+            return store
         }
         let selection = try selection(in: store)
         var record = RunRecord(
@@ -97,13 +68,11 @@ package struct Undo: RecordedRun {
                 \(token.count.counting("byte")); a token is given whole
                 """)
         }
-        do {
+        _ = try RunFailure.at(.store) {
             try store.preflight(.undo(actions: plan.actions, isDry: dryRun))
-        } catch {
-            throw RunFailure.wrapping(error, at: .store)
         }
         guard !dryRun else { return try undo(plan, as: record, in: store, nil) }
-        try store.underLease(run: record.id, kind: kind, in: opened.folder, context) { lease in
+        try store.underLease(run: record.id, kind: "undo", in: opened.folder, context) { lease in
             try undo(plan, as: record, in: store, lease)
         }
     }
@@ -132,32 +101,26 @@ package struct Undo: RecordedRun {
 
     /// The changes to undo, with the beginning of a run's name resolved to one run.
     private func selection(in store: TokenTable) throws -> UndoScope {
-        switch wish {
-        case .since(let time): return .since(time)
-        case .token(let token): return .token(token)
-        case .run(let name):
-            guard let beginning = NameBeginning(name) else {
-                throw RunFailure(
-                    .usage, .settings,
-                    "looking for run \(SettingText.quoted(name)): \(NameBeginning.refusal); see "
-                        + "`pushsweep undo --list`")
-            }
-            let known = try store.runs().filter { beginning.begins($0.id) }
-            if let run = known.first, known.count == 1 { return .run(run.id) }
+        guard case .run(let name) = wish else { return wish }
+        guard let beginning = NameBeginning(name) else {
             throw RunFailure(
                 .usage, .settings,
-                "looking for run \(name.prefix(64)): "
-                    + (known.isEmpty
-                        ? "the database has no record of it; see `pushsweep undo --list`"
-                        : "\(known.count) runs begin like this; give more of its name"))
+                "looking for run \(SettingText.quoted(name)): \(NameBeginning.refusal); see "
+                    + "`pushsweep undo --list`")
         }
+        let known = try store.runs().filter { beginning.begins($0.id) }
+        if let run = known.first, known.count == 1 { return .run(run.id) }
+        throw RunFailure(
+            .usage, .settings,
+            "looking for run \(name.prefix(64)): "
+                + (known.isEmpty
+                    ? "the database has no record of it; see `pushsweep undo --list`"
+                    : "\(known.count) runs begin like this; give more of its name"))
     }
 
     /// The runs that changed rows, newest first, for a person to choose from.
     package static func list(_ settings: Settings) throws -> [UndoableRun] {
-        do {
-            try settings.ensureOwnStore()
-            let store = try TokenTable(StoreSettings(settings, for: .reports))
+        try settings.reading { store in
             try store.preflight(.undo(actions: [], isDry: true))
             return try store.runs().compactMap { run in
                 let changes = try store.changes(of: run.id)
@@ -166,15 +129,12 @@ package struct Undo: RecordedRun {
                     run: run.id, kind: run.kind, started: run.started.rfc3339, host: run.host,
                     changes: changes)
             }
-        } catch {
-            throw RunFailure.ofReading(error)
         }
     }
 }
 
 /// A run that changed rows, as `undo --list` prints it.
 package struct UndoableRun: PrintedLines, Codable, Hashable, Sendable {
-    /// The run's name.
     package let run: String
     /// The kind of run, such as `sweep`, `send` or `undo`.
     package let kind: String
@@ -185,8 +145,80 @@ package struct UndoableRun: PrintedLines, Codable, Hashable, Sendable {
     /// Number of its entries in the change ledger.
     package let changes: Int
 
-    /// One line for people.
     package var lines: [String] {
         ["\(run)  \(started)  \(kind) on \(host): \(changes.counting("change"))"]
     }
+}
+
+/// The result of an undo: one JSON object for scripts. Fields may be added, never renamed.
+package struct UndoReport: RunReport, Codable, Hashable {
+    /// The run's name, a UUID. A continued undo has the name of its first attempt.
+    package var run: String
+    package var kind = "undo"
+    /// Whether the run was a dry run, which changes nothing.
+    package var dryRun: Bool
+    /// The start of the run, RFC 3339 in UTC.
+    package var started: String
+    /// The end of the run, RFC 3339 in UTC.
+    package var ended = ""
+    /// Whether the run continued an undo that was interrupted.
+    package var resumed = false
+    /// The runs whose changes were examined, newest first.
+    package var runs: [String] = []
+    /// Examined entries of the change ledger: the sum of the next three.
+    package var entries = 0
+    /// Entries that were undone; in a dry run, those that would be.
+    package var restored = 0
+    /// Entries whose row had its earlier state already.
+    package var already = 0
+    /// Entries that were not undone, by reason.
+    package var kept: [String: Int] = [:]
+    /// Number of changed rows and marks.
+    package var rowsChanged = 0
+    /// Number of removed rows that were inserted again.
+    package var inserted = 0
+    /// Number of rows removed again, by the undo of an undo.
+    package var removed = 0
+    /// The failures of the run, in order.
+    package var problems: [RunProblem] = []
+    package var exit: Int32 = 0
+
+    mutating func enter(_ progress: UndoProgress) {
+        entries = progress.entries
+        restored = progress.restored
+        already = progress.already
+        kept = progress.kept
+        rowsChanged = progress.rowsChanged
+        inserted = progress.inserted
+        removed = progress.removed
+    }
+
+    package var lines: [String] {
+        guard entries > 0 else {
+            return [
+                "undo: "
+                    + (exit == 0
+                        ? "there is nothing to take back"
+                        : "nothing \(resumed ? "more " : "")was taken back")
+            ]
+        }
+        let would = dryRun ? "would be " : ""
+        var lines = [
+            "undo \(run)\(resumed ? ", continued" : ""): \(entries.counting("change")) by "
+                + "\(runs.count.counting("run")), \(restored) \(would)taken back, \(already) back "
+                + "already"
+        ]
+        lines.append(
+            "  \(rowsChanged.counting("row")) \(would)changed, \(inserted) of them inserted again, \(removed) "
+                + "removed again")
+        for obstacle in UndoObstacle.allCases {
+            guard let count = kept[obstacle.rawValue], count > 0 else { continue }
+            lines.append("  \(count) left as they are: \(obstacle.words)")
+        }
+        if dryRun { lines.append("  no row was changed") }
+        return lines
+    }
+
+    /// The counts of ledger entries.
+    package var closingCounts: ClosingCounts { ClosingCounts(applied: dryRun ? 0 : restored) }
 }

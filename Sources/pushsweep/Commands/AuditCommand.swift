@@ -68,7 +68,7 @@ struct AuditCommand: ParsableCommand {
             wish.baseline = try baseline.map(AuditReport.init(file:))
             let report = try Audit.run(options.settings(), wish, version: version, context)
             for file in output {
-                try ReplacedFile.report(file).replace(
+                try ReplacedFile(file, of: "the report").replace(
                     with: report.document(AuditFormat(file: file) ?? .text))
             }
             if output.isEmpty {

@@ -74,8 +74,9 @@ struct CheckCommand: ParsableCommand {
             let status = ExitStatus(rawValue: report.exit) ?? .invariant
             if status != .done {
                 StandardStreams.close(
-                    with: ClosingCounts(pending: report.pending, held: report.held).closingLine(
-                        status, stage: "check"))
+                    with: ClosingLine(
+                        status, stage: "check",
+                        ClosingCounts(pending: report.pending, held: report.held)))
             }
             return status
         }

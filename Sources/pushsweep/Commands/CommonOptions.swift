@@ -1,3 +1,4 @@
+import APNsProtocol
 import ArgumentParser
 import Encodings
 import Foundation
@@ -84,8 +85,7 @@ extension JobOptions {
                 StandardStreams.message(
                     "pushsweep: error: writing the result to stdout failed; the run's "
                         + "changes stay, see its record in the state folder")
-                closing = (closing ?? ClosingCounts().closingLine(code, stage: "done"))
-                    .withReportLost()
+                closing = (closing ?? ClosingLine(code, stage: "done")).reportLost
                 code = .worse(code, .cannotCreate)
             }
             if let closing { StandardStreams.message("\(closing)") }
@@ -94,8 +94,8 @@ extension JobOptions {
             for (number, sentence) in failure.sentences.enumerated() {
                 StandardStreams.message((number == 0 ? "pushsweep: error: " : "") + sentence)
             }
-            let closing = failure.counts.closingLine(
-                failure.exit, stage: failure.stage.rawValue, why: failure.reason)
+            let closing = ClosingLine(
+                failure.exit, stage: failure.stage.rawValue, failure.counts, why: failure.reason)
             StandardStreams.message("\(closing)")
             code = failure.exit
         }
@@ -149,12 +149,18 @@ extension JobOptions {
             }
         }
         for failure in outcome.failures { context.log.error("\(failure)") }
-        if let hook = AfterRun(settings) {
-            StopSignals.runHasEnded()
-            hook.inform(outcome, context)
-        }
+        inform(outcome, context, settings)
         StandardStreams.close(with: outcome.closingLine)
         return outcome.exit
+    }
+
+    /// Runs the command of `hooks.after-run`.
+    func inform<Report>(
+        _ outcome: RunOutcome<Report>, _ context: RunContext, _ settings: Settings
+    ) {
+        guard let hook = AfterRun(settings) else { return }
+        StopSignals.runHasEnded()
+        hook.inform(outcome, context)
     }
 }
 
@@ -220,5 +226,47 @@ struct ThrottleOptions: ParsableArguments {
             SettingOption("stop-file", sets: "throttle.stop-file", stopFile),
             SettingOption("lag-replica", sets: "throttle.replicas", lagReplica),
         ]
+    }
+}
+
+/// A token that the command line gives, or the file that has it; `-` is standard input. Words of a command
+/// line are seen by other users of the machine, and stay in the history of the shell.
+struct GivenToken {
+    /// The text of the command line; `-` reads standard input.
+    let text: String?
+    /// The path of a file with the token alone.
+    let file: String?
+    /// The name of `text` in messages.
+    let name: String
+
+    /// The token.
+    ///
+    /// - Throws: usage for a text that is none, or a file that has not exactly one.
+    func token(_ context: RunContext) throws -> DeviceToken {
+        guard let file = file ?? (text == "-" ? "-" : nil) else {
+            return try parsed(text ?? "", from: name)
+        }
+        let source = try GivenSource(
+            file, doing: "reading the token from", at: .settings, context.interrupt)
+        let lines = try source.lines(atMost: 1 << 20).filter { !$0.isEmpty }
+        guard lines.count == 1 else {
+            throw RunFailure(
+                .usage, .settings,
+                "reading the token from \(source.name): it has \(lines.count.counting("line")) with text "
+                    + "instead of one; give one token")
+        }
+        return try parsed(lines[0], from: source.name)
+    }
+
+    /// The token that a text spells. The message never repeats the text.
+    private func parsed(_ text: String, from place: String) throws(RunFailure) -> DeviceToken {
+        do throws(DeviceTokenRefusal) {
+            return try DeviceToken(spelling: text)
+        } catch {
+            throw RunFailure(
+                .usage, .settings,
+                "reading \(place): it is no device token in hex (\(error)); give all its digits, as the "
+                    + "token table or the device has them")
+        }
     }
 }

@@ -8,15 +8,7 @@ struct DemoCommand: ParsableCommand, JobOptions {
     static let configuration = CommandConfiguration(
         commandName: "demo",
         abstract: "Show sweeping and sending on simulated gateways and an embedded database.",
-        discussion: """
-            Starts a feedback gateway on this machine, fills a SQLite table, sweeps twice, and \
-            explains what changed and why. Then it starts an HTTP/2 gateway as well, queues \
-            notifications and sends them: one token is stale and skipped, one is answered with \
-            410 and marked. Everything happens in a temporary folder that is removed afterwards, \
-            unless --keep is given.
-
-            \(HelpText.exitStatus)
-            """)
+        discussion: HelpText.whole(PackageResources.demo_txt))
 
     // The other common options do not apply: the demo has its own settings.
     @Option(

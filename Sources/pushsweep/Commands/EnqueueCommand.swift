@@ -142,30 +142,14 @@ struct EnqueueCommand: ParsableCommand {
             let report = try Enqueue.run(
                 content, to: try recipients(context), app: app, environment: environment,
                 try common.settings(), context)
-            switch common.format {
-            case .json: StandardStreams.result(document: report)
-            case .text:
-                var line = "\(report.app)/\(report.environment): queued \(report.queued)"
-                if report.malformed > 0 {
-                    line += ", left out \(report.malformed) that are not tokens"
-                }
-                if report.tooLong > 0 {
-                    line +=
-                        ", left out \(report.tooLong.counting("token")) that the gateway does not take"
-                }
-                if report.unreachableUsers > 0 {
-                    line +=
-                        ", \(report.unreachableUsers.counting("user")) without a token that can be "
-                        + "sent to"
-                }
-                StandardStreams.result(line)
-            }
+            common.print(report)
             let hasNobody = report.queued == 0 && report.unreachableUsers > 0
             guard report.malformed > 0 || report.tooLong > 0 || hasNobody else { return .done }
             let exit = ExitStatus.quarantined
             StandardStreams.close(
-                with: ClosingCounts(pending: report.queued).closingLine(
-                    exit, stage: "enqueue", next: hasNobody ? .usage : nil))
+                with: ClosingLine(
+                    exit, stage: "enqueue", ClosingCounts(pending: report.queued),
+                    next: hasNobody ? .usage : nil))
             return exit
         }
     }

@@ -6,13 +6,7 @@ struct HoldsCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "holds",
         abstract: "Show held removals, and release or discard them.",
-        discussion: """
-            When a feed would make far more rows invalid than usual, or looks like the effect of a \
-            wrong setting, the guard holds it: nothing of it is applied, nor later evidence about the \
-            same app and environment. Other apps are applied. Nothing is lost; a person decides.
-
-            \(HelpText.exitStatus)
-            """,
+        discussion: HelpText.whole(PackageResources.holds_txt),
         subcommands: [List.self, Show.self, Release.self, Discard.self])
 
     /// `pushsweep holds list`.
@@ -20,12 +14,7 @@ struct HoldsCommand: ParsableCommand {
         static let configuration = CommandConfiguration(
             commandName: "list",
             abstract: "List the holds with their causes.",
-            discussion: """
-                Compares every hold with the table and judges it again, as it is today. Where the table \
-                cannot be read the list says so. Ends with 0 whether or not something is held.
-
-                \(HelpText.exitStatus)
-                """)
+            discussion: HelpText.whole(PackageResources.holds_list_txt))
 
         @OptionGroup var common: CommonOptions
 
@@ -39,13 +28,7 @@ struct HoldsCommand: ParsableCommand {
         static let configuration = CommandConfiguration(
             commandName: "show",
             abstract: "Show what a hold would do now, and its digest.",
-            discussion: """
-                Compares every token with its registration and changes nothing. The digest names \
-                exactly the set that is shown, and what would be done with it. Tokens are shown by \
-                their first digits only.
-
-                \(HelpText.exitStatus)
-                """)
+            discussion: HelpText.whole(PackageResources.holds_show_txt))
 
         @OptionGroup var common: CommonOptions
         @Argument(help: "The hold's name, or at least four characters of it, from holds list.")
@@ -63,14 +46,7 @@ struct HoldsCommand: ParsableCommand {
         static let configuration = CommandConfiguration(
             commandName: "release",
             abstract: "Apply exactly the held set with this digest.",
-            discussion: """
-                The guard does not judge the set again. Every token is compared once more with its \
-                registration, so a device that came back meanwhile is kept. Evidence that joined the \
-                hold after holds show is not part of the set: the next sweep judges it. A digest that \
-                names no held set is refused. A release is a run with its own record.
-
-                \(HelpText.exitStatus)
-                """)
+            discussion: HelpText.whole(PackageResources.holds_release_txt))
 
         @OptionGroup var common: CommonOptions
         @Argument(help: "The digest, from pushsweep holds show.") var digest: String
@@ -99,15 +75,7 @@ struct HoldsCommand: ParsableCommand {
         static let configuration = CommandConfiguration(
             commandName: "discard",
             abstract: "Drop a held feed: no row changes.",
-            discussion: """
-                Drops the feed that is named, or with --all every feed of its hold. The others stay held, \
-                or wait for the next sweep where the feed that the guard stopped is dropped.
-
-                The bytes stay in the journal for 30 days, as those of applied feeds do. Until then \
-                pushsweep replay --feed takes the decision back; the guard judges the feed again.
-
-                \(HelpText.exitStatus)
-                """)
+            discussion: HelpText.whole(PackageResources.holds_discard_txt))
 
         @OptionGroup var common: CommonOptions
         @Argument(help: "The feed's name, or at least four characters of it, from holds show.")
@@ -127,7 +95,8 @@ struct HoldsCommand: ParsableCommand {
                 let holds = try Holds(state: settings.state)
                 let report = try holds.discard(id, whole: all, because: reason, context)
                 common.print(report)
-                try holds.write(MetricsPlan(settings), at: context.now())
+                // The decision is kept whether or not the file can be written.
+                try MetricsPlan(settings)?.write(from: holds.main, at: context.now())
                 return .done
             }
         }

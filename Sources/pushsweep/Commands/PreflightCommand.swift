@@ -34,7 +34,7 @@ struct PreflightCommand: ParsableCommand {
     @Option(
         help: ArgumentHelp(
             "The most seconds for the query and the reading of its result.", valueName: "seconds"),
-        transform: PreflightNumber.seconds)
+        transform: CommandNumber.querySeconds)
     var queryLimit = 300
 
     @Option(
@@ -80,7 +80,7 @@ struct PreflightCommand: ParsableCommand {
 
     @Option(
         help: ArgumentHelp("The most memory for fingerprints of tokens, in MiB.", valueName: "MiB"),
-        transform: PreflightNumber.mebibytes)
+        transform: CommandNumber.mebibytes)
     var memory = PreflightPlan.usualMemory
 
     func validate() throws {
@@ -123,11 +123,11 @@ struct PreflightCommand: ParsableCommand {
         }
         let (report, applied) = try Preflight.run(plan, context)
         print(report, settings)
-        inform(of: applied, settings, context)
+        if let applied, !applied.report.apps.isEmpty { options.inform(applied, context, settings) }
         let status = ExitStatus(rawValue: report.exit) ?? .invariant
         if status != .done {
             let counts = applied?.report.closingCounts ?? ClosingCounts()
-            StandardStreams.close(with: counts.closingLine(status, stage: "preflight"))
+            StandardStreams.close(with: ClosingLine(status, stage: "preflight", counts))
         }
         return status
     }
@@ -175,19 +175,8 @@ struct PreflightCommand: ParsableCommand {
             of \(counts.read.counting("line")) passed \(counts.passed), dropped \(counts.stale) stale, \
             \(counts.unknown) unknown, \(counts.malformed) malformed
             """)
-        inform(of: applied, settings, context)
+        if let applied, !applied.report.apps.isEmpty { options.inform(applied, context, settings) }
         return .done
-    }
-
-    /// Runs the command of `hooks.after-run` where something was applied.
-    private func inform(
-        of applied: RunOutcome<SweepReport>?, _ settings: Settings, _ context: RunContext
-    ) {
-        guard let applied, !applied.report.apps.isEmpty, let hook = AfterRun(settings) else {
-            return
-        }
-        StopSignals.runHasEnded()
-        hook.inform(applied, context)
     }
 }
 
@@ -206,13 +195,6 @@ enum PreflightLimit: String, ExpressibleByArgument, CaseIterable {
 
 /// Numbers of the command line of `preflight`.
 private enum PreflightNumber {
-    static func seconds(_ text: String) throws -> Int {
-        guard let number = PlainText.wholeNumber(text), (1...86_400).contains(number) else {
-            throw ValidationError("must be whole seconds, at least 1 and at most 86400")
-        }
-        return number
-    }
-
     static func share(_ text: String) throws -> Double {
         let digits = text.hasSuffix("%") ? text.dropLast() : Substring(text)
         guard let number = decimal(digits), number <= 100 else {
@@ -226,13 +208,6 @@ private enum PreflightNumber {
             throw ValidationError("must be hours, such as 26, at most 87600")
         }
         return number
-    }
-
-    static func mebibytes(_ text: String) throws -> Int {
-        guard let number = PlainText.wholeNumber(text), number <= 1 << 20 else {
-            throw ValidationError("must be whole MiB, at most 1048576; 0 looks every token up")
-        }
-        return number << 20
     }
 
     /// Digits with at most one point between them.

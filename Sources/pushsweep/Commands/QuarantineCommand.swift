@@ -31,12 +31,7 @@ struct QuarantineCommand: ParsableCommand {
         static let configuration = CommandConfiguration(
             commandName: "export",
             abstract: "Write the raw bytes of a whole feed to a file, private to its owner.",
-            discussion: """
-                The file holds whole device tokens. After a correction the file can be replayed: \
-                see pushsweep help replay.
-
-                \(HelpText.exitStatus)
-                """)
+            discussion: HelpText.whole(PackageResources.quarantine_export_txt))
 
         @OptionGroup var common: CommonOptions
         @Argument(help: "The feed's name, from pushsweep quarantine list.") var feed: String
@@ -55,12 +50,7 @@ struct QuarantineCommand: ParsableCommand {
         static let configuration = CommandConfiguration(
             commandName: "discard",
             abstract: "Record that the quarantine of a feed was examined.",
-            discussion: """
-                Lines of other senders that could not be used are deleted at once. The bytes of a \
-                gateway's feed are kept for the usual 30 days after it was applied.
-
-                \(HelpText.exitStatus)
-                """)
+            discussion: HelpText.whole(PackageResources.quarantine_discard_txt))
 
         @OptionGroup var common: CommonOptions
         @Argument(help: "The feed's name, from pushsweep quarantine list.") var feed: String

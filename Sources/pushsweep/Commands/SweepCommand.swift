@@ -32,12 +32,7 @@ struct ReplayCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "replay",
         abstract: "Apply a captured feed: a file with its raw bytes, or one of the journal.",
-        discussion: """
-            The steps are those of a sweep: journal, decode, compare, apply. A second replay changes \
-            nothing, because older evidence never overrides newer.
-
-            \(HelpText.exitStatus)
-            """)
+        discussion: HelpText.whole(PackageResources.replay_txt))
 
     @OptionGroup var common: CommonOptions
 

@@ -5,6 +5,7 @@ import Encodings
 import Operations
 import Settings
 import TokenHygiene
+import TokenTable
 
 /// `pushsweep undo`: undoes the changes of runs.
 struct UndoCommand: ParsableCommand {
@@ -45,7 +46,7 @@ struct UndoCommand: ParsableCommand {
         _ = try wish()
     }
 
-    private func wish() throws -> UndoRequest? {
+    private func wish() throws -> UndoScope? {
         if let name { return .run(name) }
         if let since {
             guard let time = EpochMilliseconds(iso8601: since) else {
@@ -90,13 +91,7 @@ struct PurgeCommand: ParsableCommand {
         commandName: "purge",
         abstract:
             "Drop ledger entries, feed checkpoints and run records older than policy.keep-ledger.",
-        discussion: """
-            Changes without entries can no longer be undone. Runs daily from cron; needs DELETE on \
-            pushsweep_change, pushsweep_commit, pushsweep_feed and pushsweep_run, which no other \
-            command does. The daily totals of what it drops stay in pushsweep_day, for audits.
-
-            \(HelpText.exitStatus)
-            """)
+        discussion: HelpText.whole(PackageResources.purge_txt))
 
     @OptionGroup var common: CommonOptions
 
@@ -108,28 +103,8 @@ struct PurgeCommand: ParsableCommand {
     func run() throws {
         try common.finish { context in
             let settings = try common.settings(with: throttle.overrides)
-            let result = Result { () throws(RunFailure) in
-                try Purge.run(settings, dryRun: dryRun, context)
-            }
-            switch result {
-            case .success(let report):
-                let isWanted = common.verbose || dryRun || StandardStreams.outputIsTerminal
-                if common.format == .json || isWanted { common.print(report) }
-                inform(settings, .done, report.documentLine, context)
-                return .done
-            case .failure(let failure):
-                inform(settings, failure.exit, FailedPurge(failure).documentLine, context)
-                throw failure
-            }
+            return common.print(
+                Purge.run(settings, dryRun: dryRun, context), context, settings, isWanted: dryRun)
         }
-    }
-
-    /// Runs the command of `hooks.after-run`; a purge has no record, and so no name.
-    private func inform(
-        _ settings: Settings, _ exit: ExitStatus, _ report: String, _ context: RunContext
-    ) {
-        guard !dryRun, let hook = AfterRun(settings) else { return }
-        StopSignals.runHasEnded()
-        hook.inform("purge", nil, exit: exit, report, context)
     }
 }

@@ -10,7 +10,6 @@ import Settings
 import TokenHygiene
 import TokenTable
 
-/// Runs the demonstration.
 struct Demo {
     let context: RunContext
     /// Whether the reports of the runs are printed as JSON, and nothing else.
@@ -93,26 +92,30 @@ struct Demo {
     }
 
     private func sweep() -> ExitStatus {
-        do {
+        tell { () throws(RunFailure) in
             let plan = try SweepPlan(sweeping: settings, apps: [], dryRun: false, context)
-            return tell(Sweep.run(plan, context))
-        } catch {
-            return tell(error)
+            return Sweep.run(plan, context)
         }
     }
 
-    /// Prints the end of a run, and returns its exit status.
-    func tell(_ outcome: RunOutcome<some RunReport>) -> ExitStatus {
-        report(outcome.report, outcome.report.text.split(separator: "\n").map(String.init))
-        for failure in outcome.failures { _ = tell(failure) }
-        return outcome.exit
+    /// Prints the end of a run, or why it did not begin. Returns its exit status.
+    private func tell<Report>(
+        _ run: () throws(RunFailure) -> RunOutcome<Report>
+    ) -> ExitStatus {
+        do {
+            let outcome = try run()
+            report(outcome.report, outcome.report.lines)
+            for failure in outcome.failures { tell(failure) }
+            return outcome.exit
+        } catch {
+            tell(error)
+            return error.exit
+        }
     }
 
-    /// Prints a failure, and returns its exit status.
-    func tell(_ failure: RunFailure) -> ExitStatus {
+    private func tell(_ failure: RunFailure) {
         say("   error: \(failure)")
         if isJSON { context.log.error("\(failure)") }
-        return failure.exit
     }
 
     /// Prints a report as JSON, or its lines.
@@ -163,10 +166,12 @@ extension Demo {
         let queue = try Enqueue.run(
             Enqueue.Content(payload: Array(#"{"aps":{"alert":"Hello"}}"#.utf8), from: "the demo"),
             to: .tokens(queued.map(\.token.hex)), app: nil, environment: nil, settings, context)
-        report(queue, ["\(queue.app)/\(queue.environment): queued \(queue.queued)"])
+        report(queue, queue.lines)
 
         headline("8. pushsweep send")
-        let status = send()
+        let status = tell { () throws(RunFailure) in
+            Send.run(try SendPlan(settings, apps: [], context), context)
+        }
         headline("9. The queue afterwards, and the table:")
         for line in try table.queue(explaining: queued) { say("     " + line) }
         say("")
@@ -175,13 +180,5 @@ extension Demo {
         let unsent = queued.filter { wire[$0.token] == nil }.map(\.user)
         say("   never on the wire: \(unsent.joined(separator: ", "))")
         return status
-    }
-
-    private func send() -> ExitStatus {
-        do {
-            return tell(Send.run(try SendPlan(settings, apps: [], context), context))
-        } catch {
-            return tell(error)
-        }
     }
 }

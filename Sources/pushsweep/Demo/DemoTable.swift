@@ -54,9 +54,7 @@ struct DemoTable {
             let mark = rows[index, 3].text.map { "invalid since \($0.prefix(16))" } ?? "valid"
             let registered = (rows[index, 2].text ?? "").prefix(16)
             let line = "\(user)  \(token)  registered \(registered)  \(mark)"
-            guard let reason = reasons[user] else { return line }
-            let gap = String(repeating: " ", count: max(0, 76 - line.count))
-            return line + gap + "  \(reason)"
+            return reasons[user].map { Self.explained(line, 76, $0) } ?? line
         }
     }
 
@@ -70,17 +68,18 @@ struct DemoTable {
             else { return "" }
             let reason = rows[index, 2].text.map { " (\($0))" } ?? ""
             let line = "\(device.user)  \(device.token)  \(rows[index, 1].text ?? "")\(reason)"
-            let gap = String(repeating: " ", count: max(0, 36 - line.count))
-            return line + gap + "  \(device.sending ?? "")"
+            return Self.explained(line, 36, device.sending ?? "")
         }
+    }
+
+    private static func explained(_ line: String, _ width: Int, _ words: String) -> String {
+        line + String(repeating: " ", count: max(0, width - line.count)) + "  " + words
     }
 }
 
 /// One device of the demo: its row in the table and the evidence of the gateway.
 struct DemoDevice {
-    /// Its user.
     let user: String
-    /// Its token.
     let token: DeviceToken
     /// Days before now at which the token was registered; nil for a token that is in no row.
     let registered: Double?

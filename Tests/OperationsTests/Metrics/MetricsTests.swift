@@ -147,7 +147,7 @@ struct MetricsTests {
     )
     func file() throws {
         let folder = try TemporaryFolder()
-        let file = ReplacedFile.metrics(folder.file("pushsweep.prom"))
+        let file = ReplacedFile(folder.file("pushsweep.prom"), of: "metrics")
         let mask = umask(0o077)
         defer { umask(mask) }
         try file.replace(with: "one\n")
@@ -166,10 +166,10 @@ struct MetricsTests {
         try folder.write("no-folder", "")
         for path in ["taken", "missing/pushsweep.prom", "no-folder/pushsweep.prom"] {
             let failure = #expect(throws: RunFailure.self) {
-                try ReplacedFile.metrics(folder.file(path)).replace(with: "x\n")
+                try ReplacedFile(folder.file(path), of: "metrics").replace(with: "x\n")
             }
             #expect(failure?.exit == .cannotCreate && failure?.stage == .report)
-            #expect(failure?.description.contains("report.metrics-file") == true)
+            #expect(failure?.description.contains("name another file") == true)
         }
         #expect(
             try FileManager.default.contentsOfDirectory(atPath: folder.path).sorted()

@@ -38,7 +38,7 @@ struct SweepReportTextTests {
         var report = Self.report(dryRun: false)
         (report.apps[0].bytes, report.apps[0].tuples, report.apps[0].quarantinedBytes) = (39, 1, 1)
         report.removals[0].due = 1
-        let text = report.text
+        let text = report.lines.joined(separator: "\n")
         #expect(text.contains("39 bytes, 1 tuple: 2 applied"))
         #expect(text.contains("quarantined after the last whole tuple: 1 byte\n"))
         #expect(text.contains("1 row marked for long enough") && text.contains("sweep: 1 tuple,"))
@@ -61,8 +61,10 @@ struct SweepReportTextTests {
         var report = Self.report(dryRun: false)
         report.apps[0] = FeedReport(
             Partition(app: "chat", environment: "production"), source: "g:2196", end: .refused)
-        #expect(report.text.contains("g:2196: refused"))
+        #expect(report.lines.joined(separator: "\n").contains("g:2196: refused"))
         report.apps[0].asked = false
-        #expect(report.text.contains("g:2196: not asked") && !report.text.contains("refused"))
+        #expect(
+            report.lines.joined(separator: "\n").contains("g:2196: not asked")
+                && !report.lines.joined(separator: "\n").contains("refused"))
     }
 }

@@ -50,41 +50,36 @@ package enum ExitStatus: Int32, Hashable, Sendable, CaseIterable {
     }
 
     /// The meaning as a clause for help texts and documentation.
-    package var meaning: String {
-        switch self {
-        case .done: "done, also when there was nothing to do"
-        case .shut: "preflight: the gate is shut, see its findings"
-        case .held: "held: a removal was stopped and waits for a person"
-        case .locked: "another run holds the lock, here or on another host"
-        case .usage: "usage"
-        case .quarantined:
-            "some input was bad and is quarantined, or rows refused a change; the rest is applied"
-        case .unreachable: "gateway or database unreachable, nothing read"
-        case .invariant: "an invariant broke: a defect of pushsweep, please report it"
-        case .cannotCreate: "cannot create output or state, or too little disk space"
-        case .journal: "journal I/O error"
-        case .pending: "evidence is durable but not applied; the next run continues"
-        case .protocolBroken:
-            "the gateway broke the protocol or ended the connection without a proper close"
-        case .permission: "permission: a grant, a file mode"
-        case .configuration: "configuration: a setting, a certificate, a table"
-        }
-    }
+    package var meaning: String { words.meaning }
 
     /// The word in the closing line that names the next action.
-    package var next: String {
+    package var next: String { words.next }
+
+    private var words: (next: String, meaning: String) {
         switch self {
-        case .done: "none"
-        case .shut: "findings"
-        case .held: "holds"
-        case .locked: "wait"
-        case .usage: "usage"
-        case .quarantined: "quarantine"
-        case .unreachable, .pending: "rerun"
-        case .invariant: "report"
-        case .cannotCreate, .journal: "disk"
-        case .protocolBroken: "gateway"
-        case .permission, .configuration: "check"
+        case .done: ("none", "done, also when there was nothing to do")
+        case .shut: ("findings", "preflight: the gate is shut, see its findings")
+        case .held: ("holds", "held: a removal was stopped and waits for a person")
+        case .locked: ("wait", "another run holds the lock, here or on another host")
+        case .usage: ("usage", "usage")
+        case .quarantined:
+            (
+                "quarantine",
+                "some input was bad and is quarantined, or rows refused a change; the rest is applied"
+            )
+        case .unreachable: ("rerun", "gateway or database unreachable, nothing read")
+        case .invariant:
+            ("report", "an invariant broke: a defect of pushsweep, please report it")
+        case .cannotCreate: ("disk", "cannot create output or state, or too little disk space")
+        case .journal: ("disk", "journal I/O error")
+        case .pending: ("rerun", "evidence is durable but not applied; the next run continues")
+        case .protocolBroken:
+            (
+                "gateway",
+                "the gateway broke the protocol or ended the connection without a proper close"
+            )
+        case .permission: ("check", "permission: a grant, a file mode")
+        case .configuration: ("check", "configuration: a setting, a certificate, a table")
         }
     }
 }

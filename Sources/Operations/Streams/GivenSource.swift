@@ -15,7 +15,7 @@ package final class GivenSource {
     /// Number of bytes of a regular file, compressed or not; nil for a pipe.
     let length: Int?
     /// The size and the time of the last change of a file of others, as they were at the beginning.
-    private let version: FileVersion?
+    private let version: [Int]?
     /// The first and the last bytes that were read, at most `longestSample` each, with their places.
     private var samples: (first: Sample?, last: Sample?)
     private typealias Sample = (place: off_t, bytes: [UInt8])
@@ -48,7 +48,7 @@ package final class GivenSource {
         let isKnown = descriptor >= 0 && fstat(descriptor, &facts) == 0
         let isFile = isKnown && facts.st_mode & S_IFMT == S_IFREG
         length = isFile ? Int(facts.st_size) : nil
-        version = isFile ? FileVersion(facts) : nil
+        version = isFile ? Self.version(facts) : nil
         guard descriptor >= 0 else { throw failure(Self.words(cause) + "; check the path") }
         guard !isKnown || facts.st_mode & S_IFMT != S_IFDIR else {
             throw failure("it is a directory; name a file")
@@ -201,7 +201,7 @@ package final class GivenSource {
     /// still has what was read first and last at its place.
     private func ensureUnchanged() throws(RunFailure) {
         var facts = stat()
-        guard let version, fstat(descriptor, &facts) == 0, FileVersion(facts) != version else {
+        guard let version, fstat(descriptor, &facts) == 0, Self.version(facts) != version else {
             return
         }
         let isThere = [samples.first, samples.last].compactMap { $0 }.allSatisfy { sample in
@@ -213,6 +213,10 @@ package final class GivenSource {
         throw failure(
             "the file changed while it was read; nothing of it counts; read a file that nobody rewrites, "
                 + "such as a copy")
+    }
+
+    private static func version(_ facts: stat) -> [Int] {
+        [Int(facts.st_size), facts.st_mtim.tv_sec, facts.st_mtim.tv_nsec]
     }
 
     /// The failure after a stop signal.
@@ -227,17 +231,5 @@ package final class GivenSource {
     /// A failure about this source.
     func failure(_ cause: String, _ exit: ExitStatus = .usage) -> RunFailure {
         RunFailure(exit, stage, "\(doing) \(name): \(cause)")
-    }
-}
-
-/// What changes with the content of a file.
-private struct FileVersion: Equatable {
-    private let size: Int
-    private let seconds: Int
-    private let nanoseconds: Int
-
-    init(_ facts: stat) {
-        size = Int(facts.st_size)
-        (seconds, nanoseconds) = (facts.st_mtim.tv_sec, facts.st_mtim.tv_nsec)
     }
 }

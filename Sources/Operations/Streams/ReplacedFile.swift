@@ -5,33 +5,12 @@ import Glibc
 package struct ReplacedFile {
     let path: String
     /// The permissions of the new file; they do not depend on the umask.
-    let mode: mode_t
+    private let mode: mode_t
     /// What is written, for messages.
-    let content: String
-    /// What to do when the file cannot be written, for messages.
-    let cure: String
+    private let content: String
 
-    /// The file of metrics. The program that collects them runs as another user.
-    static func metrics(_ path: String) -> ReplacedFile {
-        ReplacedFile(
-            path: path, mode: 0o644, content: "metrics",
-            cure:
-                "the run's changes stay and the old file is untouched; make the folder writable, or "
-                + "name another file in report.metrics-file")
-    }
-
-    /// A report that others may read.
-    package static func report(_ path: String) -> ReplacedFile {
-        ReplacedFile(
-            path: path, mode: 0o644, content: "the report",
-            cure: "an old file is untouched; make the folder writable, or name another file")
-    }
-
-    /// A list with names of users, which others may not read.
-    static func users(_ path: String) -> ReplacedFile {
-        ReplacedFile(
-            path: path, mode: 0o600, content: "the list of users",
-            cure: "an old file is untouched; make the folder writable, or name another file")
+    package init(_ path: String, of content: String, mode: UInt32 = 0o644) {
+        (self.path, self.content, self.mode) = (path, content, mode)
     }
 
     private var folder: String {
@@ -43,11 +22,7 @@ package struct ReplacedFile {
     ///
     /// - Throws: exit 73; the old file is unchanged then.
     package func replace(with text: String) throws(RunFailure) {
-        do {
-            try replace { try $0(text) }
-        } catch {
-            throw .wrapping(error, at: .report)
-        }
+        try RunFailure.at(.report) { try replace { try $0(text) } }
     }
 
     /// Writes a new file beside the old one, syncs it, and renames it over the old one, all through
@@ -97,7 +72,7 @@ package struct ReplacedFile {
     private func failure() -> RunFailure {
         RunFailure(
             .cannotCreate, .report,
-            "writing \(content) to \(path): \(String(cString: strerror(errno)).lowercased()); \(cure)"
-        )
+            "writing \(content) to \(path): \(String(cString: strerror(errno)).lowercased()); an old file "
+                + "is untouched; make the folder writable, or name another file")
     }
 }

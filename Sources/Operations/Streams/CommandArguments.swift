@@ -40,6 +40,16 @@ package enum CommandNumber {
         Int(try whole(text, 0...Int64(Int32.max), "a whole number"))
     }
 
+    /// Seconds for a query.
+    package static func querySeconds(_ text: String) throws(SettingRefusal) -> Int {
+        Int(try whole(text, 1...86_400, "whole seconds"))
+    }
+
+    /// Bytes, of a number of MiB.
+    package static func mebibytes(_ text: String) throws(SettingRefusal) -> Int {
+        Int(try whole(text, 0...(1 << 20), "whole MiB")) << 20
+    }
+
     /// Notifications per second.
     package static func rate(_ text: String) throws(SettingRefusal) -> Double {
         let range = 1.0...1_000_000
