@@ -101,12 +101,11 @@ package final class ClientAcceptor: Sendable {
     private let acceptor: WorkerThread
 
     /// Starts to accept; port 0 takes a free one. `serve` is called on the client's thread with the
-    /// client's number, counted from 1, and must return soon after `stopping` was tripped. `refuse`
-    /// is called for a client for which no thread can be started.
+    /// client's number, counted from 1, and must return soon after `stopping` was tripped. A client for
+    /// which no thread can be started is reset.
     init(
         host: String, port: UInt16, stopping: Interrupt,
-        serve: @escaping @Sendable (AcceptedConnection, Int) -> Void,
-        refuse: @escaping @Sendable (AcceptedConnection, Int, TransportFailure) -> Void
+        serve: @escaping @Sendable (AcceptedConnection, Int) -> Void
     ) throws(TransportFailure) {
         let listener = try TLSListener(host: host, port: port)
         let running = Watched(0)
@@ -133,7 +132,7 @@ package final class ClientAcceptor: Sendable {
                         running.change { $0 -= 1 }
                     }
                 } catch {
-                    refuse(client, connection, error)
+                    client.reset()
                     running.change { $0 -= 1 }
                 }
             }

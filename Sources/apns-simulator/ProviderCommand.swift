@@ -55,40 +55,27 @@ struct ProviderCommand: ParsableCommand {
     var behaviour: ProviderBehaviourOptions
 
     func run() throws {
-        let stop = try Interrupt()
-        try StopSignals.trip(stop)
-        let certificates = try SimulatorCertificates(directory: listener.directory)
-        let tokenKey =
-            clientCertificate ? nil : try TokenKeyFile(directory: listener.directory, keyID: keyID)
-        let authentication: ProviderAuthentication =
-            if let tokenKey {
-                .token([
+        let gateway = try listener.serve { certificates, _ in
+            var authentication = ProviderAuthentication.certificate
+            var more: [String: String] = [:]
+            if !clientCertificate {
+                let tokenKey = try TokenKeyFile(directory: listener.directory, keyID: keyID)
+                authentication = .token([
                     keyID: .init(key: tokenKey.key.verificationKey, teamID: teamID)
                 ])
-            } else {
-                .certificate
+                more = ["token-key": tokenKey.path, "key-id": keyID, "team-id": teamID]
             }
-        let gateway = try ProviderGateway(
-            certificates: certificates,
-            rules: ProviderRules(
-                authentication: authentication,
-                bundleIDs: bundleIDs.isEmpty ? nil : Set(bundleIDs), script: answers.script()),
-            misbehaviour: behaviour.misbehaviour(), settings: behaviour.settings(),
-            keepsRecords: false, host: listener.host, port: listener.port
-        ) { record in
             // A closed standard output does not stop the gateway.
-            try? Output.line(record)
+            let gateway = try ProviderGateway(
+                certificates: certificates,
+                rules: ProviderRules(
+                    authentication: authentication,
+                    bundleIDs: bundleIDs.isEmpty ? nil : Set(bundleIDs), script: answers.script()),
+                scenario: behaviour.scenario(), settings: behaviour.settings(),
+                keepsRecords: false, host: listener.host, port: listener.port
+            ) { try? Output.line($0) }
+            return (gateway, more)
         }
-        var greeting = certificates.paths
-        greeting["listening"] = gateway.address.description
-        if let tokenKey {
-            greeting["token-key"] = tokenKey.path
-            greeting["key-id"] = keyID
-            greeting["team-id"] = teamID
-        }
-        try Output.line(greeting)
-        _ = stop.wait(until: .never)
-        gateway.stop()
         try? Output.line(["totals": gateway.log.totals])
     }
 }
@@ -162,16 +149,11 @@ struct ProviderBehaviourOptions: ParsableArguments {
     var connections: Int?
 
     func validate() throws {
-        for (name, value) in [
-            ("--go-away-at", goAwayAt), ("--stall-at", stallAt), ("--reset-at", resetAt),
-        ] {
-            if let value, value < 1 {
-                throw ValidationError("\(name) counts requests from 1")
-            }
-        }
-        guard goAwayUnprocessed >= 0, goAwayUnanswered >= 0 else {
-            throw ValidationError("--go-away-unprocessed and --go-away-unanswered take counts")
-        }
+        try refuse([
+            ("--go-away-at", goAwayAt, 1), ("--stall-at", stallAt, 1), ("--reset-at", resetAt, 1),
+            ("--go-away-unprocessed", goAwayUnprocessed, 0),
+            ("--go-away-unanswered", goAwayUnanswered, 0), ("--connections", connections, 0),
+        ])
     }
 
     /// The HTTP/2 settings of the options.
@@ -183,30 +165,35 @@ struct ProviderBehaviourOptions: ParsableArguments {
         return settings
     }
 
-    /// The misbehaviour of the options. Throws `SimulatorFailure`.
-    func misbehaviour() throws -> ProviderMisbehaviour {
-        var misbehaviour = ProviderMisbehaviour()
-        if let goAwayAt {
-            var goAway = ProviderMisbehaviour.GoAway(atRequest: goAwayAt)
-            goAway.unprocessed = goAwayUnprocessed
-            goAway.unanswered = goAwayUnanswered
-            goAway.lastStreamID = goAwayLastStream
-            goAway.code = HTTP2ErrorCode(rawValue: goAwayCode)
-            misbehaviour.goAway = goAway
-        }
-        misbehaviour.stallAtRequest = stallAt
-        misbehaviour.resetAtRequest = resetAt
-        misbehaviour.connections = connections
+    /// What the gateway does to each connection. Of two faults at one request the last of the help
+    /// counts. Throws `SimulatorFailure`.
+    func scenario() throws -> ProviderScenario {
+        var usual = ProviderScenario.Connection()
         for text in maxStreamsAt {
             let halves = text.split(separator: "=", omittingEmptySubsequences: false)
-            guard halves.count == 2, let request = Int(halves[0]), let count = UInt32(halves[1])
+            guard halves.count == 2, let request = Int(halves[0]), request > 0,
+                let count = UInt32(halves[1])
             else {
                 throw SimulatorFailure(
                     "reading --max-streams-at \(text): give two numbers as in 500=1")
             }
-            misbehaviour.settingsChanges.append(
-                .init(atRequest: request, maximumStreams: count))
+            usual.set(.changeStreams(count), at: request)
         }
-        return misbehaviour
+        if let stallAt {
+            usual.set(.noAnswer, at: stallAt)
+            usual.actions.removeSubrange(stallAt...)
+            usual.rest = .noAnswer
+        }
+        var faulty = usual
+        if let resetAt { faulty.set(.resetConnection, at: resetAt) }
+        faulty.goAway = goAwayAt.map {
+            var goAway = ProviderScenario.GoAway(
+                atRequest: $0, unprocessed: goAwayUnprocessed, unanswered: goAwayUnanswered)
+            goAway.lastStreamID = goAwayLastStream
+            goAway.code = HTTP2ErrorCode(rawValue: goAwayCode)
+            return goAway
+        }
+        guard let connections else { return ProviderScenario([faulty]) }
+        return ProviderScenario(Array(repeating: faulty, count: connections) + [usual])
     }
 }

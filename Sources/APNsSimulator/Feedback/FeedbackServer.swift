@@ -79,7 +79,8 @@ struct FeedbackServer {
     private func plaintext(_ list: FeedSource) -> [UInt8] {
         var bytes = [UInt8](repeating: 0, count: FeedCursor.portion)
         let count = bytes.withUnsafeMutableBytes { buffer in
-            (try? FeedCursor(list).next(into: buffer)) ?? 0
+            var cursor = try? FeedCursor(list)
+            return cursor?.next(into: buffer) ?? 0
         }
         return count > 0 ? Array(bytes[..<count]) : Array("HTTP/1.1 400 Bad Request\r\n\r\n".utf8)
     }
@@ -124,15 +125,15 @@ struct FeedbackServer {
         let buffer = UnsafeMutableRawBufferPointer.allocate(
             byteCount: FeedCursor.portion, alignment: 8)
         defer { buffer.deallocate() }
-        let cursor = try FeedCursor(behaviour.replacement.map { .bytes($0) } ?? list)
+        var cursor = try FeedCursor(behaviour.replacement.map { .bytes($0) } ?? list)
         var isEmpty = true
         while true {
-            let count = try cursor.next(into: buffer)
+            let count = cursor.next(into: buffer)
             if count == 0 {
                 guard behaviour.isEndless, !isEmpty else {
                     break
                 }
-                cursor.rewind()
+                cursor.position = 0
                 continue
             }
             isEmpty = false

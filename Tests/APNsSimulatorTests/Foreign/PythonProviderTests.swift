@@ -7,7 +7,6 @@ import Testing
 @Suite("The provider service with Python clients of other projects")
 struct PythonProviderTests {
     private static let hasAioapns = PythonClients.have("aioapns")
-    private static let hasHTTPX = PythonClients.have("httpx") && PythonClients.have("h2")
 
     private let folder: TemporaryFolder
 
@@ -75,29 +74,6 @@ struct PythonProviderTests {
                     return token, f"{answer.status} {answer.description or ''}"
                 print(json.dumps(dict(await asyncio.gather(*map(send, sys.argv[4:])))))
             asyncio.run(main())
-            """)
-    }
-
-    @Test(
-        "httpx gets each scripted answer once, over HTTP/2",
-        .enabled(if: hasHTTPX, Comment(rawValue: PythonClients.absence(of: "httpx"))))
-    func httpx() throws {
-        try compare(
-            """
-            import httpx, json, ssl, sys
-            cert, ca, port = sys.argv[1:4]
-            context = ssl.create_default_context(cafile=ca)
-            context.load_cert_chain(cert)
-            seen = {}
-            with httpx.Client(http2=True, verify=context, trust_env=False) as client:
-                for token in sys.argv[4:]:
-                    answer = client.post(
-                        f'https://localhost:{port}/3/device/{token}', json={'aps': {'alert': 'hi'}},
-                        headers={'apns-topic': 'com.example.chat'})
-                    assert answer.http_version == 'HTTP/2'
-                    reason = answer.json()['reason'] if answer.content else ''
-                    seen[token] = f'{answer.status_code} {reason}'
-            print(json.dumps(seen))
             """)
     }
 }
