@@ -22,13 +22,8 @@ package enum SettingsTable {
     static let rules: [SettingRule] =
         general + store + apps + policy + throttle + evidence + sending + limits + report + hooks
 
-    /// The row of a key, with `[]` or the name of an app in brackets; nil where the table has no
-    /// such key.
-    package static func rule(_ key: String) -> SettingRule? {
-        guard let open = key.firstIndex(of: "["), let end = key.lastIndex(of: "]"), open < end
-        else { return byKey[key] }
-        return byKey[String(key[...open] + key[end...])]
-    }
+    /// The row of a key; nil where the table has no such key.
+    static func rule(_ key: String) -> SettingRule? { byKey[key] }
 
     private static let byKey = Dictionary(
         rules.map { ($0.key, $0) }, uniquingKeysWith: { first, _ in first })

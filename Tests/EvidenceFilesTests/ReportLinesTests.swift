@@ -258,12 +258,9 @@ struct GunzipTests {
     @Test("expands gzip of several members as it is read, and gives the content")
     func members() throws {
         let texts = ["{\"device\":\"c9\"}\n", "{\"device\":\"c8\"}\n{\"device\":\"c7\"}"]
-        // gzip itself passes over zeros after a member, as tapes leave them.
-        let zeros = [UInt8](repeating: 0, count: 513)
         let bytes = try gzip(texts[0]) + gzip(texts[1])
-        let padded = try gzip(texts[0]) + zeros + gzip(texts[1]) + zeros
         let layout = ReportLayout(format: .jsonl, map: try FieldMap("token=.device"))
-        for (bytes, piece) in [(bytes, 2), (bytes, 10), (padded, 10), (padded, 10_000)] {
+        for piece in [2, 10, 10_000] {
             let (lines, content) = try read(bytes, layout, piece: piece)
             #expect(lines.count == 3)
             #expect(content == Array(texts.joined().utf8))

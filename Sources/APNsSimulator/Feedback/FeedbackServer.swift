@@ -90,27 +90,21 @@ struct FeedbackServer {
         _ ended: (FeedbackRecord) -> Void
     ) {
         var record = record
+        record.end =
+            ending == .holdOpen
+            ? .heldOpen
+            : .init(rawValue: ending.rawValue)
+                ?? .unfinished
         switch ending {
-        case .closeNotify:
-            connection.closeNotify()
-            record.end = .closeNotify
-            ended(record)
-            connection.discardUntilEnd(deadline: .in(Self.lingerTimeout))
-            connection.close()
-        case .noCloseNotify:
-            connection.closeAbruptly()
-            record.end = .noCloseNotify
-            ended(record)
-        case .reset:
-            connection.reset()
-            record.end = .reset
-            ended(record)
-        case .holdOpen:
-            connection.discardUntilEnd(deadline: .never)
-            connection.close()
-            record.end = .heldOpen
-            ended(record)
+        case .closeNotify: connection.closeNotify()
+        case .noCloseNotify: connection.closeAbruptly()
+        case .reset: connection.reset()
+        case .holdOpen: connection.discardUntilEnd(deadline: .never)
         }
+        ended(record)
+        guard ending == .closeNotify || ending == .holdOpen else { return }
+        connection.discardUntilEnd(deadline: .in(Self.lingerTimeout))
+        connection.close()
     }
 
     /// Sends the list by the behaviour and returns how to end the connection. Throws
