@@ -1,4 +1,5 @@
 import CNGHTTP2
+import Glibc
 import SecureTransport
 
 // The server's side of HTTP/2, for the simulator and tests. It returns complete requests and sends
@@ -69,7 +70,7 @@ package final class HTTP2ServerSession {
             guard let direction = send() else {
                 break
             }
-            if state.hasRequest, !(wire.mayHoldMore && mayReadAgain) {
+            if !state.complete.isEmpty, !(wire.mayHoldMore && mayReadAgain) {
                 return .requests
             }
             if !wire.mayHoldMore {
@@ -123,7 +124,7 @@ package final class HTTP2ServerSession {
 
     /// Removes and returns the next complete request, in the order of their ends.
     package func nextRequest() -> HTTP2ServerRequest? {
-        state.nextRequest()
+        state.complete.popFirst()
     }
 
     /// Sends the queued frames and close_notify, waits for the client's end and closes; all by the
@@ -142,34 +143,31 @@ extension HTTP2ServerSession {
     /// Answers a request. False when its stream has ended.
     @discardableResult
     package func answer(_ streamID: Int32, _ answer: ScriptedReply) -> Bool {
-        var text: [UInt8] = []
-        var spans: [(name: Range<Int>, value: Range<Int>, isSecret: Bool)] = []
-        func append(_ string: String) -> Range<Int> {
-            let start = text.count
-            text.append(contentsOf: string.utf8)
-            return start..<text.count
+        func copy(_ text: String) -> UnsafeMutablePointer<UInt8>? {
+            UnsafeMutableRawPointer(strdup(text))?.assumingMemoryBound(to: UInt8.self)
         }
-        spans.append((append(":status"), append(String(answer.status)), false))
-        for field in answer.fields {
-            spans.append((append(field.name), append(field.value ?? ""), field.indexing == .never))
+        // nghttp2 copies the fields.
+        let fields = ([HTTP2Field(":status", String(answer.status))] + answer.fields).map { field in
+            let value = field.value ?? ""
+            return nghttp2_nv(
+                name: copy(field.name), value: copy(value), namelen: field.name.utf8.count,
+                valuelen: value.utf8.count,
+                flags: UInt8(field.indexing == .never ? NGHTTP2_NV_FLAG_NO_INDEX.rawValue : 0))
+        }
+        defer {
+            for field in fields {
+                free(field.name)
+                free(field.value)
+            }
         }
         let hasBody = !answer.body.isEmpty || !answer.ends
         if hasBody { state.bodies[streamID] = (answer, 0) }
-        let error = text.withUnsafeMutableBufferPointer { text in
-            let fields = spans.map { span in
-                nghttp2_nv(
-                    name: text.baseAddress.map { $0 + span.name.lowerBound },
-                    value: text.baseAddress.map { $0 + span.value.lowerBound },
-                    namelen: span.name.count, valuelen: span.value.count,
-                    flags: UInt8(span.isSecret ? NGHTTP2_NV_FLAG_NO_INDEX.rawValue : 0))
-            }
-            var provider = nghttp2_data_provider(
-                source: nghttp2_data_source(ptr: nil), read_callback: HTTP2ServerLibrary.readBody)
-            return hasBody
-                ? nghttp2_submit_response(
-                    wire.session, streamID, fields, fields.count, &provider)
-                : nghttp2_submit_response(wire.session, streamID, fields, fields.count, nil)
-        }
+        var provider = nghttp2_data_provider(
+            source: nghttp2_data_source(ptr: nil), read_callback: HTTP2ServerLibrary.readBody)
+        let error =
+            hasBody
+            ? nghttp2_submit_response(wire.session, streamID, fields, fields.count, &provider)
+            : nghttp2_submit_response(wire.session, streamID, fields, fields.count, nil)
         if error != 0 {
             state.bodies[streamID] = nil
         }

@@ -5,9 +5,8 @@ import SecureTransport
 final class HTTP2ServerState {
     /// Incomplete requests by stream.
     var arriving: [Int32: HTTP2ServerRequest] = [:]
-    /// Complete requests; those from `nextIndex` on are not returned yet.
-    var complete: [HTTP2ServerRequest] = []
-    var nextIndex = 0
+    /// Complete requests that are not returned yet.
+    var complete: ArraySlice<HTTP2ServerRequest> = []
     /// The answers whose bodies are being sent, with the number of bytes sent.
     var bodies: [Int32: (answer: ScriptedReply, sent: Int)] = [:]
     var goAway: HTTP2GoAway?
@@ -55,22 +54,6 @@ final class HTTP2ServerState {
         arriving[streamID] = nil
         bodies[streamID] = nil
     }
-
-    func nextRequest() -> HTTP2ServerRequest? {
-        guard nextIndex < complete.count else {
-            return nil
-        }
-        defer {
-            nextIndex += 1
-            if nextIndex == complete.count {
-                complete.removeAll(keepingCapacity: true)
-                nextIndex = 0
-            }
-        }
-        return complete[nextIndex]
-    }
-
-    var hasRequest: Bool { nextIndex < complete.count }
 
     /// Copies the next piece of an answer's body to `target`. The count is -1 for a body without
     /// end when all of its bytes are sent.

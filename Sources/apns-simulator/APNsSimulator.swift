@@ -62,6 +62,11 @@ struct ListenerOptions: ParsableArguments {
     }
 }
 
+/// The help of an option with the name of its value.
+func help(_ text: String, _ value: String) -> ArgumentHelp {
+    ArgumentHelp(text, valueName: value)
+}
+
 /// Refuses options that are below their least value.
 func refuse(_ options: [(name: String, value: Int?, least: Int)]) throws {
     for (name, value, least) in options {
@@ -90,9 +95,7 @@ enum Output {
 
 /// The options of the answers to valid notifications, for every gateway with a script.
 struct AnswerOptions: ParsableArguments {
-    @Option(
-        help: ArgumentHelp(
-            "Answer for one token. May be given several times.", valueName: "token=answer"))
+    @Option(help: help("Answer for one token. May be given several times.", "token=answer"))
     var answer: [String] = []
 
     @Option(

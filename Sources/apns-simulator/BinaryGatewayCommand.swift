@@ -41,9 +41,8 @@ struct BinaryGatewayCommand: ParsableCommand {
     @OptionGroup var listener: ListenerOptions
 
     @Option(
-        help: ArgumentHelp(
-            "Port of the feedback service; 0 takes a free one. Without it there is none.",
-            valueName: "port"))
+        help: help(
+            "Port of the feedback service; 0 takes a free one. Without it there is none.", "port"))
     var feedbackPort: UInt16?
 
     @OptionGroup(title: "Answers")
@@ -76,9 +75,8 @@ struct BinaryGatewayCommand: ParsableCommand {
 /// The options of the gateway's behaviour; by default that of APNs.
 struct BinaryBehaviourOptions: ParsableArguments {
     @Option(
-        help: ArgumentHelp(
-            "Answer status 8 for every token that is not in this file, one in hex a line.",
-            valueName: "file"))
+        help: help(
+            "Answer status 8 for every token that is not in this file, one in hex a line.", "file"))
     var known: String?
 
     @Option(
@@ -87,26 +85,22 @@ struct BinaryBehaviourOptions: ParsableArguments {
             valueName: "ms"))
     var quiet: Int = 100
 
-    @Option(help: ArgumentHelp("Bytes of an error packet per TLS record.", valueName: "bytes"))
+    @Option(help: help("Bytes of an error packet per TLS record.", "bytes"))
     var packetPiece: Int?
 
-    @Option(help: ArgumentHelp("Close after this many bytes of a packet.", valueName: "bytes"))
+    @Option(help: help("Close after this many bytes of a packet.", "bytes"))
     var packetBytes: Int?
 
     @Flag(help: "Reset the connection behind an error packet, which may then be lost.")
     var resetBehindPacket = false
 
-    @Option(
-        help: ArgumentHelp(
-            "Shut each connection down with status 10 at its n-th frame.", valueName: "n"))
+    @Option(help: help("Shut each connection down with status 10 at its n-th frame.", "n"))
     var shutdownAt: Int?
 
-    @Option(
-        help: ArgumentHelp(
-            "Close each connection at its n-th frame, without a packet.", valueName: "n"))
+    @Option(help: help("Close each connection at its n-th frame, without a packet.", "n"))
     var closeAt: Int?
 
-    @Option(help: ArgumentHelp("Reset each connection at its n-th frame.", valueName: "n"))
+    @Option(help: help("Reset each connection at its n-th frame.", "n"))
     var resetAt: Int?
 
     @Option(

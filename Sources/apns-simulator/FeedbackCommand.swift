@@ -60,35 +60,29 @@ struct BehaviourOptions: ParsableArguments {
     @Option(help: "End of each connection, after the last byte.")
     var ending = FeedbackBehaviour.Ending.closeNotify
 
-    @Option(help: ArgumentHelp("Bytes per write and TLS record.", valueName: "bytes"))
+    @Option(help: help("Bytes per write and TLS record.", "bytes"))
     var writeSize: Int?
 
-    @Option(help: ArgumentHelp("Milliseconds between two writes.", valueName: "ms"))
+    @Option(help: help("Milliseconds between two writes.", "ms"))
     var delay: Int = 0
 
-    @Option(
-        help: ArgumentHelp(
-            "Pause after this many bytes, for the time of --pause.", valueName: "bytes"))
+    @Option(help: help("Pause after this many bytes, for the time of --pause.", "bytes"))
     var pauseAfter: Int?
 
-    @Option(help: ArgumentHelp("Milliseconds of the pause at --pause-after.", valueName: "ms"))
+    @Option(help: help("Milliseconds of the pause at --pause-after.", "ms"))
     var pause: Int = 1000
 
     @Option(
-        help: ArgumentHelp(
-            "End after this many bytes, even inside a tuple, as --ending says.",
-            valueName: "bytes"))
+        help: help("End after this many bytes, even inside a tuple, as --ending says.", "bytes"))
     var closeAfter: Int?
 
-    @Option(help: ArgumentHelp("Reset the connection after this many bytes.", valueName: "bytes"))
+    @Option(help: help("Reset the connection after this many bytes.", "bytes"))
     var resetAfter: Int?
 
-    @Option(
-        help: ArgumentHelp(
-            "Send these bytes, in hex, instead of the list, which is lost.", valueName: "hex"))
+    @Option(help: help("Send these bytes, in hex, instead of the list, which is lost.", "hex"))
     var instead: String?
 
-    @Option(help: ArgumentHelp("Send these bytes, in hex, after the list.", valueName: "hex"))
+    @Option(help: help("Send these bytes, in hex, after the list.", "hex"))
     var append: String?
 
     @Flag(help: "Repeat the list on the same connection until the client closes it.")
@@ -146,10 +140,7 @@ extension FeedbackBehaviour.Certificate: ExpressibleByArgument {}
 
 /// The options of the lists to serve.
 struct FeedOptions: ParsableArguments {
-    @Option(
-        help: ArgumentHelp(
-            "Serve the bytes of this file. May be given several times.",
-            valueName: "file"))
+    @Option(help: help("Serve the bytes of this file. May be given several times.", "file"))
     var feed: [String] = []
 
     @Option(help: "Serve these bytes, in hex. May be given several times.")
@@ -162,27 +153,21 @@ struct FeedOptions: ParsableArguments {
             valueName: "file"))
     var tuples: [String] = []
 
-    @Option(help: ArgumentHelp("Serve this many computed tuples.", valueName: "count"))
+    @Option(help: help("Serve this many computed tuples.", "count"))
     var generate: Int?
 
     @Option(help: "Seed of the computed tokens.")
     var seed: UInt64 = 1
 
     @Option(
-        help: ArgumentHelp(
-            "Bytes per computed token; given several times, lengths are used in turn.",
-            valueName: "bytes"))
+        help: help(
+            "Bytes per computed token; given several times, lengths are used in turn.", "bytes"))
     var length: [UInt16] = [32]
 
-    @Option(
-        help: ArgumentHelp(
-            "Time of the first computed tuple, in seconds since 1970.", valueName: "seconds"))
+    @Option(help: help("Time of the first computed tuple, in seconds since 1970.", "seconds"))
     var from: UInt32 = 1_700_000_000
 
-    @Option(
-        help: ArgumentHelp(
-            "Seconds after which the computed times repeat.",
-            valueName: "seconds"))
+    @Option(help: help("Seconds after which the computed times repeat.", "seconds"))
     var span: UInt32 = 86400
 
     func validate() throws { try refuse([("--generate", generate, 0)]) }

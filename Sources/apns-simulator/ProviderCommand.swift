@@ -35,10 +35,10 @@ struct ProviderCommand: ParsableCommand {
     @Flag(help: "Require a client certificate in place of provider tokens.")
     var clientCertificate = false
 
-    @Option(help: ArgumentHelp("Id of the token key.", valueName: "id"))
+    @Option(help: help("Id of the token key.", "id"))
     var keyID = "ABC123DEFG"
 
-    @Option(help: ArgumentHelp("Id of the token key's team.", valueName: "id"))
+    @Option(help: help("Id of the token key's team.", "id"))
     var teamID = "DEF123GHIJ"
 
     @Option(
@@ -59,11 +59,16 @@ struct ProviderCommand: ParsableCommand {
             var authentication = ProviderAuthentication.certificate
             var more: [String: String] = [:]
             if !clientCertificate {
-                let tokenKey = try TokenKeyFile(directory: listener.directory, keyID: keyID)
+                _ = try ProviderTokenClaims(
+                    keyID: keyID, teamID: teamID, issuedAt: EpochSeconds(0))
+                let path = "\(listener.directory)/AuthKey_\(keyID).p8"
+                if !FileManager.default.fileExists(atPath: path) {
+                    try CertificateMint.write(try SigningKey().pem(), to: path, mode: 0o600)
+                }
                 authentication = .token([
-                    keyID: .init(key: tokenKey.key.verificationKey, teamID: teamID)
+                    keyID: .init(key: try SigningKey(file: path).verificationKey, teamID: teamID)
                 ])
-                more = ["token-key": tokenKey.path, "key-id": keyID, "team-id": teamID]
+                more = ["token-key": path, "key-id": keyID, "team-id": teamID]
             }
             // A closed standard output does not stop the gateway.
             let gateway = try ProviderGateway(
@@ -80,29 +85,12 @@ struct ProviderCommand: ParsableCommand {
     }
 }
 
-/// The signing key of the simulator's clients, stored in the directory of the certificates.
-struct TokenKeyFile {
-    let path: String
-    let key: SigningKey
-
-    init(directory: String, keyID: String) throws {
-        _ = try ProviderTokenClaims(
-            keyID: keyID, teamID: "DEF123GHIJ", issuedAt: EpochSeconds(0))
-        path = "\(directory)/AuthKey_\(keyID).p8"
-        if !FileManager.default.fileExists(atPath: path) {
-            try CertificateMint.write(try SigningKey().pem(), to: path, mode: 0o600)
-        }
-        key = try SigningKey(file: path)
-    }
-}
-
 /// The options of the gateway's behaviour; by default that of APNs.
 struct ProviderBehaviourOptions: ParsableArguments {
-    @Option(help: ArgumentHelp("Most streams that a client may have open.", valueName: "count"))
+    @Option(help: help("Most streams that a client may have open.", "count"))
     var maxStreams: UInt32 = 1000
 
-    @Option(
-        help: ArgumentHelp("Bytes that a client may send on a new stream.", valueName: "bytes"))
+    @Option(help: help("Bytes that a client may send on a new stream.", "bytes"))
     var initialWindow: UInt32 = 65_535
 
     @Flag(help: "Never send WINDOW_UPDATE.")
@@ -114,38 +102,29 @@ struct ProviderBehaviourOptions: ParsableArguments {
                 + "several times.", valueName: "n=count"))
     var maxStreamsAt: [String] = []
 
-    @Option(
-        help: ArgumentHelp(
-            "Send GOAWAY at the n-th request of a connection, then close it.", valueName: "n"))
+    @Option(help: help("Send GOAWAY at the n-th request of a connection, then close it.", "n"))
     var goAwayAt: Int?
 
-    @Option(
-        help: ArgumentHelp("Requests that are not processed at GOAWAY.", valueName: "count"))
+    @Option(help: help("Requests that are not processed at GOAWAY.", "count"))
     var goAwayUnprocessed = 0
 
-    @Option(
-        help: ArgumentHelp(
-            "Requests that are processed and not answered at GOAWAY.", valueName: "count"))
+    @Option(help: help("Requests that are processed and not answered at GOAWAY.", "count"))
     var goAwayUnanswered = 0
 
-    @Option(help: ArgumentHelp("Last stream in GOAWAY, instead of the true one.", valueName: "id"))
+    @Option(help: help("Last stream in GOAWAY, instead of the true one.", "id"))
     var goAwayLastStream: Int32?
 
-    @Option(help: ArgumentHelp("Error code of GOAWAY.", valueName: "code"))
+    @Option(help: help("Error code of GOAWAY.", "code"))
     var goAwayCode: UInt32 = 0
 
-    @Option(
-        help: ArgumentHelp(
-            "Answer no request from the n-th of a connection on.", valueName: "n"))
+    @Option(help: help("Answer no request from the n-th of a connection on.", "n"))
     var stallAt: Int?
 
-    @Option(help: ArgumentHelp("Reset each connection at its n-th request.", valueName: "n"))
+    @Option(help: help("Reset each connection at its n-th request.", "n"))
     var resetAt: Int?
 
     @Option(
-        help: ArgumentHelp(
-            "Apply --go-away-at and --reset-at to this many first connections.", valueName: "count")
-    )
+        help: help("Apply --go-away-at and --reset-at to this many first connections.", "count"))
     var connections: Int?
 
     func validate() throws {

@@ -43,20 +43,12 @@ package enum FeedSource: Sendable {
             guard let first = fields.first else {
                 continue
             }
-            guard fields.count <= 2, let seconds = UInt32(first) else {
+            let token = fields.dropFirst().first.map { try? DeviceToken(spelling: $0) }
+            guard fields.count <= 2, let seconds = UInt32(first), token != .some(nil) else {
                 throw SimulatorFailure(
                     "reading the tuples \(name): line \(index + 1) is not `<seconds> <token hex>`")
             }
-            var token: DeviceToken?
-            if fields.count == 2 {
-                do {
-                    token = try DeviceToken(spelling: fields[1])
-                } catch {
-                    throw SimulatorFailure(
-                        "reading the tuples \(name): token in line \(index + 1): \(error)")
-                }
-            }
-            tuples.append(FeedbackTuple(time: EpochSeconds(seconds), token: token))
+            tuples.append(FeedbackTuple(time: EpochSeconds(seconds), token: token ?? nil))
         }
         return .tuples(tuples)
     }
