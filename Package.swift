@@ -115,8 +115,8 @@ let package = Package(
             swiftSettings: strict),
         .target(
             name: "AuditFormats",
-            dependencies: ["Encodings", "Operations", "SecureTransport", mustache],
-            swiftSettings: strict),
+            dependencies: ["Database", "Encodings", "Operations", "SecureTransport", mustache],
+            resources: [.embedInCode("Page/Templates")], swiftSettings: strict),
         .target(
             name: "APNsSimulator",
             dependencies: [
@@ -131,7 +131,7 @@ let package = Package(
                 "SecureTransport", "Settings", "TokenHygiene", "Database", "PushQueue",
                 "TokenTable", "AuditFormats", argumentParser, logging,
             ],
-            swiftSettings: strict, linkerSettings: lean),
+            resources: [.embedInCode("Help")], swiftSettings: strict, linkerSettings: lean),
         .executableTarget(
             name: "apns-simulator",
             dependencies: [
@@ -231,7 +231,8 @@ let package = Package(
         .testTarget(
             name: "AuditFormatsTests",
             dependencies: [
-                "AuditFormats", "Encodings", "Operations", "SecureTransport", "TestSupport",
+                "AuditFormats", "Database", "Encodings", "Operations", "SecureTransport",
+                "TestSupport",
             ],
             exclude: ["Copies"], swiftSettings: strict),
         .testTarget(
