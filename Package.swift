@@ -101,8 +101,10 @@ let package = Package(
             swiftSettings: strict),
         .target(
             name: "Settings",
-            dependencies: ["Database", "Encodings", "SecureTransport", "TokenHygiene", yams],
-            resources: [.embedInCode("Examples")], swiftSettings: strict),
+            dependencies: [
+                "APNsProtocol", "Database", "Encodings", "SecureTransport", "TokenHygiene", yams,
+            ],
+            resources: [.embedInCode("Examples"), .embedInCode("Pages")], swiftSettings: strict),
         .target(
             name: "Operations",
             dependencies: [

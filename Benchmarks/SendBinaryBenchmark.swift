@@ -167,8 +167,7 @@ private final class Drain: Sendable {
         let (listener, book) = (listener, book)
         Thread {
             guard
-                case .connection(let client)? = try? listener.accept(
-                    deadline: .in(.seconds(60))),
+                let client = try? listener.accept(deadline: .in(.seconds(60))),
                 let connection = try? client.handshake(context: context, timeout: .seconds(10))
             else { return }
             var buffer = [UInt8](repeating: 0, count: 256 << 10)

@@ -230,10 +230,7 @@ struct ProviderConnection: ~Copyable {
         of outcome: HTTP2Outcome, in batch: HTTP2OutcomeBatch
     ) -> EpochSeconds? {
         batch.value(of: ProviderRequestWriter.date, in: outcome)
-            .flatMap {
-                HTTPDate.seconds(
-                    String(decoding: $0, as: UTF8.self), now: Int64(plan.now().rawValue))
-            }
+            .flatMap { HTTPDate.seconds(String(decoding: $0, as: UTF8.self)) }
             .map { EpochSeconds(UInt32(clamping: $0)) }
     }
 

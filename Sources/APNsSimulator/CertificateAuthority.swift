@@ -1,5 +1,5 @@
 import COpenSSL
-import Glibc
+import Foundation
 import SecureTransport
 
 // A certificate authority for one test, one demo or one directory of the simulator.
@@ -74,12 +74,9 @@ package struct CertificateRequest: Sendable {
 /// A temporary authority that issues certificates.
 package final class CertificateAuthority: Sendable {
     private let own: IdentityMaterial
-    /// The authority's name.
-    package let commonName: String
 
     /// Makes a self-signed authority, valid for ten years.
     package init(commonName: String = "Pushsweep test authority") throws(SimulatorFailure) {
-        self.commonName = commonName
         own = try CertificateMint.mint(
             CertificateRequest(commonName: commonName, notAfter: 3650 * 86400, usage: .server),
             issuer: nil)
@@ -180,26 +177,13 @@ package enum CertificateMint {
     package static func write(
         _ bytes: [UInt8], to path: String, mode: UInt32
     ) throws(SimulatorFailure) {
-        func failure() -> SimulatorFailure {
-            SimulatorFailure(
+        guard
+            FileManager.default.createFile(
+                atPath: path, contents: Data(bytes), attributes: [.posixPermissions: mode])
+        else {
+            throw SimulatorFailure(
                 "writing \(path): \(TransportFailure.systemMessage(errno)); check "
                     + "that the directory exists and is writable")
-        }
-        let descriptor = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o600)
-        guard descriptor >= 0 else {
-            throw failure()
-        }
-        defer { close(descriptor) }
-        guard fchmod(descriptor, mode) == 0 else {
-            throw failure()
-        }
-        var rest = bytes[...]
-        while !rest.isEmpty {
-            let count = rest.withUnsafeBytes { Glibc.write(descriptor, $0.baseAddress, $0.count) }
-            guard count > 0 else {
-                throw failure()
-            }
-            rest = rest.dropFirst(count)
         }
     }
 
@@ -304,46 +288,28 @@ package enum CertificateMint {
 enum TopicsExtension {
     /// Adds the extension; false where OpenSSL refuses it.
     static func add(_ topics: [String], to certificate: OpaquePointer) -> Bool {
-        guard let object = OBJ_txt2obj("1.2.840.113635.100.6.3.6", 1),
-            let data = ASN1_OCTET_STRING_new()
-        else { return false }
-        defer {
-            ASN1_OBJECT_free(object)
-            ASN1_OCTET_STRING_free(data)
+        // OpenSSL writes the DER of a structure in the form of its configuration files.
+        var (sequence, kinds) = ("[topics]\n", "")
+        for (number, topic) in topics.enumerated() {
+            sequence += "topic\(number) = UTF8:\(topic)\nkind\(number) = SEQUENCE:kind\(number)\n"
+            kinds += "[kind\(number)]\nname = UTF8:\(kind(topic))\n"
         }
-        let content = encoded(topics)
-        guard ASN1_OCTET_STRING_set(data, content, Int32(content.count)) == 1,
-            let part = X509_EXTENSION_create_by_OBJ(nil, object, 0, data)
+        guard let stream = MemoryStream(Array((sequence + kinds).utf8)),
+            let configuration = NCONF_new(nil)
+        else { return false }
+        defer { NCONF_free(configuration) }
+        var context = X509V3_CTX()
+        X509V3_set_nconf(&context, configuration)
+        guard NCONF_load_bio(configuration, stream.bio, nil) == 1,
+            let part = X509V3_EXT_nconf(
+                configuration, &context, "1.2.840.113635.100.6.3.6", "ASN1:SEQUENCE:topics")
         else { return false }
         defer { X509_EXTENSION_free(part) }
         return X509_add_ext(certificate, part, -1) == 1
     }
 
-    /// The DER of the extension's value.
-    private static func encoded(_ topics: [String]) -> [UInt8] {
-        element(
-            0x30,
-            topics.flatMap { topic in
-                text(topic) + element(0x30, text(topic.split(separator: ".").last.map(kind) ?? ""))
-            })
-    }
-
     /// The kind that Apple writes beside a topic.
-    private static func kind(_ end: Substring) -> String {
-        ["voip", "complication"].contains(end) ? String(end) : "app"
-    }
-
-    private static func text(_ text: String) -> [UInt8] { element(0x0C, Array(text.utf8)) }
-
-    /// One element: tag, length (X.690 section 8.1.3, at most 65,535), content.
-    private static func element(_ tag: UInt8, _ content: [UInt8]) -> [UInt8] {
-        let count = content.count
-        let length: [UInt8] =
-            switch count {
-            case ..<0x80: [UInt8(count)]
-            case ..<0x100: [0x81, UInt8(count)]
-            default: [0x82, UInt8(count >> 8), UInt8(count & 0xFF)]
-            }
-        return [tag] + length + content
+    private static func kind(_ topic: String) -> String {
+        ["voip", "complication"].first { topic.hasSuffix(".\($0)") } ?? "app"
     }
 }

@@ -1,4 +1,5 @@
 import CNGHTTP2
+import Glibc
 import SecureTransport
 
 // The server's side of HTTP/2, for the simulator and tests. It returns complete requests and sends
@@ -11,7 +12,7 @@ import SecureTransport
 /// order.
 package final class HTTP2ServerSession {
     let wire: HTTP2Wire
-    let state: UnsafeMutablePointer<HTTP2ServerState>
+    private let state: HTTP2ServerState
     /// The reason for the end of the session; nil before the end.
     package private(set) var closed: HTTP2Close?
 
@@ -38,15 +39,12 @@ package final class HTTP2ServerSession {
                 .protocolError,
                 "starting HTTP/2 with \(connection.peer): the client did not offer h2")
         }
-        let state = UnsafeMutablePointer<HTTP2ServerState>.allocate(capacity: 1)
-        state.initialize(to: HTTP2ServerState(settings))
+        state = HTTP2ServerState(settings)
         guard let session = HTTP2ServerLibrary.makeSession(state, settings) else {
-            state.deinitialize(count: 1)
-            state.deallocate()
             throw TransportFailure(
                 .io, "starting HTTP/2 with \(connection.peer): out of memory")
         }
-        (self.state, wire) = (state, HTTP2Wire(connection, session: session))
+        wire = HTTP2Wire(connection, session: session)
         changeSettings(
             maximumStreams: settings.maximumStreams, initialWindow: settings.initialWindow)
         if settings.opensWindows {
@@ -54,23 +52,16 @@ package final class HTTP2ServerSession {
         }
     }
 
-    deinit {
-        state.deinitialize(count: 1)
-        state.deallocate()
-    }
-
     /// The client's name in messages.
     package var peer: String { wire.connection.peer }
     /// The connection, to read its certificate or to reset it.
     package var connection: TLSConnection { wire.connection }
     /// The client's GOAWAY, if it sent one.
-    package var goAway: HTTP2GoAway? { state.pointee.goAway }
+    package var goAway: HTTP2GoAway? { state.goAway }
     /// The number of streams that the client has opened so far.
-    package var streamsOpened: Int { state.pointee.opened }
+    package var streamsOpened: Int { state.opened }
     /// The number of RST_STREAM frames that the client has sent so far.
-    package var resetsReceived: Int { state.pointee.resets }
-    /// The number of bytes that the client has not read yet.
-    package var backlog: Int { wire.backlog }
+    package var resetsReceived: Int { state.resets }
 
     /// Sends the queued frames, receives bytes, and waits for requests until the deadline.
     package func exchange(until deadline: Deadline, interrupt: Interrupt? = nil) -> Exchange {
@@ -79,7 +70,7 @@ package final class HTTP2ServerSession {
             guard let direction = send() else {
                 break
             }
-            if state.pointee.hasRequest, !(wire.mayHoldMore && mayReadAgain) {
+            if !state.complete.isEmpty, !(wire.mayHoldMore && mayReadAgain) {
                 return .requests
             }
             if !wire.mayHoldMore {
@@ -93,7 +84,7 @@ package final class HTTP2ServerSession {
                 }
             }
             receive()
-            mayReadAgain = state.pointee.complete.count < 4096
+            mayReadAgain = state.complete.count < 4096
         }
         return .closed
     }
@@ -110,7 +101,7 @@ package final class HTTP2ServerSession {
                 goAway == nil
                 ? HTTP2Close(
                     .peerBrokeProtocol,
-                    "HTTP/2 with \(peer): ended after \(state.pointee.libraryMessage)")
+                    "HTTP/2 with \(peer): ended after \(state.libraryMessage)")
                 : HTTP2Close(.goAway, "HTTP/2 with \(peer): the client sent GOAWAY")
             wire.connection.closeNotify(deadline: .in(.seconds(1)))
             return nil
@@ -125,7 +116,7 @@ package final class HTTP2ServerSession {
             break
         case .refused(let error):
             _ = wire.flush()
-            closed = .library(error, peer: peer, detail: state.pointee.libraryMessage)
+            closed = .library(error, peer: peer, detail: state.libraryMessage)
         case .ended(let close):
             closed = close
         }
@@ -133,7 +124,7 @@ package final class HTTP2ServerSession {
 
     /// Removes and returns the next complete request, in the order of their ends.
     package func nextRequest() -> HTTP2ServerRequest? {
-        state.pointee.nextRequest()
+        state.complete.popFirst()
     }
 
     /// Sends the queued frames and close_notify, waits for the client's end and closes; all by the
@@ -151,41 +142,34 @@ package final class HTTP2ServerSession {
 extension HTTP2ServerSession {
     /// Answers a request. False when its stream has ended.
     @discardableResult
-    package func answer(_ streamID: Int32, _ answer: HTTP2Answer) -> Bool {
-        var text: [UInt8] = []
-        var spans: [(name: Range<Int>, value: Range<Int>, isSecret: Bool)] = []
-        func append(_ string: String) -> Range<Int> {
-            let start = text.count
-            text.append(contentsOf: string.utf8)
-            return start..<text.count
+    package func answer(_ streamID: Int32, _ answer: ScriptedReply) -> Bool {
+        func copy(_ text: String) -> UnsafeMutablePointer<UInt8>? {
+            UnsafeMutableRawPointer(strdup(text))?.assumingMemoryBound(to: UInt8.self)
         }
-        spans.append((append(":status"), append(String(answer.status)), false))
-        for field in answer.fields {
-            spans.append((append(field.name), append(field.value ?? ""), field.indexing == .never))
+        // nghttp2 copies the fields.
+        let fields = ([HTTP2Field(":status", String(answer.status))] + answer.fields).map { field in
+            let value = field.value ?? ""
+            return nghttp2_nv(
+                name: copy(field.name), value: copy(value), namelen: field.name.utf8.count,
+                valuelen: value.utf8.count,
+                flags: UInt8(field.indexing == .never ? NGHTTP2_NV_FLAG_NO_INDEX.rawValue : 0))
+        }
+        defer {
+            for field in fields {
+                free(field.name)
+                free(field.value)
+            }
         }
         let hasBody = !answer.body.isEmpty || !answer.ends
-        if hasBody {
-            state.pointee.bodies[streamID] = HTTP2ServerState.Body(
-                bytes: answer.body, largestPiece: max(1, answer.largestPiece ?? .max),
-                ends: answer.ends)
-        }
-        let error = text.withUnsafeMutableBufferPointer { text in
-            let fields = spans.map { span in
-                nghttp2_nv(
-                    name: text.baseAddress.map { $0 + span.name.lowerBound },
-                    value: text.baseAddress.map { $0 + span.value.lowerBound },
-                    namelen: span.name.count, valuelen: span.value.count,
-                    flags: UInt8(span.isSecret ? NGHTTP2_NV_FLAG_NO_INDEX.rawValue : 0))
-            }
-            var provider = nghttp2_data_provider(
-                source: nghttp2_data_source(ptr: nil), read_callback: HTTP2ServerLibrary.readBody)
-            return hasBody
-                ? nghttp2_submit_response(
-                    wire.session, streamID, fields, fields.count, &provider)
-                : nghttp2_submit_response(wire.session, streamID, fields, fields.count, nil)
-        }
+        if hasBody { state.bodies[streamID] = (answer, 0) }
+        var provider = nghttp2_data_provider(
+            source: nghttp2_data_source(ptr: nil), read_callback: HTTP2ServerLibrary.readBody)
+        let error =
+            hasBody
+            ? nghttp2_submit_response(wire.session, streamID, fields, fields.count, &provider)
+            : nghttp2_submit_response(wire.session, streamID, fields, fields.count, nil)
         if error != 0 {
-            state.pointee.bodies[streamID] = nil
+            state.bodies[streamID] = nil
         }
         return error == 0
     }
@@ -212,18 +196,11 @@ extension HTTP2ServerSession {
     /// Changes SETTINGS_MAX_CONCURRENT_STREAMS and SETTINGS_INITIAL_WINDOW_SIZE; nil keeps the
     /// present value.
     package func changeSettings(maximumStreams: UInt32? = nil, initialWindow: UInt32? = nil) {
-        var entries: [nghttp2_settings_entry] = []
-        if let maximumStreams {
-            entries.append(
-                nghttp2_settings_entry(
-                    settings_id: Int32(NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS.rawValue),
-                    value: maximumStreams))
-        }
-        if let initialWindow {
-            entries.append(
-                nghttp2_settings_entry(
-                    settings_id: Int32(NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE.rawValue),
-                    value: initialWindow))
+        let entries = [
+            (NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, maximumStreams),
+            (NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, initialWindow),
+        ].compactMap { id, value in
+            value.map { nghttp2_settings_entry(settings_id: Int32(id.rawValue), value: $0) }
         }
         nghttp2_submit_settings(wire.session, 0, entries, entries.count)
     }
@@ -284,44 +261,30 @@ package struct HTTP2ServerRequest: Sendable {
     var headerListSize = 0
     var bodyStart = 0
 
-    init(_ streamID: Int32) {
+    package init(_ streamID: Int32) {
         self.streamID = streamID
         bytes.reserveCapacity(1024)
         ends.reserveCapacity(32)
     }
 
-    /// The number of fields, with pseudo-header fields and repetitions.
-    var fieldCount: Int { ends.count / 2 }
-
-    /// The name and value of the field at an index, as received.
-    package func field(_ place: Int) -> (name: ArraySlice<UInt8>, value: ArraySlice<UInt8>) {
-        let start = place == 0 ? 0 : ends[2 * place - 1]
-        return (bytes[start..<ends[2 * place]], bytes[ends[2 * place]..<ends[2 * place + 1]])
+    /// The values of the fields with a name, as received.
+    package func values(_ name: StaticString) -> [ArraySlice<UInt8>] {
+        let wanted = UnsafeBufferPointer(start: name.utf8Start, count: name.utf8CodeUnitCount)
+        return stride(from: 0, to: ends.count, by: 2).compactMap { place in
+            let start = place == 0 ? 0 : ends[place - 1]
+            return bytes[start..<ends[place]].elementsEqual(wanted)
+                ? bytes[ends[place]..<ends[place + 1]] : nil
+        }
     }
 
     /// The value of the first field with a name; nil without one.
-    package func value(_ name: StaticString) -> ArraySlice<UInt8>? {
-        let wanted = UnsafeBufferPointer(start: name.utf8Start, count: name.utf8CodeUnitCount)
-        for place in 0..<fieldCount {
-            let field = field(place)
-            if field.name.elementsEqual(wanted) {
-                return field.value
-            }
-        }
-        return nil
-    }
-
-    /// The number of fields with a name.
-    package func count(of name: StaticString) -> Int {
-        let wanted = UnsafeBufferPointer(start: name.utf8Start, count: name.utf8CodeUnitCount)
-        return (0..<fieldCount).count { field($0).name.elementsEqual(wanted) }
-    }
+    package func value(_ name: StaticString) -> ArraySlice<UInt8>? { values(name).first }
 
     package var body: ArraySlice<UInt8> { bytes[bodyStart...] }
 
     /// Adds a field; false when the header list exceeds `limit`. Trailers count and are dropped.
-    mutating func addField(
-        _ name: UnsafeBufferPointer<UInt8>, _ value: UnsafeBufferPointer<UInt8>, limit: Int
+    package mutating func addField(
+        _ name: some Collection<UInt8>, _ value: some Collection<UInt8>, limit: Int
     ) -> Bool {
         headerListSize += name.count + value.count + 32
         guard headerListSize <= limit else {
@@ -338,7 +301,7 @@ package struct HTTP2ServerRequest: Sendable {
     }
 
     /// Adds bytes of the body; false when it exceeds `limit`.
-    mutating func addBody(_ more: UnsafeBufferPointer<UInt8>, limit: Int) -> Bool {
+    package mutating func addBody(_ more: some Collection<UInt8>, limit: Int) -> Bool {
         guard bytes.count - bodyStart + more.count <= limit else {
             return false
         }
@@ -347,23 +310,24 @@ package struct HTTP2ServerRequest: Sendable {
     }
 }
 
-/// An answer of a server.
-package struct HTTP2Answer: Sendable {
-    /// The value of :status.
-    package var status: Int
-    /// The fields except :status.
+/// An answer of a gateway; that of a script is encoded in advance, so that serving it is cheap.
+package struct ScriptedReply: Sendable, Equatable {
+    /// The value of `:status`.
+    package let status: Int
+    /// The fields except `:status`.
     package var fields: [HTTP2Field]
-    /// The body; an answer without one ends with its header list.
-    package var body: [UInt8]
+    /// The body, which may differ from any body of APNs; an answer without one ends with its header
+    /// list.
+    package let body: [UInt8]
     /// The most bytes of body in one DATA frame; nil for as many as fit.
-    package var largestPiece: Int?
+    package let largestPiece: Int?
     /// Whether the answer has an end.
-    package var ends = true
+    var ends = true
 
     package init(
         status: Int, fields: [HTTP2Field] = [], body: [UInt8] = [], largestPiece: Int? = nil
     ) {
-        (self.status, self.fields, self.body) = (status, fields, body)
-        self.largestPiece = largestPiece
+        (self.status, self.fields) = (status, fields)
+        (self.body, self.largestPiece) = (body, largestPiece)
     }
 }

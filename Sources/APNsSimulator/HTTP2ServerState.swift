@@ -1,69 +1,38 @@
 import CNGHTTP2
 import SecureTransport
 
-/// The state of a server session, behind a pointer. nghttp2's callbacks change it.
-struct HTTP2ServerState: ~Copyable {
-    /// The body of an answer that is being sent.
-    struct Body {
-        var bytes: [UInt8]
-        var sent = 0
-        var largestPiece: Int
-        var ends: Bool
-    }
-
+/// The state of a server session. nghttp2's callbacks change it.
+final class HTTP2ServerState {
     /// Incomplete requests by stream.
     var arriving: [Int32: HTTP2ServerRequest] = [:]
-    /// Complete requests; those from `nextIndex` on are not returned yet.
-    var complete: [HTTP2ServerRequest] = []
-    var nextIndex = 0
-    var bodies: [Int32: Body] = [:]
+    /// Complete requests that are not returned yet.
+    var complete: ArraySlice<HTTP2ServerRequest> = []
+    /// The answers whose bodies are being sent, with the number of bytes sent.
+    var bodies: [Int32: (answer: ScriptedReply, sent: Int)] = [:]
     var goAway: HTTP2GoAway?
     var libraryMessage = ""
     /// The number of streams that the client has opened.
     var opened = 0
     /// The number of RST_STREAM frames that the client has sent.
     var resets = 0
-    let maximumBodySize: Int
-    let maximumHeaderListSize: Int
+    let settings: HTTP2ServerSettings
 
-    init(_ settings: HTTP2ServerSettings) {
-        maximumBodySize = settings.maximumBodySize
-        maximumHeaderListSize = settings.maximumHeaderListSize
-    }
+    init(_ settings: HTTP2ServerSettings) { self.settings = settings }
 
-    mutating func begin(_ streamID: Int32) {
+    func begin(_ streamID: Int32) {
         opened += 1
         arriving[streamID] = HTTP2ServerRequest(streamID)
     }
 
-    /// Adds a field of a request; false when the header list is too large.
-    mutating func addHeader(
-        _ streamID: Int32, _ name: UnsafeBufferPointer<UInt8>, _ value: UnsafeBufferPointer<UInt8>
-    ) -> Bool {
-        guard let place = arriving.index(forKey: streamID) else {
-            return true
-        }
-        // Changed in place, because a change of a copy would copy all bytes.
-        let fits = arriving.values[place].addField(name, value, limit: maximumHeaderListSize)
-        if !fits {
-            arriving.remove(at: place)
-        }
+    /// Changes a request that is arriving, in place; false when it has become too large.
+    func change(_ streamID: Int32, _ add: (inout HTTP2ServerRequest) -> Bool) -> Bool {
+        guard let place = arriving.index(forKey: streamID) else { return true }
+        let fits = add(&arriving.values[place])
+        if !fits { arriving.remove(at: place) }
         return fits
     }
 
-    /// Adds bytes of a request's body; false when it is too large.
-    mutating func addBody(_ streamID: Int32, _ bytes: UnsafeBufferPointer<UInt8>) -> Bool {
-        guard let place = arriving.index(forKey: streamID) else {
-            return true
-        }
-        let fits = arriving.values[place].addBody(bytes, limit: maximumBodySize)
-        if !fits {
-            arriving.remove(at: place)
-        }
-        return fits
-    }
-
-    mutating func received(_ frame: UnsafePointer<nghttp2_frame>) {
+    func received(_ frame: UnsafePointer<nghttp2_frame>) {
         let header = frame.pointee.hd
         switch nghttp2_frame_type(UInt32(header.type)) {
         case NGHTTP2_HEADERS, NGHTTP2_DATA:
@@ -81,50 +50,27 @@ struct HTTP2ServerState: ~Copyable {
         }
     }
 
-    mutating func closed(_ streamID: Int32) {
+    func closed(_ streamID: Int32) {
         arriving[streamID] = nil
         bodies[streamID] = nil
     }
 
-    mutating func nextRequest() -> HTTP2ServerRequest? {
-        guard nextIndex < complete.count else {
-            return nil
-        }
-        defer {
-            nextIndex += 1
-            if nextIndex == complete.count {
-                complete.removeAll(keepingCapacity: true)
-                nextIndex = 0
-            }
-        }
-        return complete[nextIndex]
-    }
-
-    var hasRequest: Bool { nextIndex < complete.count }
-
     /// Copies the next piece of an answer's body to `target`. The count is -1 for a body without
     /// end when all of its bytes are sent.
-    mutating func read(
+    func read(
         _ streamID: Int32, into target: UnsafeMutablePointer<UInt8>, _ length: Int
     ) -> (count: Int, isLast: Bool) {
-        guard var body = bodies.removeValue(forKey: streamID) else {
-            return (0, true)
-        }
-        let count = min(length, body.bytes.count - body.sent, body.largestPiece)
-        if count == 0, !body.ends {
-            bodies[streamID] = body
-            return (-1, false)
-        }
-        body.bytes.withUnsafeBufferPointer { bytes in
+        guard let (answer, sent) = bodies[streamID] else { return (0, true) }
+        let count = min(
+            length, answer.body.count - sent, max(1, answer.largestPiece ?? .max))
+        if count == 0, !answer.ends { return (-1, false) }
+        answer.body.withUnsafeBufferPointer { bytes in
             if let start = bytes.baseAddress {
-                target.update(from: start + body.sent, count: count)
+                target.update(from: start + sent, count: count)
             }
         }
-        body.sent += count
-        let isLast = body.sent == body.bytes.count && body.ends
-        if !isLast {
-            bodies[streamID] = body
-        }
+        let isLast = sent + count == answer.body.count && answer.ends
+        bodies[streamID] = isLast ? nil : (answer, sent + count)
         return (count, isLast)
     }
 }
@@ -132,8 +78,8 @@ struct HTTP2ServerState: ~Copyable {
 // The callbacks of nghttp2 for a server's session.
 
 extension UnsafeMutableRawPointer {
-    fileprivate var server: UnsafeMutablePointer<HTTP2ServerState> {
-        assumingMemoryBound(to: HTTP2ServerState.self)
+    fileprivate var server: HTTP2ServerState {
+        Unmanaged<HTTP2ServerState>.fromOpaque(self).takeUnretainedValue()
     }
 }
 
@@ -141,7 +87,7 @@ extension UnsafeMutableRawPointer {
 enum HTTP2ServerLibrary {
     /// Makes a session; nil without memory.
     static func makeSession(
-        _ state: UnsafeMutablePointer<HTTP2ServerState>, _ settings: HTTP2ServerSettings
+        _ state: HTTP2ServerState, _ settings: HTTP2ServerSettings
     ) -> OpaquePointer? {
         HTTP2Library.makeSession { session, callbacks, options in
             nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks, onBeginHeaders)
@@ -159,7 +105,8 @@ enum HTTP2ServerLibrary {
             if !settings.answersPings {
                 nghttp2_option_set_no_auto_ping_ack(options, 1)
             }
-            return nghttp2_session_server_new2(&session, callbacks, state, options)
+            return nghttp2_session_server_new2(
+                &session, callbacks, Unmanaged.passUnretained(state).toOpaque(), options)
         }
     }
 
@@ -169,7 +116,7 @@ enum HTTP2ServerLibrary {
         guard let user, let target, let flags else {
             return Int(NGHTTP2_ERR_CALLBACK_FAILURE.rawValue)
         }
-        let (count, isLast) = user.server.pointee.read(streamID, into: target, length)
+        let (count, isLast) = user.server.read(streamID, into: target, length)
         if count < 0 {
             return Int(NGHTTP2_ERR_DEFERRED.rawValue)
         }
@@ -182,7 +129,7 @@ enum HTTP2ServerLibrary {
 
 private let onBeginHeaders: nghttp2_on_begin_headers_callback = { _, frame, user in
     if let frame, let user, frame.pointee.headers.cat == NGHTTP2_HCAT_REQUEST {
-        user.server.pointee.begin(frame.pointee.hd.stream_id)
+        user.server.begin(frame.pointee.hd.stream_id)
     }
     return 0
 }
@@ -192,9 +139,13 @@ private let onHeader: nghttp2_on_header_callback = {
     guard let frame, let user else {
         return 0
     }
-    let fits = user.server.pointee.addHeader(
-        frame.pointee.hd.stream_id, UnsafeBufferPointer(start: name, count: nameLength),
-        UnsafeBufferPointer(start: value, count: valueLength))
+    let state = user.server
+    let fits = state.change(frame.pointee.hd.stream_id) {
+        $0.addField(
+            UnsafeBufferPointer(start: name, count: nameLength),
+            UnsafeBufferPointer(start: value, count: valueLength),
+            limit: state.settings.maximumHeaderListSize)
+    }
     return fits ? 0 : NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE.rawValue
 }
 
@@ -203,7 +154,13 @@ private let onData: nghttp2_on_data_chunk_recv_callback = {
     guard let session, let user else {
         return 0
     }
-    if !user.server.pointee.addBody(streamID, UnsafeBufferPointer(start: bytes, count: length)) {
+    let state = user.server
+    let fits = state.change(streamID) {
+        $0.addBody(
+            UnsafeBufferPointer(start: bytes, count: length),
+            limit: state.settings.maximumBodySize)
+    }
+    if !fits {
         nghttp2_submit_rst_stream(session, 0, streamID, NGHTTP2_CANCEL.rawValue)
     }
     return 0
@@ -211,20 +168,20 @@ private let onData: nghttp2_on_data_chunk_recv_callback = {
 
 private let onFrame: nghttp2_on_frame_recv_callback = { _, frame, user in
     if let frame, let user {
-        user.server.pointee.received(frame)
+        user.server.received(frame)
     }
     return 0
 }
 
 private let onStreamClose: nghttp2_on_stream_close_callback = { _, streamID, _, user in
-    user?.server.pointee.closed(streamID)
+    user?.server.closed(streamID)
     return 0
 }
 
 private let onError: nghttp2_error_callback2 = { _, _, message, length, user in
     if let user, let message {
         let bytes = UnsafeRawBufferPointer(start: message, count: min(length, 200))
-        user.server.pointee.libraryMessage = String(decoding: bytes, as: UTF8.self)
+        user.server.libraryMessage = String(decoding: bytes, as: UTF8.self)
     }
     return 0
 }

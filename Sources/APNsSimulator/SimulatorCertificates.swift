@@ -110,6 +110,19 @@ package struct SimulatorCertificates: Sendable {
         try .load(file: certificate(name), key: key(name))
     }
 
+    /// The context of a gateway that shows a certificate and requires one of its clients, which it may
+    /// refuse all the same.
+    func context(
+        _ name: Name, refusing: Bool = false,
+        versions: ClosedRange<TLSServerContext.Version> = .tls12 ... .tls13
+    ) throws -> TLSServerContext {
+        try TLSServerContext(
+            identity: identity(name),
+            clients: refusing
+                ? .refused(authorities: authority) : .required(authorities: authority),
+            versions: versions)
+    }
+
     private func file(_ name: String) -> String { directory + "/" + name }
 
     private var isUsable: Bool {

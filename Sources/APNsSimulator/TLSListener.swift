@@ -10,16 +10,6 @@ package final class TLSListener: Sendable {
     /// The address it listens on, with the port that the system chose.
     package let address: SocketAddress
 
-    /// The result of waiting for a client.
-    package enum Outcome: Sendable {
-        /// A client, before TLS.
-        case connection(AcceptedConnection)
-        /// No client connected by the deadline.
-        case timedOut
-        /// The interrupt was tripped.
-        case interrupted
-    }
-
     /// Listens on a host of this machine; port 0 takes a free one. Throws `nameNotFound` or `io`.
     package init(host: String = "127.0.0.1", port: UInt16 = 0) throws(TransportFailure) {
         guard let wanted = try NameResolution.resolve(host: host, port: port).first else {
@@ -52,20 +42,18 @@ package final class TLSListener: Sendable {
     /// The port it listens on.
     package var port: UInt16 { address.port }
 
-    /// Waits for the next client. Throws `io`, for example without free descriptors.
+    /// Waits for the next client; nil where the deadline passed or the interrupt was tripped first.
+    /// Throws `io`, for example without free descriptors.
     package func accept(
         deadline: Deadline, interrupt: Interrupt? = nil
-    ) throws(TransportFailure) -> Outcome {
+    ) throws(TransportFailure) -> AcceptedConnection? {
         while true {
             switch Poll.wait(descriptor, for: .reading, deadline: deadline, interrupt: interrupt) {
             case .ready: break
-            case .timedOut: return .timedOut
-            case .interrupted: return .interrupted
+            case .timedOut, .interrupted: return nil
             case .failed(let error): throw .system("waiting for clients on \(address)", error)
             }
-            if let connection = try acceptWaiting() {
-                return .connection(connection)
-            }
+            if let client = try acceptWaiting() { return client }
         }
     }
 
@@ -101,12 +89,11 @@ package final class ClientAcceptor: Sendable {
     private let acceptor: WorkerThread
 
     /// Starts to accept; port 0 takes a free one. `serve` is called on the client's thread with the
-    /// client's number, counted from 1, and must return soon after `stopping` was tripped. `refuse`
-    /// is called for a client for which no thread can be started.
+    /// client's number, counted from 1, and must return soon after `stopping` was tripped. A client for
+    /// which no thread can be started is reset.
     init(
         host: String, port: UInt16, stopping: Interrupt,
-        serve: @escaping @Sendable (AcceptedConnection, Int) -> Void,
-        refuse: @escaping @Sendable (AcceptedConnection, Int, TransportFailure) -> Void
+        serve: @escaping @Sendable (AcceptedConnection, Int) -> Void
     ) throws(TransportFailure) {
         let listener = try TLSListener(host: host, port: port)
         let running = Watched(0)
@@ -115,13 +102,10 @@ package final class ClientAcceptor: Sendable {
         acceptor = try WorkerThread {
             var number = 0
             while !stopping.isTripped {
-                guard let outcome = try? listener.accept(deadline: .never, interrupt: stopping)
+                guard let client = try? listener.accept(deadline: .never, interrupt: stopping)
                 else {
                     // Usually no free descriptor: wait until connections have ended.
                     _ = stopping.wait(until: .in(.milliseconds(50)))
-                    continue
-                }
-                guard case .connection(let client) = outcome else {
                     continue
                 }
                 number += 1
@@ -133,7 +117,7 @@ package final class ClientAcceptor: Sendable {
                         running.change { $0 -= 1 }
                     }
                 } catch {
-                    refuse(client, connection, error)
+                    client.reset()
                     running.change { $0 -= 1 }
                 }
             }

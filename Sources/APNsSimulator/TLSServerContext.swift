@@ -4,18 +4,27 @@ import SecureTransport
 /// The TLS settings of all connections of one server, for the simulator and tests. It can offer
 /// versions and certificates that a client must refuse.
 package final class TLSServerContext: Sendable {
-    /// Protocol versions, oldest first.
-    package enum Version: Int32, Sendable, Comparable, CaseIterable {
+    /// Protocol versions by their usual names, oldest first.
+    package enum Version: String, Sendable, Comparable, CaseIterable {
         /// Deprecated by RFC 8996; offered only to test its refusal.
-        case tls11 = 0x0302
+        case tls11 = "1.1"
         /// RFC 5246.
-        case tls12 = 0x0303
+        case tls12 = "1.2"
         /// RFC 8446.
-        case tls13 = 0x0304
+        case tls13 = "1.3"
+
+        /// OpenSSL's number.
+        fileprivate var number: Int32 {
+            switch self {
+            case .tls11: 0x0302
+            case .tls12: 0x0303
+            case .tls13: 0x0304
+            }
+        }
 
         /// Whether one version is older.
         package static func < (left: Version, right: Version) -> Bool {
-            left.rawValue < right.rawValue
+            left.number < right.number
         }
     }
 
@@ -33,7 +42,7 @@ package final class TLSServerContext: Sendable {
     // Safe: an SSL_CTX does not change after this init, and SSL_new counts references atomically
     // (openssl-threads(7)).
     nonisolated(unsafe) let pointer: OpaquePointer
-    let clients: ClientCertificates
+    let verifying: PeerVerification
     private let protocols: ProtocolChoice
 
     /// Makes the context of a server with `identity`. `alpn` lists protocols in order of the
@@ -44,7 +53,12 @@ package final class TLSServerContext: Sendable {
         versions: ClosedRange<Version> = .tls12 ... .tls13, alpn: [String] = []
     ) throws(TransportFailure) {
         ignoreBrokenPipes()
-        self.clients = clients
+        verifying =
+            switch clients {
+            case .notAsked: .notRequested
+            case .required: .required
+            case .refused: .refused
+            }
         protocols = ProtocolChoice(try ALPN.wireForm(alpn))
         pointer = try TLSContext.make(TLS_server_method())
         // From here on a throw runs deinit, which frees the context.
@@ -54,8 +68,8 @@ package final class TLSServerContext: Sendable {
             SSL_CTX_set_security_level(pointer, 0)
         }
         guard
-            pushsweep_ctx_set_min_version(pointer, versions.lowerBound.rawValue) == 1,
-            pushsweep_ctx_set_max_version(pointer, versions.upperBound.rawValue) == 1
+            pushsweep_ctx_set_min_version(pointer, versions.lowerBound.number) == 1,
+            pushsweep_ctx_set_max_version(pointer, versions.upperBound.number) == 1
         else {
             throw TLSContext.failure("choosing TLS versions")
         }
@@ -64,7 +78,15 @@ package final class TLSServerContext: Sendable {
         case .notAsked:
             break
         case .required(let path), .refused(let path):
-            try trust(path)
+            guard SSL_CTX_load_verify_file(pointer, path) == 1,
+                let names = SSL_load_client_CA_file(path)
+            else {
+                throw TLSContext.failure(
+                    "loading certificate authorities from \(path)",
+                    advice: "; check that the file exists and holds PEM certificates")
+            }
+            // Sent to clients, which may select their certificate by it.
+            SSL_CTX_set_client_CA_list(pointer, names)
         }
         if !alpn.isEmpty {
             SSL_CTX_set_alpn_select_cb(
@@ -76,25 +98,6 @@ package final class TLSServerContext: Sendable {
         SSL_CTX_free(pointer)
     }
 
-    private func trust(_ path: String) throws(TransportFailure) {
-        guard SSL_CTX_load_verify_file(pointer, path) == 1,
-            let names = SSL_load_client_CA_file(path)
-        else {
-            throw TLSContext.failure(
-                "loading certificate authorities from \(path)",
-                advice: "; check that the file exists and holds PEM certificates")
-        }
-        // Sent to clients, which may select their certificate by it.
-        SSL_CTX_set_client_CA_list(pointer, names)
-    }
-
-    var verifying: PeerVerification {
-        switch clients {
-        case .notAsked: .notRequested
-        case .required: .required
-        case .refused: .refused
-        }
-    }
 }
 
 /// The server's list for ALPN, at a fixed address for OpenSSL's callback.

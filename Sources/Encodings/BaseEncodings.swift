@@ -1,3 +1,5 @@
+import Foundation
+
 /// Hex digits as bytes of ASCII (RFC 4648 section 8): written in lower case, read in any case.
 ///
 /// Tokens are written by the million. So the digits go straight into a buffer of the caller, and
@@ -80,60 +82,30 @@ package enum Hex {
 
 /// Base64 with the alphabet for URLs and without padding (RFC 4648 section 5), as used in a JWT.
 package enum Base64URL {
-    /// Appends the spelling of some bytes, without padding.
-    package static func encode(_ bytes: some Sequence<UInt8>, into text: inout [UInt8]) {
-        var (held, count) = (UInt32(0), 0)
-        for byte in bytes {
-            held = held << 8 | UInt32(byte)
-            count += 8
-            while count >= 6 {
-                count -= 6
-                text.append(character(UInt8(truncatingIfNeeded: held >> UInt32(count)) & 63))
-            }
+    /// The spelling of some bytes, without padding.
+    package static func text(_ bytes: some Sequence<UInt8>) -> String {
+        var text = Data(bytes).base64EncodedString()
+        for (usual, ours) in [("+", "-"), ("/", "_"), ("=", "")] {
+            text = text.replacing(usual, with: ours)
         }
-        if count > 0 {
-            text.append(character(UInt8(truncatingIfNeeded: held << UInt32(6 - count)) & 63))
-        }
+        return text
     }
 
     /// Decodes a spelling; nil for any character outside the alphabet, padding included, for an
-    /// impossible length, and for unused bits other than zero.
-    package static func decode(_ text: some Sequence<UInt8>) -> [UInt8]? {
-        var bytes: [UInt8] = []
-        var (held, count) = (UInt32(0), 0)
-        for character in text {
-            guard let value = value(of: character) else { return nil }
-            held = held << 6 | UInt32(value)
-            count += 6
-            if count >= 8 {
-                count -= 8
-                bytes.append(UInt8(truncatingIfNeeded: held >> UInt32(count)))
+    /// impossible length, and for unused bits other than zero: for all that `text` does not write.
+    package static func decode(_ spelling: some Sequence<UInt8>) -> [UInt8]? {
+        var usual = spelling.map {
+            switch $0 {
+            case UInt8(ascii: "-"): UInt8(ascii: "+")
+            case UInt8(ascii: "_"): UInt8(ascii: "/")
+            default: $0
             }
         }
-        // Six remaining bits would be a character without any byte.
-        guard count < 6, held & (1 << UInt32(count) - 1) == 0 else { return nil }
-        return bytes
-    }
-
-    private static func character(_ value: UInt8) -> UInt8 {
-        switch value {
-        case 0..<26: UInt8(ascii: "A") + value
-        case 26..<52: UInt8(ascii: "a") + value - 26
-        case 52..<62: UInt8(ascii: "0") + value - 52
-        case 62: UInt8(ascii: "-")
-        default: UInt8(ascii: "_")
-        }
-    }
-
-    private static func value(of character: UInt8) -> UInt8? {
-        switch character {
-        case UInt8(ascii: "A")...UInt8(ascii: "Z"): character - UInt8(ascii: "A")
-        case UInt8(ascii: "a")...UInt8(ascii: "z"): character - UInt8(ascii: "a") + 26
-        case UInt8(ascii: "0")...UInt8(ascii: "9"): character - UInt8(ascii: "0") + 52
-        case UInt8(ascii: "-"): 62
-        case UInt8(ascii: "_"): 63
-        default: nil
-        }
+        while usual.count % 4 != 0 { usual.append(UInt8(ascii: "=")) }
+        guard let bytes = Data(base64Encoded: Data(usual)),
+            text(bytes).utf8.elementsEqual(spelling)
+        else { return nil }
+        return Array(bytes)
     }
 }
 

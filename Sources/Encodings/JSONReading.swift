@@ -57,16 +57,9 @@ package struct JSONObject: Sendable {
 
     /// The number, if the value has only digits and fits.
     private static func integer(_ text: Slice<UnsafeRawBufferPointer>) -> Int64? {
-        let isNegative = text.first == UInt8(ascii: "-")
-        var value: Int64 = 0
-        for byte in text.dropFirst(isNegative ? 1 : 0) {
-            guard DecimalDigits.isDigit(byte) else { return nil }
-            let (tens, overflow) = value.multipliedReportingOverflow(by: 10)
-            let (sum, carried) = tens.addingReportingOverflow(Int64(byte - UInt8(ascii: "0")))
-            guard !overflow, !carried else { return nil }
-            value = sum
-        }
-        return isNegative ? -value : value
+        let digits = text.dropFirst(text.first == UInt8(ascii: "-") ? 1 : 0)
+        guard digits.allSatisfy(DecimalDigits.isDigit) else { return nil }
+        return Int64(String(decoding: text, as: UTF8.self))
     }
 }
 

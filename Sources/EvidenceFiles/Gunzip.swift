@@ -44,8 +44,6 @@ package final class Gunzip {
         stream.pointee.avail_in = UInt32(bytes.count)
         while stream.pointee.avail_in > 0 {
             if isBetweenMembers {
-                // Tapes and block devices fill the last block with zeros, which gzip passes over too.
-                guard skipZeros() else { return }
                 guard inflateReset(stream) == Z_OK else { throw failure }
                 isBetweenMembers = false
             }
@@ -76,15 +74,6 @@ package final class Gunzip {
         guard isBetweenMembers else {
             throw UnreadableFile.gzip("its gzip data end too early")
         }
-    }
-
-    /// Passes over zeros between members; false at the end of the input.
-    private func skipZeros() -> Bool {
-        while stream.pointee.avail_in > 0, stream.pointee.next_in.pointee == 0 {
-            stream.pointee.next_in += 1
-            stream.pointee.avail_in -= 1
-        }
-        return stream.pointee.avail_in > 0
     }
 
     private var failure: UnreadableFile {

@@ -10,6 +10,15 @@ enum FieldValue: Hashable, Sendable {
     case empty
     /// Any other value.
     case other
+
+    /// The text as it is written; nil for a value that has none.
+    var bytes: [UInt8]? {
+        switch self {
+        case .text(let text), .number(let text): text
+        case .empty: []
+        case .other: nil
+        }
+    }
 }
 
 /// Finds values in one JSON text.
@@ -140,9 +149,7 @@ enum JSONFields {
             return try member(key, rest, &scanner, &beside)
         case UInt8(ascii: "["):
             // A key leads into no element, whatever their number is.
-            guard case .index(let index) = step else {
-                return try element(nil, rest, &scanner, &beside)
-            }
+            let index = if case .index(let index) = step { index } else { Int?.none }
             return try element(index, rest, &scanner, &beside)
         case UInt8(ascii: "\""):
             // A string that holds JSON.

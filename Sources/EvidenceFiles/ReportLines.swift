@@ -197,21 +197,10 @@ package struct ReportLines {
                         + "read; write it so with: jq -c \(text[0] == UInt8(ascii: "[") ? "'.[]'" : ".")"
                 )
             }
-            try body(read(text))
+            try body(
+                reported(line, Array(text)) { () throws(UnusableReport) in try jsonFields(of: text)
+                })
         }
-    }
-
-    private func read(_ text: UnsafeRawBufferPointer) -> ReportLine {
-        var unread = 0
-        let result: Result<ReportedAnswer?, UnusableReport>
-        do throws(UnusableReport) {
-            let found = try jsonFields(of: text)
-            unread = found.unread
-            result = .success(try report(found.fields))
-        } catch {
-            result = .failure(error)
-        }
-        return ReportLine(line: line, bytes: Array(text), report: result, unread: unread)
     }
 
     private func jsonFields(
@@ -244,34 +233,36 @@ package struct ReportLines {
             return
         }
         try columns.check(row)
-        var unread = 0
-        let result: Result<ReportedAnswer?, UnusableReport>
-        do throws(UnusableReport) {
-            let found = try columns.fields(of: row)
-            unread = found.unread
-            result = .success(try report(found.fields))
-        } catch {
-            result = .failure(error)
-        }
         try body(
-            ReportLine(line: row.line, bytes: row.bytes, report: result, unread: unread))
+            reported(row.line, row.bytes) { () throws(UnusableReport) in
+                try columns.fields(of: row)
+            })
     }
 
     // MARK: Fields
 
+    private func reported(
+        _ line: Int, _ bytes: [UInt8],
+        _ find: () throws(UnusableReport) -> (fields: [ReportField: FieldValue], unread: Int)
+    ) -> ReportLine {
+        var unread = 0
+        do throws(UnusableReport) {
+            let found = try find()
+            unread = found.unread
+            let report = try report(found.fields)
+            return ReportLine(line: line, bytes: bytes, report: .success(report), unread: unread)
+        } catch {
+            return ReportLine(line: line, bytes: bytes, report: .failure(error), unread: unread)
+        }
+    }
+
     private func report(
         _ fields: [ReportField: FieldValue]
     ) throws(UnusableReport) -> ReportedAnswer? {
-        let token: [UInt8]
-        switch fields[.token] {
-        case nil: return nil
-        case .text(let text): token = text
-        case .number(let digits): token = digits
-        case .empty: token = []
-        case .other: throw .field("token", expected: "a text")
-        }
-        var report = ReportedAnswer(token: token)
-        report.status = try status(fields[.status])
+        guard let token = fields[.token] else { return nil }
+        guard let spelling = token.bytes else { throw .field("token", expected: "a text") }
+        var report = ReportedAnswer(token: spelling)
+        report.status = try number(fields[.status])
         if !layout.map.namesAnswer { report.status = 410 }
         switch fields[.reason] {
         case nil, .empty: break
@@ -283,29 +274,19 @@ package struct ReportLines {
         return report
     }
 
-    private func status(_ value: FieldValue?) throws(UnusableReport) -> Int? {
-        switch value {
-        case nil, .empty: return nil
-        case .text(let digits), .number(let digits):
-            let number = WholeNumber.read(String(decoding: digits, as: UTF8.self))
-            guard let number, let status = Int(exactly: number) else {
-                throw .field("status", expected: "a whole number")
-            }
-            return status
-        case .other: throw .field("status", expected: "a whole number")
-        }
+    private func number(_ value: FieldValue?) throws(UnusableReport) -> Int? {
+        guard let value, value != .empty else { return nil }
+        guard let number = WholeNumber.read(String(decoding: value.bytes ?? [], as: UTF8.self)),
+            let status = Int(exactly: number)
+        else { throw .field("status", expected: "a whole number") }
+        return status
     }
 
     private func time(
         _ value: FieldValue?, _ name: String
     ) throws(UnusableReport) -> EpochMilliseconds? {
-        let bytes: [UInt8]
-        switch value {
-        case nil, .empty: return nil
-        case .text(let text), .number(let text): bytes = text
-        case .other: bytes = []
-        }
-        guard let time = layout.unit.time(String(decoding: bytes, as: UTF8.self)) else {
+        guard let value, value != .empty else { return nil }
+        guard let time = layout.unit.time(String(decoding: value.bytes ?? [], as: UTF8.self)) else {
             throw .field(name, expected: layout.unit.words)
         }
         return time

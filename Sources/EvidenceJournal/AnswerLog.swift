@@ -13,6 +13,7 @@
 // record that is cut short or differs from its checksum ends the file: nothing after it is read.
 
 import Encodings
+import Foundation
 import Glibc
 
 /// The answers of one queue that a sender keeps until their results are written.
@@ -65,21 +66,12 @@ package final class AnswerLog {
             bytes += record.content
         }
         guard !bytes.isEmpty else { return }
-        var written = 0
-        while written < bytes.count {
-            let count = bytes.withUnsafeBytes { all in
-                let rest = UnsafeRawBufferPointer(rebasing: all[written...])
-                return write(file, rest.baseAddress, rest.count)
-            }
-            if count < 0 && errno == EINTR { continue }
-            guard count > 0 else {
-                let cause = errno
-                // A part of a record would end the file for its reader.
-                _ = ftruncate(file, length)
-                errno = cause
-                throw Self.failure("keeping answers in", folder.file(name))
-            }
-            written += count
+        guard bytes.withUnsafeBytes({ writeWhole($0, to: file) }) else {
+            let cause = errno
+            // A part of a record would end the file for its reader.
+            _ = ftruncate(file, length)
+            errno = cause
+            throw Self.failure("keeping answers in", folder.file(name))
         }
         length += off_t(bytes.count)
         waiting.formUnion(records.lazy.map(\.claim))
@@ -112,7 +104,7 @@ package final class AnswerLog {
     /// - Throws: `inputOutput`.
     package func sync() throws(JournalFailure) {
         guard fsync(file) == 0 else { throw Self.failure("syncing", folder.file(name)) }
-        try folder.syncNames()
+        try folder.folder.sync()
     }
 
     /// The contents of the records that a sender of this folder has left, in order, up to one that is
@@ -120,19 +112,15 @@ package final class AnswerLog {
     ///
     /// - Throws: `inputOutput`.
     package func records() throws(JournalFailure) -> (records: [[UInt8]], isDamaged: Bool) {
-        var bytes = [UInt8](repeating: 0, count: Int(length))
-        var filled = 0
-        while filled < bytes.count {
-            let count = bytes.withUnsafeMutableBytes { all in
-                let rest = UnsafeMutableRawBufferPointer(rebasing: all[filled...])
-                return pread(file, rest.baseAddress, rest.count, off_t(filled))
-            }
-            if count < 0 && errno == EINTR { continue }
-            guard count >= 0 else { throw Self.failure("reading", folder.file(name)) }
-            if count == 0 { break }
-            filled += count
+        let content = FileHandle(fileDescriptor: file, closeOnDealloc: false)
+        do {
+            try content.seek(toOffset: 0)
+            return Self.records(Array(try content.readToEnd() ?? Data())[...])
+        } catch {
+            throw JournalFailure(
+                .inputOutput,
+                "reading \(folder.file(name)): \(error.localizedDescription); check the disk")
         }
-        return Self.records(bytes[..<filled])
     }
 
     /// The records in the bytes of a file.

@@ -74,33 +74,27 @@ extension CapturedFeed {
 extension EvidenceJournal {
     /// The feed that holds a partition: the first that the guard stopped by one of its own gates.
     package func holder(of partition: Partition) throws(JournalFailure) -> CapturedFeed? {
-        try perform("looking for what holds \(partition)") { db in
-            try db.rows(
-                """
-                SELECT * FROM feed WHERE state = ? AND app = ? AND environment = ?
-                AND gate IS NOT NULL AND gate <> ? ORDER BY opened, rowid LIMIT 1
-                """,
-                [
-                    FeedState.held.rawValue, partition.app, partition.environment,
-                    GuardGate.behind.rawValue,
-                ], CapturedFeed.init
-            ).first
-        }
+        try rows(
+            "looking for what holds \(partition)",
+            """
+            SELECT * FROM feed WHERE state = \(FeedState.held) AND app = \(partition.app)
+            AND environment = \(partition.environment) AND gate IS NOT NULL
+            AND gate <> \(GuardGate.behind) ORDER BY opened, rowid LIMIT 1
+            """, CapturedFeed.init
+        ).first
     }
 
     /// Makes pending the feeds that wait behind feeds that are decided.
     package func releaseFollowers() throws(JournalFailure) {
-        try perform("freeing feeds that wait behind others") { db in
-            let (held, behind) = (FeedState.held.rawValue, GuardGate.behind.rawValue)
-            try db.change(
-                """
-                UPDATE feed SET state = ?, cause = NULL, gate = NULL
-                WHERE state = ? AND gate = ? AND NOT EXISTS (
-                    SELECT 1 FROM feed AS holder WHERE holder.state = ?
-                    AND holder.app = feed.app AND holder.environment = feed.environment
-                    AND holder.gate <> ?)
-                """, FeedState.pending.rawValue, held, behind, held, behind)
-        }
+        try change(
+            "freeing feeds that wait behind others",
+            """
+            UPDATE feed SET state = \(FeedState.pending), cause = NULL, gate = NULL
+            WHERE state = \(FeedState.held) AND gate = \(GuardGate.behind) AND NOT EXISTS (
+                SELECT 1 FROM feed AS holder WHERE holder.state = \(FeedState.held)
+                AND holder.app = feed.app AND holder.environment = feed.environment
+                AND holder.gate <> \(GuardGate.behind))
+            """)
     }
 }
 
@@ -122,21 +116,20 @@ package struct OpenIntake: Hashable, Sendable {
 extension EvidenceJournal {
     /// The intakes that a run left without an end.
     package func openIntakes() throws(JournalFailure) -> [OpenIntake] {
-        try perform("looking for unfinished intakes") { db in
-            try db.rows(
-                "SELECT DISTINCT intake, run FROM feed WHERE state = ? ORDER BY rowid",
-                [FeedState.taking.rawValue]
-            ) { OpenIntake(name: try $0.value("intake"), run: try $0.value("run")) }
-        }
+        try rows(
+            "looking for unfinished intakes",
+            "SELECT DISTINCT intake, run FROM feed WHERE state = \(FeedState.taking) ORDER BY rowid"
+        ) { OpenIntake(name: try $0.value("intake"), run: try $0.value("run")) }
     }
 
     /// Gives an open intake its final name, which is known only after its last byte.
     package func renameIntake(_ name: String, to final: String) throws(JournalFailure) {
-        try perform("naming intake \(final)") { db in
-            try db.change(
-                "UPDATE feed SET intake = ? WHERE intake = ? AND state = ?", final, name,
-                FeedState.taking.rawValue)
-        }
+        try change(
+            "naming intake \(final)",
+            """
+            UPDATE feed SET intake = \(final)
+            WHERE intake = \(name) AND state = \(FeedState.taking)
+            """)
     }
 
     /// Makes the feeds of an intake pending: their source has given the reports up. Returns their
@@ -146,16 +139,14 @@ extension EvidenceJournal {
     ) throws(JournalFailure) -> [String] {
         try perform("confirming intake \(intake.name)") { db in
             try db.transaction {
-                let taking = FeedState.taking.rawValue
                 let names: [String] = try db.rows(
-                    "SELECT id FROM feed WHERE intake = ? AND run = ? AND state = ? "
-                        + "ORDER BY opened, rowid", [intake.name, intake.run, taking]
+                    "SELECT id FROM feed WHERE \(intake.isOpen) ORDER BY opened, rowid"
                 ) { try $0.value("id") }
                 try db.change(
-                    "UPDATE feed SET state = ?, end = ?, closed = ? "
-                        + "WHERE intake = ? AND run = ? AND state = ?",
-                    FeedState.pending.rawValue, CaptureEnd.file.rawValue, now, intake.name,
-                    intake.run, taking)
+                    """
+                    UPDATE feed SET state = \(FeedState.pending), end = \(CaptureEnd.file),
+                    closed = \(now) WHERE \(intake.isOpen)
+                    """)
                 return names
             }
         }
@@ -165,29 +156,34 @@ extension EvidenceJournal {
     package func feeds(
         ofIntake intake: String
     ) throws(JournalFailure) -> (all: Int, discarded: Int) {
-        try perform("looking for intake \(intake)") { db in
-            let states: [String] = try db.rows(
-                "SELECT state FROM feed WHERE intake = ?", [intake]
-            ) { try $0.value("state") }
-            return (states.count, states.count { $0 == FeedState.discarded.rawValue })
-        }
+        let states: [FeedState] = try rows(
+            "looking for intake \(intake)", "SELECT state FROM feed WHERE intake = \(intake)"
+        ) { try $0.word("state") }
+        return (states.count, states.count { $0 == .discarded })
     }
 
     /// Removes the feeds of an intake that did not happen: their source still has the reports.
     package func dropIntake(_ intake: OpenIntake) throws(JournalFailure) {
-        try perform("dropping intake \(intake.name)") { db in
+        try remove("dropping intake \(intake.name)", intake.isOpen)
+    }
+
+    /// Removes feeds with all their bytes.
+    func remove(_ doing: String, _ which: JournalSQL) throws(JournalFailure) {
+        try perform(doing) { db in
             try db.transaction {
-                let which = "WHERE intake = ? AND run = ? AND state = ?"
-                let feeds = "SELECT id FROM feed \(which)"
-                for statement in [
-                    "DELETE FROM quarantine WHERE feed IN (\(feeds))",
-                    "DELETE FROM chunk WHERE feed IN (\(feeds))", "DELETE FROM feed \(which)",
-                ] {
-                    try db.change(
-                        statement, intake.name, intake.run, FeedState.taking.rawValue)
+                for column: JournalSQL in ["quarantine WHERE feed", "chunk WHERE feed"] {
+                    try db.change("DELETE FROM \(column) IN (SELECT id FROM feed WHERE \(which))")
                 }
+                try db.change("DELETE FROM feed WHERE \(which)")
             }
         }
         try giveRoomBack()
+    }
+}
+
+extension OpenIntake {
+    /// The condition of its feeds.
+    fileprivate var isOpen: JournalSQL {
+        "intake = \(name) AND run = \(run) AND state = \(FeedState.taking)"
     }
 }

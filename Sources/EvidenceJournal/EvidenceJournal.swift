@@ -47,19 +47,17 @@ package final class EvidenceJournal {
         let header = try folder.makePrivate(StateFolder.journalName)
         try Self.checkOwner(of: path, header)
         do {
-            database = try Self.open(real, isNew: header.isEmpty)
-        } catch let error as SQLFailure where error.isDamage {
-            // SQLite also reports damage when the disk cannot read a page (SQLITE_IOERR_CORRUPTFS). A
-            // good journal must not be set aside for that. So the whole file is read again, directly
-            // and by SQLite.
-            try folder.ensureReadable(StateFolder.journalName)
             do {
                 database = try Self.open(real, isNew: header.isEmpty)
             } catch let error as SQLFailure where error.isDamage {
-                throw folder.failure(ofDamage: error.message)
-            } catch {
-                throw .wrapping(error, while: "opening the journal \(path)")
+                // SQLite also reports damage when the disk cannot read a page (SQLITE_IOERR_CORRUPTFS).
+                // A good journal must not be set aside for that. So the whole file is read again,
+                // directly and by SQLite.
+                try folder.ensureReadable(StateFolder.journalName)
+                database = try Self.open(real, isNew: header.isEmpty)
             }
+        } catch let error as SQLFailure where error.isDamage {
+            throw folder.failure(ofDamage: error.message)
         } catch {
             throw .wrapping(error, while: "opening the journal \(path)")
         }
@@ -82,7 +80,7 @@ package final class EvidenceJournal {
             path: folder.realFile(StateFolder.journalName), .reading, busySeconds: 1)
         do {
             try database.connect()
-            guard try JournalSchema.isThere(database) else { throw JournalSchema.OtherLayout() }
+            guard try JournalSchema.isThere(database) else { throw UnusableContent.otherLayout }
         } catch {
             throw .wrapping(error, while: "reading the journal \(path)")
         }
@@ -95,14 +93,13 @@ package final class EvidenceJournal {
         let target = try StateFolder(path)
         try target.ensureRoom()
         _ = try target.makePrivate(StateFolder.journalName)
-        let doing = "copying the journal of \(folder.path)"
         do {
             let copy = SQLiteConnection(
                 path: target.realFile(StateFolder.journalName), .existing, busySeconds: 1)
             try copy.connect()
             try database.copy(into: copy)
         } catch {
-            throw .wrapping(error, while: doing)
+            throw .wrapping(error, while: "copying the journal of \(folder.path)")
         }
     }
 
@@ -195,12 +192,12 @@ package final class EvidenceJournal {
     @discardableResult
     package func recoverInterrupted(at now: EpochMilliseconds) throws(JournalFailure) -> Int {
         try releaseFollowers()
-        return try perform("recovering feeds of an interrupted run") { db in
-            try db.change(
-                "UPDATE feed SET state = ?, end = ?, closed = ? WHERE state = ?",
-                FeedState.pending.rawValue, CaptureEnd.crashed.rawValue, now,
-                FeedState.reading.rawValue)
-        }
+        return try change(
+            "recovering feeds of an interrupted run",
+            """
+            UPDATE feed SET state = \(FeedState.pending), end = \(CaptureEnd.crashed),
+            closed = \(now) WHERE state = \(FeedState.reading)
+            """)
     }
 
     /// Deletes the bytes of feeds that were applied or discarded longer ago than the retention
@@ -212,9 +209,11 @@ package final class EvidenceJournal {
             try db.transaction {
                 let purged = try db.change(
                     """
-                    UPDATE feed SET purged = 1 WHERE state IN (?, ?) AND settled < ? AND purged = 0
+                    UPDATE feed SET purged = 1
+                    WHERE state IN (\(FeedState.applied), \(FeedState.discarded))
+                    AND settled < \(oldest) AND purged = 0
                     AND id NOT IN (SELECT feed FROM quarantine)
-                    """, FeedState.applied.rawValue, FeedState.discarded.rawValue, oldest)
+                    """)
                 if purged > 0 {
                     try db.change(
                         "DELETE FROM chunk WHERE feed IN (SELECT id FROM feed WHERE purged = 1)")

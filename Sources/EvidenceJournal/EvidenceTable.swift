@@ -175,11 +175,11 @@ private final class ScratchDatabase: Sendable {
 }
 
 extension TokenEvidence {
-    fileprivate init(_ rows: SQLRows, _ row: Int) throws(UnreadableRow) {
+    fileprivate init(_ rows: SQLRows, _ row: Int) throws(UnusableContent) {
         guard case .bytes(let bytes) = rows[row, 0],
             let token = bytes.withUnsafeBytes({ DeviceToken($0) }),
             let time = rows[row, 1].integer, let statements = rows[row, 2].count
-        else { throw UnreadableRow(column: "token, time or statements") }
+        else { throw .column("token, time or statements") }
         self.init(token: token, time: EpochMilliseconds(time), statements: statements)
     }
 }

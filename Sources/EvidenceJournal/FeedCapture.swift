@@ -24,11 +24,12 @@ package final class FeedCapture {
         let (id, offset) = (id, bytes)
         try journal.perform("keeping \(chunk.count) bytes of feed \(id)") { db in
             try db.transaction {
-                _ = try db.execute(
-                    "INSERT INTO chunk (feed, start, bytes) VALUES (?, ?, ?)",
-                    [.text(id), .integer(Int64(offset)), .bytes(Array(chunk))])
                 try db.change(
-                    "UPDATE feed SET bytes = ? WHERE id = ?", offset + chunk.count, id)
+                    """
+                    INSERT INTO chunk (feed, start, bytes)
+                    VALUES (\(id), \(offset), \(SQLValue.bytes(Array(chunk))))
+                    """)
+                try db.change("UPDATE feed SET bytes = \(offset + chunk.count) WHERE id = \(id)")
             }
         }
         bytes += chunk.count
@@ -38,22 +39,18 @@ package final class FeedCapture {
     package func close(
         _ end: CaptureEnd, at now: EpochMilliseconds, heldBecause cause: String? = nil
     ) throws(JournalFailure) {
-        let state = cause == nil ? FeedState.pending : .held
-        let id = id
-        try journal.perform("closing feed \(id)") { db in
-            try db.change(
-                "UPDATE feed SET state = ?, end = ?, closed = ?, cause = ? WHERE id = ?",
-                state.rawValue, end.rawValue, now, cause, id)
-        }
+        try journal.change(
+            "closing feed \(id)",
+            """
+            UPDATE feed SET state = \(cause == nil ? FeedState.pending : .held), end = \(end),
+            closed = \(now), cause = \(cause) WHERE id = \(id)
+            """)
     }
 
     /// Removes the feed. It is for a gateway that was never reached, so there are no bytes to keep.
     package func abandon() throws(JournalFailure) {
         precondition(bytes == 0, "a feed with bytes is never abandoned")
-        let id = id
-        try journal.perform("removing the empty feed \(id)") { db in
-            try db.change("DELETE FROM feed WHERE id = ?", id)
-        }
+        try journal.discard(id)
     }
 }
 
@@ -65,54 +62,46 @@ extension EvidenceJournal {
         intake: String? = nil, at now: EpochMilliseconds
     ) throws(JournalFailure) -> FeedCapture {
         let id = UUID().uuidString.lowercased()
-        try perform("opening a feed in the journal") { db in
-            try db.change(
-                """
-                INSERT INTO feed (id, run, app, environment, source, opened, state, kind, intake)
-                VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
-                """, id, run, partition.app, partition.environment, source, now,
-                (intake == nil ? FeedState.reading : .taking).rawValue, kind.rawValue, intake)
-        }
+        try change(
+            "opening a feed in the journal",
+            """
+            INSERT INTO feed (id, run, app, environment, source, opened, state, kind, intake)
+            VALUES (\(id), \(run), \(partition.app), \(partition.environment), \(source), \(now),
+                \(intake == nil ? FeedState.reading : .taking), \(kind), \(intake))
+            """)
         return FeedCapture(id: id, journal: self)
     }
 
     /// The feeds in the given states, oldest first.
     package func feeds(_ states: FeedState...) throws(JournalFailure) -> [CapturedFeed] {
-        try perform("listing the feeds of the journal") { db in
-            // A feed with an unknown state is fetched too, so that it is reported and not skipped.
-            let all = FeedState.allCases
-            func places(_ states: [FeedState]) -> String {
-                states.map { _ in "?" }.joined(separator: ",")
-            }
-            return try db.rows(
-                """
-                SELECT * FROM feed WHERE state IN (\(places(states)))
-                OR state NOT IN (\(places(all))) ORDER BY opened, rowid
-                """, (states + all).map(\.rawValue), CapturedFeed.init)
-        }
+        // A feed with an unknown state is fetched too, so that it is reported and not skipped.
+        try rows(
+            "listing the feeds of the journal",
+            """
+            SELECT * FROM feed WHERE state IN (\(list: states.map(\.rawValue)))
+            OR state NOT IN (\(list: FeedState.allCases.map(\.rawValue))) ORDER BY opened, rowid
+            """, CapturedFeed.init)
     }
 
     /// The applied and discarded feeds whose bytes are kept, newest first, at most `limit`. Feeds
     /// without bytes are left out.
     package func retainedFeeds(limit: Int) throws(JournalFailure) -> [CapturedFeed] {
-        try perform("listing the feeds of the journal") { db in
-            try db.rows(
-                """
-                SELECT * FROM feed WHERE state IN (?, ?) AND purged = 0 AND bytes > 0
-                ORDER BY opened DESC, rowid DESC LIMIT ?
-                """, [FeedState.applied.rawValue, FeedState.discarded.rawValue, limit],
-                CapturedFeed.init)
-        }
+        try rows(
+            "listing the feeds of the journal",
+            """
+            SELECT * FROM feed WHERE state IN (\(FeedState.applied), \(FeedState.discarded))
+            AND purged = 0 AND bytes > 0 ORDER BY opened DESC, rowid DESC LIMIT \(limit)
+            """, CapturedFeed.init)
     }
 
     /// The feed with a name.
     ///
     /// - Throws: `unknownFeed` when the journal has no feed of this name.
     package func feed(_ id: String) throws(JournalFailure) -> CapturedFeed {
-        let found = try perform("looking for feed \(id) in the journal") { db in
-            try db.rows("SELECT * FROM feed WHERE id = ?", [id], CapturedFeed.init).first
-        }
-        guard let found else {
+        let found = try rows(
+            "looking for feed \(id) in the journal", "SELECT * FROM feed WHERE id = \(id)",
+            CapturedFeed.init)
+        guard let found = found.first else {
             throw JournalFailure(
                 .unknownFeed,
                 "looking for feed \(id.isEmpty ? "''" : id): the journal has none of this name; give the whole "
@@ -123,14 +112,7 @@ extension EvidenceJournal {
 
     /// Removes a feed with all its bytes. Its evidence is lost unless it is kept elsewhere.
     package func discard(_ id: String) throws(JournalFailure) {
-        try perform("removing feed \(id) from the journal") { db in
-            try db.transaction {
-                try db.change("DELETE FROM quarantine WHERE feed = ?", id)
-                try db.change("DELETE FROM chunk WHERE feed = ?", id)
-                try db.change("DELETE FROM feed WHERE id = ?", id)
-            }
-        }
-        try giveRoomBack()
+        try remove("removing feed \(id) from the journal", "id = \(id)")
     }
 
     /// Checks that the journal still has the bytes of a feed.
@@ -160,7 +142,7 @@ extension EvidenceJournal {
             guard !chunk.isEmpty else {
                 throw JournalFailure(
                     .inputOutput,
-                    "reading feed \(feed) from the journal: \(UnreadableRow(column: "bytes"))")
+                    "reading feed \(feed) from the journal: \(UnusableContent.column("bytes"))")
             }
             try chunk.withUnsafeBytes(body)
             start += chunk.count
@@ -186,11 +168,12 @@ extension EvidenceJournal {
         _ feed: String, as state: FeedState, cause: String? = nil, gate: GuardGate? = nil,
         at now: EpochMilliseconds
     ) throws(JournalFailure) {
-        try perform("noting feed \(feed) as \(state.rawValue)") { db in
-            try db.change(
-                "UPDATE feed SET state = ?, cause = ?, gate = ?, settled = ? WHERE id = ?",
-                state.rawValue, cause, gate?.rawValue, now, feed)
-        }
+        try change(
+            "noting feed \(feed) as \(state.rawValue)",
+            """
+            UPDATE feed SET state = \(state), cause = \(cause), gate = \(gate), settled = \(now)
+            WHERE id = \(feed)
+            """)
     }
 }
 

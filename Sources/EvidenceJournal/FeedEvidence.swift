@@ -45,7 +45,6 @@ extension EvidenceJournal {
 
 /// Decodes one captured feed.
 struct FeedDecoding {
-    private static let entriesPerBatch = 1_000
     /// Number of quarantined places that get an entry of their own; a hostile feed must not get a
     /// journal row for each of its tuples.
     static let placesNamed = 10_000
@@ -60,8 +59,6 @@ struct FeedDecoding {
     private var tupleBytes = 0
     private var evidence: EvidenceTable?
     private var refused: [Quarantined] = []
-    /// Number of places with an entry in the journal so far.
-    private var placesNoted = 0
     /// Offset of the first quarantined place without an entry of its own.
     private var unnamed: Int?
     private var place = 0
@@ -84,8 +81,13 @@ struct FeedDecoding {
             refuse(
                 Quarantined(offset: tupleBytes, length: quarantinedBytes, reason: "\(ending)"))
         }
-        try noteRefused()
-        try noteUnnamed(upTo: bytes)
+        if let unnamed {
+            refused.append(
+                Quarantined(
+                    offset: unnamed, length: bytes - unnamed,
+                    reason: "more than \(Self.placesNamed) places"))
+        }
+        if !journal.isReadOnly { try journal.quarantine(refused, of: feed.id) }
         if feed.bytes != bytes {
             throw JournalFailure(
                 .undecodable,
@@ -161,7 +163,6 @@ struct FeedDecoding {
             counts.quarantined += 1
             if rejection != .emptyToken { outOfBounds += 1 }
             refuse(Quarantined(offset: start, length: length, reason: rejection.rawValue))
-            if refused.count > Self.entriesPerBatch { try noteRefused() }
         } else if sorts, let token {
             if evidence == nil { evidence = try EvidenceTable(in: journal.folder, named: scratch) }
             try evidence?.add(token, time)
@@ -175,28 +176,11 @@ struct FeedDecoding {
         {
             refused[refused.count - 1] = Quarantined(
                 offset: last.offset, length: last.length + entry.length, reason: last.reason)
-        } else if placesNoted + refused.count < Self.placesNamed {
+        } else if refused.count < Self.placesNamed {
             refused.append(entry)
         } else if unnamed == nil {
             unnamed = entry.offset
         }
-    }
-
-    /// Makes one entry for everything after the last place with an entry of its own.
-    private mutating func noteUnnamed(upTo end: Int) throws {
-        guard let unnamed, !journal.isReadOnly else { return }
-        try journal.quarantine(
-            [
-                Quarantined(
-                    offset: unnamed, length: end - unnamed,
-                    reason: "more than \(Self.placesNamed) places")
-            ], of: feed.id)
-    }
-
-    private mutating func noteRefused() throws {
-        placesNoted += refused.count
-        if !journal.isReadOnly { try journal.quarantine(refused, of: feed.id) }
-        refused.removeAll(keepingCapacity: true)
     }
 
     private func detail(_ ending: FeedbackEnding) -> String? {

@@ -46,12 +46,6 @@ package struct JournalFailure: Error, Hashable, Sendable, CustomStringConvertibl
     /// Turns an error of SQLite into a failure of the journal. Bound values never appear in it.
     static func wrapping(_ error: any Error, while doing: String) -> JournalFailure {
         if let failure = error as? JournalFailure { return failure }
-        if error is JournalSchema.OtherLayout {
-            return JournalFailure(
-                .inputOutput,
-                "\(doing): it has the layout of another version; finish its feeds with that version, "
-                    + "then move journal.sqlite away")
-        }
         guard let error = error as? SQLFailure else {
             return JournalFailure(.inputOutput, "\(doing): \(error)")
         }
@@ -78,22 +72,8 @@ extension StateFolder {
     /// applied. Runs warn about them until a person moves them away.
     package var damagedFiles: [String] {
         get throws(JournalFailure) {
-            try entries.filter {
+            try folder.entries.filter {
                 $0.hasPrefix(Self.damagedPrefix) && !$0.hasSuffix("-journal")
-            }
-        }
-    }
-
-    /// The names in the folder, sorted.
-    var entries: [String] {
-        get throws(JournalFailure) {
-            do {
-                return try FileManager.default.contentsOfDirectory(atPath: path).sorted()
-            } catch {
-                throw JournalFailure(
-                    .inputOutput,
-                    "listing the state folder \(path): \(error.localizedDescription); check the "
-                        + "disk")
             }
         }
     }
@@ -102,21 +82,16 @@ extension StateFolder {
     ///
     /// - Throws: `inputOutput`.
     func ensureReadable(_ name: String) throws(JournalFailure) {
-        let path = file(name)
-        let descriptor = try folder.open(name, O_RDONLY)
-        defer { close(descriptor) }
-        var buffer = [UInt8](repeating: 0, count: 1 << 16)
-        var place = 0
-        var count = 1
-        while count > 0 {
-            count = buffer.withUnsafeMutableBytes {
-                pread(descriptor, $0.baseAddress, $0.count, place)
-            }
-            place += max(count, 0)
-        }
-        guard count == 0 else {
+        let content = FileHandle(
+            fileDescriptor: try folder.open(name, O_RDONLY), closeOnDealloc: true)
+        do {
+            var isEnd = false
+            while !isEnd { isEnd = try content.read(upToCount: 1 << 16)?.isEmpty ?? true }
+        } catch {
             throw JournalFailure(
-                .inputOutput, "reading \(path)", errno, "check the disk, then run again")
+                .inputOutput,
+                "reading \(file(name)): \(error.localizedDescription); check the disk, then run again"
+            )
         }
     }
 
@@ -132,7 +107,10 @@ extension StateFolder {
                     + "takes its folder sets it aside")
         }
         let name = Self.journalName
-        let kept = unusedName()
+        // A name that no earlier file has: `rename` would replace that file.
+        let kept =
+            Self.damagedPrefix + "\(Int(Date().timeIntervalSince1970))-"
+            + UUID().uuidString.prefix(8).lowercased()
         // The rollback journal is renamed first. Without its database it is useless, but SQLite would
         // apply it to the next database of the same name.
         let hasRollback = folder.has(name + "-journal")
@@ -152,18 +130,6 @@ extension StateFolder {
 
     private func rename(_ name: String, _ other: String) -> Bool {
         renameat(folder.descriptor, name, folder.descriptor, other) == 0
-    }
-
-    /// A name that no earlier file has: `rename` would replace that file.
-    private func unusedName() -> String {
-        let stem = Self.damagedPrefix + "\(Int(Date().timeIntervalSince1970))"
-        var name = stem
-        var number = 1
-        while folder.has(name) || folder.has(name + "-journal") {
-            number += 1
-            name = "\(stem)-\(number)"
-        }
-        return name
     }
 
     private func cannotSetAside(_ journal: String, _ cause: String) -> JournalFailure {

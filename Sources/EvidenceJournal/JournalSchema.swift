@@ -33,17 +33,14 @@ enum JournalSchema {
         PRAGMA user_version = \(layout);
         """
 
-    /// Tables of another layout than ours.
-    struct OtherLayout: Error {}
-
     /// Whether the file has this layout; false for a file that has no table yet.
     ///
-    /// - Throws: `OtherLayout` for tables of another layout.
+    /// - Throws: `UnusableContent` for tables of another layout.
     static func isThere(_ database: SQLiteConnection) throws -> Bool {
         let number = try database.query("PRAGMA user_version").scalar?.count
         if number == layout { return true }
         let tables = try database.query("SELECT COUNT(*) FROM sqlite_master").scalar?.count
-        guard number == 0, tables == 0 else { throw OtherLayout() }
+        guard number == 0, tables == 0 else { throw UnusableContent.otherLayout }
         return false
     }
 }
@@ -51,13 +48,19 @@ enum JournalSchema {
 // A file that was edited, or a disk with a flipped bit, must cause an error message, because the other
 // feeds of the journal are still usable.
 
-/// A row with a value that we never wrote.
-struct UnreadableRow: Error, CustomStringConvertible {
-    let column: String
+/// Content that this program does not write, as a clause with the cure.
+struct UnusableContent: Error, CustomStringConvertible {
+    let description: String
 
-    var description: String {
-        "column \(column) holds a value that this program never writes; keep a copy of the state folder and "
-            + "check the disk; to continue without the rest of it, move journal.sqlite away"
+    static let otherLayout = UnusableContent(
+        description: "it has the layout of another version; finish its feeds with that version, "
+            + "then move journal.sqlite away")
+
+    static func column(_ name: String) -> UnusableContent {
+        UnusableContent(
+            description: "column \(name) holds a value that this program never writes; keep a copy "
+                + "of the state folder and check the disk; to continue without the rest of it, "
+                + "move journal.sqlite away")
     }
 }
 
@@ -78,30 +81,30 @@ struct JournalRow {
     }
 
     /// A value of a column that may be NULL.
-    func optional<T: JournalValue>(_ column: String) throws(UnreadableRow) -> T? {
+    func optional<T: JournalValue>(_ column: String) throws(UnusableContent) -> T? {
         guard let found = self[column] else { return nil }
-        guard let value = T(found) else { throw UnreadableRow(column: column) }
+        guard let value = T(found) else { throw .column(column) }
         return value
     }
 
     /// A value of a column that is never NULL.
-    func value<T: JournalValue>(_ column: String) throws(UnreadableRow) -> T {
-        guard let value: T = try optional(column) else { throw UnreadableRow(column: column) }
+    func value<T: JournalValue>(_ column: String) throws(UnusableContent) -> T {
+        guard let value: T = try optional(column) else { throw .column(column) }
         return value
     }
 
     /// A value of an enumeration stored as text.
-    func word<T: RawRepresentable<String>>(_ column: String) throws(UnreadableRow) -> T {
-        guard let word: T = try optionalWord(column) else { throw UnreadableRow(column: column) }
+    func word<T: RawRepresentable<String>>(_ column: String) throws(UnusableContent) -> T {
+        guard let word: T = try optionalWord(column) else { throw .column(column) }
         return word
     }
 
     /// A value of an enumeration stored as text, in a column that may be NULL.
     func optionalWord<T: RawRepresentable<String>>(
         _ column: String
-    ) throws(UnreadableRow) -> T? {
+    ) throws(UnusableContent) -> T? {
         guard let text: String = try optional(column) else { return nil }
-        guard let word = T(rawValue: text) else { throw UnreadableRow(column: column) }
+        guard let word = T(rawValue: text) else { throw .column(column) }
         return word
     }
 }
@@ -121,7 +124,6 @@ extension JournalValue where Self: FixedWidthInteger {
 }
 extension Int: JournalValue {}
 extension Int32: JournalValue {}
-extension Int64: JournalValue {}
 
 extension String: JournalValue {
     init?(_ stored: SQLValue) {
@@ -139,18 +141,68 @@ extension EpochMilliseconds: JournalValue {
     var stored: SQLValue { .integer(rawValue) }
 }
 
+/// A statement with its values, which an interpolation binds.
+struct JournalSQL: ExpressibleByStringInterpolation, StringInterpolationProtocol {
+    private(set) var text = ""
+    private(set) var values: [SQLValue] = []
+
+    init(stringLiteral text: String) { self.text = text }
+    init(stringInterpolation statement: JournalSQL) { self = statement }
+    init(literalCapacity: Int, interpolationCount: Int) {}
+
+    mutating func appendLiteral(_ text: String) { self.text += text }
+
+    mutating func appendInterpolation(_ value: SQLValue) {
+        text += "?"
+        values.append(value)
+    }
+
+    mutating func appendInterpolation(_ value: (some JournalValue)?) {
+        appendInterpolation(value?.stored ?? .null)
+    }
+
+    mutating func appendInterpolation(_ word: (some RawRepresentable<String>)?) {
+        appendInterpolation(word?.rawValue)
+    }
+
+    /// A list of texts, without its brackets.
+    mutating func appendInterpolation(list words: [String]) {
+        for (number, word) in words.enumerated() {
+            if number > 0 { text += ", " }
+            appendInterpolation(word)
+        }
+    }
+
+    /// A part of the statement.
+    mutating func appendInterpolation(_ part: JournalSQL) {
+        text += part.text
+        values += part.values
+    }
+}
+
 extension SQLiteConnection {
     /// Changes rows; returns their number.
     @discardableResult
-    func change(_ sql: String, _ values: (any JournalValue)?...) throws(SQLFailure) -> Int {
-        try execute(sql, values.map { $0?.stored ?? .null })
+    func change(_ sql: JournalSQL) throws(SQLFailure) -> Int { try execute(sql.text, sql.values) }
+
+    /// Makes something of each row.
+    func rows<T>(_ sql: JournalSQL, _ make: (JournalRow) throws -> T) throws -> [T] {
+        let rows = try query(sql.text, sql.values)
+        return try (0..<rows.count).map { try make(JournalRow(rows, $0)) }
+    }
+}
+
+extension EvidenceJournal {
+    /// Changes rows by one statement; returns their number.
+    @discardableResult
+    func change(_ doing: String, _ sql: JournalSQL) throws(JournalFailure) -> Int {
+        try perform(doing) { try $0.change(sql) }
     }
 
     /// Makes something of each row.
     func rows<T>(
-        _ sql: String, _ values: [any JournalValue] = [], _ make: (JournalRow) throws -> T
-    ) throws -> [T] {
-        let rows = try query(sql, values.map(\.stored))
-        return try (0..<rows.count).map { try make(JournalRow(rows, $0)) }
+        _ doing: String, _ sql: JournalSQL, _ make: (JournalRow) throws -> T
+    ) throws(JournalFailure) -> [T] {
+        try perform(doing) { try $0.rows(sql, make) }
     }
 }

@@ -15,6 +15,7 @@
 // 1777). There another user can move the whole state folder aside; operating.md says to choose
 // another place.
 
+import Foundation
 import Glibc
 
 /// An open folder that belongs to this user alone.
@@ -127,22 +128,33 @@ final class PrivateFolder: Sendable {
         try check(name, facts)
     }
 
-    /// Removes the entries of these names, but no folder. A failure is ignored: the next call tries
-    /// again.
-    func removeFiles(beginningWith start: String) {
-        // A descriptor of its own, since closing the listing closes it.
-        let place = openat(descriptor, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)
-        guard place >= 0 else { return }
-        guard let listing = fdopendir(place) else {
-            close(place)
-            return
-        }
-        defer { closedir(listing) }
-        while let entry = readdir(listing) {
-            let name = withUnsafePointer(to: &entry.pointee.d_name) {
-                $0.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
+    /// The names in the folder, sorted.
+    var entries: [String] {
+        get throws(JournalFailure) {
+            do {
+                return try FileManager.default.contentsOfDirectory(atPath: realPath).sorted()
+            } catch {
+                throw JournalFailure(
+                    .inputOutput,
+                    "listing the state folder \(path): \(error.localizedDescription); check the "
+                        + "disk")
             }
-            if name.hasPrefix(start) { unlinkat(descriptor, name, 0) }
+        }
+    }
+
+    /// Makes the names in the folder durable.
+    ///
+    /// - Throws: `inputOutput`.
+    func sync() throws(JournalFailure) { try Self.sync(descriptor, path) }
+
+    /// Makes the names in an open folder durable. Even a synced file is lost in a power cut unless its
+    /// name was synced too; the same holds for a folder with all its content (fsync(2)).
+    ///
+    /// - Throws: `inputOutput`.
+    static func sync(_ descriptor: Int32, _ path: String) throws(JournalFailure) {
+        // Some file systems cannot sync a folder and report EINVAL.
+        guard descriptor >= 0, fsync(descriptor) == 0 || errno == EINVAL else {
+            throw JournalFailure(.inputOutput, "syncing the folder \(path)", errno)
         }
     }
 
@@ -278,17 +290,22 @@ enum ParentFolders {
 package enum UserName {
     /// The login name, or the number of a user that has none; chown(1) accepts both.
     package static func of(_ number: uid_t) -> String {
-        var buffer = [CChar](repeating: 0, count: 16_384)
-        return buffer.withUnsafeMutableBufferPointer { buffer in
-            var entry = passwd()
-            var found: UnsafeMutablePointer<passwd>?
-            guard let start = buffer.baseAddress,
-                getpwuid_r(number, &entry, start, buffer.count, &found) == 0, found != nil,
-                let name = entry.pw_name
-            else { return "\(number)" }
-            return String(cString: name)
+        guard let entry = getpwuid(number), let name = entry.pointee.pw_name else {
+            return "\(number)"
         }
+        return String(cString: name)
     }
+}
+
+/// Writes all bytes; false with errno where that fails.
+func writeWhole(_ bytes: UnsafeRawBufferPointer, to descriptor: Int32) -> Bool {
+    var rest = bytes
+    while !rest.isEmpty {
+        let written = write(descriptor, rest.baseAddress, rest.count)
+        guard written > 0 || errno == EINTR else { return false }
+        rest = UnsafeRawBufferPointer(rebasing: rest.dropFirst(max(0, written)))
+    }
+    return true
 }
 
 extension String {

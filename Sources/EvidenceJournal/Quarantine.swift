@@ -36,8 +36,10 @@ extension EvidenceJournal {
             try db.transaction {
                 for entry in entries {
                     try db.change(
-                        "INSERT OR REPLACE INTO quarantine VALUES (?, ?, ?, ?)", feed,
-                        entry.offset, entry.length, entry.reason)
+                        """
+                        INSERT OR REPLACE INTO quarantine
+                        VALUES (\(feed), \(entry.offset), \(entry.length), \(entry.reason))
+                        """)
                 }
             }
         }
@@ -47,31 +49,29 @@ extension EvidenceJournal {
     package func quarantined(
         of feed: String, limit: Int = .max
     ) throws(JournalFailure) -> [Quarantined] {
-        try perform("listing the quarantine of feed \(feed)") { db in
-            try db.rows(
-                "SELECT * FROM quarantine WHERE feed = ? ORDER BY start LIMIT ?", [feed, limit]
-            ) { row in
-                Quarantined(
-                    offset: try row.value("start"), length: try row.value("length"),
-                    reason: try row.value("reason"))
-            }
+        try rows(
+            "listing the quarantine of feed \(feed)",
+            "SELECT * FROM quarantine WHERE feed = \(feed) ORDER BY start LIMIT \(limit)"
+        ) { row in
+            Quarantined(
+                offset: try row.value("start"), length: try row.value("length"),
+                reason: try row.value("reason"))
         }
     }
 
     /// The feeds with quarantined bytes, oldest first.
     package func quarantinedFeeds() throws(JournalFailure) -> [QuarantinedFeed] {
-        try perform("listing the quarantine") { db in
-            try db.rows(
-                """
-                SELECT feed.*, COUNT(*) AS places, SUM(length) AS amount
-                FROM quarantine JOIN feed ON feed.id = quarantine.feed
-                GROUP BY feed.id ORDER BY feed.opened
-                """
-            ) { row in
-                QuarantinedFeed(
-                    feed: try CapturedFeed(row), places: try row.value("places"),
-                    bytes: try row.value("amount"))
-            }
+        try rows(
+            "listing the quarantine",
+            """
+            SELECT feed.*, COUNT(*) AS places, SUM(length) AS amount
+            FROM quarantine JOIN feed ON feed.id = quarantine.feed
+            GROUP BY feed.id ORDER BY feed.opened
+            """
+        ) { row in
+            QuarantinedFeed(
+                feed: try CapturedFeed(row), places: try row.value("places"),
+                bytes: try row.value("amount"))
         }
     }
 
@@ -81,11 +81,13 @@ extension EvidenceJournal {
     package func releaseQuarantine(of feed: String) throws(JournalFailure) -> Int {
         let places = try perform("removing the quarantine of feed \(feed)") { db in
             try db.transaction {
-                let places = try db.change("DELETE FROM quarantine WHERE feed = ?", feed)
+                let places = try db.change("DELETE FROM quarantine WHERE feed = \(feed)")
                 let purged = try db.change(
-                    "UPDATE feed SET purged = 1 WHERE id = ? AND kind = ? AND state = ?", feed,
-                    EvidenceSource.unusable.rawValue, FeedState.applied.rawValue)
-                if purged > 0 { try db.change("DELETE FROM chunk WHERE feed = ?", feed) }
+                    """
+                    UPDATE feed SET purged = 1 WHERE id = \(feed)
+                    AND kind = \(EvidenceSource.unusable) AND state = \(FeedState.applied)
+                    """)
+                if purged > 0 { try db.change("DELETE FROM chunk WHERE feed = \(feed)") }
                 return places
             }
         }

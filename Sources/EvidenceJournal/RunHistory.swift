@@ -25,50 +25,38 @@ extension EvidenceJournal {
     package func beginRun(
         _ id: String, kind: String, by operator: String = "", at now: EpochMilliseconds
     ) throws(JournalFailure) {
-        try perform("recording the start of run \(id)") { db in
-            try db.change(
-                "INSERT INTO run (id, kind, operator, started) VALUES (?, ?, ?, ?)", id, kind,
-                `operator`, now)
-        }
+        try change(
+            "recording the start of run \(id)",
+            """
+            INSERT INTO run (id, kind, operator, started)
+            VALUES (\(id), \(kind), \(`operator`), \(now))
+            """)
     }
 
     /// Records how a run ended.
     package func endRun(
         _ id: String, exit: Int32, summary: String, at now: EpochMilliseconds
     ) throws(JournalFailure) {
-        try perform("recording the end of run \(id)") { db in
-            try db.change(
-                "UPDATE run SET ended = ?, exit = ?, summary = ? WHERE id = ?", now, exit, summary,
-                id)
-        }
+        try change(
+            "recording the end of run \(id)",
+            "UPDATE run SET ended = \(now), exit = \(exit), summary = \(summary) WHERE id = \(id)")
     }
 
     /// Stores the report so far of a run that has not ended.
     package func noteProgress(_ id: String, summary: String) throws(JournalFailure) {
-        try perform("recording the progress of run \(id)") { db in
-            try db.change("UPDATE run SET summary = ? WHERE id = ?", summary, id)
-        }
+        try change(
+            "recording the progress of run \(id)",
+            "UPDATE run SET summary = \(summary) WHERE id = \(id)")
     }
 
-    /// The latest runs, newest first.
-    package func runs(limit: Int) throws(JournalFailure) -> [RunEntry] {
-        try perform("listing runs") { db in
-            try db.rows(
-                "SELECT * FROM run ORDER BY started DESC, rowid DESC LIMIT ?", [limit],
-                RunEntry.init)
-        }
-    }
-
-    /// The latest runs of some kinds, newest first.
+    /// The latest runs, of some kinds or of all, newest first by the order of their beginning.
     package func runs(
-        ofKinds kinds: [String], limit: Int
+        ofKinds kinds: [String]? = nil, limit: Int
     ) throws(JournalFailure) -> [RunEntry] {
-        try perform("listing runs") { db in
-            let places = kinds.map { _ in "?" }.joined(separator: ",")
-            return try db.rows(
-                "SELECT * FROM run WHERE kind IN (\(places)) ORDER BY rowid DESC LIMIT ?",
-                kinds + [limit], RunEntry.init)
-        }
+        let which: JournalSQL = kinds.map { "WHERE kind IN (\(list: $0))" } ?? ""
+        return try rows(
+            "listing runs", "SELECT * FROM run \(which) ORDER BY rowid DESC LIMIT \(limit)",
+            RunEntry.init)
     }
 
     /// Deletes the records of runs that began before a time. The last run of each kind and the last
@@ -77,20 +65,19 @@ extension EvidenceJournal {
     /// - Returns: the number of deleted records.
     @discardableResult
     package func forgetRuns(before cutoff: EpochMilliseconds) throws(JournalFailure) -> Int {
-        func last(_ condition: String) -> String {
+        func last(_ condition: JournalSQL) -> JournalSQL {
             "SELECT MAX(rowid) FROM run WHERE \(Self.isNoTrial) \(condition) GROUP BY kind"
         }
-        return try perform("dropping old runs from the journal") { db in
-            try db.change(
-                """
-                DELETE FROM run WHERE started < ? AND rowid NOT IN (\(last("")))
-                AND rowid NOT IN (\(last("AND exit = 0")))
-                """, cutoff)
-        }
+        return try change(
+            "dropping old runs from the journal",
+            """
+            DELETE FROM run WHERE started < \(cutoff) AND rowid NOT IN (\(last("")))
+            AND rowid NOT IN (\(last("AND exit = 0")))
+            """)
     }
 
-    /// An SQL condition: the run was no dry run. It is NULL for a run without a report.
-    private static let isNoTrial = #"instr(summary, '"dryRun":true') = 0"#
+    /// A condition: the run was no dry run. It is NULL for a run without a report.
+    private static let isNoTrial: JournalSQL = #"instr(summary, '"dryRun":true') = 0"#
 
     /// The last run of a kind that has a report and was no dry run, and the end of the last of these
     /// runs that ended with 0; nil when there is none. "Last" is by order of insertion and does not
@@ -99,21 +86,17 @@ extension EvidenceJournal {
     package func lastRun(
         _ kind: String, successUntil limit: EpochMilliseconds = EpochMilliseconds(.max)
     ) throws(JournalFailure) -> (run: RunEntry, succeeded: EpochMilliseconds?)? {
-        func last(_ condition: String) -> String {
-            """
-            SELECT * FROM run WHERE kind = ? AND \(Self.isNoTrial) \(condition)
-            ORDER BY rowid DESC LIMIT 1
-            """
-        }
-        return try perform("looking for the last run") { db in
-            guard let run = try db.rows(last(""), [kind], RunEntry.init).first else {
-                return nil
-            }
-            let success = try db.rows(
-                last("AND exit = 0 AND ended <= ?"), [kind, limit], RunEntry.init
+        func last(_ condition: JournalSQL) throws(JournalFailure) -> RunEntry? {
+            try rows(
+                "looking for the last run",
+                """
+                SELECT * FROM run WHERE kind = \(kind) AND \(Self.isNoTrial) \(condition)
+                ORDER BY rowid DESC LIMIT 1
+                """, RunEntry.init
             ).first
-            return (run, success?.ended)
         }
+        guard let run = try last("") else { return nil }
+        return (run, try last("AND exit = 0 AND ended <= \(limit)")?.ended)
     }
 }
 

@@ -34,20 +34,13 @@ package enum SenderFolders {
     package static func abandoned(
         in state: String
     ) -> (folders: [StateFolder], problems: [JournalFailure]) {
-        var found: [StateFolder] = []
-        var problems: [JournalFailure] = []
-        do throws(JournalFailure) {
-            for (_, opened) in try all(in: state) {
-                do throws(JournalFailure) {
-                    let folder = try opened.get()
-                    guard folder.has(StateFolder.journalName) else { continue }
-                    found.append(try StateFolder(folder))
-                } catch {
-                    if error.code != .locked { problems.append(error) }
-                }
+        var (found, problems): ([StateFolder], _) = ([], all(in: state).problems)
+        for folder in senders(in: state) {
+            do throws(JournalFailure) {
+                found.append(try StateFolder(folder))
+            } catch {
+                if error.code != .locked { problems.append(error) }
             }
-        } catch {
-            problems.append(error)
         }
         return (found, problems)
     }
@@ -56,13 +49,8 @@ package enum SenderFolders {
     ///
     /// - Throws: the failure to open one.
     package static func visited(in state: String) throws(JournalFailure) -> [StateFolder] {
-        var folders: [StateFolder] = []
-        for (_, opened) in try all(in: state) {
-            let folder = try opened.get()
-            guard folder.has(StateFolder.journalName) else { continue }
-            folders.append(StateFolder(visiting: folder))
-        }
-        return folders
+        if let problem = all(in: state).problems.first { throw problem }
+        return senders(in: state).map(StateFolder.init(visiting:))
     }
 
     /// The folders that a run may read beside its own: the state folder and those of its senders.
@@ -72,25 +60,11 @@ package enum SenderFolders {
     package static func neighbours(
         of own: StateFolder? = nil, in state: String
     ) -> (folders: [(folder: StateFolder, sender: Int?)], unreadable: [JournalFailure]) {
-        var folders: [(StateFolder, Int?)] = []
-        var unreadable: [JournalFailure] = []
-        do throws(JournalFailure) {
-            // What hides the state folder hides those in it.
-            guard try StateFolder.exists(state) else { return ([], []) }
-            if state != own?.path {
-                folders.append((StateFolder(visiting: try PrivateFolder(state)), nil))
-            }
-            for (number, opened) in try all(in: state) where path(number, in: state) != own?.path {
-                do throws(JournalFailure) {
-                    folders.append((StateFolder(visiting: try opened.get()), number))
-                } catch {
-                    unreadable.append(error)
-                }
-            }
-        } catch {
-            unreadable.append(error)
-        }
-        return (folders, unreadable)
+        let (folders, unreadable) = all(in: state)
+        return (
+            folders.filter { $0.folder.path != own?.path }
+                .map { (StateFolder(visiting: $0.folder), $0.sender) }, unreadable
+        )
     }
 
     /// The number of a sender's folder; nil for the state folder itself.
@@ -104,20 +78,36 @@ package enum SenderFolders {
         "\(state)/\(name)/\(number)"
     }
 
-    /// The folders of senders by their numbers, each open or with the failure to open it.
+    /// The open folders of senders that have a journal.
+    private static func senders(in state: String) -> [PrivateFolder] {
+        all(in: state).folders.filter { $0.sender != nil && $0.folder.has(StateFolder.journalName) }
+            .map(\.folder)
+    }
+
+    /// The state folder, if there is one, then those of senders with their numbers; and the failures to
+    /// open others.
     private static func all(
         in state: String
-    ) throws(JournalFailure) -> [(Int, Result<PrivateFolder, JournalFailure>)] {
-        guard try StateFolder.exists(state) else { return [] }
-        let folder = try PrivateFolder(state)
-        guard folder.has(name) else { return [] }
-        let above = try PrivateFolder(name, in: folder)
-        return (1...most).filter { above.has("\($0)") }.map { number in
-            do throws(JournalFailure) {
-                return (number, .success(try PrivateFolder("\(number)", in: above)))
-            } catch {
-                return (number, .failure(error))
+    ) -> (folders: [(folder: PrivateFolder, sender: Int?)], problems: [JournalFailure]) {
+        var folders: [(PrivateFolder, Int?)] = []
+        var problems: [JournalFailure] = []
+        do throws(JournalFailure) {
+            // What hides the state folder hides those in it.
+            guard try StateFolder.exists(state) else { return ([], []) }
+            let main = try PrivateFolder(state)
+            folders.append((main, nil))
+            guard main.has(name) else { return (folders, []) }
+            let above = try PrivateFolder(name, in: main)
+            for number in 1...most where above.has("\(number)") {
+                do throws(JournalFailure) {
+                    folders.append((try PrivateFolder("\(number)", in: above), number))
+                } catch {
+                    problems.append(error)
+                }
             }
+        } catch {
+            problems.append(error)
         }
+        return (folders, problems)
     }
 }

@@ -37,13 +37,7 @@ package final class SpoolFile {
     /// - Throws: `cannotCreate` where the disk would have less than 64 MiB free; `inputOutput`.
     package func append(_ bytes: UnsafeRawBufferPointer) throws(JournalFailure) {
         try folder.ensureRoom(for: bytes.count)
-        var rest = bytes[...]
-        while !rest.isEmpty {
-            let part = UnsafeRawBufferPointer(rebasing: rest)
-            let written = write(descriptor, part.baseAddress, part.count)
-            guard written > 0 || errno == EINTR else { throw failure("keeping bytes in") }
-            rest = rest.dropFirst(max(0, written))
-        }
+        guard writeWhole(bytes, to: descriptor) else { throw failure }
         count += bytes.count
     }
 
@@ -51,10 +45,8 @@ package final class SpoolFile {
     ///
     /// - Throws: `inputOutput`.
     package func rewind() throws(JournalFailure) {
-        // Some file systems cannot sync a folder and report EINVAL.
-        guard fsync(descriptor) == 0, fsync(folder.descriptor) == 0 || errno == EINVAL,
-            lseek(descriptor, 0, SEEK_SET) == 0
-        else { throw failure("keeping bytes in") }
+        guard fsync(descriptor) == 0, lseek(descriptor, 0, SEEK_SET) == 0 else { throw failure }
+        try folder.sync()
     }
 
     /// Lets the file stay.
@@ -65,8 +57,8 @@ package final class SpoolFile {
         try rewind()
     }
 
-    private func failure(_ doing: String) -> JournalFailure {
-        JournalFailure(.inputOutput, "\(doing) \(path)", errno)
+    private var failure: JournalFailure {
+        JournalFailure(.inputOutput, "keeping bytes in \(path)", errno)
     }
 }
 
@@ -77,7 +69,7 @@ extension StateFolder {
     /// The files with bytes of pipes that no run has taken, oldest first. One in use is not among them.
     package var keptSpools: [String] {
         get throws(JournalFailure) {
-            try entries.filter { name in
+            try folder.entries.filter { name in
                 guard name.hasPrefix(Self.spoolPrefix), let file = try? folder.open(name, O_RDONLY)
                 else { return false }
                 defer { close(file) }

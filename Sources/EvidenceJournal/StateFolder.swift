@@ -39,7 +39,9 @@ package final class StateFolder {
         setenv("SQLITE_TMPDIR", folder.realPath, 1)
         // SQLite takes the name of such a file away at once. A process killed right before that
         // leaves an empty file, which nothing else would ever remove.
-        folder.removeFiles(beginningWith: "etilqs_")
+        for name in (try? folder.entries) ?? [] where name.hasPrefix("etilqs_") {
+            unlinkat(folder.descriptor, name, 0)
+        }
     }
 
     /// Visits the folder of a sender that may be alive, to read the held feeds in it, which its owner
@@ -160,11 +162,7 @@ package final class StateFolder {
                 "check owner, mode and mount of \(parent.path)")
         }
         let folder = try PrivateFolder(name, in: parent)
-        if !folder.has(identityName) {
-            guard fsync(parent.descriptor) == 0 || errno == EINVAL else {
-                throw unsynced(parent.path)
-            }
-        }
+        if !folder.has(identityName) { try parent.sync() }
         return folder
     }
 
@@ -190,8 +188,7 @@ package final class StateFolder {
         return parent.isEmpty ? "." : parent
     }
 
-    /// Makes the names in a folder durable. Even a synced file is lost in a power cut unless its name
-    /// was synced too; the same holds for a folder with all its content (fsync(2)).
+    /// Makes the names in a folder durable, which need not be private.
     ///
     /// - Throws: `inputOutput`.
     static func syncNames(in folder: String) throws(JournalFailure) {
@@ -199,24 +196,7 @@ package final class StateFolder {
         // A folder that this user may pass but not read belongs to another user, who must sync it.
         if descriptor < 0 && errno == EACCES { return }
         defer { if descriptor >= 0 { close(descriptor) } }
-        // Some file systems cannot sync a folder and report EINVAL.
-        guard descriptor >= 0, fsync(descriptor) == 0 || errno == EINVAL else {
-            throw unsynced(folder)
-        }
-    }
-
-    /// Makes the names in this folder durable.
-    ///
-    /// - Throws: `inputOutput`.
-    func syncNames() throws(JournalFailure) {
-        // Some file systems cannot sync a folder and report EINVAL.
-        guard fsync(folder.descriptor) == 0 || errno == EINVAL else {
-            throw Self.unsynced(path)
-        }
-    }
-
-    private static func unsynced(_ folder: String) -> JournalFailure {
-        JournalFailure(.inputOutput, "syncing the folder \(folder)", errno)
+        try PrivateFolder.sync(descriptor, folder)
     }
 
     private static func takeLock(in folder: PrivateFolder) throws(JournalFailure) -> Int32 {

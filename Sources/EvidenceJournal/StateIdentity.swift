@@ -41,7 +41,7 @@ extension StateFolder {
         if UUID(uuidString: String(text)) != nil { return String(text) }
         let name = UUID().uuidString.lowercased()
         try write(name + "\n", into: Self.identityName)
-        try syncNames()
+        try folder.sync()
         return name
     }
 

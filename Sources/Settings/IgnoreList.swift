@@ -1,6 +1,5 @@
+import APNsProtocol
 import Database
-import Encodings
-import SecureTransport
 import Yams
 
 // A person may decide to live with a finding of `preflight` for some time. The decision is an entry in a
@@ -44,100 +43,67 @@ package struct IgnoreList: Hashable, Sendable {
     ///
     /// - Throws: all mistakes together: of the file, of YAML, of words and dates.
     package init(file path: String, rules: [String]) throws(SettingsFailure) {
-        let text: String
-        do {
-            text = try SettingsFile.text(path)
-        } catch {
-            throw SettingsFailure(problems: [error.problem(reading: "ignore file \(path)")])
-        }
-        try self.init(text: text, name: path, rules: rules)
+        try self.init(
+            text: SettingsFile.text(path, as: "ignore file"), name: path, rules: rules)
     }
 
     /// Reads a text as the content of the file `name`.
     package init(text: String, name: String, rules: [String]) throws(SettingsFailure) {
-        var problems = SettingsProblems()
+        var problems: SettingsProblems = []
         var entries: [Entry] = []
+        func place(_ node: Node) -> String { "\(name):\(node.mark?.line ?? 0)" }
         do {
             let parser = try Yams.Parser(yaml: text, resolver: .basic, encoding: .utf8)
-            let reader = IgnoreListReader(name: name, rules: rules)
-            if let root = try parser.singleRoot() { entries = reader.entries(root, &problems) }
+            let root = try parser.singleRoot()
+            let items = root.flatMap { $0.scalar?.string == "" ? [] : $0.sequence.map(Array.init) }
+            if let root, items == nil {
+                problems.add(place(root), "must be a list, each item after a -: \(Entry.form)")
+            }
+            for node in items ?? [] {
+                do throws(SettingRefusal) {
+                    entries.append(try Entry(node, at: place(node), rules: rules))
+                } catch {
+                    problems.add(place(node), error.reason)
+                }
+            }
         } catch {
             problems.add(name, "is not valid YAML; check its indentation and quotes")
         }
-        guard problems.all.isEmpty else { throw SettingsFailure(problems: problems.all) }
+        guard problems.isEmpty else { throw SettingsFailure(problems: problems) }
         self.entries = entries
     }
 }
 
-/// Turns the nodes of an ignore file into entries.
-private struct IgnoreListReader {
-    let name: String
-    let rules: [String]
+extension IgnoreList.Entry {
+    fileprivate static let form = "rule, object, reason and until, each with one text, given once"
 
-    private static let words = ["rule", "object", "reason", "until"]
-
-    private func place(_ node: Node) -> String { "\(name):\(node.mark?.line ?? 0)" }
-
-    func entries(_ root: Node, _ problems: inout SettingsProblems) -> [IgnoreList.Entry] {
-        if case .scalar(let scalar) = root, scalar.string.isEmpty { return [] }
-        guard case .sequence(let items) = root else {
-            problems.add(
-                place(root), "must be a list, each item after a -, with rule, reason and until")
-            return []
-        }
-        return items.compactMap { entry($0, &problems) }
-    }
-
-    private func entry(_ node: Node, _ problems: inout SettingsProblems) -> IgnoreList.Entry? {
-        guard case .mapping(let mapping) = node else {
-            problems.add(place(node), "must be keys with values: rule, object, reason, until")
-            return nil
-        }
+    fileprivate init(_ node: Node, at place: String, rules: [String]) throws(SettingRefusal) {
         var values: [String: String] = [:]
+        guard let mapping = node.mapping else {
+            throw SettingRefusal("must be keys with values: \(Self.form)")
+        }
         for (key, value) in mapping {
-            guard case .scalar(let word) = key, Self.words.contains(word.string) else {
-                let known = Self.words.joined(separator: ", ")
-                problems.add(place(key), "there is no such key; the keys are \(known)")
-                return nil
-            }
-            guard case .scalar(let text) = value, values[word.string] == nil else {
-                problems.add(place(value), "\(word.string) must be one text, given once")
-                return nil
-            }
-            values[word.string] = text.string
+            guard let word = key.scalar?.string, let text = value.scalar?.string,
+                ["rule", "object", "reason", "until"].contains(word), values[word] == nil
+            else { throw SettingRefusal("must have no other keys than \(Self.form)") }
+            values[word] = text
         }
         guard let rule = values["rule"], rules.contains(rule) else {
             let near = values["rule"].flatMap { NearestName.find($0, in: rules) }
-            problems.add(
-                place(node),
+            throw SettingRefusal(
                 "rule must be the name of a rule" + (near.map { "; did you mean \($0)?" } ?? ""))
-            return nil
         }
-        let until = values["until"].flatMap { $0.isBlank ? nil : $0 }
-        let ends = until.flatMap(Self.end)
-        guard until == nil || ends != nil else {
-            problems.add(place(node), "until must be a day, such as 2026-12-31")
-            return nil
+        func given(_ word: String) -> String? {
+            values[word].flatMap { $0.allSatisfy(\.isWhitespace) ? nil : $0 }
         }
-        return IgnoreList.Entry(
-            rule: rule, object: values["object"] ?? "*",
-            reason: values["reason"].flatMap { $0.isBlank ? nil : $0 }, until: until, ends: ends,
-            place: place(node))
+        let until = given("until")
+        // The time at which the day begins; other forms of a time are longer.
+        let start = until.flatMap { $0.utf8.count == 10 ? EpochMilliseconds(iso8601: $0) : nil }
+        guard until == nil || start != nil else {
+            throw SettingRefusal("until must be a day, such as 2026-12-31")
+        }
+        self.init(
+            rule: rule, object: values["object"] ?? "*", reason: given("reason"), until: until,
+            ends: start.map { $0.rawValue / 1_000 + 86_400 }, place: place)
     }
-
-    /// The end of a day in UTC; nil for a text that is no day.
-    private static func end(_ day: String) -> Int64? {
-        let parts = day.split(separator: "-", omittingEmptySubsequences: false)
-        guard day.utf8.count == 10, parts.map(\.utf8.count) == [4, 2, 2] else { return nil }
-        let numbers = parts.compactMap { PlainText.wholeNumber($0) }
-        guard numbers.count == 3, (1...12).contains(numbers[1]),
-            numbers[2] >= 1, numbers[2] <= CivilDate.days(inMonth: numbers[1], of: numbers[0])
-        else { return nil }
-        let date = CivilDate(year: numbers[0], month: numbers[1], day: numbers[2])
-        return Int64(date.daysSince1970 + 1) * 86_400
-    }
-}
-
-extension String {
-    fileprivate var isBlank: Bool { allSatisfy(\.isWhitespace) }
 }

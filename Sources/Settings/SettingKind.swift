@@ -101,13 +101,12 @@ extension SettingKind where Value == String {
     /// A command for the shell. It may hold an address that is secret, so it is never shown.
     static var command: Self {
         let longest = SettingText.longestCommand
-        return Self(
+        return checked(
             "shell command of at most \(longest) characters",
             hidden: "the command; put several lines into a file and name that"
-        ) { text, _ throws(SettingRefusal) in
-            try check(text, longest)
+        ) { text throws(SettingRefusal) in
+            try SettingText.checkLength(text, longest)
             guard !text.allSatisfy({ $0 == " " }) else { throw SettingRefusal("is empty") }
-            return (text, "(set)")
         }
     }
     static var path: Self {
@@ -118,25 +117,23 @@ extension SettingKind where Value == String {
     }
     /// A table, which may be written `database.table`.
     static var table: Self {
-        Self("table") { text, _ throws(SettingRefusal) in
+        checked("table") { text throws(SettingRefusal) in
             let parts = text.split(separator: ".", omittingEmptySubsequences: false)
             guard parts.count <= 2 else {
                 throw refusal("must be a table or a database and a table", text)
             }
             for part in parts { try SettingText.checkIdentifier(part) }
-            return (text, text)
         }
     }
     /// A column that must exist.
     static var column: Self {
-        Self("column") { text, _ throws(SettingRefusal) in
+        checked("column") { text throws(SettingRefusal) in
             // `none` is not a column name: for other columns it means that there is none.
             guard text != "none" else {
                 throw refusal(
                     "must be the name of a column, for the table cannot do without it", text)
             }
             try SettingText.checkIdentifier(text)
-            return (text, text)
         }
     }
 
@@ -150,16 +147,20 @@ extension SettingKind where Value == String {
         _ words: String, _ longest: Int = SettingText.longest, must rule: String = "",
         _ holds: @escaping @Sendable (String) -> Bool = { _ in true }
     ) -> Self {
-        Self(words) { text, _ throws(SettingRefusal) in
-            try check(text, longest)
+        checked(words) { text throws(SettingRefusal) in
+            try SettingText.checkLength(text, longest)
             guard holds(text) else { throw refusal(rule, text) }
-            return (text, text)
         }
     }
 
-    private static func check(_ text: String, _ longest: Int) throws(SettingRefusal) {
-        guard text.unicodeScalars.count <= longest else {
-            throw SettingRefusal("must be at most \(longest) characters long")
+    /// A text that is the value as it is; a hidden one is only said to be set.
+    fileprivate static func checked(
+        _ words: String, hidden: String? = nil,
+        _ check: @escaping @Sendable (String) throws(SettingRefusal) -> Void
+    ) -> Self {
+        Self(words, hidden: hidden) { text, _ throws(SettingRefusal) in
+            try check(text)
+            return (text, hidden == nil ? text : "(set)")
         }
     }
 }
@@ -177,75 +178,54 @@ extension SettingKind {
         }
     }
 
-    /// A whole number with or without a unit. `rule` begins a sentence about another text.
-    private static func number(
-        _ words: String, _ range: ClosedRange<Int>, must rule: String,
-        read: @escaping @Sendable (String) -> Int?, shown: @escaping @Sendable (Int) -> String,
+    /// A number in a range. `value` makes the field's value of it.
+    fileprivate static func number(
+        _ quantity: SettingQuantity, _ range: ClosedRange<Int>,
         _ value: @escaping @Sendable (Int) -> Value
     ) -> Self {
-        Self(words) { text, _ throws(SettingRefusal) in
-            guard let number = read(text), range.contains(number) else {
-                throw refusal(rule, text)
+        let words = "\(quantity.text(range.lowerBound)) to \(quantity.text(range.upperBound))"
+        return Self("\(quantity.name), \(words)") { text, _ throws(SettingRefusal) in
+            guard let number = quantity.number(text), range.contains(number) else {
+                throw refusal("must be \(quantity.rule) from \(words)\(quantity.hint)", text)
             }
-            return (value(number), shown(number))
+            return (value(number), quantity.text(number))
         }
-    }
-
-    /// A time with its unit, in a range of milliseconds. `value` makes the field's value of
-    /// milliseconds.
-    fileprivate static func time(
-        _ range: ClosedRange<Int>, _ value: @escaping @Sendable (Int) -> Value
-    ) -> Self {
-        let words = "\(SettingTime.text(range.lowerBound)) to \(SettingTime.text(range.upperBound))"
-        return number(
-            "time, \(words)", range,
-            must: "must be a time from \(words) with its unit, such as 500ms, 30s or 5m",
-            read: SettingTime.milliseconds, shown: SettingTime.text, value)
     }
 }
 
 extension SettingKind where Value == Int {
-    static func integer(_ range: ClosedRange<Int>) -> Self {
-        let words = "\(range.lowerBound) to \(range.upperBound)"
-        return number(
-            range == 1...65_535 ? "port, \(words)" : "whole number, \(words)", range,
-            must: "must be a whole number from \(words)", read: { PlainText.wholeNumber($0) },
-            shown: { String($0) }, { $0 })
-    }
-
-    /// A number of bytes with an optional unit, in a range of bytes.
-    static func size(_ range: ClosedRange<Int>) -> Self {
-        let words = "\(SettingSize.text(range.lowerBound)) to \(SettingSize.text(range.upperBound))"
-        return number(
-            "size, \(words)", range,
-            must: "must be a number of bytes from \(words), such as 65536 or 64KiB",
-            read: SettingSize.bytes, shown: SettingSize.text, { $0 })
-    }
-
+    static func integer(_ range: ClosedRange<Int>) -> Self { number(.whole, range) { $0 } }
+    static var port: Self { number(.port, 1...65_535) { $0 } }
+    /// A number of bytes with an optional unit.
+    static func size(_ range: ClosedRange<Int>) -> Self { number(.size, range) { $0 } }
     /// A time in a range of milliseconds, for a field of seconds; rounded up.
     static func wholeSeconds(_ milliseconds: ClosedRange<Int>) -> Self {
-        time(milliseconds) { ($0 + 999) / 1000 }
+        number(.time, milliseconds) { ($0 + 999) / 1000 }
     }
 }
 
+// Times in a range of milliseconds.
+
 extension SettingKind where Value == Int64 {
-    /// A time in a range of milliseconds, for a field of milliseconds.
-    static func milliseconds(_ range: ClosedRange<Int>) -> Self { time(range) { Int64($0) } }
+    static func milliseconds(_ range: ClosedRange<Int>) -> Self {
+        number(.time, range) { Int64($0) }
+    }
 }
 
 extension SettingKind where Value == Duration {
-    /// A time in a range of milliseconds.
-    static func duration(_ range: ClosedRange<Int>) -> Self { time(range) { .milliseconds($0) } }
+    static func duration(_ range: ClosedRange<Int>) -> Self {
+        number(.time, range) { .milliseconds($0) }
+    }
 }
 
 extension SettingKind where Value == Double {
-    /// A time in a range of milliseconds, for a field of seconds.
     static func seconds(_ milliseconds: ClosedRange<Int>) -> Self {
-        time(milliseconds) { Double($0) / 1_000 }
+        number(.time, milliseconds) { Double($0) / 1_000 }
     }
 
-    /// A time in a range of milliseconds, for a field of milliseconds.
-    static func milliseconds(_ range: ClosedRange<Int>) -> Self { time(range) { Double($0) } }
+    static func milliseconds(_ range: ClosedRange<Int>) -> Self {
+        number(.time, range) { Double($0) }
+    }
 
     static var percent: Self {
         Self("percent, above 0, at most 100") { text, _ throws(SettingRefusal) in
@@ -289,10 +269,7 @@ extension SettingKind where Value == ZoneOffset {
 extension SettingKind where Value == OptionalColumn {
     /// A column that the table may lack: if nothing is written, it is used where the table has it.
     static var optionalColumn: Self {
-        let named = SettingKind<String>("") { text, _ throws(SettingRefusal) in
-            try SettingText.checkIdentifier(text)
-            return (text, text)
-        }
+        let named = SettingKind<String>.checked("", SettingText.checkIdentifier)
         return Self(SettingFacts(words: "column, or `none`", isOptionalColumn: true)) {
             content, folder throws(SettingRefusal) in
             switch content {
@@ -418,6 +395,14 @@ package enum SettingText {
         else { throw refusal("must be a name of 1 to 64 characters without outer spaces", text) }
     }
 
+    fileprivate static func checkLength(
+        _ text: String, _ longest: Int
+    ) throws(SettingRefusal) {
+        guard text.unicodeScalars.count <= longest else {
+            throw SettingRefusal("must be at most \(longest) characters long")
+        }
+    }
+
     /// Bad input in quotes for a message: one line of at most 45 characters, with control
     /// characters escaped.
     package static func quoted(_ text: some StringProtocol) -> String {
@@ -431,51 +416,42 @@ package enum SettingText {
     }
 }
 
-/// Times as settings write them: a whole number and one of `ms`, `s`, `m`, `h`, `d`.
-enum SettingTime {
-    private static let units = [
-        ("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1),
-    ]
+/// Whole numbers with a unit, as settings write them.
+struct SettingQuantity: Sendable {
+    /// The word of the documentation.
+    let name: String
+    /// The beginning and the end of the sentence about a text that is none.
+    let rule: String
+    let hint: String
+    /// The units from the largest; the value is a number of the smallest.
+    private let units: [(name: String, factor: Int)]
 
-    /// Milliseconds, or nil when the text is not a time.
-    @Sendable static func milliseconds(_ text: String) -> Int? { scaled(text, units: units) }
+    static let time = SettingQuantity(
+        name: "time", rule: "a time", hint: " with its unit, such as 500ms, 30s or 5m",
+        units: [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)])
+    static let size = SettingQuantity(
+        name: "size", rule: "a number of bytes", hint: ", such as 65536 or 64KiB",
+        units: [("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("", 1)])
+    static let whole = SettingQuantity(
+        name: "whole number", rule: "a whole number", hint: "", units: [("", 1)])
+    static let port = SettingQuantity(
+        name: "port", rule: whole.rule, hint: "", units: whole.units)
 
-    /// A number of milliseconds in the largest unit that needs no fraction.
-    @Sendable static func text(_ milliseconds: Int) -> String {
-        if milliseconds == 0 { return "0s" }
-        return unscaled(milliseconds, units: units)
+    /// The number that a text spells; nil for any other text.
+    func number(_ text: String) -> Int? {
+        let digits = text.prefix { $0 >= "0" && $0 <= "9" }
+        let unit = text.dropFirst(digits.count)
+        guard let factor = units.first(where: { $0.name == unit })?.factor,
+            let number = PlainText.wholeNumber(digits)
+        else { return nil }
+        let (product, overflow) = number.multipliedReportingOverflow(by: factor)
+        return overflow ? nil : product
     }
-}
 
-/// Sizes as settings write them: bytes, or a whole number and one of `KiB`, `MiB`, `GiB`, `TiB`.
-enum SettingSize {
-    private static let units = [
-        ("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("", 1),
-    ]
-
-    /// Bytes, or nil when the text is not a size.
-    @Sendable static func bytes(_ text: String) -> Int? { scaled(text, units: units) }
-
-    /// A number of bytes in the largest unit that needs no fraction.
-    @Sendable static func text(_ bytes: Int) -> String {
-        if bytes == 0 { return "0" }
-        return unscaled(bytes, units: units)
-    }
-}
-
-private func scaled(_ text: String, units: [(name: String, factor: Int)]) -> Int? {
-    let digits = text.prefix { $0 >= "0" && $0 <= "9" }
-    let unit = text.dropFirst(digits.count)
-    guard let factor = units.first(where: { $0.name == unit })?.factor,
-        let number = PlainText.wholeNumber(digits)
-    else { return nil }
-    let (product, overflow) = number.multipliedReportingOverflow(by: factor)
-    return overflow ? nil : product
-}
-
-private func unscaled(_ number: Int, units: [(name: String, factor: Int)]) -> String {
-    for unit in units where number.isMultiple(of: unit.factor) {
+    /// A number in the largest unit that needs no fraction.
+    func text(_ number: Int) -> String {
+        if number == 0 { return units.contains { $0.name == "s" } ? "0s" : "0" }
+        let unit = units.first { number.isMultiple(of: $0.factor) } ?? ("", 1)
         return "\(number / unit.factor)\(unit.name)"
     }
-    return String(number)
 }

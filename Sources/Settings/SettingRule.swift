@@ -4,7 +4,7 @@ import Database
 /// documentation read all facts about a setting from its row.
 package struct SettingRule: Sendable {
     /// The default of a setting.
-    enum Fallback: Sendable {
+    enum Fallback: Sendable, ExpressibleByStringLiteral {
         /// This text, read like a text of the file.
         case text(String)
         /// A text that follows from the machine or from settings above, in words and as a function; nil
@@ -16,6 +16,8 @@ package struct SettingRule: Sendable {
         case absent(String)
         /// An error: a written group must have the setting.
         case required
+
+        init(stringLiteral text: String) { self = .text(text) }
 
         /// The default in words, for the documentation.
         var words: String {
@@ -72,31 +74,13 @@ package struct SettingRule: Sendable {
         @Sendable (RawSetting.Content, _ folder: String, inout Settings, _ app: Int)
         throws(SettingRefusal) -> String
 
-    fileprivate init(
-        _ key: String, _ kind: SettingFacts, _ fallback: Fallback, sample: Sample?,
-        _ summary: String, in optionalGroup: String?, fill: @escaping Fill
-    ) {
-        self.key = key
-        self.path = key.split(separator: ".").map(String.init)
-        self.kind = kind
-        self.fallback = fallback
-        self.summary = summary
-        self.optionalGroup = optionalGroup
-        self.fill = fill
-        if let sample {
-            self.sample = sample
-        } else if case .text(let text) = fallback {
-            self.sample = .comment(text)
-        } else {
-            self.sample = .omitted
-        }
-    }
-
     /// The environment variable that overrides it, with `<NAME>` for the name of an app; nil for an
     /// app's name, by which variables find the app.
     var variable: String? {
         if key == "apps[].name" { return nil }
-        return Self.variable(forKey: key.replacing("apps[]", with: "apps.<NAME>"))
+        return "PUSHSWEEP_"
+            + key.replacing("apps[]", with: "apps.<NAME>").split(separator: ".")
+            .map(Self.variableWord).joined(separator: "_")
     }
 
     /// Whether only the environment may hold it.
@@ -107,12 +91,8 @@ package struct SettingRule: Sendable {
     /// The key below `apps[].`, or the whole key.
     var keyWithinApp: String { isPerApp ? String(key.dropFirst("apps[].".count)) : key }
 
-    /// The variable of a key: upper case, everything but letters and digits turned into `_`.
-    static func variable(forKey key: String) -> String {
-        "PUSHSWEEP_" + key.split(separator: ".").map(variableWord).joined(separator: "_")
-    }
-
-    /// One word of a variable's name. The placeholder `<NAME>` stays as it is.
+    /// One word of a variable's name: upper case, everything but letters and digits turned into `_`.
+    /// The placeholder `<NAME>` stays as it is.
     static func variableWord(_ word: some StringProtocol) -> String {
         if word == "<NAME>" { return String(word) }
         return String(
@@ -121,7 +101,8 @@ package struct SettingRule: Sendable {
 }
 
 /// A part of the settings in which fields are filled: the settings as a whole, one table, one app,
-/// or a group of an app. Called with a row of the table, it makes the rule.
+/// or a group of an app. Called with a row of the table, it makes the rule. The `example` of a row
+/// stands in the sample file as a comment; that which is `written` there is active.
 struct SettingPlace<Part: Sendable>: Sendable {
     /// Changes the part; the number is that of `SettingRule.fill`.
     typealias Change =
@@ -155,34 +136,39 @@ struct SettingPlace<Part: Sendable>: Sendable {
         return self(key, kind, .text(text), field, summary)
     }
 
-    /// A setting that always has a value. Without `sample` the sample file shows the default as a
+    /// A setting that always has a value. Without an example the sample file shows the default as a
     /// comment.
     func callAsFunction<Value: Sendable>(
         _ key: String, _ kind: SettingKind<Value>, _ fallback: SettingRule.Fallback,
-        _ field: any WritableKeyPath<Part, Value> & Sendable, sample: SettingRule.Sample? = nil,
-        _ summary: String
+        _ field: any WritableKeyPath<Part, Value> & Sendable, written: String? = nil,
+        example: String? = nil, _ summary: String
     ) -> SettingRule {
-        rule(key, kind, fallback, sample, summary) { part, value in part[keyPath: field] = value }
+        rule(key, kind, fallback, (written, example), summary) { $0[keyPath: field] = $1 }
     }
 
     /// The same of a setting that may have no value; its field is nil then.
     func callAsFunction<Value: Sendable>(
         _ key: String, _ kind: SettingKind<Value>, _ fallback: SettingRule.Fallback,
-        _ field: any WritableKeyPath<Part, Value?> & Sendable, sample: SettingRule.Sample? = nil,
-        _ summary: String
+        _ field: any WritableKeyPath<Part, Value?> & Sendable, written: String? = nil,
+        example: String? = nil, _ summary: String
     ) -> SettingRule {
-        rule(key, kind, fallback, sample, summary) { part, value in part[keyPath: field] = value }
+        rule(key, kind, fallback, (written, example), summary) { $0[keyPath: field] = $1 }
     }
 
     private func rule<Value: Sendable>(
         _ key: String, _ kind: SettingKind<Value>, _ fallback: SettingRule.Fallback,
-        _ sample: SettingRule.Sample?, _ summary: String,
+        _ sample: (written: String?, example: String?), _ summary: String,
         set: @escaping @Sendable (inout Part, Value) -> Void
     ) -> SettingRule {
-        SettingRule(
-            prefix + key, kind.facts, fallback, sample: sample, summary, in: optionalGroup
-        ) {
-            content, folder, settings, app throws(SettingRefusal) in
+        let key = prefix + key
+        let usual = if case .text(let text) = fallback { text } else { String?.none }
+        return SettingRule(
+            key: key, kind: kind.facts, fallback: fallback,
+            sample: sample.written.map { .written($0) }
+                ?? (sample.example ?? usual).map { .comment($0) } ?? .omitted,
+            summary: summary, path: key.split(separator: ".").map(String.init),
+            optionalGroup: optionalGroup
+        ) { content, folder, settings, app throws(SettingRefusal) in
             let reading = try kind.read(content, folder)
             change(&settings, app) { set(&$0, reading.value) }
             return reading.shown

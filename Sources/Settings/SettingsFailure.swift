@@ -41,54 +41,23 @@ package struct SettingsFailure: Error, Sendable, Equatable, CustomStringConverti
         return lines
     }
 
+    /// A failure of several problems, at least one.
+    init(problems: [Problem]) { self.problems = problems }
+
     init(_ kind: Kind, _ description: String) {
         self.init(problems: [Problem(kind: kind, description: description)])
     }
-
-    /// A failure of several problems, at least one.
-    init(problems: [Problem]) { self.problems = problems }
 }
 
-/// Collects mistakes while reading continues.
-struct SettingsProblems {
-    private(set) var all: [SettingsFailure.Problem] = []
+/// Mistakes, collected while reading continues.
+typealias SettingsProblems = [SettingsFailure.Problem]
 
+extension SettingsProblems {
     /// Records a mistake at a place: `file:line:column` or a variable.
     mutating func add(
         _ place: String, _ text: String, kind: SettingsFailure.Kind = .configuration
     ) {
-        all.append(.init(kind: kind, description: "\(place): \(text)"))
-    }
-}
-
-extension SettingsFile.ReadFailure {
-    /// The problem in one sentence about a file.
-    func problem(reading what: String) -> SettingsFailure.Problem {
-        func problem(
-            _ text: String, _ kind: SettingsFailure.Kind = .configuration
-        ) -> SettingsFailure.Problem {
-            .init(kind: kind, description: "\(what): \(text)")
-        }
-        switch self {
-        case .notText: return problem("it is not valid UTF-8; save it as UTF-8")
-        case .foreign(let text): return problem("\(text)")
-        case .refused(let refusal):
-            switch refusal {
-            case .missing: return problem("there is no such file; create it or correct the path")
-            case .denied:
-                return problem("this user may not read it; change its owner or mode", .permission)
-            case .openToOthers(let mode):
-                return problem(
-                    "others may read it (mode 0\(String(mode & 0o777, radix: 8))); give it mode 0600 "
-                        + "and, if the secret may have been seen, a new secret", .permission)
-            case .tooLarge(let limit):
-                return problem(
-                    "it is larger than \(SettingSize.text(limit)); check that this is the right file"
-                )
-            case .foreign, .changeable: return problem(refusal.sentence ?? "", .permission)
-            case .notRegular, .failed: return problem(refusal.sentence ?? "")
-            }
-        }
+        append(.init(kind: kind, description: "\(place): \(text)"))
     }
 }
 
@@ -97,13 +66,6 @@ extension SettingsDocument {
     static func unknown(_ word: String, below key: String, _ tree: SettingsTree) -> String {
         let location = key.isEmpty ? "" : " in \(key)"
         let start = "unknown key \(SettingText.quoted(word))\(location)"
-        let group = key.isEmpty ? "" : (key.hasPrefix("apps[") ? "apps[]" : key) + "."
-        if let why = SettingsTable.withdrawn[group + word] {
-            return "\(group)\(word) is refused: \(why)"
-        }
-        if word == "<<" {
-            return "\(start); merge keys are not read, use an alias for a whole value"
-        }
         if let near = NearestName.find(word, in: tree.children.keys.sorted()) {
             return "\(start); nearest known key: \(near)"
         }

@@ -12,17 +12,7 @@ extension Settings {
         /// The folder at which relative paths start without a settings file.
         var workingDirectory: String
         /// The file that is read if none is named; may be missing.
-        var systemFile: String
-
-        init(
-            homeDirectory: String, isRoot: Bool, workingDirectory: String,
-            systemFile: String = "/etc/pushsweep/pushsweep.yaml"
-        ) {
-            self.homeDirectory = homeDirectory
-            self.isRoot = isRoot
-            self.workingDirectory = workingDirectory
-            self.systemFile = systemFile
-        }
+        var systemFile = "/etc/pushsweep/pushsweep.yaml"
 
         /// This process: home from `HOME` if it is absolute, else from the user database.
         static func current(_ environment: [String: String]) -> Surroundings {
@@ -69,18 +59,14 @@ extension Settings {
         }
         var path = named ?? surroundings.systemFile
         if !path.hasPrefix("/") { path = "\(surroundings.workingDirectory)/\(path)" }
-        let text: String
-        do {
-            text = try SettingsFile.text(path)
-        } catch {
-            guard named == nil, error == .refused(.missing) else {
-                throw SettingsFailure(problems: [error.problem(reading: "settings file \(path)")])
-            }
+        // A folder on the way that cannot be passed may hide a file.
+        if named == nil, access(path, F_OK) != 0, errno == ENOENT {
             return try load(
                 text: "", file: nil, environment: environment, surroundings: surroundings)
         }
         return try load(
-            text: text, file: path, environment: environment, surroundings: surroundings)
+            text: SettingsFile.text(path, as: "settings file"), file: path,
+            environment: environment, surroundings: surroundings)
     }
 
     /// Reads settings from a text as the content of `file`, an absolute path for relative paths
@@ -88,17 +74,14 @@ extension Settings {
     static func load(
         text: String, file: String?, environment: [String: String], surroundings: Surroundings
     ) throws(SettingsFailure) -> Settings {
-        var problems = SettingsProblems()
+        var problems: SettingsProblems = []
         let name = file ?? "built-in settings"
         var document = SettingsDocument(text, name: name, problems: &problems)
         // After an error of YAML itself the file's content is unknown. Messages about missing
         // settings would hide that error.
-        guard !document.isUnreadable else { throw SettingsFailure(problems: problems.all) }
+        guard !document.isUnreadable else { throw SettingsFailure(problems: problems) }
         let labels = AppLabel.labels(document)
-        let variables = SettingsVariables.ours(environment)
-        if !variables.isEmpty {
-            SettingsVariables(document, labels: labels).overlay(variables, on: &document, &problems)
-        }
+        document.overlay(environment, labels, &problems)
         let folder = file.map(folder) ?? surroundings.workingDirectory
         var resolved = SettingsResolver(
             document, labels: labels, folder: folder, state: surroundings.state(environment),
@@ -106,7 +89,7 @@ extension Settings {
         resolved.checkTogether(&problems)
         resolved.readPassword(&problems)
         resolved.checkHook(in: surroundings.workingDirectory, &problems)
-        guard problems.all.isEmpty else { throw SettingsFailure(problems: problems.all) }
+        guard problems.isEmpty else { throw SettingsFailure(problems: problems) }
         return resolved.settings(file: file)
     }
 
@@ -125,41 +108,59 @@ enum SettingsFile {
     /// Largest password file read, in bytes.
     static let largestSecret = 64 << 10
 
-    /// Why a file could not be read.
-    enum ReadFailure: Error, Equatable {
-        case refused(GuardedFile.Refusal)
-        case notText
-        case foreign(ForeignText)
-    }
-
     /// The text of a settings file or an ignore file. Only root and this user may be able to change it.
-    static func text(_ path: String) throws(ReadFailure) -> String {
-        try decoded { try GuardedFile.readDeciding(path, limit: largest) }
+    static func text(_ path: String, as what: String) throws(SettingsFailure) -> String {
+        try decoded("\(what) \(path)") { try GuardedFile.readDeciding(path, limit: largest) }
     }
 
     /// The only line of a file that holds a secret, without its line end. As ssh does with keys, a
     /// file that its group or others can read is refused: its secret may be known already.
-    static func secret(_ path: String) throws(ReadFailure) -> String {
-        var text = try decoded { try GuardedFile.readSecret(path, limit: largestSecret) }
+    static func secret(_ path: String, as what: String) throws(SettingsFailure) -> String {
+        var text = try decoded("\(what) \(path)") {
+            try GuardedFile.readSecret(path, limit: largestSecret)
+        }
         // One line end only: a password may end in a space, and editors add exactly one.
         if text.unicodeScalars.last == "\n" { text.unicodeScalars.removeLast() }
         if text.unicodeScalars.last == "\r" { text.unicodeScalars.removeLast() }
         return text
     }
 
-    private static func decoded(_ read: () throws -> GuardedFile) throws(ReadFailure) -> String {
+    private static func decoded(
+        _ what: String, _ read: () throws -> GuardedFile
+    ) throws(SettingsFailure) -> String {
         do {
             let bytes = try TextStart.whole(read().bytes)
-            guard let text = String(validating: bytes, as: UTF8.self) else {
-                throw ReadFailure.notText
-            }
-            return text
+            if let text = String(validating: bytes, as: UTF8.self) { return text }
         } catch let refusal as GuardedFile.Refusal {
-            throw .refused(refusal)
-        } catch let text as ForeignText {
-            throw .foreign(text)
+            let (kind, sentence) = words(refusal)
+            throw SettingsFailure(kind, "\(what): \(sentence)")
         } catch {
-            throw .notText
+            throw SettingsFailure(.configuration, "\(what): \(error)")
+        }
+        throw SettingsFailure(
+            .configuration, "\(what): it is not valid UTF-8; save it as UTF-8")
+    }
+
+    private static func words(
+        _ refusal: GuardedFile.Refusal
+    ) -> (SettingsFailure.Kind, sentence: String) {
+        switch refusal {
+        case .missing:
+            (.configuration, "there is no such file; create it or correct the path")
+        case .denied: (.permission, "this user may not read it; change its owner or mode")
+        case .openToOthers(let mode):
+            (
+                .permission,
+                "others may read it (mode 0\(String(mode & 0o777, radix: 8))); give it mode 0600 "
+                    + "and, if the secret may have been seen, a new secret"
+            )
+        case .tooLarge(let limit):
+            (
+                .configuration,
+                "it is larger than \(SettingQuantity.size.text(limit)); check that this is the right file"
+            )
+        case .foreign, .changeable: (.permission, refusal.sentence ?? "")
+        case .notRegular, .failed: (.configuration, refusal.sentence ?? "")
         }
     }
 }

@@ -23,68 +23,42 @@ struct AppLabel: Equatable {
         let apps = (0..<document.apps).map(SettingsDocument.app)
         let names = apps.map { document.word("\($0).name") }
         let environments = apps.map { document.word("\($0).environment") }
-        let words = names.map { $0.map { SettingRule.variableWord($0) } }
-        let sameName = Dictionary(grouping: names) { $0 }
-        let sameWord = Dictionary(grouping: words) { $0 }
-        return names.indices.map { index in
+        let words = names.map { $0.map(SettingRule.variableWord) }
+        let counts = words.reduce(into: [:]) { $0[$1, default: 0] += 1 }
+        return apps.indices.map { index in
             guard let name = names[index], let word = words[index], SettingText.isName(name) else {
                 return AppLabel(shown: apps[index], variable: nil)
             }
+            guard counts[word, default: 0] > 1 else {
+                return AppLabel(shown: "apps[\(name)]", variable: word)
+            }
             let environment = environments[index] ?? ""
-            let isNameShared = (sameName[name]?.count ?? 0) > 1
-            let isWordShared = (sameWord[word]?.count ?? 0) > 1
             return AppLabel(
-                shown: isNameShared ? "apps[\(name)/\(environment)]" : "apps[\(name)]",
-                variable: isWordShared
-                    ? "\(word)_\(SettingRule.variableWord(environment))" : word)
+                shown: "apps[\(name)/\(environment)]",
+                variable: "\(word)_\(SettingRule.variableWord(environment))")
         }
     }
 }
 
-/// The variables that this document's settings have.
-struct SettingsVariables {
-    /// Keys of the document by variable; several where apps have the same words.
-    private(set) var keys: [String: [String]] = [:]
-    /// Whether every app has a usable name, so that the list is complete.
-    private(set) var isComplete = true
-
-    /// Lists the variables of all settings and of the apps of a document.
-    init(_ document: SettingsDocument, labels: [AppLabel]) {
-        for rule in SettingsTable.rules where !rule.isPerApp {
-            if let variable = rule.variable { keys[variable] = [rule.key] }
-        }
-        for (index, label) in labels.enumerated() {
-            guard let name = label.variable else {
-                isComplete = false
-                continue
-            }
-            for rule in SettingsTable.rules where rule.isPerApp && rule.variable != nil {
-                let within = SettingRule.variable(forKey: rule.keyWithinApp)
-                let variable = "PUSHSWEEP_APPS_\(name)_\(within.dropFirst("PUSHSWEEP_".count))"
-                keys[variable, default: []].append(
-                    "\(SettingsDocument.app(index)).\(rule.keyWithinApp)")
-            }
-        }
-    }
-
-    /// The variables of an environment that must name settings.
-    static func ours(_ environment: [String: String]) -> [String: String] {
-        environment.filter { name, _ in
-            name.hasPrefix("PUSHSWEEP_") && name != SettingsFile.variable
-                && !name.hasPrefix("PUSHSWEEP_TEST_") && HookVariable(rawValue: name) == nil
-        }
-    }
-
-    /// Overrides values of the document with our variables.
-    func overlay(
-        _ environment: [String: String], on document: inout SettingsDocument,
+extension SettingsDocument {
+    /// Overrides values with the variables of an environment.
+    mutating func overlay(
+        _ environment: [String: String], _ labels: [AppLabel],
         _ problems: inout SettingsProblems
     ) {
-        for (name, value) in environment.sorted(by: { $0.key < $1.key }) {
+        let ours = environment.filter { name, _ in
+            name.hasPrefix(Self.prefix) && name != SettingsFile.variable
+                && !name.hasPrefix("PUSHSWEEP_TEST_") && HookVariable(rawValue: name) == nil
+        }
+        guard !ours.isEmpty else { return }
+        let known = Self.variables(labels)
+        // An app without a usable name has variables that nobody can know.
+        let isComplete = labels.allSatisfy { $0.variable != nil }
+        for (name, value) in ours.sorted(by: { $0.key < $1.key }) {
             let place = "environment \(SettingText.quoted(name))"
-            guard let keys = keys[name] else {
+            guard let keys = known[name] else {
                 if isComplete || !name.hasPrefix("PUSHSWEEP_APPS_") {
-                    problems.add(place, unknown(name))
+                    problems.add(place, Self.unknown(name, among: known.keys.sorted()))
                 }
                 continue
             }
@@ -97,27 +71,41 @@ struct SettingsVariables {
                 problems.add(place, "is empty; give it a value or unset it")
                 continue
             }
-            document.values[key] = RawSetting(
+            values[key] = RawSetting(
                 content: .text(value, plain: true), source: .environment(name),
                 place: "environment \(name)")
         }
     }
 
-    private func unknown(_ name: String) -> String {
-        for (key, why) in SettingsTable.withdrawn where SettingRule.variable(forKey: key) == name {
-            return "\(key) is refused: \(why)"
+    private static let prefix = "PUSHSWEEP_"
+
+    /// The keys of the document by variable; several where apps have the same words.
+    private static func variables(_ labels: [AppLabel]) -> [String: [String]] {
+        var keys: [String: [String]] = [:]
+        for rule in SettingsTable.rules {
+            guard let variable = rule.variable else { continue }
+            guard rule.isPerApp else {
+                keys[variable] = [rule.key]
+                continue
+            }
+            for (index, label) in labels.enumerated() {
+                guard let name = label.variable else { continue }
+                keys[variable.replacing("<NAME>", with: name), default: []].append(
+                    "\(app(index)).\(rule.keyWithinApp)")
+            }
         }
+        return keys
+    }
+
+    private static func unknown(_ name: String, among known: [String]) -> String {
         // The common prefix does not show similarity.
-        let start = "PUSHSWEEP_"
-        let known = keys.keys.sorted().map { String($0.dropFirst(start.count)) }
-        guard let near = NearestName.find(String(name.dropFirst(start.count)), in: known) else {
+        let words = known.map { String($0.dropFirst(prefix.count)) }
+        guard let near = NearestName.find(String(name.dropFirst(prefix.count)), in: words) else {
             return "unknown variable; see docs/settings.md for the names of all"
         }
-        return "unknown variable; nearest known one: \(start)\(near)"
+        return "unknown variable; nearest known one: \(prefix)\(near)"
     }
-}
 
-extension SettingsDocument {
     /// The text of a value, if it is one.
     func word(_ key: String) -> String? {
         guard case .text(let text, _)? = values[key]?.content else { return nil }

@@ -3,7 +3,7 @@
 extension SettingsTable {
     /// The text of `docs/settings.md`.
     static func reference() -> String {
-        var text = introduction
+        var text = String(decoding: PackageResources.settings_md, as: UTF8.self)
         for (title, rules) in sections {
             text += "\n## \(title)\n\n"
             for rule in rules { text += entry(rule) }
@@ -43,50 +43,6 @@ extension SettingsTable {
         if let variable = rule.variable { text += "  \n  `\(variable)`" }
         return text + "\n"
     }
-
-    private static let introduction = """
-        # Settings
-
-        This page lists all settings, their meaning and where their values come from.
-
-        Pushsweep reads one YAML file: the one named by `--config`, else the one named by the
-        variable `PUSHSWEEP_CONFIG`, else `/etc/pushsweep/pushsweep.yaml`. Only the last may be
-        missing; then the defaults apply: a SQLite database in the state folder, and no apps.
-        Variables override the file. `pushsweep check` prints every setting with its origin, and
-        `pushsweep check --example` prints a short file as a start, with `--all` one with all of them,
-        and with `--example=NAME` the file of one of the [recipes](recipes/README.md).
-
-        - A key that is not listed here is an error, and so are a wrong type, a value out of range,
-          a key given twice, and an unknown variable that starts with `PUSHSWEEP_`. All mistakes are
-          reported at once, with line, column and the nearest known name. Exit code: 78, or 77 where
-          the mode or the owner of a file is wrong.
-        - Relative paths start at the folder of the settings file; without one, at the working
-          folder.
-        - A time is a whole number with its unit: `500ms`, `30s`, `5m`, `2h`. A size is a number of
-          bytes or has a unit: `64KiB`, `64MiB`, `1GiB`.
-        - A column with settings besides its name may be given by its name alone:
-          `app: app_id` means `app: {column: app_id}`.
-        - An optional column is used if the table has it under its default name. A column that the
-          settings name, or whose type, zone or values they give, must exist. `~` or `none` means that
-          the table has no such column.
-        - A default that is found in the table comes from its columns and keys. Where these do not
-          decide, as whole numbers may be seconds or milliseconds, the setting is required.
-        - A group of an app (`certificate`, `token-key`, `feedback`, `provider`, `binary`) that is
-          left out does not exist, and its defaults do not apply.
-        - Zones are `UTC`, `Z` or a fixed offset. A zone such as Europe/Berlin is refused: an hour
-          repeats there each year, and a time in it cannot be compared. For a column in such a zone
-          name the smallest offset of the year, for Berlin `+01:00`: then no registration is read
-          earlier than it was. In summer it is read an hour later.
-        - The settings file holds no passwords. A password is the only content of a separate file, or
-          the value of a variable. A file with a password, a passphrase or a key belongs to the user of
-          the run or to root, only its owner may read it, and it is a regular file or a link to one.
-        - `<NAME>` in a variable is the app's name in capitals, with `_` for all but letters and
-          digits. Where two apps get the same word, the environment follows: `CHAT_SANDBOX`.
-          Variables override the apps of the file and cannot add one.
-        - Variables that start with `PUSHSWEEP_TEST_` belong to the tests and are ignored. So are
-          `PUSHSWEEP_EXIT`, `PUSHSWEEP_KIND` and `PUSHSWEEP_RUN`, which [hooks](hooks.md) get.
-
-        """
 }
 
 extension SettingsTable {
@@ -94,14 +50,7 @@ extension SettingsTable {
     /// Settings that most installations need are active; the others are comments with the default
     /// or an example, and become active without the `#` that has no space after it.
     package static func sampleFile() -> String {
-        var lines = [
-            "# Settings of Pushsweep. Read from --config, else from the file that PUSHSWEEP_CONFIG",
-            "# names, else from /etc/pushsweep/pushsweep.yaml. Unknown keys are errors. Relative",
-            "# paths start at this file's folder. Every setting can be overridden by a variable, for",
-            "# instance PUSHSWEEP_POLICY_ACTION. All names: docs/settings.md or `pushsweep check`.",
-            "#",
-            "# To activate a setting in a comment, remove its # and those of its groups.",
-        ]
+        var lines = [String(decoding: PackageResources.sample_yaml.dropLast(), as: UTF8.self)]
         var open: [String] = []
         for (index, rule) in fileRules.enumerated() {
             let path = rule.path

@@ -173,7 +173,7 @@ extension SettingsResolver {
         let key = "store.password-file"
         guard filled.store.password == nil, let path = filled.passwordFile else { return }
         do {
-            let text = try SettingsFile.secret(path)
+            let text = try SettingsFile.secret(path, as: key)
             if let fault = Self.fault(ofPassword: text) {
                 problems.add(
                     place(key),
@@ -188,8 +188,7 @@ extension SettingsResolver {
             origins[index] = SettingOrigin(
                 key: "store.password", shownValue: "(set)", origin: .contents(of: key))
         } catch {
-            let problem = error.problem(reading: "\(key) \(path)")
-            problems.add(place(key), problem.description, kind: problem.kind)
+            problems.add(place(key), error.description, kind: error.kind)
         }
     }
 

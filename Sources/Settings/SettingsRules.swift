@@ -32,35 +32,33 @@ extension SettingsResolver {
             let app = SettingsDocument.app(index)
             if let name = values["\(app).name"], let environment = values["\(app).environment"] {
                 let place = self.place("\(app).name")
-                if let first = seen["\(name)/\(environment)"] {
+                let first = seen["\(name)/\(environment)", default: place]
+                seen["\(name)/\(environment)"] = first
+                if first != place {
                     problems.add(
                         place,
                         "app \(name) with environment \(environment) is given twice, first at "
                             + "\(first); keep one or name them apart")
-                } else {
-                    seen["\(name)/\(environment)"] = place
                 }
             }
-            if isGroupPresent("\(app).provider"),
-                !isGroupPresent("\(app).certificate"),
-                !isGroupPresent("\(app).token-key")
-            {
-                problems.add(
-                    self.place("\(app).provider"),
-                    "\(label.shown).provider needs a certificate or a token-key to send with")
-            }
-            guard isGroupPresent("\(app).binary") else { continue }
-            let place = self.place("\(app).binary")
-            if isGroupPresent("\(app).provider") {
-                problems.add(
-                    place,
-                    "\(label.shown).binary and .provider are both given; an app sends through one of "
-                        + "them: remove the other")
-            }
-            if !isGroupPresent("\(app).certificate") {
-                problems.add(
-                    place,
-                    "\(label.shown).binary needs a certificate, by which the gateway knows it")
+            func has(_ group: String) -> Bool { isGroupPresent("\(app).\(group)") }
+            let (sends, hasCertificate) = (has("provider"), has("certificate"))
+            for (group, isWrong, sentence) in [
+                (
+                    "provider", sends && !hasCertificate && !has("token-key"),
+                    "provider needs a certificate or a token-key to send with"
+                ),
+                (
+                    "binary", has("binary") && sends,
+                    "binary and .provider are both given; an app sends through one of them: remove "
+                        + "the other"
+                ),
+                (
+                    "binary", has("binary") && !hasCertificate,
+                    "binary needs a certificate, by which the gateway knows it"
+                ),
+            ] where isWrong {
+                problems.add(place("\(app).\(group)"), "\(label.shown).\(sentence)")
             }
         }
     }
@@ -80,22 +78,10 @@ extension SettingsResolver {
         for (part, column) in columns {
             let key = "store.active-users.\(part).column"
             guard case .named(let column)? = column, values[key] != nil else { continue }
-            let name = column.lowercased()
-            if let other = seen[name] {
+            if let other = seen.updateValue(key, forKey: column.lowercased()) {
                 problems.add(
-                    place(key),
-                    "\(key) is the same column as \(other); each needs its own")
-            } else {
-                seen[name] = key
+                    place(key), "\(key) is the same column as \(other); each needs its own")
             }
-        }
-        if let production = values["store.active-users.environment.values.production"],
-            production == values["store.active-users.environment.values.sandbox"]
-        {
-            problems.add(
-                place("store.active-users.environment.values.sandbox"),
-                "store.active-users.environment.values are the same for production and sandbox; "
-                    + "give each the value its rows hold")
         }
     }
 
@@ -112,12 +98,16 @@ extension SettingsResolver {
                 problems.add(place(given), "\(given) needs \(missing) too; write both")
             }
         }
-        let (living, dead) = (values["\(users).living.living"], values["\(users).living.dead"])
-        if let living, living == dead {
+        for (one, other) in [
+            ("environment.values.production", "environment.values.sandbox"),
+            ("living.living", "living.dead"),
+        ] {
+            guard let value = values["\(users).\(one)"], value == values["\(users).\(other)"]
+            else { continue }
+            let word = other.split(separator: ".").last ?? ""
             problems.add(
-                place("\(users).living.dead"),
-                "\(users).living.living and .dead are the same value; give the two that the rows hold"
-            )
+                place("\(users).\(other)"),
+                "\(users).\(one) and .\(word) are the same value; give the two that the rows hold")
         }
     }
 }

@@ -10,42 +10,40 @@ extension SettingsTable {
             "store.url", .storeAddress,
             .computed("`tokens.sqlite` in the state folder") {
                 $0.inState("tokens.sqlite").map { "\(StoreLocation.sqlite(path: $0))" }
-            }, \.store.location, sample: .written("mysql://pushsweep@db.example.net:3306/push"),
+            }, \.store.location, written: "mysql://pushsweep@db.example.net:3306/push",
             "Address of the database with the token table, without a password; the default user is pushsweep. Several hosts, with commas between them, are tried in order."
         )
         setting(
             "store.password-file", .path, .absent("no password"), \.passwordFile,
-            sample: .written("db-password"),
+            written: "db-password",
             "File whose only line is the database password; only its owner may read it.")
         setting(
             "store.password", .secret, .absent("the password file's content"), \.store.password,
-            sample: .omitted,
             "The database password, in place of a file; overrides the password file.")
         setting(
             "store.tls.mode", .choice,
             .computed("`verify` over TCP, else `off`") { $0.usualTLSMode }, \.store.tls.mode,
-            sample: .comment("verify"),
+            example: "verify",
             "With verify the database must prove its name with a certificate; off sends everything in plain text."
         )
         setting(
-            "store.tls.ca", .path, .systemAuthorities, \.store.tls.ca,
-            sample: .written("db-ca.pem"),
+            "store.tls.ca", .path, .systemAuthorities, \.store.tls.ca, written: "db-ca.pem",
             "PEM file of the authorities that may sign the database's certificate.")
         setting(
-            "store.connect-timeout", .wholeSeconds(waiting), .text("10s"), \.store.timeouts.connect,
+            "store.connect-timeout", .wholeSeconds(waiting), "10s", \.store.timeouts.connect,
             "Longest wait for a connection to the database.")
         setting(
-            "store.read-timeout", .wholeSeconds(waiting), .text("30s"), \.store.timeouts.read,
+            "store.read-timeout", .wholeSeconds(waiting), "30s", \.store.timeouts.read,
             "Longest wait for an answer of the database.")
         setting(
-            "store.write-timeout", .wholeSeconds(waiting), .text("30s"), \.store.timeouts.write,
+            "store.write-timeout", .wholeSeconds(waiting), "30s", \.store.timeouts.write,
             "Longest wait until the database accepts a request.")
         setting(
-            "store.connections", .integer(1...16), .text("2"), \.store.connections,
+            "store.connections", .integer(1...16), "2", \.store.connections,
             "Connections over which one large feed is compared and applied, each with a range of tokens; SQLite has one."
         )
         setting(
-            "store.accept-replica", .boolean, .text("false"), \.store.acceptsReplica,
+            "store.accept-replica", .boolean, "false", \.store.acceptsReplica,
             "Whether changes may go to a replica that is the only host, and over a connection whose reads a proxy sends elsewhere."
         )
     }
@@ -60,15 +58,13 @@ extension SettingsTable {
     @SettingRows private static var tokens: [SettingRule] {
         users("table", .table, \.table, "Table with one row per registered device.")
         users(
-            "key", .columns,
-            .detected("`id` if it is there and unique, else the primary key"), \.key,
-            sample: .comment("[id]"),
-            "Columns that together identify one row.")
+            "key", .columns, .detected("`id` if it is there and unique, else the primary key"),
+            \.key, example: "[id]", "Columns that together identify one row.")
         users("token.column", .column, \.token, "Column of the device token.")
         users(
             "token.encoding", .choice,
             .detected("`binary` in a column of bytes, `hex` in one of text"), \.encoding,
-            sample: .comment("binary"),
+            example: "binary",
             "Form in which the token is stored: bytes, or hex digits of any case.")
         users(
             "token.longest", .size(32...65_535), \.longestToken,
@@ -81,36 +77,32 @@ extension SettingsTable {
             "Column that distinguishes production tokens from sandbox ones; with none, all rows are of one."
         )
         users(
-            "environment.values.production", .text, .text("production"),
-            \.environmentValues["production"],
+            "environment.values.production", .text, "production", \.environmentValues["production"],
             "Value of that column for production.")
         users(
-            "environment.values.sandbox", .text, .text("sandbox"), \.environmentValues["sandbox"],
+            "environment.values.sandbox", .text, "sandbox", \.environmentValues["sandbox"],
             "Value of that column for the sandbox.")
         users(
-            "platform.column", .column,
-            .absent("all rows are of Apple's devices"),
-            \.platform.column, sample: .comment("platform"),
+            "platform.column", .column, .absent("all rows are of Apple's devices"),
+            \.platform.column, example: "platform",
             "Column of the platform in a table that has rows of others too; those are left out of everything."
         )
         users(
-            "platform.value", .text, .absent("none"), \.platform.value, sample: .comment("ios"),
+            "platform.value", .text, .absent("none"), \.platform.value, example: "ios",
             "Value of that column for Apple's devices.")
     }
 
     @SettingRows private static var marks: [SettingRule] {
         users(
             "user.column", .optionalColumn,
-            .detected("`user_id` or `udid`, whichever the table has"), \.user,
-            sample: .comment("user_id"),
+            .detected("`user_id` or `udid`, whichever the table has"), \.user, example: "user_id",
             "Column of the user that notifications are queued for.")
         users(
             "registered-at.column", .optionalColumn, \.registeredAt.column,
             "Column of the last registration; without it no row is known to be older than the evidence."
         )
         users(
-            "registered-at.type", .choice, detectedTime, \.registeredAt.type,
-            sample: .comment("datetime"),
+            "registered-at.type", .choice, detectedTime, \.registeredAt.type, example: "datetime",
             "Form in which that time is stored; for whole numbers this setting must give the unit.")
         users(
             "registered-at.zone", .zone, \.registeredAt.zone,
@@ -119,24 +111,23 @@ extension SettingsTable {
             "invalidated-at.column", .optionalColumn, \.invalidatedAt.column,
             "Column of the mark; with none, marks go to the table pushsweep_invalid.")
         users(
-            "invalidated-at.type", .choice, detectedTime, \.invalidatedAt.type,
-            sample: .comment("datetime"),
+            "invalidated-at.type", .choice, detectedTime, \.invalidatedAt.type, example: "datetime",
             "Form in which the mark's time is stored; for whole numbers this setting must give the unit."
         )
         users(
             "invalidated-at.zone", .zone, \.invalidatedAt.zone,
             "Zone of the mark's time if it is a datetime.")
         users(
-            "living.column", .column, .absent("the mark is a time"),
-            \.living.column, sample: .comment("active"),
+            "living.column", .column, .absent("the mark is a time"), \.living.column,
+            example: "active",
             "Column of two values that is the mark in place of invalidated-at; its time goes to pushsweep_invalid."
         )
         users(
-            "living.living", .text, .absent("none"), \.living.living, sample: .comment("1"),
+            "living.living", .text, .absent("none"), \.living.living, example: "1",
             "Value of that column for a token that is used; every value but that of dead counts so."
         )
         users(
-            "living.dead", .text, .absent("none"), \.living.dead, sample: .comment("0"),
+            "living.dead", .text, .absent("none"), \.living.dead, example: "0",
             "Value of that column for a token that is not used any more; a mark sets it.")
         users("reason.column", .optionalColumn, \.reason, "Column for the reason of a mark.")
     }
@@ -148,16 +139,14 @@ extension SettingsTable {
     @SettingRows private static var notifications: [SettingRule] {
         queue("table", .table, \.table, "Table of notifications to send.")
         queue(
-            "key", .column,
-            .detected("`message_id` or `id` if there is one, else the primary key"), \.key,
-            sample: .comment("message_id"),
+            "key", .column, .detected("`message_id` or `id` if there is one, else the primary key"),
+            \.key, example: "message_id",
             "Column of whole numbers that identifies a row; rows are sent in its order.")
         queue("token.column", .column, \.token, "Column of the token to send to.")
         queue(
             "token.encoding", .choice,
             .detected("`binary` in a column of bytes, `hex` in one of text"), \.encoding,
-            sample: .comment("hex"),
-            "Form in which that token is stored.")
+            example: "hex", "Form in which that token is stored.")
         queue("payload", .column, \.payload, "Column of the JSON to send.")
         queue(
             "app", .optionalColumn, \.app,
@@ -182,8 +171,7 @@ extension SettingsTable {
         queue(
             "queued-at", .optionalColumn,
             .detected("`time_queued` or `queued_at`, whichever the table has"), \.queuedAt,
-            sample: .comment("time_queued"),
-            "Column of the time at which the notification was queued.")
+            example: "time_queued", "Column of the time at which the notification was queued.")
     }
 
     @SettingRows private static var deliveries: [SettingRule] {
@@ -205,7 +193,7 @@ extension SettingsTable {
             "answered-at", .optionalColumn, \.answeredAt,
             "Column of the time at which the row got its final state; empty before.")
         queue(
-            "time-type", .choice, detectedTime, \.timeType, sample: .comment("datetime"),
+            "time-type", .choice, detectedTime, \.timeType, example: "datetime",
             "Form in which the queue's times are stored; for whole numbers this setting must give the unit."
         )
         queue("zone", .zone, \.zone, "Zone of the queue's times if they are datetimes.")

@@ -76,14 +76,7 @@ package struct RemovalHistory: Hashable, Sendable {
     /// without hours.
     package var usualPeak: Int {
         guard !hours.isEmpty else { return 0 }
-        // The rank counted from the greatest is at most 8, so a full sort is not needed.
-        let places = hours.count - (hours.count * 99 + 99) / 100 + 1
-        var greatest: [Int] = []
-        for hour in hours where greatest.count < places || hour > greatest[0] {
-            greatest.insert(hour, at: greatest.firstIndex { $0 >= hour } ?? greatest.count)
-            if greatest.count > places { greatest.removeFirst() }
-        }
-        return greatest[0]
+        return hours.sorted()[(hours.count * 99 + 99) / 100 - 1]
     }
 }
 

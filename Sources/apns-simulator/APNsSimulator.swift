@@ -37,32 +37,51 @@ struct ListenerOptions: ParsableArguments {
 
     @Option(help: "Port to listen on; 0 takes a free one.")
     var port: UInt16 = 0
+
+    /// Starts a gateway, prints where it listens with more lines of its own, and serves until SIGTERM,
+    /// SIGINT or the gateway trips the interrupt.
+    func serve<Gateway: LocalGateway>(
+        _ start: (SimulatorCertificates, Interrupt) throws -> (Gateway, more: [String: String])
+    ) throws -> Gateway {
+        let stop = try Interrupt()
+        let signals = [SIGTERM, SIGINT].map { number in
+            signal(number, SIG_IGN)
+            let source = DispatchSource.makeSignalSource(signal: number, queue: .global())
+            source.setEventHandler { stop.trip() }
+            source.resume()
+            return source
+        }
+        defer { signals.forEach { $0.cancel() } }
+        let certificates = try SimulatorCertificates(directory: directory)
+        let (gateway, more) = try start(certificates, stop)
+        let address = ["listening": gateway.address.description]
+        try Output.line(certificates.paths.merging(address) { $1 }.merging(more) { $1 })
+        _ = stop.wait(until: .never)
+        gateway.stop()
+        return gateway
+    }
 }
 
-/// Trips an interrupt on SIGTERM and SIGINT.
-enum StopSignals {
-    /// Makes the signals trip `stop` instead of ending the process.
-    ///
-    /// A thread waits for them with sigwait(3), so no code runs in a signal handler. Call it
-    /// before any other thread starts, because threads inherit the mask that blocks the signals.
-    static func trip(_ stop: Interrupt) throws(TransportFailure) {
-        var blocked = signals
-        pthread_sigmask(SIG_BLOCK, &blocked, nil)
-        _ = try WorkerThread {
-            var awaited = signals
-            var received: Int32 = 0
-            sigwait(&awaited, &received)
-            stop.trip()
+/// The help of an option with the name of its value.
+func help(_ text: String, _ value: String) -> ArgumentHelp {
+    ArgumentHelp(text, valueName: value)
+}
+
+/// Refuses options that are below their least value.
+func refuse(_ options: [(name: String, value: Int?, least: Int)]) throws {
+    for (name, value, least) in options {
+        if let value, value < least {
+            throw ValidationError("\(name) is a number from \(least)")
         }
     }
+}
 
-    private static var signals: sigset_t {
-        var set = sigset_t()
-        sigemptyset(&set)
-        sigaddset(&set, SIGTERM)
-        sigaddset(&set, SIGINT)
-        return set
+/// The text of a file that an option names.
+func text(of path: String, _ what: String) throws -> String {
+    guard let text = try? String(contentsOfFile: path, encoding: .utf8) else {
+        throw SimulatorFailure("opening the \(what) \(path): no such readable text file")
     }
+    return text
 }
 
 /// Writes lines of JSON to standard output, each with one write so that readers see complete lines.
@@ -76,9 +95,7 @@ enum Output {
 
 /// The options of the answers to valid notifications, for every gateway with a script.
 struct AnswerOptions: ParsableArguments {
-    @Option(
-        help: ArgumentHelp(
-            "Answer for one token. May be given several times.", valueName: "token=answer"))
+    @Option(help: help("Answer for one token. May be given several times.", "token=answer"))
     var answer: [String] = []
 
     @Option(

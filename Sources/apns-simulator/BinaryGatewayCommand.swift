@@ -35,17 +35,14 @@ struct BinaryGatewayCommand: ParsableCommand {
             Ends with exit status 0 on SIGTERM or SIGINT.
             """)
 
-    private static let ends = [
-        BinaryConnectionRecord.End.client, .errorPacket, .closed, .reset, .stopped,
-        .handshakeFailed, .broken,
-    ].map(\.rawValue).joined(separator: ", ")
+    private static let ends = BinaryConnectionRecord.End.allCases.map(\.rawValue)
+        .joined(separator: ", ")
 
     @OptionGroup var listener: ListenerOptions
 
     @Option(
-        help: ArgumentHelp(
-            "Port of the feedback service; 0 takes a free one. Without it there is none.",
-            valueName: "port"))
+        help: help(
+            "Port of the feedback service; 0 takes a free one. Without it there is none.", "port"))
     var feedbackPort: UInt16?
 
     @OptionGroup(title: "Answers")
@@ -55,30 +52,21 @@ struct BinaryGatewayCommand: ParsableCommand {
     var behaviour: BinaryBehaviourOptions
 
     func run() throws {
-        let stop = try Interrupt()
-        try StopSignals.trip(stop)
-        let certificates = try SimulatorCertificates(directory: listener.directory)
-        let dead = DeadTokens()
-        let gateway = try BinaryGateway(
-            certificates: certificates, rules: behaviour.rules(script: answers.script()),
-            dead: dead, keepsRecords: false, host: listener.host, port: listener.port,
-            onEnd: { record in
-                // A closed standard output does not stop the gateway.
-                try? Output.line(record)
-            })
-        let feedback = try feedbackPort.map { port in
-            try FeedbackGateway(
-                certificates: certificates, dead: dead, host: listener.host, port: port
-            ) { record in
-                try? Output.line(["feedback": record])
+        var feedback: FeedbackGateway?
+        let gateway = try listener.serve { certificates, _ in
+            let dead = DeadTokens()
+            // A closed standard output does not stop the gateway.
+            let gateway = try BinaryGateway(
+                certificates: certificates, rules: behaviour.rules(script: answers.script()),
+                dead: dead, keepsRecords: false, host: listener.host, port: listener.port,
+                onEnd: { try? Output.line($0) })
+            feedback = try feedbackPort.map { port in
+                try FeedbackGateway(
+                    certificates: certificates, dead: dead, host: listener.host, port: port
+                ) { try? Output.line(["feedback": $0]) }
             }
+            return (gateway, feedback.map { ["feedback": $0.address.description] } ?? [:])
         }
-        var greeting = certificates.paths
-        greeting["listening"] = gateway.address.description
-        greeting["feedback"] = feedback?.address.description
-        try Output.line(greeting)
-        _ = stop.wait(until: .never)
-        gateway.stop()
         feedback?.stop()
         try? Output.line(["totals": gateway.log.totals])
     }
@@ -87,9 +75,8 @@ struct BinaryGatewayCommand: ParsableCommand {
 /// The options of the gateway's behaviour; by default that of APNs.
 struct BinaryBehaviourOptions: ParsableArguments {
     @Option(
-        help: ArgumentHelp(
-            "Answer status 8 for every token that is not in this file, one in hex a line.",
-            valueName: "file"))
+        help: help(
+            "Answer status 8 for every token that is not in this file, one in hex a line.", "file"))
     var known: String?
 
     @Option(
@@ -98,26 +85,22 @@ struct BinaryBehaviourOptions: ParsableArguments {
             valueName: "ms"))
     var quiet: Int = 100
 
-    @Option(help: ArgumentHelp("Bytes of an error packet per TLS record.", valueName: "bytes"))
+    @Option(help: help("Bytes of an error packet per TLS record.", "bytes"))
     var packetPiece: Int?
 
-    @Option(help: ArgumentHelp("Close after this many bytes of a packet.", valueName: "bytes"))
+    @Option(help: help("Close after this many bytes of a packet.", "bytes"))
     var packetBytes: Int?
 
     @Flag(help: "Reset the connection behind an error packet, which may then be lost.")
     var resetBehindPacket = false
 
-    @Option(
-        help: ArgumentHelp(
-            "Shut each connection down with status 10 at its n-th frame.", valueName: "n"))
+    @Option(help: help("Shut each connection down with status 10 at its n-th frame.", "n"))
     var shutdownAt: Int?
 
-    @Option(
-        help: ArgumentHelp(
-            "Close each connection at its n-th frame, without a packet.", valueName: "n"))
+    @Option(help: help("Close each connection at its n-th frame, without a packet.", "n"))
     var closeAt: Int?
 
-    @Option(help: ArgumentHelp("Reset each connection at its n-th frame.", valueName: "n"))
+    @Option(help: help("Reset each connection at its n-th frame.", "n"))
     var resetAt: Int?
 
     @Option(
@@ -127,17 +110,11 @@ struct BinaryBehaviourOptions: ParsableArguments {
     var connections: Int?
 
     func validate() throws {
-        for (name, value) in [
-            ("--shutdown-at", shutdownAt), ("--close-at", closeAt), ("--reset-at", resetAt),
-        ] {
-            if let value, value < 1 { throw ValidationError("\(name) counts frames from 1") }
-        }
-        for (name, value) in [
-            ("--quiet", quiet), ("--packet-piece", packetPiece.map { $0 - 1 }),
-            ("--packet-bytes", packetBytes), ("--connections", connections),
-        ] {
-            if let value, value < 0 { throw ValidationError("\(name) is too small") }
-        }
+        try refuse([
+            ("--shutdown-at", shutdownAt, 1), ("--close-at", closeAt, 1),
+            ("--reset-at", resetAt, 1), ("--packet-piece", packetPiece, 1), ("--quiet", quiet, 0),
+            ("--packet-bytes", packetBytes, 0), ("--connections", connections, 0),
+        ])
     }
 
     /// The rules of the options. Throws `SimulatorFailure`.
@@ -157,9 +134,7 @@ struct BinaryBehaviourOptions: ParsableArguments {
     }
 
     private static func tokens(_ path: String) throws -> Set<DeviceToken> {
-        guard let text = try? String(contentsOfFile: path, encoding: .utf8) else {
-            throw SimulatorFailure("opening the tokens \(path): no such readable text file")
-        }
+        let text = try text(of: path, "tokens")
         var tokens: Set<DeviceToken> = []
         for (index, line) in text.split(separator: "\n", omittingEmptySubsequences: false)
             .enumerated() where !line.allSatisfy(\.isWhitespace)

@@ -22,10 +22,8 @@ struct FeedbackCommand: ParsableCommand {
             Ends with exit status 0 on SIGTERM or SIGINT.
             """)
 
-    private static let ends = [
-        FeedbackRecord.End.closeNotify, .noCloseNotify, .reset, .heldOpen, .plaintext,
-        .handshakeFailed, .unfinished,
-    ].map(\.rawValue).joined(separator: ", ")
+    private static let ends = FeedbackRecord.End.allCases.map(\.rawValue)
+        .joined(separator: ", ")
 
     @OptionGroup var listener: ListenerOptions
 
@@ -39,25 +37,18 @@ struct FeedbackCommand: ParsableCommand {
     var behaviour: BehaviourOptions
 
     func run() throws {
-        let stop = try Interrupt()
-        try StopSignals.trip(stop)
-        let certificates = try SimulatorCertificates(directory: listener.directory)
         let endsAfterOne = once
-        let gateway = try FeedbackGateway(
-            certificates: certificates, feeds: lists.sources(), behaviour: behaviour.behaviour(),
-            host: listener.host, port: listener.port
-        ) { record in
-            // A closed standard output does not stop the gateway.
-            try? Output.line(record)
-            if endsAfterOne, record.list != nil {
-                stop.trip()
+        _ = try listener.serve { certificates, stop in
+            let gateway = try FeedbackGateway(
+                certificates: certificates, feeds: lists.sources(),
+                behaviour: behaviour.behaviour(), host: listener.host, port: listener.port
+            ) { record in
+                // A closed standard output does not stop the gateway.
+                try? Output.line(record)
+                if endsAfterOne, record.list != nil { stop.trip() }
             }
+            return (gateway, [:])
         }
-        var greeting = certificates.paths
-        greeting["listening"] = gateway.address.description
-        try Output.line(greeting)
-        _ = stop.wait(until: .never)
-        gateway.stop()
     }
 }
 
@@ -69,35 +60,29 @@ struct BehaviourOptions: ParsableArguments {
     @Option(help: "End of each connection, after the last byte.")
     var ending = FeedbackBehaviour.Ending.closeNotify
 
-    @Option(help: ArgumentHelp("Bytes per write and TLS record.", valueName: "bytes"))
+    @Option(help: help("Bytes per write and TLS record.", "bytes"))
     var writeSize: Int?
 
-    @Option(help: ArgumentHelp("Milliseconds between two writes.", valueName: "ms"))
+    @Option(help: help("Milliseconds between two writes.", "ms"))
     var delay: Int = 0
 
-    @Option(
-        help: ArgumentHelp(
-            "Pause after this many bytes, for the time of --pause.", valueName: "bytes"))
+    @Option(help: help("Pause after this many bytes, for the time of --pause.", "bytes"))
     var pauseAfter: Int?
 
-    @Option(help: ArgumentHelp("Milliseconds of the pause at --pause-after.", valueName: "ms"))
+    @Option(help: help("Milliseconds of the pause at --pause-after.", "ms"))
     var pause: Int = 1000
 
     @Option(
-        help: ArgumentHelp(
-            "End after this many bytes, even inside a tuple, as --ending says.",
-            valueName: "bytes"))
+        help: help("End after this many bytes, even inside a tuple, as --ending says.", "bytes"))
     var closeAfter: Int?
 
-    @Option(help: ArgumentHelp("Reset the connection after this many bytes.", valueName: "bytes"))
+    @Option(help: help("Reset the connection after this many bytes.", "bytes"))
     var resetAfter: Int?
 
-    @Option(
-        help: ArgumentHelp(
-            "Send these bytes, in hex, instead of the list, which is lost.", valueName: "hex"))
+    @Option(help: help("Send these bytes, in hex, instead of the list, which is lost.", "hex"))
     var instead: String?
 
-    @Option(help: ArgumentHelp("Send these bytes, in hex, after the list.", valueName: "hex"))
+    @Option(help: help("Send these bytes, in hex, after the list.", "hex"))
     var append: String?
 
     @Flag(help: "Repeat the list on the same connection until the client closes it.")
@@ -114,21 +99,17 @@ struct BehaviourOptions: ParsableArguments {
     var refuseClient = false
 
     @Option(help: "Lowest TLS version.")
-    var tlsMin = VersionName.tls12
+    var tlsMin = TLSServerContext.Version.tls12
 
     @Option(help: "Highest TLS version; 1.1 lowers --tls-min too.")
-    var tlsMax = VersionName.tls13
+    var tlsMax = TLSServerContext.Version.tls13
 
     func validate() throws {
-        for (name, value) in [
-            ("--write-size", writeSize.map { $0 - 1 }), ("--delay", delay),
-            ("--pause-after", pauseAfter), ("--pause", pause), ("--close-after", closeAfter),
-            ("--reset-after", resetAfter),
-        ] {
-            if let value, value < 0 {
-                throw ValidationError("\(name) is too small")
-            }
-        }
+        try refuse([
+            ("--write-size", writeSize, 1), ("--delay", delay, 0), ("--pause-after", pauseAfter, 0),
+            ("--pause", pause, 0), ("--close-after", closeAfter, 0),
+            ("--reset-after", resetAfter, 0),
+        ])
     }
 
     /// The behaviour of the options.
@@ -147,36 +128,19 @@ struct BehaviourOptions: ParsableArguments {
         behaviour.repeats = repeats
         behaviour.certificate = certificate
         behaviour.refusesClients = refuseClient
-        behaviour.versions = min(tlsMin.version, tlsMax.version)...tlsMax.version
+        behaviour.versions = min(tlsMin, tlsMax)...tlsMax
         return behaviour
     }
 }
 
-/// The TLS versions by their usual names.
-enum VersionName: String, CaseIterable, ExpressibleByArgument {
-    case tls11 = "1.1"
-    case tls12 = "1.2"
-    case tls13 = "1.3"
-
-    var version: TLSServerContext.Version {
-        switch self {
-        case .tls11: .tls11
-        case .tls12: .tls12
-        case .tls13: .tls13
-        }
-    }
-}
-
+extension TLSServerContext.Version: ExpressibleByArgument {}
 extension FeedbackBehaviour.Opening: ExpressibleByArgument {}
 extension FeedbackBehaviour.Ending: ExpressibleByArgument {}
 extension FeedbackBehaviour.Certificate: ExpressibleByArgument {}
 
 /// The options of the lists to serve.
 struct FeedOptions: ParsableArguments {
-    @Option(
-        help: ArgumentHelp(
-            "Serve the bytes of this file. May be given several times.",
-            valueName: "file"))
+    @Option(help: help("Serve the bytes of this file. May be given several times.", "file"))
     var feed: [String] = []
 
     @Option(help: "Serve these bytes, in hex. May be given several times.")
@@ -189,34 +153,24 @@ struct FeedOptions: ParsableArguments {
             valueName: "file"))
     var tuples: [String] = []
 
-    @Option(help: ArgumentHelp("Serve this many computed tuples.", valueName: "count"))
+    @Option(help: help("Serve this many computed tuples.", "count"))
     var generate: Int?
 
     @Option(help: "Seed of the computed tokens.")
     var seed: UInt64 = 1
 
     @Option(
-        help: ArgumentHelp(
-            "Bytes per computed token; given several times, lengths are used in turn.",
-            valueName: "bytes"))
+        help: help(
+            "Bytes per computed token; given several times, lengths are used in turn.", "bytes"))
     var length: [UInt16] = [32]
 
-    @Option(
-        help: ArgumentHelp(
-            "Time of the first computed tuple, in seconds since 1970.", valueName: "seconds"))
+    @Option(help: help("Time of the first computed tuple, in seconds since 1970.", "seconds"))
     var from: UInt32 = 1_700_000_000
 
-    @Option(
-        help: ArgumentHelp(
-            "Seconds after which the computed times repeat.",
-            valueName: "seconds"))
+    @Option(help: help("Seconds after which the computed times repeat.", "seconds"))
     var span: UInt32 = 86400
 
-    func validate() throws {
-        if let generate, generate < 0 {
-            throw ValidationError("--generate takes a number of tuples, not \(generate)")
-        }
-    }
+    func validate() throws { try refuse([("--generate", generate, 0)]) }
 
     /// The lists in the order of the help text.
     func sources() throws -> [FeedSource] {
@@ -227,21 +181,12 @@ struct FeedOptions: ParsableArguments {
             }
             sources.append(.file(path))
         }
-        for text in hex {
-            sources.append(try .hex(text))
-        }
-        for path in tuples {
-            guard let text = try? String(contentsOfFile: path, encoding: .utf8) else {
-                throw SimulatorFailure("opening the tuples \(path): no such readable text file")
-            }
-            sources.append(try .lines(text, of: path))
-        }
+        sources += try hex.map { .bytes(try FeedSource.hexBytes($0)) }
+        sources += try tuples.map { try .lines(text(of: $0, "tuples"), of: $0) }
         if let generate {
-            sources.append(
-                .generated(
-                    GeneratedFeed(
-                        count: generate, seed: seed, lengths: length, firstTime: from,
-                        timeSpan: span)))
+            let feed = GeneratedFeed(
+                count: generate, seed: seed, lengths: length, firstTime: from, timeSpan: span)
+            sources.append(.generated(feed))
         }
         return sources
     }

@@ -35,10 +35,10 @@ struct ProviderCommand: ParsableCommand {
     @Flag(help: "Require a client certificate in place of provider tokens.")
     var clientCertificate = false
 
-    @Option(help: ArgumentHelp("Id of the token key.", valueName: "id"))
+    @Option(help: help("Id of the token key.", "id"))
     var keyID = "ABC123DEFG"
 
-    @Option(help: ArgumentHelp("Id of the token key's team.", valueName: "id"))
+    @Option(help: help("Id of the token key's team.", "id"))
     var teamID = "DEF123GHIJ"
 
     @Option(
@@ -55,67 +55,42 @@ struct ProviderCommand: ParsableCommand {
     var behaviour: ProviderBehaviourOptions
 
     func run() throws {
-        let stop = try Interrupt()
-        try StopSignals.trip(stop)
-        let certificates = try SimulatorCertificates(directory: listener.directory)
-        let tokenKey =
-            clientCertificate ? nil : try TokenKeyFile(directory: listener.directory, keyID: keyID)
-        let authentication: ProviderAuthentication =
-            if let tokenKey {
-                .token([
-                    keyID: .init(key: tokenKey.key.verificationKey, teamID: teamID)
+        let gateway = try listener.serve { certificates, _ in
+            var authentication = ProviderAuthentication.certificate
+            var more: [String: String] = [:]
+            if !clientCertificate {
+                _ = try ProviderTokenClaims(
+                    keyID: keyID, teamID: teamID, issuedAt: EpochSeconds(0))
+                let path = "\(listener.directory)/AuthKey_\(keyID).p8"
+                if !FileManager.default.fileExists(atPath: path) {
+                    try CertificateMint.write(try SigningKey().pem(), to: path, mode: 0o600)
+                }
+                authentication = .token([
+                    keyID: .init(key: try SigningKey(file: path).verificationKey, teamID: teamID)
                 ])
-            } else {
-                .certificate
+                more = ["token-key": path, "key-id": keyID, "team-id": teamID]
             }
-        let gateway = try ProviderGateway(
-            certificates: certificates,
-            rules: ProviderRules(
-                authentication: authentication,
-                bundleIDs: bundleIDs.isEmpty ? nil : Set(bundleIDs), script: answers.script()),
-            misbehaviour: behaviour.misbehaviour(), settings: behaviour.settings(),
-            keepsRecords: false, host: listener.host, port: listener.port
-        ) { record in
             // A closed standard output does not stop the gateway.
-            try? Output.line(record)
+            let gateway = try ProviderGateway(
+                certificates: certificates,
+                rules: ProviderRules(
+                    authentication: authentication,
+                    bundleIDs: bundleIDs.isEmpty ? nil : Set(bundleIDs), script: answers.script()),
+                scenario: behaviour.scenario(), settings: behaviour.settings(),
+                keepsRecords: false, host: listener.host, port: listener.port
+            ) { try? Output.line($0) }
+            return (gateway, more)
         }
-        var greeting = certificates.paths
-        greeting["listening"] = gateway.address.description
-        if let tokenKey {
-            greeting["token-key"] = tokenKey.path
-            greeting["key-id"] = keyID
-            greeting["team-id"] = teamID
-        }
-        try Output.line(greeting)
-        _ = stop.wait(until: .never)
-        gateway.stop()
         try? Output.line(["totals": gateway.log.totals])
-    }
-}
-
-/// The signing key of the simulator's clients, stored in the directory of the certificates.
-struct TokenKeyFile {
-    let path: String
-    let key: SigningKey
-
-    init(directory: String, keyID: String) throws {
-        _ = try ProviderTokenClaims(
-            keyID: keyID, teamID: "DEF123GHIJ", issuedAt: EpochSeconds(0))
-        path = "\(directory)/AuthKey_\(keyID).p8"
-        if !FileManager.default.fileExists(atPath: path) {
-            try CertificateMint.write(try SigningKey().pem(), to: path, mode: 0o600)
-        }
-        key = try SigningKey(file: path)
     }
 }
 
 /// The options of the gateway's behaviour; by default that of APNs.
 struct ProviderBehaviourOptions: ParsableArguments {
-    @Option(help: ArgumentHelp("Most streams that a client may have open.", valueName: "count"))
+    @Option(help: help("Most streams that a client may have open.", "count"))
     var maxStreams: UInt32 = 1000
 
-    @Option(
-        help: ArgumentHelp("Bytes that a client may send on a new stream.", valueName: "bytes"))
+    @Option(help: help("Bytes that a client may send on a new stream.", "bytes"))
     var initialWindow: UInt32 = 65_535
 
     @Flag(help: "Never send WINDOW_UPDATE.")
@@ -127,51 +102,37 @@ struct ProviderBehaviourOptions: ParsableArguments {
                 + "several times.", valueName: "n=count"))
     var maxStreamsAt: [String] = []
 
-    @Option(
-        help: ArgumentHelp(
-            "Send GOAWAY at the n-th request of a connection, then close it.", valueName: "n"))
+    @Option(help: help("Send GOAWAY at the n-th request of a connection, then close it.", "n"))
     var goAwayAt: Int?
 
-    @Option(
-        help: ArgumentHelp("Requests that are not processed at GOAWAY.", valueName: "count"))
+    @Option(help: help("Requests that are not processed at GOAWAY.", "count"))
     var goAwayUnprocessed = 0
 
-    @Option(
-        help: ArgumentHelp(
-            "Requests that are processed and not answered at GOAWAY.", valueName: "count"))
+    @Option(help: help("Requests that are processed and not answered at GOAWAY.", "count"))
     var goAwayUnanswered = 0
 
-    @Option(help: ArgumentHelp("Last stream in GOAWAY, instead of the true one.", valueName: "id"))
+    @Option(help: help("Last stream in GOAWAY, instead of the true one.", "id"))
     var goAwayLastStream: Int32?
 
-    @Option(help: ArgumentHelp("Error code of GOAWAY.", valueName: "code"))
+    @Option(help: help("Error code of GOAWAY.", "code"))
     var goAwayCode: UInt32 = 0
 
-    @Option(
-        help: ArgumentHelp(
-            "Answer no request from the n-th of a connection on.", valueName: "n"))
+    @Option(help: help("Answer no request from the n-th of a connection on.", "n"))
     var stallAt: Int?
 
-    @Option(help: ArgumentHelp("Reset each connection at its n-th request.", valueName: "n"))
+    @Option(help: help("Reset each connection at its n-th request.", "n"))
     var resetAt: Int?
 
     @Option(
-        help: ArgumentHelp(
-            "Apply --go-away-at and --reset-at to this many first connections.", valueName: "count")
-    )
+        help: help("Apply --go-away-at and --reset-at to this many first connections.", "count"))
     var connections: Int?
 
     func validate() throws {
-        for (name, value) in [
-            ("--go-away-at", goAwayAt), ("--stall-at", stallAt), ("--reset-at", resetAt),
-        ] {
-            if let value, value < 1 {
-                throw ValidationError("\(name) counts requests from 1")
-            }
-        }
-        guard goAwayUnprocessed >= 0, goAwayUnanswered >= 0 else {
-            throw ValidationError("--go-away-unprocessed and --go-away-unanswered take counts")
-        }
+        try refuse([
+            ("--go-away-at", goAwayAt, 1), ("--stall-at", stallAt, 1), ("--reset-at", resetAt, 1),
+            ("--go-away-unprocessed", goAwayUnprocessed, 0),
+            ("--go-away-unanswered", goAwayUnanswered, 0), ("--connections", connections, 0),
+        ])
     }
 
     /// The HTTP/2 settings of the options.
@@ -183,30 +144,35 @@ struct ProviderBehaviourOptions: ParsableArguments {
         return settings
     }
 
-    /// The misbehaviour of the options. Throws `SimulatorFailure`.
-    func misbehaviour() throws -> ProviderMisbehaviour {
-        var misbehaviour = ProviderMisbehaviour()
-        if let goAwayAt {
-            var goAway = ProviderMisbehaviour.GoAway(atRequest: goAwayAt)
-            goAway.unprocessed = goAwayUnprocessed
-            goAway.unanswered = goAwayUnanswered
-            goAway.lastStreamID = goAwayLastStream
-            goAway.code = HTTP2ErrorCode(rawValue: goAwayCode)
-            misbehaviour.goAway = goAway
-        }
-        misbehaviour.stallAtRequest = stallAt
-        misbehaviour.resetAtRequest = resetAt
-        misbehaviour.connections = connections
+    /// What the gateway does to each connection. Of two faults at one request the last of the help
+    /// counts. Throws `SimulatorFailure`.
+    func scenario() throws -> ProviderScenario {
+        var usual = ProviderScenario.Connection()
         for text in maxStreamsAt {
             let halves = text.split(separator: "=", omittingEmptySubsequences: false)
-            guard halves.count == 2, let request = Int(halves[0]), let count = UInt32(halves[1])
+            guard halves.count == 2, let request = Int(halves[0]), request > 0,
+                let count = UInt32(halves[1])
             else {
                 throw SimulatorFailure(
                     "reading --max-streams-at \(text): give two numbers as in 500=1")
             }
-            misbehaviour.settingsChanges.append(
-                .init(atRequest: request, maximumStreams: count))
+            usual.set(.changeStreams(count), at: request)
         }
-        return misbehaviour
+        if let stallAt {
+            usual.set(.noAnswer, at: stallAt)
+            usual.actions.removeSubrange(stallAt...)
+            usual.rest = .noAnswer
+        }
+        var faulty = usual
+        if let resetAt { faulty.set(.resetConnection, at: resetAt) }
+        faulty.goAway = goAwayAt.map {
+            var goAway = ProviderScenario.GoAway(
+                atRequest: $0, unprocessed: goAwayUnprocessed, unanswered: goAwayUnanswered)
+            goAway.lastStreamID = goAwayLastStream
+            goAway.code = HTTP2ErrorCode(rawValue: goAwayCode)
+            return goAway
+        }
+        guard let connections else { return ProviderScenario([faulty]) }
+        return ProviderScenario(Array(repeating: faulty, count: connections) + [usual])
     }
 }

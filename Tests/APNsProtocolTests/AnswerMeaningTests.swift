@@ -142,27 +142,16 @@ struct RetryAfterTests {
     /// Sun, 06 Nov 1994 08:49:37 GMT, the example of RFC 9110.
     private let example: UInt32 = 784_111_777
 
-    @Test("Retry-After is read as seconds and as each of the three forms of a date")
+    @Test("Retry-After is read as seconds and as a date")
     func forms() {
         let now = EpochSeconds(example - 100)
         for (text, seconds) in [
             ("0", 0), ("120", 120), ("4294967295", UInt32.max), ("99999999999999999999", .max),
-            ("Sun, 06 Nov 1994 08:49:37 GMT", 100), ("Sunday, 06-Nov-94 08:49:37 GMT", 100),
-            ("Sun Nov  6 08:49:37 1994", 100), ("Sun, 06 Nov 1994 08:47:37 GMT", 0),
+            ("Sun, 06 Nov 1994 08:49:37 GMT", 100), ("Sun, 06 Nov 1994 08:47:37 GMT", 0),
             ("Thu, 29 Feb 2096 23:59:60 GMT", 3_197_286_723),
         ] as [(String, UInt32)] {
             #expect(RetryAfter.seconds(Array(text.utf8), now: now) == seconds, "\(text)")
         }
-    }
-
-    @Test("a two-digit year means the century that is not over 50 years ahead")
-    func centuries() {
-        let now = EpochSeconds(1_700_000_000)
-        // 2073-11-14 is within fifty years of 2023-11-14, 2074 is not and means 1974.
-        #expect(
-            RetryAfter.seconds(Array("Monday, 13-Nov-73 00:00:00 GMT".utf8), now: now) != 0)
-        #expect(
-            RetryAfter.seconds(Array("Wednesday, 14-Nov-74 00:00:00 GMT".utf8), now: now) == 0)
     }
 
     @Test(
@@ -172,7 +161,7 @@ struct RetryAfterTests {
             "Sun, 06 Nov 1994 08:49:37 CET", "Sun, 32 Nov 1994 08:49:37 GMT",
             "Sun, 06 Nux 1994 08:49:37 GMT", "Sun, 06 Nov 1994 24:00:00 GMT",
             "Sun, 06 Nov 1994 08:49 GMT", "Sun, 06 Nov 19944 08:49:37 GMT",
-            "Sunday, 06-Nov-1994 08:49:37 GMT", "Sun Nov 6 8:49:37 1994", "GMT GMT GMT GMT GMT GMT",
+            "Sunday, 06-Nov-94 08:49:37 GMT", "Sun Nov  6 08:49:37 1994", "GMT GMT GMT GMT GMT GMT",
             "Sun, 06 Nov 1994 08:49:37 GMT                                             ",
         ])
     func refusals(text: String) {

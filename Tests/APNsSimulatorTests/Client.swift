@@ -19,6 +19,20 @@ struct SharedCertificates: Sendable {
     }
 }
 
+extension SimulatorCertificates {
+    /// Connects to a gateway of these certificates.
+    func connect(
+        to address: SocketAddress, _ name: Name? = .client, alpn: [String] = [],
+        handshakeTimeout: Duration = patience
+    ) throws -> TLSConnection {
+        let context = try TLSClientContext(
+            trust: .file(authority), identity: name.map(identity), alpn: alpn)
+        return try TLSConnection.connect(
+            to: address, hostName: "localhost", context: context,
+            connectDeadline: .in(patience), handshakeTimeout: handshakeTimeout)
+    }
+}
+
 /// The bytes and the end that a client of the gateway saw.
 struct Seen {
     var bytes: [UInt8] = []
@@ -37,17 +51,6 @@ extension FeedbackGateway {
             certificates: try shared.get().certificates, feeds: feeds, behaviour: behaviour)
     }
 
-    func connect(
-        _ name: SimulatorCertificates.Name? = .client, handshakeTimeout: Duration = patience
-    ) throws -> TLSConnection {
-        let certificates = try shared.get().certificates
-        let context = try TLSClientContext(
-            trust: .file(certificates.authority), identity: name.map(certificates.identity))
-        return try TLSConnection.connect(
-            to: address, hostName: "localhost", context: context,
-            connectDeadline: .in(patience), handshakeTimeout: handshakeTimeout)
-    }
-
     /// Connects and reads to the end, at most `limit` bytes.
     func read(
         _ name: SimulatorCertificates.Name? = .client, limit: Int = .max,
@@ -55,7 +58,8 @@ extension FeedbackGateway {
     ) throws -> Seen {
         var seen = Seen()
         do {
-            let connection = try connect(name, handshakeTimeout: handshakeTimeout)
+            let connection = try shared.get().certificates.connect(
+                to: address, name, handshakeTimeout: handshakeTimeout)
             let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 65536, alignment: 1)
             defer { buffer.deallocate() }
             while seen.bytes.count < limit {

@@ -48,6 +48,16 @@ final class Run {
         }
     }
 
+    /// Connects to where a greeting says that it listens.
+    static func connect(_ greeting: [String: Any]) throws -> TLSConnection {
+        let port = (greeting["listening"] as? String)?.split(separator: ":").last
+            .flatMap { UInt16($0) }
+        let addresses = try NameResolution.resolve(host: "127.0.0.1", port: try #require(port))
+        let directory = URL(fileURLWithPath: greeting["ca"] as? String ?? "")
+            .deletingLastPathComponent().path
+        return try SimulatorCertificates(directory: directory).connect(to: addresses[0])
+    }
+
     /// The most memory it has used so far, in KiB (proc(5), VmHWM).
     func peakMemory() throws -> Int? {
         let status = try String(
@@ -167,17 +177,7 @@ struct CommandTests {
             "\(feed.count)",
         ])
         let greeting = try #require(try run.line())
-        let listening = greeting["listening"] as? String
-        let port = try #require(listening?.split(separator: ":").last.flatMap { UInt16($0) })
-        let context = try TLSClientContext(
-            trust: .file(greeting["ca"] as? String ?? ""),
-            identity: .load(
-                file: greeting["certificate"] as? String ?? "", key: greeting["key"] as? String))
-        let addresses = try NameResolution.resolve(host: "127.0.0.1", port: port)
-        let address = try #require(addresses.first)
-        let connection = try TLSConnection.connect(
-            to: address, hostName: "localhost", context: context, connectDeadline: .in(patience),
-            handshakeTimeout: patience)
+        let connection = try Run.connect(greeting)
         connection.discardUntilEnd(deadline: .never)
         connection.close()
         #expect(try run.line()?["bytes"] as? Int == feed.encodedLength)
@@ -211,22 +211,12 @@ struct CommandTests {
     @Test(
         "a wrong option is a usage error, a missing list a failure",
         arguments: [
-            Mistake(["--write-size", "0"], 64), Mistake(["--generate", "-1"], 64),
-            Mistake(["--hex", "abc"], 1), Mistake(["--feed", "/nonexistent"], 1),
-        ])
-    func mistakes(mistake: Mistake) throws {
+            (["--write-size", "0"], 64), (["--generate", "-1"], 64), (["--hex", "abc"], 1),
+            (["--feed", "/nonexistent"], 1),
+        ] as [([String], Int32)])
+    func mistakes(options: [String], status: Int32) throws {
         let folder = try TemporaryFolder()
-        let run = try Run(["feedback", "--directory", folder.file("c")] + mistake.arguments)
-        #expect(run.status() == mistake.status)
-    }
-
-    struct Mistake: Sendable {
-        let arguments: [String]
-        let status: Int32
-
-        init(_ arguments: [String], _ status: Int32) {
-            self.arguments = arguments
-            self.status = status
-        }
+        let run = try Run(["feedback", "--directory", folder.file("c")] + options)
+        #expect(run.status() == status)
     }
 }

@@ -5,51 +5,71 @@ import Testing
 
 @Suite("Misbehaviour on request")
 struct MisbehaviourTests {
-    private let f2 = FeedbackVector.all[1].bytes
+    private static let f2 = FeedbackVector.all[1].bytes
+    private var f2: [UInt8] { Self.f2 }
 
-    @Test("a client loses nothing when the gateway writes one byte at a time")
-    func drip() throws {
-        let gateway = try FeedbackGateway.start([.bytes(f2)]) { $0.writeSize = 1 }
-        #expect(try gateway.read().bytes == f2)
+    /// A behaviour, what a client reads to the end, and how the gateway says that it ended.
+    struct Case: Sendable, CustomTestStringConvertible {
+        let testDescription: String
+        var bytes = f2
+        var end = ConnectionEnd.closeNotify
+        var record = FeedbackRecord.End.closeNotify
+        let change: @Sendable (inout FeedbackBehaviour) -> Void
+
+        static let all =
+            [
+                Case("one byte at a time") { $0.writeSize = 1 },
+                Case("in two pieces with a delay") {
+                    ($0.writeSize, $0.delay) = (57, .milliseconds(1))
+                },
+                Case("no close_notify", end: .cut, .noCloseNotify) { $0.ending = .noCloseNotify },
+                Case("garbage behind the list", f2 + [1, 2, 3]) { $0.appendix = [1, 2, 3] },
+                Case("garbage in its place, and the list is lost", [9, 9]) {
+                    $0.replacement = [9, 9]
+                },
+            ]
+            + [0, 3, 6, 37, 38, 113].map { count in
+                Case("an early close at byte \(count)", Array(f2[..<count])) {
+                    $0.closeAfter = count
+                }
+            }
+
+        init(
+            _ name: String, _ bytes: [UInt8] = f2, end: ConnectionEnd = .closeNotify,
+            _ record: FeedbackRecord.End = .closeNotify,
+            _ change: @escaping @Sendable (inout FeedbackBehaviour) -> Void
+        ) {
+            (testDescription, self.bytes, self.end) = (name, bytes, end)
+            (self.record, self.change) = (record, change)
+        }
     }
 
-    @Test("the gateway waits after each write, and a write has the size asked for")
-    func delay() throws {
-        let gateway = try FeedbackGateway.start([.bytes(f2)]) {
-            $0.writeSize = 5
-            // Ends only when the gateway stops, so the client can see where it began.
-            $0.delay = .seconds(3600)
-        }
-        #expect(try gateway.read(limit: 5).bytes == Array(f2[..<5]))
-        gateway.stop()
-        #expect(gateway.records.map(\.bytes) == [5])
-        let quick = try FeedbackGateway.start([.bytes(f2)]) {
-            $0.writeSize = 57
-            $0.delay = .milliseconds(1)
-        }
-        #expect(try quick.read().bytes == f2)
-    }
-
-    @Test("the gateway pauses after exactly the byte asked for")
-    func pause() throws {
-        let gateway = try FeedbackGateway.start([.bytes(f2)]) {
-            // Ends only when the gateway stops, so the client can see where it began.
-            $0.pause = .init(afterByte: 41, duration: .seconds(3600))
-        }
-        let seen = try gateway.read(limit: 41)
-        #expect(seen.bytes == Array(f2[..<41]))
-        gateway.stop()
-        #expect(gateway.records.map(\.bytes) == [41])
-        #expect(gateway.records.map(\.end) == [.unfinished])
-    }
-
-    @Test("an early close cuts the list at the byte asked for", arguments: [0, 3, 6, 37, 38, 113])
-    func closeAfter(count: Int) throws {
-        let gateway = try FeedbackGateway.start([.bytes(f2)]) { $0.closeAfter = count }
+    @Test("a client sees the bytes and the end asked for", arguments: Case.all)
+    func behaviour(_ one: Case) throws {
+        let gateway = try FeedbackGateway.start([.bytes(f2)], one.change)
         let seen = try gateway.read()
-        #expect(seen.bytes == Array(f2[..<count]))
-        #expect(seen.end == .end(.closeNotify))
-        #expect(gateway.records(atLeast: 1).map(\.bytes) == [count])
+        #expect(seen.bytes == one.bytes)
+        #expect(seen.end == .end(one.end))
+        let records = gateway.records(atLeast: 1)
+        #expect(records.map(\.bytes) == [one.bytes.count])
+        #expect(records.map(\.end) == [one.record])
+        #expect(records.map(\.list) == [0])
+    }
+
+    @Test("the gateway waits after a write of the size asked for, and pauses at the byte asked for")
+    func waits() throws {
+        // Ends only when the gateway stops, so the client can see where it began.
+        let hour = Duration.seconds(3600)
+        for (count, change) in [
+            (5, { ($0.writeSize, $0.delay) = (5, hour) }),
+            (41, { $0.pause = .init(afterByte: 41, duration: hour) }),
+        ] as [(Int, (inout FeedbackBehaviour) -> Void)] {
+            let gateway = try FeedbackGateway.start([.bytes(f2)], change)
+            #expect(try gateway.read(limit: count).bytes == Array(f2[..<count]))
+            gateway.stop()
+            #expect(gateway.records.map(\.bytes) == [count])
+            #expect(gateway.records.map(\.end) == [.unfinished])
+        }
     }
 
     @Test("a reset after some bytes reaches the client as a reset")
@@ -62,19 +82,10 @@ struct MisbehaviourTests {
         #expect(gateway.records.map(\.bytes) == [41])
     }
 
-    @Test("an end without close_notify is a cut after the whole list")
-    func noCloseNotify() throws {
-        let gateway = try FeedbackGateway.start([.bytes(f2)]) { $0.ending = .noCloseNotify }
-        let seen = try gateway.read()
-        #expect(seen.bytes == f2)
-        #expect(seen.end == .end(.cut))
-        #expect(gateway.records(atLeast: 1).map(\.end) == [.noCloseNotify])
-    }
-
     @Test("a held connection gives the list and then nothing, until the client leaves")
     func holdOpen() throws {
         let gateway = try FeedbackGateway.start([.bytes(f2)]) { $0.ending = .holdOpen }
-        let connection = try gateway.connect()
+        let connection = try shared.get().certificates.connect(to: gateway.address)
         let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: f2.count, alignment: 1)
         defer { buffer.deallocate() }
         #expect(try connection.read(into: buffer, deadline: .in(patience)) == .bytes(f2.count))
@@ -115,16 +126,6 @@ struct MisbehaviourTests {
         if hasList {
             #expect(gateway.records.map(\.bytes) == [f2.count])
         }
-    }
-
-    @Test("garbage follows the list or replaces it")
-    func garbage() throws {
-        let behind = try FeedbackGateway.start([.bytes(f2)]) { $0.appendix = [1, 2, 3] }
-        #expect(try behind.read().bytes == f2 + [1, 2, 3])
-        let instead = try FeedbackGateway.start([.bytes(f2)]) { $0.replacement = [9, 9] }
-        #expect(try instead.read().bytes == [9, 9])
-        // The list was lost with it.
-        #expect(instead.records(atLeast: 1).map(\.list) == [0])
     }
 
     @Test("an endless feed continues until the client stops")

@@ -21,23 +21,16 @@ extension ProviderGateway {
     /// A service with the tests' certificates, to which certificates are the credential.
     static func start(
         _ script: ProviderScript = ProviderScript(),
-        _ misbehaviour: ProviderMisbehaviour = ProviderMisbehaviour(),
-        _ settings: HTTP2ServerSettings = HTTP2ServerSettings()
+        _ scenario: ProviderScenario = ProviderScenario()
     ) throws -> ProviderGateway {
         try ProviderGateway(
             certificates: try shared.get().certificates,
             rules: ProviderRules(authentication: .certificate, script: script),
-            misbehaviour: misbehaviour, settings: settings)
+            scenario: scenario)
     }
 
     fileprivate func connect() throws -> HTTP2ClientSession {
-        let certificates = try shared.get().certificates
-        let context = try TLSClientContext(
-            trust: .file(certificates.authority), identity: certificates.identity(.client),
-            alpn: ["h2"])
-        let connection = try TLSConnection.connect(
-            to: address, hostName: "localhost", context: context,
-            connectDeadline: .in(patience), handshakeTimeout: patience)
+        let connection = try shared.get().certificates.connect(to: address, alpn: ["h2"])
         var settings = HTTP2ClientSettings()
         settings.requestTimeout = patience
         settings.maximumBodySize = 64 * 1024
@@ -136,12 +129,11 @@ struct ProviderGatewayTests {
 
     @Test("goes away in the middle: client and book agree on what was processed")
     func goAway() throws {
-        var misbehaviour = ProviderMisbehaviour()
-        misbehaviour.goAway = .init(atRequest: 50)
-        misbehaviour.goAway?.unprocessed = 10
-        misbehaviour.goAway?.unanswered = 5
-        misbehaviour.connections = 1
-        let service = try ProviderGateway.start(ProviderScript(), misbehaviour)
+        let service = try ProviderGateway.start(
+            ProviderScript(),
+            ProviderScenario([
+                .init(goAway: .init(atRequest: 50, unprocessed: 10, unanswered: 5)), .init(),
+            ]))
         let first = try service.send(0..<50)
         #expect(AnswerBody(first.goAway?.debug ?? []).reason == .shutdown)
         #expect(first.goAway?.lastStreamID == 79)
@@ -169,11 +161,10 @@ struct ProviderGatewayTests {
 
     @Test("changes the stream limit in the middle, and all requests are answered")
     func streamLimit() throws {
-        var misbehaviour = ProviderMisbehaviour()
-        misbehaviour.settingsChanges = [
-            .init(atRequest: 20, maximumStreams: 1), .init(atRequest: 300, maximumStreams: 100),
-        ]
-        let service = try ProviderGateway.start(ProviderScript(), misbehaviour)
+        var scene = ProviderScenario.Connection()
+        scene.set(.changeStreams(1), at: 20)
+        scene.set(.changeStreams(100), at: 300)
+        let service = try ProviderGateway.start(ProviderScript(), ProviderScenario([scene]))
         let seen = try service.send(0..<500)
         // Those that were on the way when the limit fell may be refused, never lost.
         #expect(seen.kinds.count == 500)
@@ -185,9 +176,9 @@ struct ProviderGatewayTests {
 
     @Test("resets a connection: nothing after that request is known to the client")
     func reset() throws {
-        var misbehaviour = ProviderMisbehaviour()
-        misbehaviour.resetAtRequest = 30
-        let service = try ProviderGateway.start(ProviderScript(), misbehaviour)
+        var scene = ProviderScenario.Connection()
+        scene.set(.resetConnection, at: 30)
+        let service = try ProviderGateway.start(ProviderScript(), ProviderScenario([scene]))
         let seen = try service.send(0..<60)
         #expect(seen.keys { $0 == .response(status: 200) }.count < 30)
         #expect(
@@ -202,12 +193,9 @@ struct ProviderGatewayTests {
     @Test("refuses a client without a certificate in the handshake")
     func noCertificate() throws {
         let service = try ProviderGateway.start()
-        let context = try TLSClientContext(
-            trust: .file(try shared.get().certificates.authority), alpn: ["h2"])
         let failure = #expect(throws: TransportFailure.self) {
-            let connection = try TLSConnection.connect(
-                to: service.address, hostName: "localhost", context: context,
-                connectDeadline: .in(patience), handshakeTimeout: patience)
+            let connection = try shared.get().certificates.connect(
+                to: service.address, nil, alpn: ["h2"])
             var bytes = [UInt8](repeating: 0, count: 16)
             _ = try bytes.withUnsafeMutableBytes {
                 try connection.read(into: $0, deadline: .in(patience))

@@ -46,21 +46,22 @@ struct GatewayStage {
     func request(
         _ changes: [String: String?] = [:], body: String = #"{"aps":{"alert":"hi"}}"#,
         extra: [(String, String)] = []
-    ) -> GatewayRequest {
+    ) -> HTTP2ServerRequest {
         var fields: [String: String] = [
             ":method": "POST", ":path": Self.path, "apns-topic": "com.example.chat",
             "apns-id": Self.id, "authorization": usualAuthorization,
         ]
         for (name, value) in changes { fields[name] = value }
-        var request = GatewayRequest(body: Array(body.utf8)[...])
+        var request = HTTP2ServerRequest(1)
         for (name, value) in fields.map({ ($0.key, $0.value) }) + extra {
-            request.add(Array(name.utf8)[...], Array(value.utf8)[...])
+            _ = request.addField(name.utf8, value.utf8, limit: .max)
         }
+        _ = request.addBody(body.utf8, limit: .max)
         return request
     }
 
     mutating func decision(
-        _ request: GatewayRequest, after seconds: UInt32 = 0
+        _ request: HTTP2ServerRequest, after seconds: UInt32 = 0
     ) -> ProviderRules.Decision {
         var number = numbers
         defer { numbers = number }
@@ -75,7 +76,7 @@ struct GatewayStage {
 
     /// The reason of a refusal; nil for an accepted request.
     mutating func reason(
-        _ request: GatewayRequest, after seconds: UInt32 = 0
+        _ request: HTTP2ServerRequest, after seconds: UInt32 = 0
     ) -> ProviderReason? {
         guard case .reply(let reply) = decision(request, after: seconds).action else { return nil }
         let body = AnswerBody(reply.body)

@@ -29,25 +29,6 @@ struct CheckMistakeTests {
         }
     }
 
-    @Test("settings that older versions ignored are refused with what to do")
-    func withdrawnSettings() throws {
-        let stage = try SweepStage(feeds: [])
-        stage.lines.limits = "report: {healthcheck-url: \"https://example.net/ping\"}"
-        for result in [try stage.run("check"), try stage.run("sweep")] {
-            #expect(result.exit == 78)
-            for part in [
-                "report.healthcheck-url is refused", "use hooks.after-run: curl",
-            ] {
-                #expect(result.error.contains(part), "\(result.error)")
-            }
-        }
-        let plain = try SweepStage(feeds: [])
-        let result = try plain.run(
-            "check", environment: ["PUSHSWEEP_REPORT_HEALTHCHECK_URL": "x"])
-        #expect(result.exit == 78)
-        #expect(result.error.contains("report.healthcheck-url is refused: "), "\(result.error)")
-    }
-
     @Test("check shows findings before settings, and ends with 3 where something is held")
     func held() throws {
         let stage = try SweepStage(

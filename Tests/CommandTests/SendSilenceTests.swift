@@ -15,12 +15,11 @@ private let most = 9
 struct SendSilenceTests {
     private static func stage(
         _ rows: Int, usual: ScriptedAction = .reply(.accepted),
-        misbehaviour: ProviderMisbehaviour = ProviderMisbehaviour(),
-        scenario: ProviderScenario? = nil
+        scenario: ProviderScenario = ProviderScenario()
     ) throws -> SendStage {
         var script = ProviderScript()
         script.usual = usual
-        let stage = try SendStage(script: script, misbehaviour: misbehaviour, scenario: scenario)
+        let stage = try SendStage(script: script, scenario: scenario)
         stage.lines = "send: {request-timeout: 1s}"
         try stage.database.register(0..<rows, at: registered)
         try stage.queue(0..<rows)
@@ -58,9 +57,8 @@ struct SendSilenceTests {
 
     @Test("a gateway that cuts every connection costs a few rows, however many it was sent")
     func cutsAll() throws {
-        var misbehaviour = ProviderMisbehaviour()
-        misbehaviour.resetAtRequest = 1
-        let stage = try Self.stage(3_000, misbehaviour: misbehaviour)
+        let stage = try Self.stage(
+            3_000, scenario: ProviderScenario([.init(actions: [.resetConnection])]))
         let result = try stage.send()
         let states = try stage.states()
         let unknown = states["unknown", default: 0]
@@ -124,9 +122,9 @@ struct SendSilenceTests {
     @Test(
         "the sender soon leaves a gateway that answers only a hundred on each connection")
     func halfOfAll() throws {
-        var misbehaviour = ProviderMisbehaviour()
-        misbehaviour.stallAtRequest = 101
-        let stage = try Self.stage(5_000, misbehaviour: misbehaviour)
+        let hundred = [ProviderScenario.Action](repeating: .serve, count: 100)
+        let stage = try Self.stage(
+            5_000, scenario: ProviderScenario([.init(actions: hundred, rest: .noAnswer)]))
         let result = try stage.send()
         let states = try stage.states()
         #expect(states["pending", default: 0] > 3_000, "\(states)")

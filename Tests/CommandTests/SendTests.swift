@@ -100,13 +100,10 @@ struct SendTests {
 
     @Test("send repeats what GOAWAY left unprocessed, and counts the unanswered rest")
     func goAway() throws {
-        var goAway = ProviderMisbehaviour.GoAway(atRequest: 300)
-        goAway.unprocessed = 10
-        goAway.unanswered = 3
-        var misbehaviour = ProviderMisbehaviour()
-        misbehaviour.goAway = goAway
-        misbehaviour.connections = 4
-        let stage = try SendStage(misbehaviour: misbehaviour)
+        let faulty = ProviderScenario.Connection(
+            goAway: .init(atRequest: 300, unprocessed: 10, unanswered: 3))
+        let stage = try SendStage(
+            scenario: ProviderScenario(Array(repeating: faulty, count: 4) + [.init()]))
         try stage.database.register(0..<3_000, at: registered)
         try stage.queue(0..<3_000)
         let result = try stage.send()
@@ -122,10 +119,9 @@ struct SendTests {
 
     @Test("send repeats an unanswered notification only if configured, under the same apns-id")
     func resendsUnknown() throws {
-        var misbehaviour = ProviderMisbehaviour()
-        misbehaviour.resetAtRequest = 20
-        misbehaviour.connections = 2
-        let stage = try SendStage(misbehaviour: misbehaviour)
+        var faulty = ProviderScenario.Connection()
+        faulty.set(.resetConnection, at: 20)
+        let stage = try SendStage(scenario: ProviderScenario([faulty, faulty, .init()]))
         stage.lines = "send: {resend-unknown: true}"
         try stage.database.register(0..<200, at: registered)
         try stage.queue(0..<200)

@@ -11,9 +11,9 @@ private let registered: Int64 = 1_690_000_000_000
 struct SendTroubleTests {
     private static func stage(
         _ rows: Int, script: ProviderScript = ProviderScript(),
-        misbehaviour: ProviderMisbehaviour = ProviderMisbehaviour()
+        scenario: ProviderScenario = ProviderScenario()
     ) throws -> SendStage {
-        let stage = try SendStage(script: script, misbehaviour: misbehaviour)
+        let stage = try SendStage(script: script, scenario: scenario)
         try stage.database.register(0..<rows, at: registered)
         try stage.queue(0..<rows)
         return stage
@@ -21,9 +21,9 @@ struct SendTroubleTests {
 
     @Test("the sender leaves a gateway that allows no more streams, and unsent rows wait")
     func noStreams() throws {
-        var misbehaviour = ProviderMisbehaviour()
-        misbehaviour.settingsChanges = [.init(atRequest: 100, maximumStreams: 0)]
-        let stage = try Self.stage(500, misbehaviour: misbehaviour)
+        var scene = ProviderScenario.Connection()
+        scene.set(.changeStreams(0), at: 100)
+        let stage = try Self.stage(500, scenario: ProviderScenario([scene]))
         stage.lines = "send: {request-timeout: 1s}"
         let result = try stage.send()
         let accepted = stage.gateway.log.totals.answered[200] ?? 0
@@ -59,10 +59,8 @@ struct SendTroubleTests {
 
     @Test("one of two connections that cannot be made does not stop the other")
     func oneOfTwo() throws {
-        var misbehaviour = ProviderMisbehaviour()
-        misbehaviour.resetAtRequest = 1
-        misbehaviour.connections = 1
-        let stage = try Self.stage(400, misbehaviour: misbehaviour)
+        let stage = try Self.stage(
+            400, scenario: ProviderScenario([.init(actions: [.resetConnection]), .init()]))
         let result = try stage.send()
         #expect(result.exit == 0, "\(result.error)")
         let states = try stage.states()

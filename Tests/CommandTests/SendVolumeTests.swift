@@ -15,17 +15,15 @@ struct SendVolumeTests {
     @Test("with stale tokens, 410s and many GOAWAYs each row ends in one state, once")
     func storm() throws {
         let engine = TestEngine.available[0]
-        var goAway = ProviderMisbehaviour.GoAway(atRequest: 1_000)
-        goAway.unprocessed = 5
-        goAway.unanswered = 1
-        var misbehaviour = ProviderMisbehaviour()
-        misbehaviour.goAway = goAway
+        let scenario = ProviderScenario([
+            .init(goAway: .init(atRequest: 1_000, unprocessed: 5, unanswered: 1))
+        ])
         var script = ProviderScript()
         script.shares = [
             .init(
                 millionths: 10_000, action: .reply(ScriptedReply(.unregistered, timestamp: gone)))
         ]
-        let stage = try SendStage(engine, script: script, misbehaviour: misbehaviour)
+        let stage = try SendStage(engine, script: script, scenario: scenario)
         stage.lines = SweepStage.anyNumber
         try stage.database.register(0..<Self.count, at: registered)
         let id = engine == .mariaDB ? "id" : "rowid"

@@ -47,25 +47,15 @@ struct CalendarTests {
 
 @Suite("A date of HTTP")
 struct HTTPDateTests {
-    @Test("a date has three forms, all for the same second")
-    func forms() {
-        for text in [
-            "Sun, 06 Nov 1994 08:49:37 GMT", "Sunday, 06-Nov-94 08:49:37 GMT",
-            "Sun Nov  6 08:49:37 1994",
-        ] {
-            #expect(HTTPDate.seconds(text, now: 784_111_777) == 784_111_777, "\(text)")
-        }
-    }
-
-    @Test("a date before 1970 is a negative number")
-    func beforeTheEpoch() {
-        #expect(HTTPDate.seconds("Wed, 31 Dec 1969 23:59:59 GMT", now: 0) == -1)
-    }
-
     @Test(
-        "a date in another zone or of another form is refused",
-        arguments: ["", "now", "0", "Sun, 06 Nov 1994 08:49:37 CET", "1994-11-06T08:49:37Z"])
-    func refusals(text: String) {
-        #expect(HTTPDate.seconds(text, now: 0) == nil)
+        "a date is read in the form that senders write, and in no other",
+        arguments: [
+            ("Sun, 06 Nov 1994 08:49:37 GMT", 784_111_777), ("Wed, 31 Dec 1969 23:59:59 GMT", -1),
+            ("Sunday, 06-Nov-94 08:49:37 GMT", nil), ("Sun Nov  6 08:49:37 1994", nil), ("", nil),
+            ("now", nil), ("0", nil), ("Sun, 06 Nov 1994 08:49:37 CET", nil),
+            ("1994-11-06T08:49:37Z", nil), ("Sun, 06 Nov 1994 08:49 GMT", nil),
+        ] as [(String, Int64?)])
+    func forms(text: String, seconds: Int64?) {
+        #expect(HTTPDate.seconds(text) == seconds)
     }
 }

@@ -6,29 +6,20 @@ import TestSupport
 import Testing
 import TokenHygiene
 
-private let noon = EpochMilliseconds(1_700_000_000_000)
-
 @Suite("A damaged or foreign journal")
 struct DamageTests {
-    private let temporary: TemporaryFolder
-    private let state: String
-    private var file: String { state + "/journal.sqlite" }
+    private let fixture: JournalFixture
+    private var state: String { fixture.state }
+    private var file: String { fixture.file }
 
-    init() throws {
-        temporary = try TemporaryFolder()
-        state = temporary.file("state")
-    }
+    init() throws { fixture = try JournalFixture() }
 
     private func capture() throws -> String {
-        let journal = try EvidenceJournal(in: StateFolder(state))
-        let feed = try journal.beginFeed(
-            run: "run", partition: Partition(app: "chat", environment: "production"),
-            source: "gateway:2196", at: noon)
-        try [UInt8](0...9).withUnsafeBytes { try feed.append($0) }
-        try feed.close(.closeNotify, at: noon)
-        try journal.quarantine([Quarantined(offset: 0, length: 1, reason: "x")], of: feed.id)
+        let journal = try fixture.journal()
+        let id = try journal.capture([[UInt8](0...9)])
+        try journal.quarantine([Quarantined(offset: 0, length: 1, reason: "x")], of: id)
         try journal.beginRun("run", kind: "sweep", at: noon)
-        return feed.id
+        return id
     }
 
     private func opened(_ path: String) throws -> SQLiteConnection {
@@ -37,23 +28,14 @@ struct DamageTests {
         return connection
     }
 
-    private func overwrite() throws {
-        try Data("this is not a database at all, only text".utf8).write(
-            to: URL(fileURLWithPath: file))
-    }
-
     @Test("a damaged journal is set aside by name, and every later run names it")
     func setAside() throws {
         for count in 1...2 {
             _ = try capture()
-            try overwrite()
-            #expect {
-                _ = try EvidenceJournal(in: StateFolder(state))
-            } throws: { error in
-                (error as? JournalFailure)?.code == .damaged
-                    && "\(error)".contains("journal.sqlite.damaged-")
-            }
-            let journal = try EvidenceJournal(in: StateFolder(state))
+            try Data("this is not a database at all, only text".utf8).write(
+                to: URL(fileURLWithPath: file))
+            expectFailure(.damaged, "journal.sqlite.damaged-") { try fixture.journal() }
+            let journal = try fixture.journal()
             #expect(try journal.feeds(.pending).isEmpty)
             let names = try journal.damagedFiles
             #expect(names.count == count)
@@ -69,21 +51,9 @@ struct DamageTests {
     /// A journal with a feed of several pages and one that waits, of which a middle page is
     /// damaged.
     private func damagePage() throws -> (broken: String, waiting: String) {
-        var names: [String] = []
-        do {
-            let journal = try EvidenceJournal(in: StateFolder(state))
-            for byte in [UInt8(0xAB), 0xCD] {
-                let feed = try journal.beginFeed(
-                    run: "run", partition: Partition(app: "chat", environment: "production"),
-                    source: "gateway:2196", at: noon)
-                for _ in 0..<40 {
-                    try [UInt8](repeating: byte, count: 10_000).withUnsafeBytes {
-                        try feed.append($0)
-                    }
-                }
-                try feed.close(.closeNotify, at: noon)
-                names.append(feed.id)
-            }
+        let names = try [UInt8(0xAB), 0xCD].map { byte in
+            try fixture.journal().capture(
+                Array(repeating: [UInt8](repeating: byte, count: 10_000), count: 40))
         }
         var bytes = try [UInt8](Data(contentsOf: URL(fileURLWithPath: file)))
         let size = 16_384
@@ -103,7 +73,7 @@ struct DamageTests {
     func metLater() throws {
         let (broken, waiting) = try damagePage()
         do {
-            let journal = try EvidenceJournal(in: StateFolder(state))
+            let journal = try fixture.journal()
             #expect(try journal.feeds(.pending).count == 2)
             let failure = try #require(
                 #expect(throws: JournalFailure.self) {
@@ -117,7 +87,7 @@ struct DamageTests {
                 #expect(!FileManager.default.fileExists(atPath: state + "/" + name))
             }
         }
-        let next = try EvidenceJournal(in: StateFolder(state))
+        let next = try fixture.journal()
         #expect(try next.feeds(.pending).isEmpty)
         let names = try next.damagedFiles
         #expect(names.count == 1)
@@ -149,11 +119,8 @@ struct DamageTests {
         try opened(file).run("CREATE TABLE other (id INTEGER)")
         let before = try Data(contentsOf: URL(fileURLWithPath: file))
         for _ in 0..<2 {
-            #expect {
-                _ = try EvidenceJournal(in: folder)
-            } throws: { error in
-                (error as? JournalFailure)?.code == .damaged && "\(error)".contains(file)
-                    && "\(error)".contains("another program")
+            expectFailure(.damaged, "\(file): it is an SQLite database of another program") {
+                try EvidenceJournal(in: folder)
             }
         }
         #expect(try Data(contentsOf: URL(fileURLWithPath: file)) == before)
@@ -169,13 +136,7 @@ struct DamageTests {
         for open in [
             { try EvidenceJournal(in: folder) }, { try EvidenceJournal(reading: folder) },
         ] {
-            #expect {
-                _ = try open()
-            } throws: { error in
-                (error as? JournalFailure)?.code == .inputOutput
-                    && "\(error)".contains("the layout of another version")
-                    && "\(error)".contains("move journal.sqlite away")
-            }
+            expectFailure(.inputOutput, "another version; finish its feeds with that version", open)
         }
         #expect(try Data(contentsOf: URL(fileURLWithPath: file)) == before)
         #expect(try folder.damagedFiles.isEmpty)
@@ -188,7 +149,7 @@ struct DamageTests {
         let id = try capture()
         let number = try opened(file).query("PRAGMA application_id").scalar
         #expect(number == .integer(1_349_873_719))
-        #expect(try EvidenceJournal(in: StateFolder(state)).feed(id).bytes == 10)
+        #expect(try fixture.journal().feed(id).bytes == 10)
     }
 
     @Test(
@@ -202,12 +163,8 @@ struct DamageTests {
     func unreadableFeed(statement: String) throws {
         _ = try capture()
         try opened(file).run(statement)
-        let journal = try EvidenceJournal(in: StateFolder(state))
-        #expect {
-            _ = try journal.feeds(.pending)
-        } throws: {
-            ($0 as? JournalFailure)?.code == .inputOutput && "\($0)".contains("never writes")
-        }
+        let journal = try fixture.journal()
+        expectFailure(.inputOutput, "never writes") { try journal.feeds(.pending) }
         #expect(try journal.runs(limit: 1).count == 1)
     }
 
@@ -215,12 +172,8 @@ struct DamageTests {
     func emptyPiece() throws {
         let id = try capture()
         try opened(file).run("UPDATE chunk SET bytes = x''")
-        let journal = try EvidenceJournal(in: StateFolder(state))
-        #expect {
-            try journal.forEachChunk(of: id) { _ in }
-        } throws: {
-            ($0 as? JournalFailure)?.code == .inputOutput && "\($0)".contains("never writes")
-        }
+        let journal = try fixture.journal()
+        expectFailure(.inputOutput, "never writes") { try journal.bytes(of: id) }
     }
 
     @Test("an unreadable run or quarantine entry is reported")
@@ -228,7 +181,7 @@ struct DamageTests {
         let id = try capture()
         try opened(file).run(
             "UPDATE run SET started = 'x'; UPDATE quarantine SET length = 'x'")
-        let journal = try EvidenceJournal(in: StateFolder(state))
+        let journal = try fixture.journal()
         #expect(throws: JournalFailure.self) { _ = try journal.runs(limit: 1) }
         #expect(throws: JournalFailure.self) { _ = try journal.quarantined(of: id) }
         #expect(try journal.feeds(.pending).count == 1)

@@ -6,44 +6,18 @@ import TestSupport
 import Testing
 import TokenHygiene
 
-private let noon = EpochMilliseconds(1_700_000_000_000)
-private let chat = Partition(app: "chat", environment: "production")
-
-extension EvidenceJournal {
-    fileprivate func capture(_ pieces: [[UInt8]], end: CaptureEnd? = .closeNotify) throws -> String
-    {
-        let capture = try beginFeed(run: "run", partition: chat, source: "gateway:2196", at: noon)
-        for piece in pieces { try piece.withUnsafeBytes { try capture.append($0) } }
-        if let end { try capture.close(end, at: noon) }
-        return capture.id
-    }
-
-    fileprivate func bytes(of feed: String) throws -> [UInt8] {
-        var all: [UInt8] = []
-        try forEachChunk(of: feed) { all.append(contentsOf: $0) }
-        return all
-    }
-}
-
 @Suite("The evidence journal")
 struct EvidenceJournalTests {
-    private let temporary: TemporaryFolder
-    private let state: String
+    private let fixture: JournalFixture
 
-    init() throws {
-        temporary = try TemporaryFolder()
-        state = temporary.file("state")
-    }
+    init() throws { fixture = try JournalFixture() }
 
     @Test("the journal returns a feed's bytes unchanged, in any pieces, also after reopening")
     func roundTrip() throws {
         var random = SeededGenerator("journal pieces")
         let pieces = (0..<20).map { _ in random.bytes(Int.random(in: 0...70_000, using: &random)) }
-        let id: String
-        do {
-            id = try EvidenceJournal(in: StateFolder(state)).capture(pieces)
-        }
-        let journal = try EvidenceJournal(in: StateFolder(state))
+        let id = try fixture.journal().capture(pieces)
+        let journal = try fixture.journal()
         #expect(try journal.bytes(of: id) == pieces.flatMap { $0 }, "seed \(random.seed)")
         let feeds = try journal.feeds(.pending)
         #expect(feeds.map(\.id) == [id])
@@ -56,11 +30,8 @@ struct EvidenceJournalTests {
     @Test("the journal makes the feed of a killed run pending, with a crash as its end")
     func recovery() throws {
         let bytes = FeedbackVector.all[1].bytes
-        let id: String
-        do {
-            id = try EvidenceJournal(in: StateFolder(state)).capture([bytes], end: nil)
-        }
-        let journal = try EvidenceJournal(in: StateFolder(state))
+        let id = try fixture.journal().capture([bytes], end: nil)
+        let journal = try fixture.journal()
         #expect(try journal.feeds(.pending).isEmpty)
         #expect(try journal.recoverInterrupted(at: noon) == 1)
         let feed = try #require(try journal.feeds(.pending).first)
@@ -72,7 +43,7 @@ struct EvidenceJournalTests {
 
     @Test("the journal keeps a feed in exactly one state")
     func states() throws {
-        let journal = try EvidenceJournal(in: StateFolder(state))
+        let journal = try fixture.journal()
         let id = try journal.capture([[1, 2, 3]])
         try journal.close(id, as: .held, cause: "too many", at: noon)
         #expect(try journal.feeds(.pending, .applied).isEmpty)
@@ -85,7 +56,7 @@ struct EvidenceJournalTests {
 
     @Test("the journal stores a quarantined place once, however often it is recorded")
     func quarantine() throws {
-        let journal = try EvidenceJournal(in: StateFolder(state))
+        let journal = try fixture.journal()
         let id = try journal.capture([[UInt8](repeating: 0, count: 50)])
         let entries = [
             Quarantined(offset: 0, length: 38, reason: "zero-time"),
@@ -97,36 +68,38 @@ struct EvidenceJournalTests {
         #expect(try journal.quarantined(of: id, limit: 1) == [entries[0]])
     }
 
-    @Test("the journal drops the bytes of old applied feeds, never of pending or quarantined ones")
+    @Test(
+        "the journal drops the bytes of decided feeds after 30 days, never of pending or doubtful ones"
+    )
     func purge() throws {
-        let journal = try EvidenceJournal(in: StateFolder(state))
-        let applied = try journal.capture([[1]])
+        let journal = try fixture.journal()
+        let (applied, discarded) = try (journal.capture([[1]]), journal.capture([[4]]))
         let doubtful = try journal.capture([[2]])
         let pending = try journal.capture([[3]])
-        try journal.close(applied, as: .applied, at: noon)
-        try journal.close(doubtful, as: .applied, at: noon)
+        // They had waited for months.
+        let settled = noon.advanced(by: 100 * 86_400_000)
+        try journal.close(applied, as: .applied, at: settled)
+        try journal.close(discarded, as: .discarded, cause: "wrong app", at: settled)
+        try journal.close(doubtful, as: .applied, at: settled)
         try journal.quarantine([Quarantined(offset: 0, length: 1, reason: "tail")], of: doubtful)
         let days = EvidenceJournal.retentionDays * 86_400_000
-        try journal.purge(at: noon.advanced(by: days))
-        #expect(try journal.bytes(of: applied) == [1])
-        try journal.purge(at: noon.advanced(by: days + 1))
-        #expect(try journal.feed(applied).isPurged)
-        #expect {
-            _ = try journal.bytes(of: applied)
-        } throws: { error in
-            (error as? JournalFailure)?.code == .unknownFeed
-                && "\(error)".contains("dropped 30 days later")
-        }
+        try journal.purge(at: settled.advanced(by: days))
+        #expect(try journal.bytes(of: applied) == [1] && journal.bytes(of: discarded) == [4])
+        try journal.purge(at: settled.advanced(by: days + 1))
+        #expect(try journal.feed(applied).isPurged && journal.feed(discarded).isPurged)
+        #expect(try journal.feed(applied).closedAt == settled)
+        #expect(try journal.feed(discarded).cause == "wrong app")
+        expectFailure(.unknownFeed, "dropped 30 days later") { try journal.bytes(of: applied) }
         #expect(try journal.bytes(of: doubtful) == [2])
         #expect(try journal.bytes(of: pending) == [3])
     }
 
     @Test("the disk gets its room back when lines that could not be used are discarded")
     func givesRoomBack() throws {
-        let journal = try EvidenceJournal(in: StateFolder(state))
+        let journal = try fixture.journal()
         let size = { () throws -> Int in
-            let path = self.state + "/journal.sqlite"
-            return try FileManager.default.attributesOfItem(atPath: path)[.size] as? Int ?? 0
+            return try FileManager.default.attributesOfItem(atPath: fixture.file)[.size] as? Int
+                ?? 0
         }
         let intake = OpenIntake(name: "intake", run: "run")
         for isTaken in [false, true] {
@@ -153,7 +126,7 @@ struct EvidenceJournalTests {
 
     @Test("the journal tells how many of the feeds of one intake were discarded")
     func discardedOfIntake() throws {
-        let journal = try EvidenceJournal(in: StateFolder(state))
+        let journal = try fixture.journal()
         let intake = OpenIntake(name: "intake", run: "run")
         for name in ["intake", "intake", "other"] {
             _ = try journal.beginFeed(
@@ -168,24 +141,9 @@ struct EvidenceJournalTests {
         #expect(after.all == 2 && after.discarded == 1)
     }
 
-    @Test("the journal keeps a feed that waited for months for 30 days after it is applied")
-    func purgeAfterWaiting() throws {
-        let journal = try EvidenceJournal(in: StateFolder(state))
-        let feed = try journal.capture([[1, 2]])
-        let (day, settled) = (Int64(86_400_000), noon.advanced(by: 100 * 86_400_000))
-        try journal.close(feed, as: .applied, at: settled)
-        try journal.purge(at: settled)
-        #expect(try journal.bytes(of: feed) == [1, 2])
-        try journal.purge(at: settled.advanced(by: 30 * day))
-        #expect(try journal.bytes(of: feed) == [1, 2])
-        try journal.purge(at: settled.advanced(by: 30 * day + 1))
-        #expect(try journal.feed(feed).isPurged)
-        #expect(try journal.feed(feed).closedAt == settled)
-    }
-
     @Test("the journal drops old runs, except the last of each kind and the last success")
     func forgets() throws {
-        let journal = try EvidenceJournal(in: StateFolder(state))
+        let journal = try fixture.journal()
         let runs: [(id: String, kind: String, exit: Int32?, summary: String)] = [
             ("old", "sweep", 0, "{}"), ("good", "sweep", 0, "{}"), ("killed", "sweep", nil, ""),
             ("bad", "sweep", 75, "{}"), ("trial", "sweep", 0, #"{"dryRun":true}"#),
@@ -205,7 +163,7 @@ struct EvidenceJournalTests {
 
     @Test("a success in the future counts only where it is asked for")
     func futureSuccess() throws {
-        let journal = try EvidenceJournal(in: StateFolder(state))
+        let journal = try fixture.journal()
         for (id, offset) in [("early", Int64(1)), ("ahead", 9_000)] {
             try journal.beginRun(id, kind: "sweep", at: noon.advanced(by: offset))
             try journal.endRun(id, exit: 0, summary: "{}", at: noon.advanced(by: offset))
@@ -218,7 +176,7 @@ struct EvidenceJournalTests {
 
     @Test("the journal remembers runs with their exit code and summary")
     func runs() throws {
-        let journal = try EvidenceJournal(in: StateFolder(state))
+        let journal = try fixture.journal()
         try journal.beginRun("a", kind: "sweep", at: noon)
         try journal.beginRun("b", kind: "replay", at: noon.advanced(by: 5))
         try journal.endRun("b", exit: 65, summary: "{}", at: noon.advanced(by: 9))
@@ -230,12 +188,8 @@ struct EvidenceJournalTests {
 
     @Test("the journal names a feed that it does not know")
     func unknownFeed() throws {
-        let journal = try EvidenceJournal(in: StateFolder(state))
-        #expect {
-            _ = try journal.feed("no-such-feed")
-        } throws: {
-            "\($0)".contains("no-such-feed")
-        }
+        let journal = try fixture.journal()
+        expectFailure(.unknownFeed, "no-such-feed") { try journal.feed("no-such-feed") }
     }
 }
 
@@ -287,11 +241,7 @@ struct StateFolderTests {
         try FileManager.default.createDirectory(
             atPath: state, withIntermediateDirectories: false)
         try FileManager.default.setAttributes([.posixPermissions: 0o755], ofItemAtPath: state)
-        #expect {
-            _ = try StateFolder(state)
-        } throws: { error in
-            (error as? JournalFailure)?.code == .permission && "\(error)".contains("chmod 700")
-        }
+        expectFailure(.permission, "chmod 700") { try StateFolder(state) }
     }
 
     @Test("the folder has one holder at a time")
@@ -299,11 +249,7 @@ struct StateFolderTests {
         let state = temporary.file("state")
         do {
             let holder = try StateFolder(state)
-            #expect {
-                _ = try StateFolder(state)
-            } throws: {
-                ($0 as? JournalFailure)?.code == .locked
-            }
+            expectFailure(.locked) { try StateFolder(state) }
             withExtendedLifetime(holder) {}
         }
         _ = try StateFolder(state)
@@ -352,10 +298,6 @@ struct StateFolderTests {
     @Test("a folder that cannot be made is named")
     func impossible() throws {
         let file = try temporary.write("file", "x")
-        #expect {
-            _ = try StateFolder(file + "/state")
-        } throws: { error in
-            (error as? JournalFailure)?.code == .cannotCreate && "\(error)".contains(file)
-        }
+        expectFailure(.cannotCreate, file) { try StateFolder(file + "/state") }
     }
 }

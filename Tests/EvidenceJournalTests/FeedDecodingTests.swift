@@ -7,13 +7,12 @@ import TokenHygiene
 
 @Suite("Decoding a hostile feed")
 struct FeedDecodingTests {
-    private static let now = EpochMilliseconds(1_700_000_000_000)
-    private let temporary: TemporaryFolder
+    private let fixture: JournalFixture
     private let journal: EvidenceJournal
 
     init() throws {
-        temporary = try TemporaryFolder()
-        journal = try EvidenceJournal(in: StateFolder(temporary.file("state")))
+        fixture = try JournalFixture()
+        journal = try fixture.journal()
     }
 
     /// A feed in which every other tuple is refused, so that no two refused ones are neighbours.
@@ -21,12 +20,7 @@ struct FeedDecodingTests {
         let tuples = (0..<refused).flatMap { number -> [FeedbackTuple] in
             [.dead(number, at: 0), .dead(number, at: 1_600_000_000)]
         }
-        let capture = try journal.beginFeed(
-            run: "run", partition: Partition(app: "chat", environment: "production"),
-            source: "gateway:2196", at: Self.now)
-        try FeedbackTuple.bytes(tuples).withUnsafeBytes { try capture.append($0) }
-        try capture.close(.closeNotify, at: Self.now)
-        let feed = try journal.feed(capture.id)
+        let feed = try journal.feed(journal.capture([FeedbackTuple.bytes(tuples)]))
         return (feed, try journal.counts(of: feed))
     }
 

@@ -4,31 +4,22 @@ import TestSupport
 import Testing
 import TokenHygiene
 
-private let noon = EpochMilliseconds(1_700_000_000_000)
-private let chat = Partition(app: "chat", environment: "production")
 private let talk = Partition(app: "talk", environment: "production")
 
 @Suite("Held feeds")
 struct HeldFeedsTests {
-    private let temporary: TemporaryFolder
-    private let state: String
+    private let fixture: JournalFixture
+    private var state: String { fixture.state }
 
-    init() throws {
-        temporary = try TemporaryFolder()
-        state = temporary.file("state")
-    }
+    init() throws { fixture = try JournalFixture() }
 
     private func capture(_ journal: EvidenceJournal, _ partition: Partition) throws -> String {
-        let capture = try journal.beginFeed(
-            run: "run", partition: partition, source: "gateway:2196", at: noon)
-        try [UInt8](repeating: 1, count: 3).withUnsafeBytes { try capture.append($0) }
-        try capture.close(.closeNotify, at: noon)
-        return capture.id
+        try journal.capture([[1, 1, 1]], of: partition)
     }
 
     @Test("the first held feed with a gate of its own holds its partition")
     func holder() throws {
-        let journal = try EvidenceJournal(in: StateFolder(state))
+        let journal = try fixture.journal()
         let (capped, waiting, first) = try (
             capture(journal, chat), capture(journal, chat), capture(journal, chat)
         )
@@ -48,7 +39,7 @@ struct HeldFeedsTests {
         "feeds behind a decided one become pending, others stay held",
         arguments: [true, false])
     func followers(byReopening: Bool) throws {
-        let journal = try EvidenceJournal(in: StateFolder(state))
+        let journal = try fixture.journal()
         let (first, follower) = try (capture(journal, chat), capture(journal, chat))
         let (other, otherFollower) = try (capture(journal, talk), capture(journal, talk))
         for (holder, waiting) in [(first, follower), (other, otherFollower)] {
@@ -67,19 +58,6 @@ struct HeldFeedsTests {
         #expect(freed.map(\.id) == [follower])
         #expect(freed.first?.gate == nil && freed.first?.cause == nil)
         #expect(try journal.feeds(.held).map(\.id) == [other, otherFollower])
-    }
-
-    @Test("a discarded feed keeps its bytes for 30 days, as an applied one does")
-    func retention() throws {
-        let journal = try EvidenceJournal(in: StateFolder(state))
-        let feed = try capture(journal, chat)
-        try journal.close(feed, as: .discarded, cause: "wrong app", at: noon)
-        let days = { (count: Int64) in noon.advanced(by: count * 86_400_000) }
-        try journal.purge(at: days(29))
-        try journal.ensureBytes(of: feed)
-        try journal.purge(at: days(31))
-        #expect(throws: JournalFailure.self) { try journal.ensureBytes(of: feed) }
-        #expect(try journal.feed(feed).cause == "wrong app")
     }
 
     @Test("the journal of a running sender can be opened, and its evidence sorted there")

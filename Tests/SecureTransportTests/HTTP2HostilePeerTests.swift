@@ -12,12 +12,12 @@ struct HTTP2GoAwayTests {
     ) throws -> HTTP2Drive {
         let peer = try HTTP2Peer { session in
             _ = session.collect(10)
-            session.answer(1, HTTP2Answer(status: 200))
+            session.answer(1, ScriptedReply(status: 200))
             for last in lastStreams {
                 session.goAway(lastStreamID: last, code: .noError, debug: Array("why".utf8))
             }
             for stream in answeredAfter.sorted() {
-                session.answer(stream, HTTP2Answer(status: 200))
+                session.answer(stream, ScriptedReply(status: 200))
             }
             session.close()
         }
@@ -83,7 +83,7 @@ struct HTTP2RefusalTests {
                 if request.streamID == 3 {
                     session.reset(request.streamID, code: code)
                 } else {
-                    session.answer(request.streamID, HTTP2Answer(status: 200))
+                    session.answer(request.streamID, ScriptedReply(status: 200))
                 }
             }
         }
@@ -124,7 +124,7 @@ struct HTTP2RefusalTests {
                 var together = 0
                 while let request = session.nextRequest() {
                     together += 1
-                    session.answer(request.streamID, HTTP2Answer(status: 200))
+                    session.answer(request.streamID, ScriptedReply(status: 200))
                 }
                 most.withLock { $0 = max($0, together) }
             }
@@ -141,8 +141,8 @@ struct HTTP2RefusalTests {
         let peer = try HTTP2Peer { session in
             let first = session.collect(100)
             session.changeSettings(maximumStreams: 1)
-            first.forEach { session.answer($0.streamID, HTTP2Answer(status: 200)) }
-            session.serve { session.answer($0.streamID, HTTP2Answer(status: 200)) }
+            first.forEach { session.answer($0.streamID, ScriptedReply(status: 200)) }
+            session.serve { session.answer($0.streamID, ScriptedReply(status: 200)) }
         }
         let client = try peer.client()
         client.run(0..<500)
@@ -161,7 +161,7 @@ struct HTTP2RefusalTests {
             session.changeSettings(initialWindow: 65_535)
             session.serve { request in
                 heard.withLock { $0.append(Array(request.body)) }
-                session.answer(request.streamID, HTTP2Answer(status: 200))
+                session.answer(request.streamID, ScriptedReply(status: 200))
             }
         }
         let client = try peer.client()
@@ -193,7 +193,7 @@ struct HTTP2RefusalTests {
             while session.streamsOpened < 1 {
                 _ = session.exchange(until: .in(.milliseconds(10)))
             }
-            session.answer(1, HTTP2Answer(status: 413, body: [1]))
+            session.answer(1, ScriptedReply(status: 413, body: [1]))
             session.outlast()
         }
         let client = try peer.client()
@@ -297,7 +297,7 @@ struct HTTP2BrokenProtocolTests {
         for isReset in [false, true] {
             let peer = try HTTP2Peer { session in
                 _ = session.collect(3)
-                session.answer(1, HTTP2Answer(status: 200))
+                session.answer(1, ScriptedReply(status: 200))
                 _ = session.exchange(until: .now)
                 if isReset {
                     session.connection.reset()

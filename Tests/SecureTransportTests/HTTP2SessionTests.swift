@@ -14,7 +14,7 @@ struct HTTP2SessionTests {
                 let id = String(decoding: request.value("apns-id") ?? [], as: UTF8.self)
                 session.answer(
                     request.streamID,
-                    HTTP2Answer(
+                    ScriptedReply(
                         status: 200, fields: [HTTP2Field("apns-id", id, indexing: .never)],
                         body: path + request.body, largestPiece: 11))
             }
@@ -53,7 +53,7 @@ struct HTTP2SessionTests {
     @Test("the caller's own maximum applies and may change", arguments: [1, 7])
     func ownMaximum(maximum: Int) throws {
         let peer = try HTTP2Peer { session in
-            session.serve { session.answer($0.streamID, HTTP2Answer(status: 200)) }
+            session.serve { session.answer($0.streamID, ScriptedReply(status: 200)) }
         }
         let client = try peer.client { $0.maximumStreams = maximum }
         #expect(client.session.room == maximum)
@@ -73,7 +73,7 @@ struct HTTP2SessionTests {
                     HTTP2Field("x-\($0)", String(repeating: "x", count: 100))
                 }
                 session.answer(
-                    request.streamID, HTTP2Answer(status: 200, fields: isLarge ? many : []))
+                    request.streamID, ScriptedReply(status: 200, fields: isLarge ? many : []))
             }
         }
         let client = try peer.client()
@@ -88,7 +88,7 @@ struct HTTP2SessionTests {
             session.serve { request in
                 session.answer(
                     request.streamID,
-                    HTTP2Answer(
+                    ScriptedReply(
                         status: 410,
                         body: [UInt8](repeating: 7, count: request.streamID == 3 ? 1 << 20 : 4096)
                     ))
@@ -107,7 +107,7 @@ struct HTTP2SessionTests {
         let peer = try HTTP2Peer { session in
             let requests = session.collect(1)
             _ = gate.wait(until: .in(patience))
-            session.answer(requests[0].streamID, HTTP2Answer(status: 200))
+            session.answer(requests[0].streamID, ScriptedReply(status: 200))
             session.outlast()
         }
         let client = try peer.client()
@@ -126,7 +126,7 @@ struct HTTP2SessionTests {
         let peer = try HTTP2Peer { session in
             session.serve { request in
                 if request.streamID != 1 {
-                    session.answer(request.streamID, HTTP2Answer(status: 200))
+                    session.answer(request.streamID, ScriptedReply(status: 200))
                 }
             }
             resets.withLock { $0 = session.resetsReceived }

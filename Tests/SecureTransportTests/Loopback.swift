@@ -78,9 +78,7 @@ final class Loopback: Sendable {
         let (listener, stop, thrown) = (try TLSListener(), try Interrupt(), Errors())
         (self.listener, self.stop, self.thrown) = (listener, stop, thrown)
         thread = try WorkerThread {
-            while case .connection(let client)? =
-                try? listener.accept(deadline: .never, interrupt: stop)
-            {
+            while let client = try? listener.accept(deadline: .never, interrupt: stop) {
                 do {
                     try serve(client)
                 } catch {

@@ -74,8 +74,7 @@ struct SigningTests {
                 try write(message, "message"),
             ])
             #expect(verdict.map { String(decoding: $0, as: UTF8.self) } == "Verified OK\n")
-            #expect(try VerificationKey(file: publicKey).verifies(signature, of: message))
-            #expect(try VerificationKey(file: path).verifies(signature, of: message))
+            #expect(key.verificationKey.verifies(signature, of: message))
         }
     }
 

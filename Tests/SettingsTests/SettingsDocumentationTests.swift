@@ -109,32 +109,6 @@ struct SettingsDocumentationTests {
         }
     }
 
-    @Test("every setting can be given by its variable alone", arguments: rivals)
-    func variables(without group: String) throws {
-        let app = """
-            apps:
-              - {name: chat, topic: a, environment: sandbox}
-            """
-        var environment = ["PUSHSWEEP_STORE_PASSWORD": "x"]
-        for rule in SettingsTable.rules where !rule.key.hasPrefix("apps[].\(group).") {
-            guard let variable = rule.variable else { continue }
-            switch rule.sample {
-            case .written(let value), .comment(let value):
-                environment[variable.replacing("<NAME>", with: "CHAT")] =
-                    value.filter { $0 != "[" && $0 != "]" }
-            case .omitted: break
-            }
-        }
-        let settings = try fixture.load(app, environment: environment)
-        for origin in settings.origins where origin.key != "apps[chat].name" {
-            guard case .environment = origin.origin else {
-                Issue.record("\(origin.key) came from \(origin.origin)")
-                continue
-            }
-        }
-        #expect(settings.apps[0].topic == "com.example.chat")
-    }
-
     @Test("every mistyped key is refused with its place")
     func everyMistypedKeyIsRefused() throws {
         try fixture.write("hunter2\n", to: "db-password")

@@ -9,7 +9,7 @@ struct SettingsFieldTests {
     init() throws { fixture = try SettingsFixture() }
 
     @Test(
-        "every field gets its value from a row of the table",
+        "every setting can be given by its variable, and every field gets its value from a row",
         // An app has one of the two groups.
         arguments: ["apps[].provider", "apps[].binary"])
     func filled(without group: String) throws {
@@ -20,6 +20,9 @@ struct SettingsFieldTests {
         }
         let settings = try fixture.load(
             "apps: [{name: chat, topic: t, environment: production}]", environment: environment)
+        for origin in settings.origins where origin.key != "apps[chat].name" {
+            #expect("\(origin.origin)".hasPrefix("environment "), "\(origin.key)")
+        }
         var app = Settings.App()
         app.certificate = Settings.Certificate()
         app.tokenKey = Settings.TokenKey()

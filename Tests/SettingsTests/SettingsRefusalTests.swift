@@ -160,11 +160,6 @@ struct SettingsRefusalTests {
                 "s.yaml:1:50: store.tls.ca has no effect while store.tls.mode is off; remove one "
                     + "of them"
             ),
-            (
-                "apps:\n  - <<: {name: a}",
-                "s.yaml:2:5: unknown key '<<' in apps[#1]; merge keys are not read, use an alias "
-                    + "for a whole value"
-            ),
         ])
     func refusals(text: String, expected: String) {
         #expect(fixture.problems(text).first == expected)

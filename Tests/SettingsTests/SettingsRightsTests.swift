@@ -75,14 +75,17 @@ struct SettingsRightsTests {
     @Test("a command whose program others may change is refused: the line's first word")
     func hook() throws {
         let hook = try fixture.write("#!/bin/sh\n", to: "hook", mode: 0o777)
-        for command in [hook, "\(hook) --loud; true", "\(hook)&"] {
+        for command in [hook, "\(hook) --loud; true", "\(hook)&", "  \(hook)"] {
             let failure = #expect(throws: SettingsFailure.self) {
                 try fixture.load("hooks: {after-run: '\(command)'}")
             }
             #expect(failure?.kind == .permission)
             #expect(failure?.description.contains("chmod go-w '\(hook)'") == true)
         }
-        for command in ["true", "/nonexistent/hook", "/bin/sh \(hook)", "echo > \(hook)"] {
+        for command in [
+            "true", "/nonexistent/hook", "/bin/sh \(hook)", "echo > \(hook)",
+            "[ $PUSHSWEEP_EXIT = 0 ] || true",
+        ] {
             _ = try fixture.load("hooks: {after-run: '\(command)'}")
         }
         try fixture.write("#!/bin/sh\n", to: "hook", mode: 0o755)
@@ -149,15 +152,6 @@ struct SettingsRightsTests {
         #expect(failure?.description.contains("chmod go-w '\(hook)'") == true)
     }
 
-    @Test("white space before a command hides nothing")
-    func blankBeforeHook() throws {
-        let hook = try fixture.write("#!/bin/sh\n", to: "hook", mode: 0o777)
-        let failure = #expect(throws: SettingsFailure.self) {
-            try fixture.load("hooks: {after-run: '  \(hook)'}")
-        }
-        #expect(failure?.kind == .permission)
-    }
-
     @Test(
         "a command whose first word the shell would change is refused: it hides the program",
         arguments: [
@@ -170,11 +164,6 @@ struct SettingsRightsTests {
         }
         #expect(failure?.kind == .configuration)
         #expect(failure?.description.contains("must begin with the name or the path") == true)
-    }
-
-    @Test("the shell's own test is a command name")
-    func bracket() throws {
-        _ = try fixture.load("hooks: {after-run: '[ $PUSHSWEEP_EXIT = 0 ] || true'}")
     }
 
     @Test("an ignore file that others may write is refused")

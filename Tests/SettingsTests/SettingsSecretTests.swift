@@ -68,22 +68,22 @@ struct SettingsSecretTests {
         #expect(failure?.kind == .permission)
     }
 
-    @Test("the environment's password overrides the file, which is then not read")
-    func environment() throws {
-        let settings = try fixture.load(
-            text, environment: ["PUSHSWEEP_STORE_PASSWORD": "hunter3"])
-        #expect(settings.store.password?.reveal() == "hunter3")
-        let origin = settings.origins.first { $0.key == "store.password" }
-        #expect(origin?.shownValue == "(set)")
-        #expect(origin?.origin == .environment("PUSHSWEEP_STORE_PASSWORD"))
-    }
-
-    @Test("a password from its file is listed as set, with the setting that names the file")
+    @Test(
+        "the environment's password overrides the file; both are listed as set, with their origin")
     func origin() throws {
-        try fixture.write("hunter2\n", to: "pw")
-        let origin = try fixture.load(text).origins.first { $0.key == "store.password" }
-        #expect(origin?.shownValue == "(set)")
-        #expect(origin?.origin == .contents(of: "store.password-file"))
+        for (environment, password, source) in [
+            // The file is not there: it is not read.
+            (
+                ["PUSHSWEEP_STORE_PASSWORD": "hunter3"], "hunter3",
+                .environment("PUSHSWEEP_STORE_PASSWORD")
+            ), ([:], "hunter2", .contents(of: "store.password-file")),
+        ] as [([String: String], String, SettingSource)] {
+            if environment.isEmpty { try fixture.write("hunter2\n", to: "pw") }
+            let settings = try fixture.load(text, environment: environment)
+            #expect(settings.store.password?.reveal() == password)
+            let origin = settings.origins.first { $0.key == "store.password" }
+            #expect(origin?.shownValue == "(set)" && origin?.origin == source)
+        }
     }
 
     @Test("no printed form of the settings shows a password")

@@ -8,24 +8,16 @@ struct SettingsValueTests {
     @Test(
         "times and sizes are read with their units and shown in the largest that fits",
         arguments: [
-            ("500ms", 500, "500ms"), ("30s", 30_000, "30s"), ("90s", 90_000, "90s"),
-            ("5m", 300_000, "5m"), ("60m", 3_600_000, "1h"), ("24h", 86_400_000, "1d"),
-            ("0s", 0, "0s"),
-        ])
-    func times(text: String, milliseconds: Int, shown: String) {
-        #expect(SettingTime.milliseconds(text) == milliseconds)
-        #expect(SettingTime.text(milliseconds) == shown)
-    }
-
-    @Test(
-        "sizes are bytes or binary units",
-        arguments: [
-            ("100", 100, "100"), ("64KiB", 65_536, "64KiB"), ("64MiB", 67_108_864, "64MiB"),
-            ("1024MiB", 1 << 30, "1GiB"), ("0", 0, "0"),
-        ])
-    func sizes(text: String, bytes: Int, shown: String) {
-        #expect(SettingSize.bytes(text) == bytes)
-        #expect(SettingSize.text(bytes) == shown)
+            (.time, "500ms", 500, "500ms"), (.time, "30s", 30_000, "30s"),
+            (.time, "90s", 90_000, "90s"), (.time, "5m", 300_000, "5m"),
+            (.time, "60m", 3_600_000, "1h"), (.time, "24h", 86_400_000, "1d"),
+            (.time, "0s", 0, "0s"), (.size, "100", 100, "100"),
+            (.size, "64KiB", 65_536, "64KiB"), (.size, "64MiB", 67_108_864, "64MiB"),
+            (.size, "1024MiB", 1 << 30, "1GiB"), (.size, "0", 0, "0"),
+        ] as [(SettingQuantity, String, Int, String)])
+    func quantities(quantity: SettingQuantity, text: String, number: Int, shown: String) {
+        #expect(quantity.number(text) == number)
+        #expect(quantity.text(number) == shown)
     }
 
     @Test(
@@ -35,8 +27,8 @@ struct SettingsValueTests {
             "9223372036854775807h", "1MB", "1kib", "٣s",
         ])
     func noQuantity(text: String) {
-        #expect(SettingTime.milliseconds(text) == nil)
-        if text != "30" { #expect(SettingSize.bytes(text) == nil) }
+        #expect(SettingQuantity.time.number(text) == nil)
+        if text != "30" { #expect(SettingQuantity.size.number(text) == nil) }
     }
 
     @Test(

@@ -92,9 +92,7 @@ package final class BinaryPeer: Sendable {
         let (listener, context, interrupt, records) = (listener, context, interrupt, records)
         let thread = Thread {
             var number = 0
-            while case .connection(let client)? = try? listener.accept(
-                deadline: .never, interrupt: interrupt)
-            {
+            while let client = try? listener.accept(deadline: .never, interrupt: interrupt) {
                 guard
                     let connection = try? client.handshake(
                         context: context, timeout: .seconds(5), interrupt: interrupt)

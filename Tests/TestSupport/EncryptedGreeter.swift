@@ -42,9 +42,7 @@ package final class EncryptedGreeter: Sendable {
         interrupt = try Interrupt()
         let (listener, context, interrupt, notes) = (listener, context, interrupt, notes)
         let thread = Thread {
-            while case .connection(let client)? = try? listener.accept(
-                deadline: .never, interrupt: interrupt)
-            {
+            while let client = try? listener.accept(deadline: .never, interrupt: interrupt) {
                 _ = client.sendPlaintext(greeting)
                 guard client.readPlaintext(Self.request, deadline: .in(.seconds(5))) != nil,
                     let connection = try? client.handshake(context: context, timeout: .seconds(5))

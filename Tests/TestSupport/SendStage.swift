@@ -30,15 +30,14 @@ package final class SendStage {
     /// Starts the gateway and makes the database, with our own schema or with none.
     package init(
         _ engine: TestEngine = .sqlite, script: ProviderScript = ProviderScript(),
-        misbehaviour: ProviderMisbehaviour = ProviderMisbehaviour(),
-        scenario: ProviderScenario? = nil,
+        scenario: ProviderScenario = ProviderScenario(),
         schema: Bool = true, on server: MariaDBServer? = MariaDBServer.fromEnvironment
     ) throws {
         folder = try TemporaryFolder()
         gateway = try ProviderGateway(
             certificates: SweepStage.certificates.get(),
             rules: ProviderRules(authentication: .certificate, script: script),
-            misbehaviour: misbehaviour, scenario: scenario)
+            scenario: scenario)
         port = gateway.port
         let certificates = try SweepStage.certificates.get()
         credential =

@@ -7,61 +7,39 @@ import TokenHygiene
 struct VerdictTests {
     private let time = EpochMilliseconds(1_700_000_000_000)
 
-    private func verdict(
-        _ action: RemovalPolicy.Action, registered: Int64?, marked: Int64? = nil,
-        deletesUnknown: Bool = false
-    ) -> Verdict {
-        RemovalPolicy(action: action, deletesWithoutRegistrationTime: deletesUnknown)
-            .verdict(
-                on: RegisteredToken(
-                    registeredAt: registered.map { time.advanced(by: $0) },
-                    invalidatedAt: marked.map { time.advanced(by: $0) }), dead: time)
+    private static let usual = RemovalPolicy()
+    private static let deletes = RemovalPolicy(action: .delete)
+    private static let deletesAll = RemovalPolicy(
+        action: .delete, deletesWithoutRegistrationTime: true)
+
+    @Test(
+        "registration and mark, in milliseconds from the evidence, decide what becomes of a row",
+        arguments: [
+            // Registered after the evidence, even by one millisecond: kept.
+            (usual, 1, nil, .newer), (usual, 86_400_000, -5, .newer), (deletes, 1, nil, .newer),
+            (deletes, 86_400_000, -5, .newer), (deletesAll, 1, nil, .newer),
+            // Registered before or at its time: marked.
+            (usual, -1, nil, .mark), (usual, 0, nil, .mark), (usual, nil, nil, .mark),
+            (usual, -100_000, nil, .mark),
+            // Deleted only outside of the skew, and without a registration only where allowed.
+            (deletes, -2_001, nil, .delete), (deletes, -2_000, nil, .mark),
+            (deletes, -1, nil, .mark), (deletes, 0, nil, .mark), (deletes, nil, nil, .mark),
+            (deletesAll, nil, nil, .delete),
+            // An equal or later mark stays, an earlier one moves forward.
+            (usual, -50, 0, .already), (usual, -50, 10, .already), (usual, -50, -10, .advance),
+            (usual, nil, -10, .advance), (deletes, -50_000, 0, .delete), (deletes, 0, 0, .already),
+            // One that a registration had overridden counts for nothing.
+            (usual, -50, -60, .mark),
+        ] as [(RemovalPolicy, Int64?, Int64?, Verdict)])
+    func verdicts(_ policy: RemovalPolicy, registered: Int64?, marked: Int64?, verdict: Verdict) {
+        let row = RegisteredToken(
+            registeredAt: registered.map { time.advanced(by: $0) },
+            invalidatedAt: marked.map { time.advanced(by: $0) })
+        #expect(policy.verdict(on: row, dead: time) == verdict)
     }
 
-    @Test("a token registered after the evidence is kept, even by one millisecond")
-    func newer() {
-        for action in RemovalPolicy.Action.allCases {
-            #expect(verdict(action, registered: 1) == .newer)
-            #expect(verdict(action, registered: 86_400_000, marked: -5) == .newer)
-            #expect(verdict(action, registered: 1, deletesUnknown: true) == .newer)
-        }
-    }
-
-    @Test("a row registered before or at the time of the evidence is marked")
-    func mark() {
-        #expect(verdict(.mark, registered: -1) == .mark)
-        #expect(verdict(.mark, registered: 0) == .mark)
-        #expect(verdict(.mark, registered: nil) == .mark)
-        #expect(verdict(.mark, registered: -100_000) == .mark)
-    }
-
-    @Test("a row is deleted only outside the skew, and marked inside it")
-    func skew() {
-        #expect(verdict(.delete, registered: -2_001) == .delete)
-        #expect(verdict(.delete, registered: -2_000) == .mark)
-        #expect(verdict(.delete, registered: -1) == .mark)
-        #expect(verdict(.delete, registered: 0) == .mark)
-    }
-
-    @Test("a row without a registration time is deleted only where the policy says so")
-    func unknownRegistration() {
-        #expect(verdict(.delete, registered: nil) == .mark)
-        #expect(verdict(.delete, registered: nil, deletesUnknown: true) == .delete)
-    }
-
-    @Test("an equal or later mark stays, and an earlier one moves forward")
-    func existingMarks() {
-        #expect(verdict(.mark, registered: -50, marked: 0) == .already)
-        #expect(verdict(.mark, registered: -50, marked: 10) == .already)
-        #expect(verdict(.mark, registered: -50, marked: -10) == .advance)
-        #expect(verdict(.mark, registered: nil, marked: -10) == .advance)
-        #expect(verdict(.delete, registered: -50_000, marked: 0) == .delete)
-        #expect(verdict(.delete, registered: 0, marked: 0) == .already)
-    }
-
-    @Test("a row that a registration had revived is marked again")
-    func revivedRow() {
-        #expect(verdict(.mark, registered: -50, marked: -60) == .mark)
+    @Test("a row is stale by a mark that no later registration overrides")
+    func stale() {
         #expect(
             !RegisteredToken(registeredAt: time, invalidatedAt: time.advanced(by: -1)).isStale)
         #expect(RegisteredToken(registeredAt: time, invalidatedAt: time).isStale)

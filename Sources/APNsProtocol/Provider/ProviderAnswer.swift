@@ -321,8 +321,7 @@ extension ProviderAnswer {
     }
 }
 
-// `Retry-After` is either seconds or a date (RFC 9110 section 10.2.3), and a date has one of three
-// forms (section 5.6.7). Apple's documents do not mention the header, but gateways in front of APNs
+// `Retry-After` is either seconds or a date (RFC 9110 section 10.2.3). Apple's documents do not mention the header, but gateways in front of APNs
 // send it, and a wait that is too short makes the overload worse.
 
 /// Reads the value of a `Retry-After` header.
@@ -334,7 +333,7 @@ package enum RetryAfter {
         if let first = value.first, DecimalDigits.isDigit(first) {
             return value.allSatisfy(DecimalDigits.isDigit) ? UInt32(text) ?? .max : nil
         }
-        guard let time = HTTPDate.seconds(text, now: Int64(now.rawValue)) else { return nil }
+        guard let time = HTTPDate.seconds(text) else { return nil }
         return UInt32(clamping: max(0, time - Int64(now.rawValue)))
     }
 }

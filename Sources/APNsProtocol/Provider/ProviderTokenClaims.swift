@@ -51,20 +51,14 @@ package struct ProviderTokenClaims: Hashable, Sendable {
     /// The signed bytes: header and claims in base64url with a dot between them (RFC 7515 section
     /// 5.1).
     package var signingInput: [UInt8] {
-        var text: [UInt8] = []
-        Base64URL.encode(#"{"alg":"ES256","kid":"\#(keyID)"}"#.utf8, into: &text)
-        text.append(UInt8(ascii: "."))
-        Base64URL.encode(
-            #"{"iss":"\#(teamID)","iat":\#(issuedAt.rawValue)}"#.utf8, into: &text)
-        return text
+        let header = #"{"alg":"ES256","kid":"\#(keyID)"}"#
+        let body = #"{"iss":"\#(teamID)","iat":\#(issuedAt.rawValue)}"#
+        return Array("\(Base64URL.text(header.utf8)).\(Base64URL.text(body.utf8))".utf8)
     }
 
     /// The whole token with a signature of `signingInput` (64 bytes, RFC 7518 section 3.4).
     package func text(signature: [UInt8]) -> String {
-        var text = signingInput
-        text.append(UInt8(ascii: "."))
-        Base64URL.encode(signature, into: &text)
-        return String(decoding: text, as: UTF8.self)
+        "\(String(decoding: signingInput, as: UTF8.self)).\(Base64URL.text(signature))"
     }
 
     private static func isIdentifier(_ text: String) -> Bool {

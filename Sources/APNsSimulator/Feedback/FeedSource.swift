@@ -1,6 +1,6 @@
 import APNsProtocol
 import Encodings
-import Glibc
+import Foundation
 import Synchronization
 
 /// The source of the bytes of one list.
@@ -21,19 +21,10 @@ package enum FeedSource: Sendable {
         return .bytes(bytes)
     }
 
-    /// Bytes spelled in hex, spaces and line ends ignored. Throws for anything else.
-    package static func hex(_ text: String) throws(SimulatorFailure) -> FeedSource {
-        .bytes(try hexBytes(text))
-    }
-
     /// The bytes that a text spells in hex, spaces and line ends ignored.
     package static func hexBytes(_ text: String) throws(SimulatorFailure) -> [UInt8] {
-        let digits = text.filter { !$0.isWhitespace }
-        guard digits.count % 2 == 0 else {
-            throw SimulatorFailure("reading hex: an odd number of digits")
-        }
-        guard let bytes = Hex.bytes(digits.utf8) else {
-            throw SimulatorFailure("reading hex: something else than hex digits")
+        guard let bytes = Hex.bytes(text.filter { !$0.isWhitespace }.utf8) else {
+            throw SimulatorFailure("reading hex: give two hex digits for each byte")
         }
         return bytes
     }
@@ -52,80 +43,49 @@ package enum FeedSource: Sendable {
             guard let first = fields.first else {
                 continue
             }
-            guard fields.count <= 2, let seconds = UInt32(first) else {
+            let token = fields.dropFirst().first.map { try? DeviceToken(spelling: $0) }
+            guard fields.count <= 2, let seconds = UInt32(first), token != .some(nil) else {
                 throw SimulatorFailure(
                     "reading the tuples \(name): line \(index + 1) is not `<seconds> <token hex>`")
             }
-            var token: DeviceToken?
-            if fields.count == 2 {
-                do {
-                    token = try DeviceToken(spelling: fields[1])
-                } catch {
-                    throw SimulatorFailure(
-                        "reading the tuples \(name): token in line \(index + 1): \(error)")
-                }
-            }
-            tuples.append(FeedbackTuple(time: EpochSeconds(seconds), token: token))
+            tuples.append(FeedbackTuple(time: EpochSeconds(seconds), token: token ?? nil))
         }
         return .tuples(tuples)
     }
 }
 
 /// Reads a source from its start to its end in portions, with constant memory.
-final class FeedCursor {
-    private let source: FeedSource
-    private var position = 0
-    private var descriptor: Int32 = -1
+struct FeedCursor {
+    private let content: Data
+    private let feed: GeneratedFeed?
+    /// The next byte of the content, or the next tuple of the feed; 0 continues at the start.
+    var position = 0
 
     /// The size of a portion: enough for the largest tuple, and large enough for few calls.
     static let portion = 128 * 1024
 
     init(_ source: FeedSource) throws(SimulatorFailure) {
-        self.source = source
-        if case .file(let path) = source {
-            descriptor = open(path, O_RDONLY | O_CLOEXEC)
-            guard descriptor >= 0 else {
-                throw SimulatorFailure(
-                    "opening the feed \(path): \(String(cString: strerror(errno)))")
+        switch source {
+        case .bytes(let bytes): (content, feed) = (Data(bytes), nil)
+        case .generated(let generated): (content, feed) = (Data(), generated)
+        case .file(let path):
+            feed = nil
+            do {
+                content = try Data(
+                    contentsOf: URL(fileURLWithPath: path), options: .alwaysMapped)
+            } catch {
+                throw SimulatorFailure("opening the feed \(path): \(error.localizedDescription)")
             }
-        }
-    }
-
-    deinit {
-        if descriptor >= 0 {
-            close(descriptor)
         }
     }
 
     /// Fills the buffer and returns the number of bytes; 0 at the end.
-    func next(into buffer: UnsafeMutableRawBufferPointer) throws(SimulatorFailure) -> Int {
-        switch source {
-        case .bytes(let bytes):
-            let count = min(buffer.count, bytes.count - position)
-            bytes.withUnsafeBytes {
-                buffer.copyMemory(
-                    from: UnsafeRawBufferPointer(rebasing: $0[position..<(position + count)]))
-            }
-            position += count
-            return count
-        case .file(let path):
-            let count = read(descriptor, buffer.baseAddress, buffer.count)
-            guard count >= 0 else {
-                throw SimulatorFailure(
-                    "reading the feed \(path): \(String(cString: strerror(errno)))")
-            }
-            return count
-        case .generated(let feed):
-            return feed.encode(from: &position, into: buffer)
-        }
-    }
-
-    /// Continues at the start, for a feed without end.
-    func rewind() {
-        position = 0
-        if descriptor >= 0 {
-            lseek(descriptor, 0, SEEK_SET)
-        }
+    mutating func next(into buffer: UnsafeMutableRawBufferPointer) -> Int {
+        if let feed { return feed.encode(from: &position, into: buffer) }
+        let end = min(position + buffer.count, content.count)
+        let count = content.copyBytes(to: buffer, from: position..<end)
+        position = end
+        return count
     }
 }
 
@@ -138,8 +98,6 @@ final class FeedQueue: Sendable {
     private struct State {
         var feeds: [FeedSource]
         var served = 0
-        /// The number of lists of dead tokens.
-        var grown = 0
     }
 
     private let state: Mutex<State>
@@ -159,12 +117,11 @@ final class FeedQueue: Sendable {
     /// Removes and returns the next list with its number; nil when none is left.
     func next() -> (number: Int, feed: FeedSource)? {
         state.withLock { state in
-            guard !state.feeds.isEmpty, repeats || state.served < state.feeds.count else {
+            if state.feeds.isEmpty || !repeats && state.served == state.feeds.count {
                 guard let tuples = dead?.take(), !tuples.isEmpty else {
                     return nil
                 }
-                state.grown += 1
-                return (state.feeds.count + state.grown - 1, .tuples(tuples))
+                state.feeds.append(.tuples(tuples))
             }
             let number = state.served % state.feeds.count
             state.served += 1
@@ -244,9 +201,6 @@ package struct GeneratedFeed: Sendable, Equatable {
         }
         return count / lengths.count * round + rest
     }
-
-    /// The least size of a buffer for `encode` with any tuple.
-    static let largestTuple = FeedbackTuple.headerLength + (Int(UInt16.max) + 7) & ~7
 
     /// Writes complete tuples from `index` on until the buffer or the feed ends; moves `index` and
     /// returns the number of bytes written. The wire form is that of `FeedbackTuple.encode`,

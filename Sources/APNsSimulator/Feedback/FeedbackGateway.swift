@@ -21,11 +21,8 @@ package final class FeedbackGateway: LocalGateway {
         host: String = "127.0.0.1",
         port: UInt16 = 0, onEnd: (@Sendable (FeedbackRecord) -> Void)? = nil
     ) throws {
-        let context = try TLSServerContext(
-            identity: certificates.identity(behaviour.certificate.name),
-            clients: behaviour.refusesClients
-                ? .refused(authorities: certificates.authority)
-                : .required(authorities: certificates.authority),
+        let context = try certificates.context(
+            behaviour.certificate.name, refusing: behaviour.refusesClients,
             versions: behaviour.versions)
         let stopping = try Interrupt()
         let queue = FeedQueue(feeds, repeats: behaviour.repeats, dead: dead)
@@ -40,10 +37,6 @@ package final class FeedbackGateway: LocalGateway {
         acceptor = try ClientAcceptor(host: host, port: port, stopping: stopping) {
             client, number in
             server.serve(client, number: number, ended: end)
-        } refuse: { client, number, failure in
-            var record = FeedbackRecord(connection: number, peer: client.peer)
-            record.error = failure.description
-            end(record)
         }
     }
 
@@ -67,7 +60,7 @@ package final class FeedbackGateway: LocalGateway {
 /// One ended connection to the feedback gateway.
 package struct FeedbackRecord: Sendable, Equatable, Encodable {
     /// The end of a connection.
-    package enum End: String, Sendable, Encodable {
+    package enum End: String, Sendable, Encodable, CaseIterable {
         /// The list was served, and the connection closed with close_notify.
         case closeNotify = "close-notify"
         /// The connection was closed without close_notify.
@@ -216,15 +209,7 @@ package struct FeedbackBehaviour: Sendable, Equatable {
         /// One for another host name.
         case wrongHost = "wrong-host"
 
-        var name: SimulatorCertificates.Name {
-            switch self {
-            case .valid: .server
-            case .expired: .expiredServer
-            case .notYetValid: .notYetValidServer
-            case .foreign: .foreignServer
-            case .wrongHost: .wrongHostServer
-            }
-        }
+        var name: SimulatorCertificates.Name { .init(rawValue: "\(rawValue)-server") ?? .server }
     }
 
     /// A pause during the list.

@@ -79,7 +79,8 @@ struct FeedbackServer {
     private func plaintext(_ list: FeedSource) -> [UInt8] {
         var bytes = [UInt8](repeating: 0, count: FeedCursor.portion)
         let count = bytes.withUnsafeMutableBytes { buffer in
-            (try? FeedCursor(list).next(into: buffer)) ?? 0
+            var cursor = try? FeedCursor(list)
+            return cursor?.next(into: buffer) ?? 0
         }
         return count > 0 ? Array(bytes[..<count]) : Array("HTTP/1.1 400 Bad Request\r\n\r\n".utf8)
     }
@@ -89,27 +90,21 @@ struct FeedbackServer {
         _ ended: (FeedbackRecord) -> Void
     ) {
         var record = record
+        record.end =
+            ending == .holdOpen
+            ? .heldOpen
+            : .init(rawValue: ending.rawValue)
+                ?? .unfinished
         switch ending {
-        case .closeNotify:
-            connection.closeNotify()
-            record.end = .closeNotify
-            ended(record)
-            connection.discardUntilEnd(deadline: .in(Self.lingerTimeout))
-            connection.close()
-        case .noCloseNotify:
-            connection.closeAbruptly()
-            record.end = .noCloseNotify
-            ended(record)
-        case .reset:
-            connection.reset()
-            record.end = .reset
-            ended(record)
-        case .holdOpen:
-            connection.discardUntilEnd(deadline: .never)
-            connection.close()
-            record.end = .heldOpen
-            ended(record)
+        case .closeNotify: connection.closeNotify()
+        case .noCloseNotify: connection.closeAbruptly()
+        case .reset: connection.reset()
+        case .holdOpen: connection.discardUntilEnd(deadline: .never)
         }
+        ended(record)
+        guard ending == .closeNotify || ending == .holdOpen else { return }
+        connection.discardUntilEnd(deadline: .in(Self.lingerTimeout))
+        connection.close()
     }
 
     /// Sends the list by the behaviour and returns how to end the connection. Throws
@@ -124,15 +119,15 @@ struct FeedbackServer {
         let buffer = UnsafeMutableRawBufferPointer.allocate(
             byteCount: FeedCursor.portion, alignment: 8)
         defer { buffer.deallocate() }
-        let cursor = try FeedCursor(behaviour.replacement.map { .bytes($0) } ?? list)
+        var cursor = try FeedCursor(behaviour.replacement.map { .bytes($0) } ?? list)
         var isEmpty = true
         while true {
-            let count = try cursor.next(into: buffer)
+            let count = cursor.next(into: buffer)
             if count == 0 {
                 guard behaviour.isEndless, !isEmpty else {
                     break
                 }
-                cursor.rewind()
+                cursor.position = 0
                 continue
             }
             isEmpty = false

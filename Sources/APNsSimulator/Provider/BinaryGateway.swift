@@ -24,27 +24,17 @@ package final class BinaryGateway: LocalGateway {
         now: @escaping @Sendable () -> EpochSeconds = BinaryGateway.wallClock,
         onEnd: (@Sendable (BinaryConnectionRecord) -> Void)? = nil
     ) throws {
-        let context = try TLSServerContext(
-            identity: certificates.identity(certificate.name),
-            clients: refusesClients
-                ? .refused(authorities: certificates.authority)
-                : .required(authorities: certificates.authority))
+        let context = try certificates.context(certificate.name, refusing: refusesClients)
         let stopping = try Interrupt()
         let log = BinaryLog(keepsRecords: keepsRecords)
         let server = BinaryServer(
             rules: rules, dead: dead, context: context, log: log, now: now, stop: stopping)
         (self.log, self.dead) = (log, dead)
-        let ended: @Sendable (BinaryConnectionRecord) -> Void = { record in
-            log.add(record)
-            onEnd?(record)
-        }
         acceptor = try ClientAcceptor(host: host, port: port, stopping: stopping) {
             client, number in
-            ended(server.serve(client, number: number))
-        } refuse: { client, number, failure in
-            var record = BinaryConnectionRecord(connection: number, peer: client.peer)
-            record.error = failure.description
-            ended(record)
+            let record = server.serve(client, number: number)
+            log.add(record)
+            onEnd?(record)
         }
     }
 
@@ -77,111 +67,52 @@ package struct BinaryRecord: Sendable, Equatable {
     package var isAccepted: Bool { end == .accepted || end == .acceptedDead }
 }
 
-/// The log of the notifications to a binary gateway. With it, a test can find notifications that are
-/// missing and notifications that were sent twice.
-package final class BinaryLog: Sendable {
-    /// Counts of notifications.
-    package struct Totals: Sendable, Equatable, Encodable {
-        /// Whole frames of any kind.
-        package internal(set) var frames = 0
-        /// Accepted ones, those to dead tokens included.
-        package internal(set) var accepted = 0
-        /// Accepted ones to dead tokens.
-        package internal(set) var dead = 0
-        /// Rejected ones by the number of their status, and frames that could not be read.
-        package internal(set) var rejected: [String: Int] = [:]
-        /// Those behind the end of their connection.
-        package internal(set) var discarded = 0
-        /// Frames that could not be read; they are not in `frames`.
-        package internal(set) var malformed = 0
-    }
+/// Counts of notifications to a binary gateway.
+package struct BinaryTotals: GatewayTotals, Equatable {
+    /// Whole frames of any kind.
+    package internal(set) var frames = 0
+    /// Accepted ones, those to dead tokens included.
+    package internal(set) var accepted = 0
+    /// Accepted ones to dead tokens.
+    package internal(set) var dead = 0
+    /// Rejected ones by the number of their status, and frames that could not be read.
+    package internal(set) var rejected: [String: Int] = [:]
+    /// Those behind the end of their connection.
+    package internal(set) var discarded = 0
+    /// Frames that could not be read; they are not in `frames`.
+    package internal(set) var malformed = 0
 
-    private struct Content {
-        var counts = Totals()
-        var kept: [BinaryRecord] = []
-        var number = 0
-        var ended: [BinaryConnectionRecord] = []
-    }
+    package typealias Connection = BinaryConnectionRecord
 
-    private let keepsRecords: Bool
-    private let content = Watched(Content())
+    package init() {}
 
-    init(keepsRecords: Bool) { self.keepsRecords = keepsRecords }
-
-    /// The number of the next valid notification at the gateway, from 1.
-    func nextNumber() -> Int {
-        content.change {
-            $0.number += 1
-            return $0.number
+    package mutating func count(_ record: BinaryRecord) {
+        frames += 1
+        if record.isAccepted { accepted += 1 }
+        switch record.end {
+        case .accepted: break
+        case .acceptedDead: dead += 1
+        case .rejected(let status): rejected["\(status.number)", default: 0] += 1
+        case .discarded: discarded += 1
         }
     }
+}
 
-    /// Adds notifications of one connection, and its frame that could not be read.
-    func add(_ records: [BinaryRecord], _ refusal: BinaryRefusal?) {
-        content.change { content in
-            for record in records {
-                content.counts.frames += 1
-                switch record.end {
-                case .accepted: content.counts.accepted += 1
-                case .acceptedDead:
-                    content.counts.accepted += 1
-                    content.counts.dead += 1
-                case .rejected(let status):
-                    content.counts.rejected["\(status.number)", default: 0] += 1
-                case .discarded: content.counts.discarded += 1
-                }
-            }
-            if let refusal {
-                content.counts.malformed += 1
-                content.counts.rejected["\(refusal.fault.status.number)", default: 0] += 1
-            }
-            if keepsRecords { content.kept += records }
-        }
-    }
+package typealias BinaryLog = GatewayLog<BinaryTotals>
 
-    /// Adds a connection that has ended.
-    func add(_ record: BinaryConnectionRecord) {
-        content.change { if keepsRecords { $0.ended.append(record) } }
-    }
-
-    /// The counts so far.
-    package var totals: Totals { content.present.counts }
-
-    /// Every notification, in the order of arrival on each connection; empty for a log that only
-    /// counts.
-    package var records: [BinaryRecord] { content.present.kept }
-
-    /// The ended connections, in the order of their ends; empty for a log that only counts.
-    package var connections: [BinaryConnectionRecord] { content.present.ended }
-
+extension BinaryLog {
     /// The accepted notifications in the order of arrival.
     package var accepted: [BinaryFrame] { records.filter(\.isAccepted).map(\.frame) }
 
-    /// The number of accepted notifications by token.
-    package var acceptedByToken: [DeviceToken: Int] {
-        accepted.reduce(into: [:]) { $0[$1.token, default: 0] += 1 }
-    }
-
-    /// Waits until `count` frames arrived or `timeout` has passed; returns the counts so far.
-    /// Success has no answer, so a client cannot know when its frames were read.
-    package func totals(
-        atLeast count: Int, within timeout: Duration = .seconds(20)
-    ) -> Totals {
-        content.wait(until: .in(timeout)) { $0.counts.frames >= count }.counts
-    }
-
-    /// Waits until `count` connections have ended or `timeout` has passed; returns those so far.
-    package func connections(
-        atLeast count: Int, within timeout: Duration = .seconds(20)
-    ) -> [BinaryConnectionRecord] {
-        content.wait(until: .in(timeout)) { $0.ended.count >= count }.ended
-    }
+    /// Waits until `count` frames arrived. Success has no answer, so a client cannot know when its
+    /// frames were read.
+    package func totals(atLeast count: Int) -> BinaryTotals { totals { $0.frames >= count } }
 }
 
 /// One ended connection to the binary gateway.
 package struct BinaryConnectionRecord: Sendable, Equatable, Encodable {
     /// The end of a connection.
-    package enum End: String, Sendable, Encodable {
+    package enum End: String, Sendable, Encodable, CaseIterable {
         /// The client closed, with close_notify or without.
         case client
         /// The gateway closed behind an error packet.

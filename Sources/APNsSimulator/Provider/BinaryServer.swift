@@ -85,7 +85,11 @@ struct BinaryServer: Sendable {
         let records = frames.map { session.take($0, at: time, number: log.nextNumber) }
         if !wasRefused, let refusal = decoder.refusal { session.take(refusal) }
         session.count(seen: decoder.bytesSeen)
-        log.add(records, wasRefused ? nil : session.refusal)
+        log.add(records) { totals in
+            guard !wasRefused, let refusal = session.refusal else { return }
+            totals.malformed += 1
+            totals.rejected["\(refusal.fault.status.number)", default: 0] += 1
+        }
     }
 
     /// Ends the connection as it was settled.

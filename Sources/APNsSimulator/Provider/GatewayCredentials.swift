@@ -124,38 +124,10 @@ package final class VerificationKey: Sendable {
     // Safe for the same reason as in SigningKey.
     nonisolated(unsafe) private let key: OpaquePointer
 
-    /// Takes ownership of one reference.
-    private init(adopting key: OpaquePointer) {
-        self.key = key
-    }
-
     /// The public half of a key.
-    fileprivate convenience init(sharing key: SigningKey) {
+    fileprivate init(sharing key: SigningKey) {
         EVP_PKEY_up_ref(key.key)
-        self.init(adopting: key.key)
-    }
-
-    /// Loads a public key (SubjectPublicKeyInfo in PEM, RFC 7468 section 13) or the public half of
-    /// a private one. Throws `missing`, `unreadable`, `malformed`, and for a private key what
-    /// `SigningKey` throws.
-    package convenience init(file path: String) throws(IdentityFailure) {
-        let file = try CredentialFile.read(path)
-        if file.contains(PEMPrivateKey.boundary) {
-            try self.init(sharing: SigningKey(file: path))
-            return
-        }
-        guard let stream = MemoryStream(file.bytes),
-            let key = PEM_read_bio_PUBKEY(stream.bio, nil, nil, nil)
-        else {
-            throw IdentityFailure(
-                .malformed,
-                "reading \(path): no public key in it: \(OpenSSLFault.drain().text)")
-        }
-        self.init(adopting: key)
-        guard EllipticKey.isOnP256(key) else {
-            throw IdentityFailure(
-                .malformed, "reading \(path): the key in it is not one of the curve P-256")
-        }
+        self.key = key.key
     }
 
     deinit {

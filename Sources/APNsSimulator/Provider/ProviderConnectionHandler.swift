@@ -1,16 +1,13 @@
 import APNsProtocol
 import Glibc
 import SecureTransport
-import Synchronization
 
 /// Serves one client of the provider gateway, confined to its thread.
 struct ProviderConnectionHandler {
     private let session: HTTP2ServerSession
     private let rules: ProviderRules
-    private let misbehaviour: ProviderMisbehaviour
-    private let scenario: ProviderScenario.Connection?
+    private let scene: ProviderScenario.Connection
     private let log: RequestLog
-    private let sequence: RequestSequence
     private let number: Int
     private var credentials: GatewayCredentials
     /// The number of complete requests so far.
@@ -18,27 +15,21 @@ struct ProviderConnectionHandler {
     private var lastProcessedStream: Int32 = 0
     private var records: [ProviderRecord] = []
     /// Requests that are processed and get their answer after another one.
-    private var late: [(stream: Int32, reply: ScriptedReply, decision: ProviderRules.Decision)] = []
+    private var late: [(stream: Int32, decision: ProviderRules.Decision)] = []
 
     /// The time that a client has to close its side after ours.
     private static let lingerTimeout = Duration.seconds(5)
 
     /// The state of the connection after a batch of requests.
-    private enum Course: Equatable {
-        case open
-        case goAway(ProviderMisbehaviour.GoAway)
-        case reset
-        case close
-    }
+    private enum Course { case open, goAway, reset, close }
 
     init(
         _ session: HTTP2ServerSession, server: ProviderServer, number: Int,
         certificateTopic: String?
     ) {
         self.session = session
-        (rules, misbehaviour) = (server.rules, server.misbehaviour)
-        (log, sequence) = (server.log, server.sequence)
-        scenario = server.scenario?.connection(number)
+        (rules, log) = (server.rules, server.log)
+        scene = server.scenario.connection(number)
         self.number = number
         credentials = GatewayCredentials(certificateTopic: certificateTopic)
     }
@@ -48,7 +39,7 @@ struct ProviderConnectionHandler {
     mutating func serve(stop: Interrupt) -> String {
         defer {
             for request in late {
-                record(request.decision, .unanswered, isAccepted: request.reply.status == 200)
+                record(request.decision, .unanswered, isAccepted: true)
             }
             log.add(records)
             records = []
@@ -61,8 +52,8 @@ struct ProviderConnectionHandler {
                 records.removeAll(keepingCapacity: true)
                 switch course {
                 case .open: continue
-                case .goAway(let goAway):
-                    closeWithGoAway(goAway)
+                case .goAway:
+                    closeWithGoAway()
                     return "closed with GOAWAY"
                 case .close:
                     session.close(deadline: .in(Self.lingerTimeout))
@@ -73,8 +64,7 @@ struct ProviderConnectionHandler {
                 }
             case .timedOut: continue
             case .interrupted:
-                session.goAway(
-                    lastStreamID: lastProcessedStream, debug: Array(#"{"reason":"Shutdown"}"#.utf8))
+                session.goAway(lastStreamID: lastProcessedStream, debug: Self.shutdown)
                 session.close(deadline: .in(.milliseconds(200)))
                 return "the gateway stopped"
             case .closed:
@@ -93,19 +83,8 @@ struct ProviderConnectionHandler {
                 perform(course == .reset ? .noAnswer : .leave, on: request, at: now)
                 continue
             }
-            if let action = scenario?.action(received) {
-                course = perform(action, on: request, at: now)
-                continue
-            }
-            for change in misbehaviour.settingsChanges where change.atRequest == received {
-                session.changeSettings(
-                    maximumStreams: change.maximumStreams, initialWindow: change.initialWindow)
-            }
-            course = perform(
-                misbehaviour.action(on: received, of: number), on: request, at: now)
-            if course == .open, let goAway = misbehaviour.goAway(after: received, of: number) {
-                course = .goAway(goAway)
-            }
+            course = perform(scene.action(received), on: request, at: now)
+            if course == .open, scene.goAway?.atRequest == received { course = .goAway }
         }
         return course
     }
@@ -119,14 +98,9 @@ struct ProviderConnectionHandler {
     private mutating func decision(
         on request: HTTP2ServerRequest, at now: EpochSeconds
     ) -> ProviderRules.Decision {
-        var fields = GatewayRequest(body: request.body)
-        for place in 0..<request.fieldCount {
-            let (name, value) = request.field(place)
-            fields.add(name, value)
-        }
-        let sequence = sequence
+        let log = log
         return rules.decision(
-            on: fields, credentials: &credentials, now: now, number: { sequence.next() })
+            on: request, credentials: &credentials, now: now, number: log.nextNumber)
     }
 
     private mutating func record(
@@ -183,7 +157,7 @@ struct ProviderConnectionHandler {
         case .leave: end(.unprocessed, isAccepted: false)
         case .goAway:
             end(.unprocessed, isAccepted: false)
-            return .goAway(ProviderMisbehaviour.GoAway(atRequest: received))
+            return .goAway
         case .reset(.refusedStream):
             session.reset(stream, code: .refusedStream)
             end(.unprocessed, isAccepted: false)
@@ -192,11 +166,11 @@ struct ProviderConnectionHandler {
             end(.answered(status: reply.status), isAccepted: reply.status == 200)
         case .answerLate:
             lastProcessedStream = max(lastProcessedStream, stream)
-            late.append((stream, .accepted, decision))
+            late.append((stream, decision))
         // Processed, so the gateway may have accepted it.
         case .noAnswer: end(.unanswered, isAccepted: isAccepted)
         case .partialAnswer:
-            var begun = HTTP2Answer(status: 200)
+            var begun = ScriptedReply.accepted
             begun.ends = false
             session.answer(stream, begun)
             end(.unanswered, isAccepted: true)
@@ -220,37 +194,27 @@ struct ProviderConnectionHandler {
         let requests = late
         late = []
         for request in requests {
-            answer(request.stream, request.reply, request.decision.id)
-            record(request.decision, .answered(status: request.reply.status), isAccepted: true)
+            answer(request.stream, .accepted, request.decision.id)
+            record(request.decision, .answered(status: 200), isAccepted: true)
         }
     }
 
     private func answer(_ stream: Int32, _ reply: ScriptedReply, _ id: APNsID) {
-        var fields = [HTTP2Field("apns-id", id.description, indexing: .never)]
-        if let retryAfter = reply.retryAfter {
-            fields.append(HTTP2Field("retry-after", retryAfter))
-        }
-        session.answer(
-            stream,
-            HTTP2Answer(
-                status: reply.status, fields: fields, body: reply.body,
-                largestPiece: reply.largestPiece))
+        var answer = reply
+        answer.fields.insert(HTTP2Field("apns-id", id.description, indexing: .never), at: 0)
+        session.answer(stream, answer)
     }
 
     /// Sends GOAWAY, closes, and records the requests that arrived meanwhile as unprocessed.
-    private mutating func closeWithGoAway(_ goAway: ProviderMisbehaviour.GoAway) {
+    private mutating func closeWithGoAway() {
         session.goAway(
-            lastStreamID: goAway.lastStreamID ?? lastProcessedStream, code: goAway.code,
-            debug: goAway.debug)
+            lastStreamID: scene.goAway?.lastStreamID ?? lastProcessedStream,
+            code: scene.goAway?.code ?? .noError, debug: Self.shutdown)
         session.close(deadline: .in(Self.lingerTimeout))
         let now = Self.now
         while let request = session.nextRequest() { perform(.leave, on: request, at: now) }
     }
-}
 
-/// Numbers the valid requests of all connections from 1.
-final class RequestSequence: Sendable {
-    private let last = Atomic<Int>(0)
-
-    func next() -> Int { last.add(1, ordering: .relaxed).newValue }
+    /// The debug data of every GOAWAY.
+    private static let shutdown = Array(#"{"reason":"Shutdown"}"#.utf8)
 }

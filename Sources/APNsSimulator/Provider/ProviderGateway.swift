@@ -1,6 +1,5 @@
 import APNsProtocol
 import SecureTransport
-import Synchronization
 
 /// An HTTP/2 provider gateway (ports 443 and 2197) on this machine. It checks every request as APNs
 /// does, answers by its script, misbehaves on request, and logs the requests.
@@ -15,15 +14,14 @@ package final class ProviderGateway: LocalGateway {
     /// thread at its end. Throws `TransportFailure` or `IdentityFailure`.
     package init(
         certificates: SimulatorCertificates, rules: ProviderRules,
-        misbehaviour: ProviderMisbehaviour = ProviderMisbehaviour(),
-        scenario: ProviderScenario? = nil,
+        scenario: ProviderScenario = ProviderScenario(),
         settings: HTTP2ServerSettings = HTTP2ServerSettings(), keepsRecords: Bool = true,
         host: String = "127.0.0.1", port: UInt16 = 0,
         onEnd: (@Sendable (ProviderConnectionRecord) -> Void)? = nil
     ) throws {
         let needsCertificate = if case .certificate = rules.authentication { true } else { false }
         var contexts: [ProviderScenario.Opening: TLSServerContext] = [:]
-        for opening in Set(scenario?.connections.map(\.opening) ?? [.normal]) {
+        for opening in Set(scenario.connections.map(\.opening)) {
             guard let credentials = opening.credentials else { continue }
             contexts[opening] = try TLSServerContext(
                 identity: certificates.identity(credentials.certificate),
@@ -34,15 +32,14 @@ package final class ProviderGateway: LocalGateway {
         let stopping = try Interrupt()
         let log = RequestLog(keepsRecords: keepsRecords)
         let server = ProviderServer(
-            rules: rules, misbehaviour: misbehaviour, scenario: scenario, settings: settings,
-            contexts: contexts, log: log, stop: stopping)
+            rules: rules, scenario: scenario, settings: settings, contexts: contexts, log: log,
+            stop: stopping)
         self.log = log
         acceptor = try ClientAcceptor(host: host, port: port, stopping: stopping) {
             client, number in
             let record = server.serve(client, number: number)
+            log.add(record)
             onEnd?(record)
-        } refuse: { client, _, _ in
-            client.reset()
         }
     }
 }
@@ -64,18 +61,16 @@ package struct ProviderConnectionRecord: Sendable, Equatable, Encodable {
 /// Serves the clients of a provider gateway, with the values that all connections share.
 struct ProviderServer: Sendable {
     let rules: ProviderRules
-    let misbehaviour: ProviderMisbehaviour
-    let scenario: ProviderScenario?
+    let scenario: ProviderScenario
     let settings: HTTP2ServerSettings
     let contexts: [ProviderScenario.Opening: TLSServerContext]
     let log: RequestLog
     let stop: Interrupt
-    let sequence = RequestSequence()
 
     /// Serves one client to the end of its connection.
     func serve(_ client: AcceptedConnection, number: Int) -> ProviderConnectionRecord {
         var record = ProviderConnectionRecord(connection: number, peer: client.peer)
-        let opening = scenario?.connection(number).opening ?? .normal
+        let opening = scenario.connection(number).opening
         switch opening {
         case .reset: client.reset()
         case .plaintext: _ = client.sendPlaintext(Array("HTTP/1.1 400 Bad Request\r\n\r\n".utf8))
@@ -137,68 +132,38 @@ package struct ProviderRecord: Sendable, Equatable {
     package let isAccepted: Bool
 }
 
-/// The log of the requests to a provider gateway. With it, a test can find requests that are
-/// missing and requests that were sent twice.
-package final class RequestLog: Sendable {
-    /// Counts of requests.
-    package struct Totals: Sendable, Equatable, Encodable {
-        /// Requests of any kind.
-        package internal(set) var requests = 0
-        /// Answered requests by status.
-        package internal(set) var answered: [Int: Int] = [:]
-        /// Requests that were processed and got no answer.
-        package internal(set) var unanswered = 0
-        /// Requests that were not processed.
-        package internal(set) var unprocessed = 0
-    }
+/// Counts of requests to a provider gateway.
+package struct RequestTotals: GatewayTotals, Equatable {
+    /// Requests of any kind.
+    package internal(set) var requests = 0
+    /// Answered requests by status.
+    package internal(set) var answered: [Int: Int] = [:]
+    /// Requests that were processed and got no answer.
+    package internal(set) var unanswered = 0
+    /// Requests that were not processed.
+    package internal(set) var unprocessed = 0
 
-    private struct Content {
-        var totals = Totals()
-        var records: [ProviderRecord] = []
-    }
+    package typealias Connection = ProviderConnectionRecord
 
-    private let keepsRecords: Bool
-    private let content = Mutex(Content())
+    package init() {}
 
-    init(keepsRecords: Bool) {
-        self.keepsRecords = keepsRecords
-    }
-
-    /// Adds requests of one connection.
-    func add(_ records: [ProviderRecord]) {
-        content.withLock { content in
-            for record in records {
-                content.totals.requests += 1
-                switch record.end {
-                case .answered(let status): content.totals.answered[status, default: 0] += 1
-                case .unanswered: content.totals.unanswered += 1
-                case .unprocessed: content.totals.unprocessed += 1
-                }
-            }
-            if keepsRecords {
-                content.records += records
-            }
+    package mutating func count(_ record: ProviderRecord) {
+        requests += 1
+        switch record.end {
+        case .answered(let status): answered[status, default: 0] += 1
+        case .unanswered: unanswered += 1
+        case .unprocessed: unprocessed += 1
         }
     }
+}
 
-    /// The counts so far.
-    package var totals: Totals { content.withLock { $0.totals } }
+package typealias RequestLog = GatewayLog<RequestTotals>
 
-    /// Every request in the order in which connections reported them; empty for a log that only
-    /// counts.
-    package var records: [ProviderRecord] { content.withLock { $0.records } }
-
+extension RequestLog {
     /// The number of requests for each token, unprocessed ones included.
     package var requestsByToken: [DeviceToken: Int] {
         records.reduce(into: [:]) { counts, record in
             if let token = record.token { counts[token, default: 0] += 1 }
         }
-    }
-
-    /// The ids that were accepted more than once: notifications that a user saw twice, unless the
-    /// device merged them.
-    package var acceptedTwice: Set<APNsID> {
-        var seen: Set<APNsID> = []
-        return Set(records.filter(\.isAccepted).map(\.id).filter { !seen.insert($0).inserted })
     }
 }

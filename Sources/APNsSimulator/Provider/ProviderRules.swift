@@ -47,14 +47,15 @@ package struct ProviderRules: Sendable {
     /// position of a valid request in the sequence, and is called for valid ones only. `now` is the
     /// wall clock.
     package func decision(
-        on request: GatewayRequest, credentials: inout GatewayCredentials, now: EpochSeconds,
+        on request: HTTP2ServerRequest, credentials: inout GatewayCredentials, now: EpochSeconds,
         number: () -> Int
     ) -> Decision {
-        let givenID = request[.id].flatMap { APNsID(text: $0, anyCase: true) }
-        let (token, tokenRefusal) = Self.token(request[.path], tokenLengths)
+        let idText = request.value("apns-id")
+        let givenID = idText.flatMap { APNsID(text: $0, anyCase: true) }
+        let (token, tokenRefusal) = Self.token(request.value(":path"), tokenLengths)
         let refusal =
             Self.callRefusal(request) ?? credentialRefusal(request, &credentials, now)
-            ?? (request[.id] != nil && givenID == nil ? .badMessageID : nil)
+            ?? (idText != nil && givenID == nil ? .badMessageID : nil)
             ?? headerRefusal(request, credentials) ?? tokenRefusal
         let id = givenID ?? .random()
         if let refusal {
@@ -67,14 +68,20 @@ package struct ProviderRules: Sendable {
 
     // MARK: Method and path
 
-    private static func callRefusal(_ request: GatewayRequest) -> ProviderReason? {
-        if request.hasDuplicates {
+    /// The fields that APNs reads; all others are ignored.
+    private static let headers: [StaticString] = [
+        ":method", ":path", "authorization", "apns-id", "apns-topic", "apns-push-type",
+        "apns-priority", "apns-expiration", "apns-collapse-id",
+    ]
+
+    private static func callRefusal(_ request: HTTP2ServerRequest) -> ProviderReason? {
+        if Self.headers.contains(where: { request.values($0).count > 1 }) {
             return .duplicateHeaders
         }
-        guard let method = request[.method], method.elementsEqual("POST".utf8) else {
+        guard let method = request.value(":method"), method.elementsEqual("POST".utf8) else {
             return .methodNotAllowed
         }
-        let path = request[.path] ?? []
+        let path = request.value(":path") ?? []
         guard path.starts(with: ProviderPath.prefix.utf8) else {
             // `/3/device` alone names the right service and no device.
             return path.elementsEqual(ProviderPath.prefix.utf8.dropLast())
@@ -103,36 +110,38 @@ package struct ProviderRules: Sendable {
     // MARK: Credential
 
     private func credentialRefusal(
-        _ request: GatewayRequest, _ credentials: inout GatewayCredentials, _ now: EpochSeconds
+        _ request: HTTP2ServerRequest, _ credentials: inout GatewayCredentials, _ now: EpochSeconds
     ) -> ProviderReason? {
         switch authentication {
         case .certificate:
             // With a certificate, `authorization` is ignored.
             credentials.certificateTopic == nil ? .badCertificate : nil
         case .token(let keys):
-            credentials.refusal(of: request[.authorization], keys: keys, now: now)
+            credentials.refusal(of: request.value("authorization"), keys: keys, now: now)
         }
     }
 
     // MARK: Headers
 
     private func headerRefusal(
-        _ request: GatewayRequest, _ credentials: GatewayCredentials
+        _ request: HTTP2ServerRequest, _ credentials: GatewayCredentials
     ) -> ProviderReason? {
-        if let text = request[.expiration], Self.number(text) == nil {
+        if let text = request.value("apns-expiration"), Self.number(text) == nil {
             return .badExpirationDate
         }
-        if let text = request[.collapseID], !(1...CollapseID.longest).contains(text.count) {
+        if let text = request.value("apns-collapse-id"),
+            !(1...CollapseID.longest).contains(text.count)
+        {
             return .badCollapseID
         }
         var type = PushType.alert
-        if let text = request[.pushType] {
+        if let text = request.value("apns-push-type") {
             guard let known = PushType(rawValue: String(decoding: text, as: UTF8.self)) else {
                 return .invalidPushType
             }
             type = known
         }
-        if let text = request[.priority] {
+        if let text = request.value("apns-priority") {
             let known = Self.number(text).flatMap(UInt8.init(exactly:))
                 .flatMap(NotificationPriority.init(rawValue:))
             guard let known, !(type == .background && known == .immediate) else {
@@ -149,10 +158,10 @@ package struct ProviderRules: Sendable {
     }
 
     private func topicRefusal(
-        _ request: GatewayRequest, _ credentials: GatewayCredentials, _ type: PushType
+        _ request: HTTP2ServerRequest, _ credentials: GatewayCredentials, _ type: PushType
     ) -> ProviderReason? {
         let own = credentials.certificateTopic
-        guard let text = request[.topic] else {
+        guard let text = request.value("apns-topic") else {
             return own == nil || type.topicSuffix != "" ? .missingTopic : nil
         }
         guard let topic = try? APNsTopic(String(decoding: text, as: UTF8.self)),
@@ -179,74 +188,4 @@ package struct ProviderRules: Sendable {
         }
         return UInt32(String(decoding: text, as: UTF8.self))
     }
-}
-
-/// The parts of a client's request that APNs reads.
-package struct GatewayRequest: Sendable {
-    /// The header fields that APNs reads.
-    package enum Field: Int, Sendable, CaseIterable {
-        case method, path, authorization, id, topic, pushType, priority, expiration, collapseID
-
-        /// The field's name on the wire.
-        package var name: StaticString {
-            switch self {
-            case .method: ":method"
-            case .path: ":path"
-            case .authorization: "authorization"
-            case .id: "apns-id"
-            case .topic: "apns-topic"
-            case .pushType: "apns-push-type"
-            case .priority: "apns-priority"
-            case .expiration: "apns-expiration"
-            case .collapseID: "apns-collapse-id"
-            }
-        }
-
-        /// By length first: ten names are compared for every request.
-        init?(_ name: ArraySlice<UInt8>) {
-            let field: Field
-            switch name.count {
-            case 5: field = .path
-            case 7: field = name.first == UInt8(ascii: ":") ? .method : .id
-            case 10: field = .topic
-            case 13: field = name.last == UInt8(ascii: "n") ? .authorization : .priority
-            case 14: field = .pushType
-            case 15: field = .expiration
-            case 16: field = .collapseID
-            default: return nil
-            }
-            let text = UnsafeRawBufferPointer(
-                start: field.name.utf8Start, count: field.name.utf8CodeUnitCount)
-            guard name.withUnsafeBytes({ $0.elementsEqual(text) }) else {
-                return nil
-            }
-            self = field
-        }
-    }
-
-    private var values: [ArraySlice<UInt8>?] = Array(repeating: nil, count: Field.allCases.count)
-    /// Whether one of the fields occurred twice.
-    private(set) var hasDuplicates = false
-    /// The payload.
-    package var body: ArraySlice<UInt8>
-
-    /// A request without fields.
-    package init(body: ArraySlice<UInt8> = []) {
-        self.body = body
-    }
-
-    /// Adds a field as received; fields other than those in `Field` are ignored, as by APNs.
-    package mutating func add(_ name: ArraySlice<UInt8>, _ value: ArraySlice<UInt8>) {
-        guard let field = Field(name) else {
-            return
-        }
-        if values[field.rawValue] != nil {
-            hasDuplicates = true
-        } else {
-            values[field.rawValue] = value
-        }
-    }
-
-    /// The first value of a field.
-    package subscript(field: Field) -> ArraySlice<UInt8>? { values[field.rawValue] }
 }

@@ -74,23 +74,7 @@ package struct GatewayScript<Action: GatewayAction>: Sendable {
     }
 }
 
-/// An answer of a script, encoded in advance so that serving it is cheap.
-package struct ScriptedReply: Sendable, Equatable {
-    package let status: Int
-    /// The body, which may differ from any body of APNs.
-    package let body: [UInt8]
-    /// The value of `retry-after`.
-    package let retryAfter: String?
-    /// The most bytes of body in one DATA frame; nil for as many as fit.
-    package let largestPiece: Int?
-
-    package init(
-        status: Int, body: [UInt8] = [], retryAfter: String? = nil, largestPiece: Int? = nil
-    ) {
-        (self.status, self.body) = (status, body)
-        (self.retryAfter, self.largestPiece) = (retryAfter, largestPiece)
-    }
-
+extension ScriptedReply {
     /// The notification is accepted.
     package static let accepted = ScriptedReply(status: 200)
 
@@ -100,8 +84,9 @@ package struct ScriptedReply: Sendable, Equatable {
     ) {
         let time = timestamp.map { ",\"timestamp\":\($0)" } ?? ""
         self.init(
-            status: reason.status ?? 400, body: Array(#"{"reason":"\#(reason)"\#(time)}"#.utf8),
-            retryAfter: retryAfter)
+            status: reason.status ?? 400,
+            fields: retryAfter.map { [HTTP2Field("retry-after", $0)] } ?? [],
+            body: Array(#"{"reason":"\#(reason)"\#(time)}"#.utf8))
     }
 }
 
@@ -156,87 +141,6 @@ package enum ScriptedAction: GatewayAction {
 
 /// The actions on valid requests to a provider gateway.
 package typealias ProviderScript = GatewayScript<ScriptedAction>
-
-/// Faults of a provider gateway, the same on each connection; none by default. Numbers of requests
-/// count the complete requests of one connection from 1.
-package struct ProviderMisbehaviour: Sendable, Equatable {
-    /// A GOAWAY, after which the connection is closed (RFC 9113 section 6.8).
-    package struct GoAway: Sendable, Equatable {
-        /// The request at which it is sent.
-        package var atRequest: Int
-        /// The number of requests up to then that are not processed; GOAWAY names the last stream
-        /// that was processed.
-        package var unprocessed = 0
-        /// The number of requests before those that are processed and never answered: their outcome
-        /// is unknown.
-        package var unanswered = 0
-        /// The last stream that GOAWAY names instead of the true one.
-        package var lastStreamID: Int32?
-        /// The error code.
-        package var code = HTTP2ErrorCode.noError
-        /// The debug data.
-        package var debug = Array(#"{"reason":"Shutdown"}"#.utf8)
-
-        /// A GOAWAY without error that leaves no request unprocessed or unanswered.
-        package init(atRequest: Int) {
-            self.atRequest = atRequest
-        }
-    }
-
-    /// A SETTINGS frame sent on an open connection.
-    package struct SettingsChange: Sendable, Equatable {
-        /// The request at which it is sent.
-        package var atRequest: Int
-        /// SETTINGS_MAX_CONCURRENT_STREAMS.
-        package var maximumStreams: UInt32?
-        /// SETTINGS_INITIAL_WINDOW_SIZE.
-        package var initialWindow: UInt32?
-
-        /// Makes a change; nil leaves a setting unchanged.
-        package init(atRequest: Int, maximumStreams: UInt32? = nil, initialWindow: UInt32? = nil) {
-            self.atRequest = atRequest
-            (self.maximumStreams, self.initialWindow) = (maximumStreams, initialWindow)
-        }
-    }
-
-    /// A GOAWAY on an open connection; nil for none.
-    package var goAway: GoAway?
-    /// The number of first connections with GOAWAY or reset; nil for all.
-    package var connections: Int?
-    /// Changes of settings, each sent once per connection.
-    package var settingsChanges: [SettingsChange] = []
-    /// The request from which on none is answered.
-    package var stallAtRequest: Int?
-    /// The request at which the connection is reset. It and those without an answer so far get
-    /// none.
-    package var resetAtRequest: Int?
-
-    /// No faults.
-    package init() {}
-
-    /// What the gateway does with a request, by its number.
-    func action(on number: Int, of connection: Int) -> ProviderScenario.Action {
-        if applies(to: connection) {
-            if number == resetAtRequest { return .resetConnection }
-            if let goAway {
-                let firstUnprocessed = goAway.atRequest - goAway.unprocessed + 1
-                if number >= firstUnprocessed { return .leave }
-                if number >= firstUnprocessed - goAway.unanswered { return .noAnswer }
-            }
-        }
-        if let stallAtRequest, number >= stallAtRequest { return .noAnswer }
-        return .serve
-    }
-
-    /// The GOAWAY that is due after a request.
-    func goAway(after number: Int, of connection: Int) -> GoAway? {
-        goAway.flatMap { $0.atRequest == number && applies(to: connection) ? $0 : nil }
-    }
-
-    func applies(to connection: Int) -> Bool {
-        connections.map { connection <= $0 } ?? true
-    }
-}
 
 // A scenario says in advance what a gateway does to each connection, and to each complete request
 // on it. It is data, so a test can draw one from a seed, print it and run it again. The gateway
@@ -304,13 +208,26 @@ package struct ProviderScenario: Sendable, Equatable {
         case rawBytes([UInt8])
         /// SETTINGS_MAX_CONCURRENT_STREAMS changes, then the script decides.
         case changeStreams(UInt32)
+    }
 
-        /// Whether earlier answers may be lost on the way, or later requests never be read.
-        package var breaksConnection: Bool {
-            switch self {
-            case .resetConnection, .closeConnection, .rawBytes: true
-            default: false
-            }
+    /// A GOAWAY, after which the connection is closed (RFC 9113 section 6.8).
+    package struct GoAway: Sendable, Equatable {
+        /// The request at which it is sent.
+        package let atRequest: Int
+        /// The number of requests up to then that are not processed; GOAWAY names the last stream
+        /// that was processed.
+        let unprocessed: Int
+        /// The number of requests before those that are processed and never answered: their outcome
+        /// is unknown.
+        let unanswered: Int
+        /// The last stream that GOAWAY names instead of the true one.
+        package var lastStreamID: Int32?
+        /// The error code.
+        package var code = HTTP2ErrorCode.noError
+
+        package init(atRequest: Int, unprocessed: Int = 0, unanswered: Int = 0) {
+            self.atRequest = atRequest
+            (self.unprocessed, self.unanswered) = (unprocessed, unanswered)
         }
     }
 
@@ -322,15 +239,33 @@ package struct ProviderScenario: Sendable, Equatable {
         package var actions: [Action]
         /// The action on all further requests.
         package var rest: Action
+        /// A GOAWAY, whose requests have no other action; nil for none.
+        package var goAway: GoAway?
 
         /// Makes a connection; by default one that the script serves.
-        package init(_ opening: Opening = .normal, actions: [Action] = [], rest: Action = .serve) {
-            (self.opening, self.actions, self.rest) = (opening, actions, rest)
+        package init(
+            _ opening: Opening = .normal, actions: [Action] = [], rest: Action = .serve,
+            goAway: GoAway? = nil
+        ) {
+            (self.opening, self.actions) = (opening, actions)
+            (self.rest, self.goAway) = (rest, goAway)
+        }
+
+        /// Sets the action on the request with this number, counted from 1; those before it that have
+        /// none are served.
+        package mutating func set(_ action: Action, at number: Int) {
+            while actions.count < number { actions.append(.serve) }
+            actions[number - 1] = action
         }
 
         /// The action on the request with this number, counted from 1.
         func action(_ number: Int) -> Action {
-            number <= actions.count ? actions[number - 1] : rest
+            if let goAway {
+                let firstUnprocessed = goAway.atRequest - goAway.unprocessed + 1
+                if number >= firstUnprocessed { return .leave }
+                if number >= firstUnprocessed - goAway.unanswered { return .noAnswer }
+            }
+            return number <= actions.count ? actions[number - 1] : rest
         }
     }
 
@@ -338,7 +273,7 @@ package struct ProviderScenario: Sendable, Equatable {
     package var connections: [Connection]
 
     /// Makes a scenario; one without connections serves each connection by the script.
-    package init(_ connections: [Connection]) {
+    package init(_ connections: [Connection] = []) {
         self.connections = connections.isEmpty ? [Connection()] : connections
     }
 

@@ -18,13 +18,7 @@ extension BinaryGateway {
     }
 
     func connect(_ name: SimulatorCertificates.Name? = .client) throws -> BinaryClient {
-        let certificates = try shared.get().certificates
-        let context = try TLSClientContext(
-            trust: .file(certificates.authority), identity: name.map(certificates.identity))
-        return BinaryClient(
-            try TLSConnection.connect(
-                to: address, hostName: "localhost", context: context,
-                connectDeadline: .in(patience), handshakeTimeout: patience))
+        BinaryClient(try shared.get().certificates.connect(to: address, name))
     }
 }
 

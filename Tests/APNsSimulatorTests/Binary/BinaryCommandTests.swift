@@ -108,16 +108,7 @@ struct BinaryCommandTests {
     func memory() throws {
         let run = try Run(["binary", "--directory", folder.file("c"), "--share", "1=dead"])
         let greeting = try #require(try run.line())
-        let listening = greeting["listening"] as? String
-        let port = try #require(listening?.split(separator: ":").last.flatMap { UInt16($0) })
-        let addresses = try NameResolution.resolve(host: "127.0.0.1", port: port)
-        let certificates = try SimulatorCertificates(directory: folder.file("c"))
-        let client = try TLSConnection.connect(
-            to: addresses[0], hostName: "localhost",
-            context: try TLSClientContext(
-                trust: .file(certificates.authority), identity: certificates.identity(.client)),
-            connectDeadline: .in(patience), handshakeTimeout: patience)
-        let sender = BinaryClient(client)
+        let sender = BinaryClient(try Run.connect(greeting))
         var bytes: [UInt8] = []
         for number in 0..<1_000 { try Numbered.frame(number).encode(into: &bytes) }
         for _ in 0..<20 { try sender.write(bytes) }

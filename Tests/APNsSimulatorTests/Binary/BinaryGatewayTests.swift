@@ -24,22 +24,70 @@ struct BinaryGatewayTests {
         #expect(record.subject?.contains("UID=com.example.chat") == true)
     }
 
-    @Test("a rejected token has status 8 with its identifier, and all behind it is discarded")
-    func rejected() throws {
-        let gateway = try BinaryGateway.start {
-            $0.script.tokens[Numbered.token(3)] = .reject(.invalidToken)
+    /// What the rules make of notifications to the tokens from 1 on.
+    struct Case: Sendable, CustomTestStringConvertible {
+        let testDescription: String
+        let count: Int
+        let command: BinaryCommand
+        let answer: BinaryAnswer
+        let end: ConnectionEnd
+        let accepted: [Int]
+        let change: @Sendable (inout BinaryRules) -> Void
+
+        init(
+            _ name: String, _ count: Int, _ answer: BinaryAnswer,
+            of command: BinaryCommand = .framed, end: ConnectionEnd = .closeNotify, accepted: [Int] = [],
+            _ change: @escaping @Sendable (inout BinaryRules) -> Void
+        ) {
+            (testDescription, self.count, self.command) = (name, count, command)
+            (self.answer, self.end, self.accepted) = (answer, end, accepted)
+            self.change = change
         }
+
+        private static func packet(_ identifier: UInt32) -> BinaryAnswer {
+            .packet(BinaryErrorPacket(.invalidToken, identifier: identifier))
+        }
+
+        private static func reject(_ number: Int) -> @Sendable (inout BinaryRules) -> Void {
+            { $0.script.tokens[Numbered.token(number)] = .reject(.invalidToken) }
+        }
+
+        static let all = [
+            Case(
+                "a rejected token: all behind is discarded", 6, packet(3), accepted: [1, 2],
+                reject(3)),
+            Case("a token that is not known", 2, packet(2), accepted: [1]) {
+                $0.known = [Numbered.token(1)]
+            },
+            Case("command 0 has no packet", 3, .nothing, of: .simple, accepted: [1], reject(2)),
+            Case("a silent close", 1, .nothing) { $0.script.usual = .close },
+            Case("a reset", 1, .nothing, end: .reset) { $0.script.usual = .reset },
+            Case("a packet in pieces", 1, packet(1)) {
+                ($0.script.usual, $0.packetPiece) = (.reject(.invalidToken), 1)
+            },
+            Case("a packet that is cut short", 1, .unfinished(bytes: 5)) {
+                ($0.script.usual, $0.packetBytes) = (.reject(.invalidToken), 5)
+            },
+            Case("a packet without a byte", 1, .nothing) {
+                ($0.script.usual, $0.packetBytes) = (.reject(.invalidToken), 0)
+            },
+        ]
+    }
+
+    @Test("the rules decide what is accepted, answered and discarded", arguments: Case.all)
+    func rules(_ one: Case) throws {
+        let gateway = try BinaryGateway.start(one.change)
         let client = try gateway.connect()
-        try client.write(try (1...6).map { try Numbered.frame($0) })
-        #expect(
-            try client.answer() == .packet(BinaryErrorPacket(.invalidToken, identifier: 3)))
-        #expect(client.end == .end(.closeNotify))
-        let again = try gateway.connect()
-        try again.write(try (4...6).map { try Numbered.frame($0) })
-        #expect(gateway.log.totals(atLeast: 9).accepted == 5)
-        #expect(gateway.log.accepted.map(\.identifier) == [1, 2, 4, 5, 6])
-        #expect(gateway.log.totals.discarded == 3)
-        #expect(gateway.log.totals.rejected == ["8": 1])
+        try client.write(try (1...one.count).map { try Numbered.frame($0, one.command) })
+        #expect(try client.answer() == one.answer)
+        #expect(client.end == .end(one.end))
+        let totals = gateway.log.totals(atLeast: one.count)
+        #expect(gateway.log.accepted.map(\.token) == one.accepted.map(Numbered.token))
+        let rejected = totals.rejected["8", default: 0]
+        #expect(totals.discarded + rejected == one.count - one.accepted.count)
+        // The next connection is read like the first.
+        try gateway.connect().write([try Numbered.frame(1)])
+        #expect(gateway.log.totals(atLeast: one.count + 1).frames == one.count + 1)
     }
 
     @Test("a token of fewer than 32 bytes has status 5, one of 32 to 100 is accepted")
@@ -59,19 +107,6 @@ struct BinaryGatewayTests {
             }
             #expect(gateway.log.totals(atLeast: 1).accepted == (status == nil ? 1 : 0))
         }
-    }
-
-    @Test("a rejected frame of command 0 closes the connection without a packet")
-    func simple() throws {
-        let gateway = try BinaryGateway.start {
-            $0.script.tokens[Numbered.token(2)] = .reject(.invalidToken)
-        }
-        let client = try gateway.connect()
-        try client.write(try (1...3).map { try Numbered.frame($0, .simple) })
-        #expect(try client.answer() == .nothing)
-        #expect(client.end == .end(.closeNotify))
-        #expect(gateway.log.accepted.map(\.token) == [Numbered.token(1)])
-        #expect(gateway.log.connections(atLeast: 1).first?.end == .closed)
     }
 
     @Test("lengths of one byte have status 128, and the log says why")
@@ -133,49 +168,6 @@ struct BinaryGatewayTests {
         try again.write(try (4...5).map { try Numbered.frame($0, .enhanced) })
         #expect(gateway.log.totals(atLeast: 7).accepted == 5)
         #expect(gateway.log.accepted.map(\.identifier) == [1, 2, 3, 4, 5])
-    }
-
-    @Test("a silent close has no packet, and a reset has neither packet nor end")
-    func silentEnds() throws {
-        let gateway = try BinaryGateway.start {
-            $0.script.tokens[Numbered.token(1)] = .close
-            $0.script.tokens[Numbered.token(2)] = .reset
-        }
-        let closed = try gateway.connect()
-        try closed.write([try Numbered.frame(1)])
-        #expect(try closed.answer() == .nothing && closed.end == .end(.closeNotify))
-        let reset = try gateway.connect()
-        try reset.write([try Numbered.frame(2)])
-        #expect(try reset.answer() == .nothing && reset.end == .end(.reset))
-        #expect(gateway.log.totals(atLeast: 2).accepted == 0)
-    }
-
-    @Test("a packet comes in pieces, or is cut short, where the rules say so")
-    func pieces() throws {
-        for (bytes, answer) in [
-            (nil, BinaryAnswer.packet(BinaryErrorPacket(.invalidToken, identifier: 1))),
-            (5, .unfinished(bytes: 5)), (0, .nothing),
-        ] as [(Int?, BinaryAnswer)] {
-            let gateway = try BinaryGateway.start {
-                $0.script.usual = .reject(.invalidToken)
-                $0.packetPiece = 1
-                $0.packetBytes = bytes
-            }
-            let client = try gateway.connect()
-            try client.write([try Numbered.frame(1)])
-            #expect(try client.answer() == answer)
-            #expect(client.end == .end(.closeNotify))
-        }
-    }
-
-    @Test("a token that is not known has status 8")
-    func unknownTokens() throws {
-        let gateway = try BinaryGateway.start { $0.known = [Numbered.token(1)] }
-        let client = try gateway.connect()
-        try client.write([try Numbered.frame(1), try Numbered.frame(2)])
-        #expect(
-            try client.answer() == .packet(BinaryErrorPacket(.invalidToken, identifier: 2)))
-        #expect(gateway.log.acceptedByToken == [Numbered.token(1): 1])
     }
 
     @Test(

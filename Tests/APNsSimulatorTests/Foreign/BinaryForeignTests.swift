@@ -7,7 +7,6 @@ import Testing
 @Suite("The binary interface with clients of other projects")
 struct BinaryForeignTests {
     private static let hasAPNs3 = PythonClients.have("apns3")
-    private static let hasClerk = PythonClients.have("apns_clerk")
 
     private let folder: TemporaryFolder
 
@@ -53,23 +52,6 @@ struct BinaryForeignTests {
             mode == "simple" ? .simple : mode == "enhanced" ? .enhanced : .framed
         #expect(gateway.log.records.allSatisfy { $0.frame.command == command })
         #expect(gateway.log.accepted.allSatisfy { $0.payload == BinaryVector.payload })
-        #expect(
-            (result.json["feedback"] as? [[Any]])?.map { "\($0)" } == [
-                "\([Numbered.token(4).hex, Int(FeedbackVector.start)] as [Any])"
-            ])
-    }
-
-    @Test(
-        "apns-clerk sends frames, repeats what stood behind each bad one, and reads the dead token",
-        .enabled(if: hasClerk, Comment(rawValue: PythonClients.absence(of: "apns_clerk"))))
-    func clerk() throws {
-        let (gateway, feedback) = try gateways()
-        let result = try run(Self.clerkProgram, "clerk", gateway, feedback)
-        #expect(result.exit == 0, "\(result.error)")
-        #expect(
-            result.json["failed"] as? [String] == [3, 5].map { "8 " + Numbered.token($0).hex })
-        #expect(gateway.log.accepted.map(\.token) == [1, 2, 4].map(Numbered.token))
-        #expect(gateway.log.records.allSatisfy { $0.frame.priority == .immediate })
         #expect(
             (result.json["feedback"] as? [[Any]])?.map { "\($0)" } == [
                 "\([Numbered.token(4).hex, Int(FeedbackVector.start)] as [Any])"
@@ -124,25 +106,5 @@ struct BinaryForeignTests {
         dead = [[t.decode(), calendar.timegm(time.timetuple())] for t, time in feedback.items()]
         print(json.dumps({'errors': errors, 'feedback': dead}), flush=True)
         os._exit(0)  # the library's threads wait for more
-        """
-
-    /// The library asks for TLS 1.0, which nobody has any more.
-    private static let clerkProgram = """
-        import json, sys
-        from OpenSSL import SSL
-        SSL.TLSv1_METHOD = SSL.TLS_METHOD
-        from apns_clerk import APNs, Message, Session
-        mode, cert, key, push, feed = sys.argv[1:6]
-        session, failed = Session(), []
-        message = Message(sys.argv[6:], alert='hi', priority=10)
-        while message:
-            connection = session.get_connection(('127.0.0.1', int(push)), cert_file=cert, key_file=key)
-            result = APNs(connection).send(message)
-            failed += [f'{reason[0]} {token}' for token, reason in result.failed.items()]
-            message = result.retry() if result.needs_retry() else None
-        connection = session.new_connection(('127.0.0.1', int(feed)), cert_file=cert, key_file=key)
-        dead = [[t if isinstance(t, str) else t.decode(), int(when.timestamp())]
-                for t, when in APNs(connection).feedback()]
-        print(json.dumps({'failed': failed, 'feedback': dead}))
         """
 }

@@ -77,10 +77,10 @@ struct IgnoreListTests {
         arguments: [
             ("- {rule: stale-token, reason: a, until: 2026-12-31}", "did you mean stale-tokens?"),
             ("- {rule: ignore-past-date, reason: a, until: 2026-12-31}", "name of a rule"),
-            ("- {rules: stale-tokens}", "there is no such key"),
+            ("- {rules: stale-tokens}", "no other keys"),
             ("- {rule: stale-tokens, reason: a, until: 2026-02-30}", "must be a day"),
             ("- {rule: stale-tokens, reason: a, until: tomorrow}", "must be a day"),
-            ("- {rule: stale-tokens, reason: [a], until: 2026-12-31}", "must be one text"),
+            ("- {rule: stale-tokens, reason: [a], until: 2026-12-31}", "each with one text"),
             ("- stale-tokens", "keys with values"), ("rule: stale-tokens", "must be a list"),
             ("- {rule: stale-tokens", "not valid YAML"),
         ])

@@ -58,7 +58,7 @@ struct RogueGoAwayTests {
         #expect(run.rows.count { $0.state == "sent" } == rows - waiting)
         #expect((run.exit == .pending) == (waiting > 0), "\(run.told)")
         #expect(run.told.contains("did not process") == (waiting > 0), "\(run.told)")
-        let next = try stage.send(nil, connections: 1, isSlow: false)
+        let next = try stage.send(ProviderScenario(), connections: 1, isSlow: false)
         #expect(next.exit == .done && next.rows.allSatisfy { $0.state == "sent" }, "\(next.told)")
     }
 }
@@ -168,7 +168,7 @@ final class RogueParty: Sendable {
 
     /// Lets another sender send the remaining rows to a gateway that accepts everything.
     private func follow(_ run: RogueRun, _ stage: RogueStage) throws -> [String] {
-        let second = try stage.send(nil, connections: 1, isSlow: false)
+        let second = try stage.send(ProviderScenario(), connections: 1, isSlow: false)
         var wrong: [String] = []
         for (before, after) in zip(run.rows, second.rows) {
             let expected = before.state == "pending" ? "sent" : before.state

@@ -52,7 +52,12 @@ struct RogueCase: CustomStringConvertible {
     func isViolent(_ connection: Int) -> Bool {
         let scene = scenario.connection(connection)
         return scene.opening != .normal
-            || (scene.actions + [scene.rest]).contains(where: \.breaksConnection)
+            || (scene.actions + [scene.rest]).contains { action in
+                switch action {
+                case .resetConnection, .closeConnection, .rawBytes: true
+                default: false
+                }
+            }
     }
 
     /// Whether any connection is violent.

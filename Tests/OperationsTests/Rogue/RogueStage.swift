@@ -130,7 +130,7 @@ final class RogueStage {
 
     /// Sends what waits to a gateway with a scenario, and stops the gateway.
     func send(
-        _ scenario: ProviderScenario?, connections: Int, isSlow: Bool, stopsAfter: Int? = nil,
+        _ scenario: ProviderScenario, connections: Int, isSlow: Bool, stopsAfter: Int? = nil,
         _ change: (inout SendPlan) -> Void = { _ in }, interrupt given: Interrupt? = nil
     ) throws -> RogueRun {
         let certificates = try SweepStage.certificates.get()
