@@ -13,6 +13,9 @@ struct ReportCapture {
     private struct Key: Hashable {
         let partition: Partition
         let source: EvidenceSource
+
+        /// What cannot be used may name any app, so it belongs to none.
+        static let unusable = Key(partition: .noApp, source: .unusable)
     }
 
     private let journal: EvidenceJournal
@@ -22,8 +25,6 @@ struct ReportCapture {
     private let now: EpochMilliseconds
     private var captures: [Key: FeedCapture] = [:]
     private var bytes: [Key: [UInt8]] = [:]
-    private var unusable: FeedCapture?
-    private var lines: [UInt8] = []
     private var places: [Quarantined] = []
     private var linesWritten = 0
     private var placesNoted = 0
@@ -84,59 +85,45 @@ struct ReportCapture {
             default: [byte]
             }
         }
+        let offset = linesWritten + bytes[.unusable, default: []].count
         if placesNoted < Self.placesNamed {
-            places.append(
-                Quarantined(
-                    offset: linesWritten + lines.count, length: text.count + 1, reason: reason))
+            places.append(Quarantined(offset: offset, length: text.count + 1, reason: reason))
             placesNoted += 1
         } else if unnamed == nil {
-            unnamed = linesWritten + lines.count
+            unnamed = offset
         }
-        lines += text
-        lines.append(UInt8(ascii: "\n"))
-        if lines.count >= Self.room { try writeLines() }
+        bytes[.unusable, default: []] += text + [UInt8(ascii: "\n")]
+        if bytes[.unusable, default: []].count >= Self.room { try write(.unusable) }
     }
 
-    /// Makes all reports so far durable.
+    /// Makes all reports so far durable, those that cannot be used last.
     mutating func flush() throws {
-        for key in bytes.keys.sorted(by: { "\($0)" < "\($1)" }) { try write(key) }
-        try writeLines()
+        for key in bytes.keys.sorted(by: { "\($0)" < "\($1)" }) where key != .unusable {
+            try write(key)
+        }
+        try write(.unusable)
     }
 
     private mutating func write(_ key: Key) throws {
         guard let content = bytes[key], !content.isEmpty else { return }
         try journal.folder.ensureRoom()
-        let capture = try captures[key] ?? begin(key.partition, key.source)
+        let capture =
+            try captures[key]
+            ?? journal.beginFeed(
+                run: intake.run, partition: key.partition, source: label, kind: key.source,
+                intake: intake.name, at: now)
         captures[key] = capture
         try content.withUnsafeBytes { try capture.append($0) }
         bytes[key] = []
-    }
-
-    private mutating func writeLines() throws {
-        guard !lines.isEmpty else { return }
-        try journal.folder.ensureRoom()
-        // What cannot be used may name any app, so it belongs to none.
-        let capture = try unusable ?? begin(.noApp, .unusable)
-        unusable = capture
-        try lines.withUnsafeBytes { try capture.append($0) }
+        guard key == .unusable else { return }
         try journal.quarantine(places, of: capture.id)
-        if let start = unnamed {
-            try journal.quarantine(
-                [
-                    Quarantined(
-                        offset: start, length: linesWritten + lines.count - start,
-                        reason: "more than \(Self.placesNamed) unusable reports")
-                ], of: capture.id)
-            unnamed = nil
-        }
-        linesWritten += lines.count
-        lines.removeAll(keepingCapacity: true)
+        linesWritten += content.count
         places.removeAll()
-    }
-
-    private func begin(_ partition: Partition, _ source: EvidenceSource) throws -> FeedCapture {
-        try journal.beginFeed(
-            run: intake.run, partition: partition, source: label, kind: source,
-            intake: intake.name, at: now)
+        guard let start = unnamed else { return }
+        let rest = Quarantined(
+            offset: start, length: linesWritten - start,
+            reason: "more than \(Self.placesNamed) unusable reports")
+        try journal.quarantine([rest], of: capture.id)
+        unnamed = nil
     }
 }

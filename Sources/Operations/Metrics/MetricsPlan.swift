@@ -53,8 +53,9 @@ package struct MetricsPlan: JournalPage {
             try inTurn {
                 let facts = try facts(from: own, until: RunContext.latestEnd(now))
                 // The program that collects them runs as another user.
-                try ReplacedFile(path, of: "metrics (report.metrics-file)").replace(
-                    with: facts.text)
+                try ReplacedFile(path, of: "metrics (report.metrics-file; the run's changes stay)")
+                    .replace(
+                        with: facts.text)
             }
         }
     }

@@ -52,7 +52,8 @@ package struct AfterRun {
         variables[HookVariable.kind.rawValue] = report.kind
         variables[HookVariable.run.rawValue] = report.run.isEmpty ? nil : report.run
         let shell = HookShell(
-            command: command, environment: variables, input: Array((report.documentLine + "\n").utf8))
+            command: command, environment: variables,
+            input: Array((report.documentLine + "\n").utf8))
         guard let fault = shell.run(until: .in(timeout), shutdown: Self.longestShutdown, context)
         else { return }
         context.log.warning(

@@ -69,7 +69,8 @@ extension RecordedRun {
         for file in try opened.folder.damagedFiles {
             context.log.warning("\(opened.folder.damage(file))")
         }
-        try journal.beginRun(run, kind: outcome.report.kind, by: context.operator, at: context.now())
+        try journal.beginRun(
+            run, kind: outcome.report.kind, by: context.operator, at: context.now())
         try journal.recoverInterrupted(at: context.now())
         do {
             try work(opened)
