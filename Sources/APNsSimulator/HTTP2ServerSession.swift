@@ -161,7 +161,7 @@ extension HTTP2ServerSession {
         }
         spans.append((append(":status"), append(String(answer.status)), false))
         for field in answer.fields {
-            spans.append((append(field.name), append(field.value ?? ""), field.indexing == .never))
+            spans.append((append(field.name), append(field.value ?? ""), !field.isIndexed))
         }
         let hasBody = !answer.body.isEmpty || !answer.ends
         if hasBody {

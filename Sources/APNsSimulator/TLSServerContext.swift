@@ -45,7 +45,7 @@ package final class TLSServerContext: Sendable {
     ) throws(TransportFailure) {
         ignoreBrokenPipes()
         self.clients = clients
-        protocols = ProtocolChoice(try ALPN.wireForm(alpn))
+        protocols = ProtocolChoice(ALPN.wireForm(alpn))
         pointer = try TLSContext.make(TLS_server_method())
         // From here on a throw runs deinit, which frees the context.
         if versions.lowerBound < .tls12 {

@@ -73,21 +73,12 @@ extension SettingsFile.ReadFailure {
         case .notText: return problem("it is not valid UTF-8; save it as UTF-8")
         case .foreign(let text): return problem("\(text)")
         case .refused(let refusal):
-            switch refusal {
-            case .missing: return problem("there is no such file; create it or correct the path")
-            case .denied:
-                return problem("this user may not read it; change its owner or mode", .permission)
-            case .openToOthers(let mode):
-                return problem(
-                    "others may read it (mode 0\(String(mode & 0o777, radix: 8))); give it mode 0600 "
-                        + "and, if the secret may have been seen, a new secret", .permission)
-            case .tooLarge(let limit):
-                return problem(
-                    "it is larger than \(SettingSize.text(limit)); check that this is the right file"
-                )
-            case .foreign, .changeable: return problem(refusal.sentence ?? "", .permission)
-            case .notRegular, .failed: return problem(refusal.sentence ?? "")
-            }
+            let isOfAccess =
+                switch refusal {
+                case .denied, .openToOthers, .foreign, .changeable: true
+                case .missing, .tooLarge, .notRegular, .failed: false
+                }
+            return problem(refusal.sentence, isOfAccess ? .permission : .configuration)
         }
     }
 }

@@ -136,8 +136,7 @@ package final class VerificationKey: Sendable {
     }
 
     /// Loads a public key (SubjectPublicKeyInfo in PEM, RFC 7468 section 13) or the public half of
-    /// a private one. Throws `missing`, `unreadable`, `malformed`, and for a private key what
-    /// `SigningKey` throws.
+    /// a private one.
     package convenience init(file path: String) throws(IdentityFailure) {
         let file = try CredentialFile.read(path)
         if file.contains(PEMPrivateKey.boundary) {
@@ -148,13 +147,12 @@ package final class VerificationKey: Sendable {
             let key = PEM_read_bio_PUBKEY(stream.bio, nil, nil, nil)
         else {
             throw IdentityFailure(
-                .malformed,
                 "reading \(path): no public key in it: \(OpenSSLFault.drain().text)")
         }
         self.init(adopting: key)
         guard EllipticKey.isOnP256(key) else {
             throw IdentityFailure(
-                .malformed, "reading \(path): the key in it is not one of the curve P-256")
+                "reading \(path): the key in it is not one of the curve P-256")
         }
     }
 
@@ -165,7 +163,7 @@ package final class VerificationKey: Sendable {
     /// Whether the 64 bytes are a signature of the message by this key. False for any other number
     /// of bytes.
     package func verifies(_ signature: [UInt8], of message: [UInt8]) -> Bool {
-        guard let encoded = EllipticSignature.encoded(signature), let context = EVP_MD_CTX_new()
+        guard let encoded = EllipticKey.encoded(signature), let context = EVP_MD_CTX_new()
         else {
             return false
         }

@@ -226,7 +226,7 @@ struct ProviderConnectionHandler {
     }
 
     private func answer(_ stream: Int32, _ reply: ScriptedReply, _ id: APNsID) {
-        var fields = [HTTP2Field("apns-id", id.description, indexing: .never)]
+        var fields = [HTTP2Field("apns-id", id.description, isIndexed: false)]
         if let retryAfter = reply.retryAfter {
             fields.append(HTTP2Field("retry-after", retryAfter))
         }

@@ -50,7 +50,7 @@ package struct ProviderRules: Sendable {
         on request: GatewayRequest, credentials: inout GatewayCredentials, now: EpochSeconds,
         number: () -> Int
     ) -> Decision {
-        let givenID = request[.id].flatMap { APNsID(text: $0, anyCase: true) }
+        let givenID = request[.id].flatMap { APNsID(text: $0) }
         let (token, tokenRefusal) = Self.token(request[.path], tokenLengths)
         let refusal =
             Self.callRefusal(request) ?? credentialRefusal(request, &credentials, now)
@@ -122,7 +122,8 @@ package struct ProviderRules: Sendable {
         if let text = request[.expiration], Self.number(text) == nil {
             return .badExpirationDate
         }
-        if let text = request[.collapseID], !(1...CollapseID.longest).contains(text.count) {
+        let longest = NotificationAttributes.longestCollapseID
+        if let text = request[.collapseID], !(1...longest).contains(text.count) {
             return .badCollapseID
         }
         var type = PushType.alert
@@ -155,12 +156,9 @@ package struct ProviderRules: Sendable {
         guard let text = request[.topic] else {
             return own == nil || type.topicSuffix != "" ? .missingTopic : nil
         }
-        guard let topic = try? APNsTopic(String(decoding: text, as: UTF8.self)),
-            topic.suits(type)
-        else {
-            return .badTopic
-        }
-        let bundleID = String(topic.description.dropLast(type.topicSuffix.count))
+        let topic = String(decoding: text, as: UTF8.self)
+        guard type.takes(topic: topic) else { return .badTopic }
+        let bundleID = String(topic.dropLast(type.topicSuffix.count))
         if let bundleIDs, !bundleIDs.contains(bundleID) {
             return .badTopic
         }

@@ -224,9 +224,7 @@ package struct Explain {
                     "the queue has more than \(TokenTable.mostQueueRowsRead) rows; the newest of them "
                         + "are explained")
             }
-            if found.lacksClaims { report.gaps.append(QueueGap.claims) }
-            if found.lacksStates { report.gaps.append(QueueGap.states) }
-            if found.lacksTimes { report.gaps.append(QueueGap.times) }
+            report.gaps += found.gaps
             return found.rows
         } catch {
             skip("queue", error)

@@ -24,19 +24,3 @@ package enum TokenSubject: Hashable, Sendable {
         }
     }
 }
-
-/// What is said where a table about the queue's rows cannot be read.
-enum QueueGap {
-    /// About the claims of senders.
-    static let claims =
-        "pushsweep_claim: the account may not read it, so a row that a sender holds looks pending; "
-        + "grant SELECT on it"
-    /// About the states of rows beside the queue.
-    static let states =
-        "pushsweep_delivery: the account may not read it or there is none, so only the time of sending "
-        + "tells the state of a row; grant SELECT on it, or run `pushsweep schema apply`"
-    /// About the column of the time of queueing.
-    static let times =
-        "the time of queueing: the account may not read the column; grant SELECT on it, as `pushsweep "
-        + "check --grants` says"
-}

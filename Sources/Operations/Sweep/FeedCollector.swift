@@ -73,7 +73,7 @@ struct FeedCollector {
             try capture.abandon()
             return .unreachable(
                 RunFailure(failure, of: source.partition, .feedback, at: .read),
-                .unreachable(failure.code))
+                failure.code == .timedOut ? .timeout : .refused)
         case .misdirected(let failure, let end, _):
             try capture.close(end, at: context.now())
             return .misdirected(
@@ -98,14 +98,6 @@ struct FeedCollector {
                 heldBecause: end == .full ? "the feed reached feedback.max-bytes" : nil)
             return .captured(capture.id)
         }
-    }
-}
-
-extension FeedEnd {
-    /// The report's word for a gateway that could not be read at all.
-    fileprivate static func unreachable(_ code: TransportFailure.Code) -> FeedEnd {
-        if case .timedOut = code { return .timeout }
-        return .refused
     }
 }
 
