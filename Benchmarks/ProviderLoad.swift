@@ -29,10 +29,8 @@ struct ProviderLoad {
         let wall: @Sendable () -> EpochSeconds = {
             EpochSeconds(UInt32(clamping: Int64(Date().timeIntervalSince1970)))
         }
-        let tokens = ProviderTokenSource(
-            try ProviderTokenSource.Credential(
-                key: SigningKey(), keyID: "ABC123DEFG", teamID: "DEF123GHIJ"),
-            clocks: ProviderTokenSource.Clocks(wall: wall))
+        let tokens = try ProviderTokenSource(
+            key: SigningKey(), keyID: "ABC123DEFG", teamID: "DEF123GHIJ", wall: wall)
         plan = ProviderPlan(
             .http2(tokens, connections: 1), host: "127.0.0.1", port: port,
             topic: "com.example.chat",

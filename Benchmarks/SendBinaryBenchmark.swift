@@ -37,9 +37,8 @@ struct SendBinaryBenchmark {
         var bytes: [UInt8] = []
         for (number, item) in notifications.enumerated() {
             try BinaryFrame(
-                .framed(
-                    identifier: UInt32(number + 1), expiration: .once,
-                    priority: .immediate), token: item.token, payload: item.payload
+                .framed, identifier: UInt32(number + 1), expiration: 0, priority: .immediate,
+                token: item.token, payload: item.payload
             ).encode(into: &bytes)
         }
         // A sender hands over lists that it has made from rows.

@@ -165,7 +165,7 @@ struct SendSessionBenchmark {
                 request.reset()
                 Self.count(next, in: &hexadecimal, at: 56)
                 Self.count(next, in: &identifier, at: 0)
-                request.append(next % Self.oneInSoMany == 0 ? "/gone?" : "/d?")
+                request.append((next % Self.oneInSoMany == 0 ? "/gone?" : "/d?").utf8)
                 request.append(hexadecimal)
                 request.endValue()
                 request.append(identifier)
@@ -178,8 +178,7 @@ struct SendSessionBenchmark {
                 throw BenchmarkFailure(
                     description: "\(session.closed.map(\.description) ?? "idle")")
             }
-            let batch = session.outcomes
-            for outcome in batch {
+            for outcome in session.outcomes.outcomes {
                 if outcome.kind == .response(status: 200) {
                     good += 1
                 } else if outcome.kind == .response(status: 404), outcome.bodyLength > 0 {
@@ -205,7 +204,7 @@ struct SendSessionBenchmark {
         HTTP2RequestTemplate([
             HTTP2Field(":method", "POST"), HTTP2Field(":scheme", "https"),
             HTTP2Field(":authority", "127.0.0.1"), .perRequest(":path"),
-            HTTP2Field("authorization", bearer, indexing: .never),
+            HTTP2Field("authorization", bearer, isIndexed: false),
             HTTP2Field("apns-topic", "com.example.chat"), HTTP2Field("apns-push-type", "alert"),
             HTTP2Field("apns-priority", "10"), HTTP2Field("apns-expiration", "0"),
             .perRequest("apns-id"),

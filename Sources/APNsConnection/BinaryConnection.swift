@@ -53,7 +53,8 @@ struct BinaryConnection: ~Copyable {
         self.command = command
         attributes = AttributeReader(plan.topic)
         conversation = BinaryConversation(
-            wait: max(1, Int64(plan.limits.errorWait / .milliseconds(1))))
+            wait: max(1, Int64(plan.limits.errorWait / .milliseconds(1))),
+            hasIdentifiers: command != .simple)
     }
 
     /// Milliseconds of a monotonic clock.
@@ -75,7 +76,8 @@ struct BinaryConnection: ~Copyable {
             settle(connection)
             if self.connection != nil {
                 finish(
-                    conversation.lost(sent: connection.bytesWritten), "the connection was closed")
+                    conversation.resolve(nil, sent: connection.bytesWritten),
+                    "the connection was closed")
                 connection.close()
             }
         }
@@ -97,7 +99,7 @@ struct BinaryConnection: ~Copyable {
         let hasWritten = try write(to: connection)
         guard self.connection != nil else { return try pause() }
         if !hasWritten, conversation.window.isEmpty {
-            guard !conversation.isDraining else {
+            guard conversation.window.identifiersLeft > 0 else {
                 close(connection)
                 return true
             }
@@ -119,17 +121,10 @@ struct BinaryConnection: ~Copyable {
         guard written < frames.count else { return false }
         do throws(TransportFailure) {
             let rest = frames[written...]
-            let (count, failure) = rest.withUnsafeBytes { bytes -> (Int, TransportFailure?) in
-                do throws(TransportFailure) {
-                    return (
-                        try connection.writePart(of: bytes, deadline: .in(Self.patience)), nil
-                    )
-                } catch {
-                    return (0, error)
-                }
+            written += try rest.span.bytes.withUnsafeBytes {
+                (bytes) throws(TransportFailure) in
+                try connection.writePart(of: bytes, deadline: .in(Self.patience))
             }
-            if let failure { throw failure }
-            written += count
         } catch {
             // The gateway may have said why before it stopped taking bytes.
             listen(to: connection, until: .in(Self.lastWords))
@@ -145,12 +140,12 @@ struct BinaryConnection: ~Copyable {
         frames.removeAll(keepingCapacity: true)
         written = 0
         let room = conversation.room(of: plan.window)
-        guard room > 0, !queues.isStopping, !conversation.isDraining else { return }
+        guard room > 0, !queues.isStopping else { return }
         if again.isEmpty { again = queues.takeNotifications(room) }
         let end = again.startIndex + min(room, again.count)
         while again.startIndex < end, frames.count < Self.piece {
             let (ends, fault) = encode(again[..<end], start: start)
-            conversation.put(again.prefix(ends.count), ends: ends)
+            conversation.window.append(again.prefix(ends.count), ends: ends)
             again = again.dropFirst(ends.count)
             if let fault, let refused = again.popFirst() {
                 deliver([refused.key], .unsendable(fault))
@@ -163,7 +158,7 @@ struct BinaryConnection: ~Copyable {
     private mutating func encode(
         _ list: ArraySlice<PushNotification>, start: Int
     ) -> (ends: [Int], fault: String?) {
-        let first = conversation.nextIdentifier
+        let first = conversation.window.next
         var ends: [Int] = []
         ends.reserveCapacity(min(list.count, Self.piece / 256))
         // Through a pointer no notification is copied.
@@ -184,21 +179,12 @@ struct BinaryConnection: ~Copyable {
     private mutating func add(_ notification: PushNotification, _ identifier: UInt32) -> String? {
         do {
             let attributes = try attributes.attributes(of: notification)
-            let fields: BinaryFrame.Fields
-            switch command {
-            case .simple: fields = .simple
-            case .enhanced:
-                let aDayFromNow = UInt32(clamping: Int64(plan.now().rawValue) + 86_400)
-                fields = .enhanced(
-                    identifier: identifier,
-                    expiration: attributes.expiration ?? .until(EpochSeconds(aDayFromNow)))
-            case .framed:
-                fields = .framed(
-                    identifier: identifier, expiration: attributes.expiration,
-                    priority: attributes.priority == .immediate ? .immediate : .conserving)
-            }
-            try BinaryFrame(fields, token: notification.token, payload: notification.payload)
-                .encode(into: &frames)
+            try BinaryFrame(
+                command, identifier: identifier,
+                expiration: attributes.expiration ?? (command == .enhanced ? aDayFromNow : nil),
+                priority: attributes.priority == .immediate ? .immediate : .conserving,
+                token: notification.token, payload: notification.payload
+            ).encode(into: &frames)
             return nil
         } catch let refusal as RequestRefusal {
             return "\(refusal.reason)"
@@ -206,6 +192,8 @@ struct BinaryConnection: ~Copyable {
             return (error as? BinaryFault)?.status.description ?? "\(error)"
         }
     }
+
+    private var aDayFromNow: UInt32 { UInt32(clamping: Int64(plan.now().rawValue) + 86_400) }
 
     // MARK: Listening
 
@@ -223,7 +211,8 @@ struct BinaryConnection: ~Copyable {
                 case .interrupted: return
                 case .timedOut:
                     if case .nothing = errors.answer { return }
-                    return lose(connection, unfinished())
+                    return lose(
+                        connection, failure(.unreachable, "it sent \(errors.answer) and no more"))
                 case .bytes(let count):
                     withUnsafeBytes(of: buffer) {
                         errors.decode(UnsafeRawBufferPointer(rebasing: $0.prefix(count)))
@@ -232,10 +221,7 @@ struct BinaryConnection: ~Copyable {
                     let verb = end == .reset ? "reset" : "closed"
                     return lose(
                         connection,
-                        ProviderFailure(
-                            .unreachable,
-                            "binary interface of \(plan.name): it \(verb) the connection with "
-                                + "\(errors.answer)"))
+                        failure(.unreachable, "it \(verb) the connection with \(errors.answer)"))
                 }
             } catch {
                 return lose(connection, ProviderFailure(error, hasConnected: queues.hasConnected))
@@ -248,31 +234,23 @@ struct BinaryConnection: ~Copyable {
             case .foreign:
                 return lose(
                     connection,
-                    ProviderFailure(
+                    failure(
                         .protocolBroken,
-                        "binary interface of \(plan.name): it sent \(errors.answer); check that a "
-                            + "binary gateway listens at that port"))
+                        "it sent \(errors.answer); check that a binary gateway listens at that port"
+                    ))
             }
         }
     }
 
-    private func unfinished() -> ProviderFailure {
-        ProviderFailure(
-            .unreachable,
-            "binary interface of \(plan.name): it sent \(errors.answer) and no more")
+    private func failure(_ code: ProviderFailure.Code, _ words: String) -> ProviderFailure {
+        ProviderFailure(code, "binary interface of \(plan.name): \(words)")
     }
 
     /// An error packet has arrived whole.
     private mutating func answered(_ connection: TLSConnection, _ packet: BinaryErrorPacket) {
-        let words =
-            "binary interface of \(plan.name): it ended the connection with \(errors.answer)"
-        // Without identifiers the packet names nothing.
-        let resolution =
-            command == .simple
-            ? conversation.refusedWithoutName(sent: connection.bytesWritten)
-            : conversation.refused(packet, sent: connection.bytesWritten)
+        lastFailure = failure(.unreachable, "it ended the connection with \(errors.answer)")
+        let resolution = conversation.resolve(packet, sent: connection.bytesWritten)
         close(connection)
-        lastFailure = ProviderFailure(.unreachable, words)
         finish(resolution, "the gateway answered \(packet)")
     }
 
@@ -281,7 +259,7 @@ struct BinaryConnection: ~Copyable {
         if case .nothing = errors.answer {
             deliver(conversation.received(progress.received, at: Self.clock), .accepted)
         }
-        let resolution = conversation.lost(sent: connection.bytesWritten)
+        let resolution = conversation.resolve(nil, sent: connection.bytesWritten)
         close(connection)
         lastFailure = failure
         if !resolution.unknown.isEmpty { plan.log("\(failure)") }
@@ -311,12 +289,10 @@ struct BinaryConnection: ~Copyable {
         guard received < connection.bytesWritten,
             Duration.milliseconds(now - progress.since) > plan.limits.request
         else { return }
+        let seconds = plan.limits.request.components.seconds
         lose(
             connection,
-            ProviderFailure(
-                .unanswering,
-                "binary interface of \(plan.name): its host acknowledged no byte for "
-                    + "\(plan.limits.request.components.seconds) s"))
+            failure(.unanswering, "its host acknowledged no byte for \(seconds) s"))
     }
 
     // MARK: Outcomes
@@ -382,11 +358,8 @@ struct BinaryConnection: ~Copyable {
     /// Waits before the next connection; false when there must be no next one.
     private mutating func pause() throws(ProviderFailure) -> Bool {
         if let lastFailure, lastFailure.code == .configuration { throw lastFailure }
-        switch conversation.ended() {
-        case .milliseconds(let most): return plan.pause(most, interrupt)
-        case .giveUp:
-            if let lastFailure { throw lastFailure }
-            return false
-        }
+        if let most = conversation.ended() { return plan.pause(most, interrupt) }
+        if let lastFailure { throw lastFailure }
+        return false
     }
 }

@@ -27,8 +27,8 @@ struct BinaryConversation {
     static let enoughAfterLoss = 1_000
 
     /// The open notifications of the present connection.
-    private(set) var window: BinaryWindow
-    private let wait: Int64
+    var window: BinaryWindow
+    private let hasIdentifiers: Bool
     private var failures = 0
     private var refusals = 0
     private var hasProgress = false
@@ -41,37 +41,25 @@ struct BinaryConversation {
     private(set) var hasSucceeded = false
 
     /// Begins before the first connection; `wait` is the time of silence in milliseconds after which
-    /// a received notification counts as accepted.
-    init(wait: Int64) {
-        self.wait = wait
+    /// a received notification counts as accepted. Without identifiers an error packet names nothing.
+    init(wait: Int64, hasIdentifiers: Bool = true) {
+        self.hasIdentifiers = hasIdentifiers
         window = BinaryWindow(wait: wait)
     }
 
     /// A new connection begins.
     mutating func connected() {
-        window = BinaryWindow(wait: wait)
-        hasProgress = false
-        hasRefusal = false
+        window.clear()
+        (hasProgress, hasRefusal) = (false, false)
         acceptedHere = 0
     }
 
-    /// How many more notifications may be open, of at most `most`, as far as identifiers last. After a loss a connection gets
-    /// three, and then twice as many as were accepted on it: a gateway whose host acknowledges what
-    /// nobody reads costs few.
+    /// How many more notifications may be open, of at most `most`, as far as identifiers last. After a
+    /// loss a connection gets three, and then twice as many as were accepted on it: a gateway whose host
+    /// acknowledges what nobody reads costs few.
     func room(of most: Int) -> Int {
         let limit = isCautious ? min(most, max(Self.firstAfterLoss, 2 * acceptedHere)) : most
         return min(limit - window.count, window.identifiersLeft)
-    }
-
-    /// The identifier of the next frame.
-    var nextIdentifier: UInt32 { window.next }
-
-    /// Whether no more may be put on this connection.
-    var isDraining: Bool { window.identifiersLeft == 0 }
-
-    /// Frames are about to be written; the connection has `ends` bytes with each of them.
-    mutating func put(_ notifications: ArraySlice<PushNotification>, ends: [Int]) {
-        window.append(notifications, ends: ends)
     }
 
     /// The gateway's host has received `offset` bytes; returns the keys of the notifications that
@@ -85,49 +73,38 @@ struct BinaryConversation {
         return settled
     }
 
-    /// Decides after an error packet, with `sent` bytes on the wire.
-    mutating func refused(
-        _ packet: BinaryErrorPacket, sent: Int
-    ) -> BinaryWindow.Resolution {
-        let resolution = window.resolve(packet, sent: sent)
+    /// Decides about the open notifications after an error packet, or after an end without one, with
+    /// `sent` bytes on the wire.
+    mutating func resolve(_ packet: BinaryErrorPacket?, sent: Int) -> BinaryWindow.Resolution {
+        let resolution =
+            if let packet, hasIdentifiers {
+                window.resolve(packet, sent: sent)
+            } else if packet != nil {
+                window.abandonAfterPacket(sent: sent)
+            } else {
+                window.abandon(sent: sent)
+            }
         if !resolution.accepted.isEmpty { (hasProgress, hasSucceeded) = (true, true) }
         if resolution.refused != nil || resolution.settledTooEarly > 0 { hasRefusal = true }
-        noteLoss(resolution)
-        return resolution
-    }
-
-    /// Decides after an error packet on a connection whose frames have no identifiers.
-    mutating func refusedWithoutName(sent: Int) -> BinaryWindow.Resolution {
-        let resolution = window.abandonAfterPacket(sent: sent)
-        noteLoss(resolution)
-        return resolution
-    }
-
-    /// Decides after an end without an error packet, with `sent` bytes on the wire.
-    mutating func lost(sent: Int) -> BinaryWindow.Resolution {
-        let resolution = window.abandon(sent: sent)
-        noteLoss(resolution)
-        return resolution
-    }
-
-    private mutating func noteLoss(_ resolution: BinaryWindow.Resolution) {
         if !resolution.unknown.isEmpty { isCautious = true }
+        return resolution
     }
 
-    /// Decides after the connection has ended or could not be made.
-    mutating func ended() -> NextConnection {
+    /// Decides after the connection has ended or could not be made: milliseconds to the next one, before
+    /// jitter; nil to give the gateway up.
+    mutating func ended() -> Int? {
         defer { (hasProgress, hasRefusal) = (false, false) }
         if hasProgress {
             (failures, refusals) = (0, 0)
-            return .milliseconds(0)
+            return 0
         }
         if hasRefusal {
             failures = 0
             refusals += 1
-            return .milliseconds(min(Self.firstPause << min(refusals, 10), Self.longestPause))
+            return min(Self.firstPause << min(refusals, 10), Self.longestPause)
         }
         failures += 1
-        return failures >= Self.mostFailures ? .giveUp : .milliseconds(250 << failures)
+        return failures >= Self.mostFailures ? nil : 250 << failures
     }
 }
 
@@ -166,12 +143,6 @@ struct BinaryWindow {
         var settledTooEarly = 0
     }
 
-    /// A moment at which the gateway's host had received a number of bytes.
-    private struct Receipt {
-        let offset: Int
-        let time: Int64
-    }
-
     /// The wait after a receipt, in milliseconds.
     private let wait: Int64
     /// The open notifications, as slices of the lists in which they came: none of them is copied.
@@ -180,7 +151,8 @@ struct BinaryWindow {
     private var ends: [Int] = []
     /// The place in `ends` of the first open notification.
     private var head = 0
-    private var receipts: [Receipt] = []
+    /// The moments at which the gateway's host had received a number of bytes.
+    private var receipts: [(offset: Int, time: Int64)] = []
     /// The identifier of the first open notification.
     private(set) var first: UInt32 = 1
     /// The identifier of the next notification.
@@ -215,7 +187,7 @@ struct BinaryWindow {
         if let last = receipts.last {
             guard offset > last.offset, now - last.time >= wait / 64 else { return }
         }
-        receipts.append(Receipt(offset: offset, time: now))
+        receipts.append((offset, now))
     }
 
     /// Removes the notifications that silence has settled by now, and returns their keys.
@@ -230,9 +202,6 @@ struct BinaryWindow {
         while end < ends.count, ends[end] <= settled { end += 1 }
         return removeFirst(end - head)
     }
-
-    /// The time of the next look at what silence settles; nil while no receipt is open.
-    var nextSettlement: Int64? { receipts.first.map { $0.time + wait } }
 
     private mutating func removeFirst(_ count: Int) -> [UInt64] {
         var keys: [UInt64] = []
@@ -313,5 +282,5 @@ struct BinaryWindow {
     /// All open notifications, from place 0 on.
     private var open: ArraySlice<PushNotification> { Array(batches.joined())[...] }
 
-    private mutating func clear() { self = BinaryWindow(wait: wait) }
+    mutating func clear() { self = BinaryWindow(wait: wait) }
 }

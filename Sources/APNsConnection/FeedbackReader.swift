@@ -40,6 +40,8 @@ package struct FeedbackReader: Sendable {
         package init() {}
     }
 
+    /// The number of connections tried before the first byte.
+    static let tries = 3
     /// The most bytes that are read and not yet durable: 1 MiB.
     package static let unsyncedBytes = 1 << 20
     /// The longest time of reading before a sync, both buffers together.
@@ -48,24 +50,18 @@ package struct FeedbackReader: Sendable {
     /// The silence of the socket after which the bytes read are synced.
     static let batchDelay = Duration.milliseconds(5)
 
-    let host: String
-    let port: UInt16
-    let hostName: String
-    let context: TLSClientContext
-    let limits: Limits
-    let interrupt: Interrupt
+    private let gateway: GatewayAddress
+    private let limits: Limits
+    private let interrupt: Interrupt
 
     /// Prepares to read from a gateway. `hostName` is the name that its certificate must have.
     package init(
         host: String, port: UInt16, hostName: String? = nil, context: TLSClientContext,
         limits: Limits = Limits(), interrupt: Interrupt
     ) {
-        self.host = host
-        self.port = port
-        self.hostName = hostName ?? host
-        self.context = context
-        self.limits = limits
-        self.interrupt = interrupt
+        gateway = GatewayAddress(
+            host: host, port: port, hostName: hostName ?? host, context: context)
+        (self.limits, self.interrupt) = (limits, interrupt)
     }
 
     /// Reads the list to its end and passes the raw bytes on, on the caller's thread.
@@ -107,272 +103,171 @@ package struct FeedbackReader: Sendable {
         }
     }
 
-    /// Runs the conversation, on the thread of the socket.
+    // MARK: The thread of the socket
+
+    /// Connects until a connection brings a byte or a proper end, and reads the list.
+    ///
+    /// The gateway clears its list while it sends. Before the first byte a lost connection costs nothing
+    /// and may be tried again. After it, a new connection would get the rest of the list at best and an
+    /// empty one at worst, without a sign of which. So only tries before the first byte are counted.
+    ///
+    /// A connection that was lost after the handshake and before the first byte may have cleared the list
+    /// as well. It is tried again, but an empty list on the next try does not count as clean then.
     private func converse(_ handover: FeedHandover) -> FeedbackReading {
-        var conversation = FeedbackConversation()
-        var action = conversation.start
-        var addresses: [SocketAddress] = []
-        var connection: TLSConnection?
-        var bytes = 0
         let deadline = Deadline.in(limits.tries)
-        var lastFailure: TransportFailure?
-        defer {
-            handover.awaitKept()
-            connection?.close()
-        }
-        while true {
-            let event: FeedbackConversation.Event
-            switch action {
-            case .resolve(let attempt):
-                if let lastFailure, deadline.hasPassed { return .unreachable(lastFailure) }
+        var hasLostConnection = false
+        for attempt in 1... {
+            var connection: TLSConnection?
+            do throws(TransportFailure) {
+                let opened = try gateway.connect(
+                    limits.connect, handshake: limits.handshake, until: deadline, interrupt)
+                connection = opened
+                let (end, bytes) = try receive(from: opened, handover)
+                handover.awaitKept()
+                opened.close()
+                let mayBeCleared = hasLostConnection && bytes == 0
+                return .captured(
+                    mayBeCleared && (end == .closeNotify || end == .idle) ? .reset : end,
+                    bytes: bytes)
+            } catch {
+                guard error.code != .interrupted else { return .stopped }
                 connection?.close()
-                connection = nil
-                event = resolve(attempt: attempt, into: &addresses, deadline)
-            case .connect(let address):
-                event = connect(addresses[address], to: &connection, deadline)
-            case .read:
-                guard let connection else { preconditionFailure("reading before connecting") }
-                guard let buffer = handover.emptyBuffer() else { return .stopped }
-                event = fill(buffer, from: connection, room: limits.bytes - bytes)
-                let count = buffer.count
-                handover.send(.bytes(buffer))
-                if count > 0 {
-                    bytes += count
-                    action = conversation.handle(.received(count))
-                    if case .received = event { continue }
+                hasLostConnection = hasLostConnection || connection != nil
+                if error.isFinal || attempt == Self.tries || deadline.hasPassed {
+                    return .unreachable(error)
                 }
-            case .finish(let end): return .captured(end, bytes: bytes)
-            case .giveUp(let failure): return .unreachable(failure)
-            case .stop: return .stopped
+                let pause = Duration.milliseconds(Int.random(in: 250...500) << attempt)
+                if interrupt.wait(until: .earlier(of: .in(pause), deadline)) { return .stopped }
             }
-            if case .failed(let failure) = event { lastFailure = failure }
-            action = conversation.handle(event)
         }
+        return .stopped
     }
 
-    private func resolve(
-        attempt: Int, into addresses: inout [SocketAddress], _ deadline: Deadline
-    ) -> FeedbackConversation.Event {
-        if attempt > 1 {
-            let pause = Duration.milliseconds(Int.random(in: 250...500) << (attempt - 1))
-            if interrupt.wait(until: .earlier(of: .in(pause), deadline)) { return .stopped }
+    /// Passes the list on to its end.
+    ///
+    /// - Throws: why the connection was lost before the first byte.
+    private func receive(
+        from connection: TLSConnection, _ handover: FeedHandover
+    ) throws(TransportFailure) -> (end: CaptureEnd, bytes: Int) {
+        var bytes = 0
+        while let buffer = handover.emptyBuffer() {
+            let result = Result { () throws(TransportFailure) in
+                try fill(buffer, from: connection, room: limits.bytes - bytes)
+            }
+            let count = buffer.count
+            bytes += count
+            if count > 0 { handover.send(.bytes(buffer)) } else { handover.giveBack(buffer) }
+            switch result {
+            case .success(nil): continue
+            case .success(.reset?) where bytes == 0: throw .resetBeforeFirstByte
+            case .success(let end?): return (end, bytes)
+            case .failure(let failure):
+                guard bytes > 0 else { throw failure }
+                return (.broken, bytes)
+            }
         }
-        do {
-            addresses = try NameResolution.resolve(host: host, port: port)
-            return .resolved(addresses: addresses.count)
-        } catch {
-            return .failed(error)
-        }
+        return (.stopped, bytes)
     }
 
-    private func connect(
-        _ address: SocketAddress, to connection: inout TLSConnection?, _ deadline: Deadline
-    ) -> FeedbackConversation.Event {
-        do {
-            connection = try TLSConnection.connect(
-                to: address, hostName: hostName, context: context,
-                connectDeadline: .earlier(of: .in(limits.connect), deadline),
-                handshakeTimeout: min(limits.handshake, deadline.remaining), interrupt: interrupt)
-            return .connected
-        } catch {
-            return .failed(error)
-        }
-    }
-
-    /// Reads until the buffer is full, its first byte is 50 ms old, or the socket falls silent.
-    /// Waits long only with an empty buffer. The returned event is that of the last read.
+    /// Reads until the buffer is full, its first byte is 50 ms old, or the socket falls silent, then
+    /// returns nil; else how the list ended. Waits long only with an empty buffer.
     private func fill(
         _ buffer: ReadBuffer, from connection: TLSConnection, room: Int
-    ) -> FeedbackConversation.Event {
+    ) throws(TransportFailure) -> CaptureEnd? {
         guard room > 0 else { return .full }
         // The interrupt ends waits only, and reading from a gateway that never pauses has no wait.
         guard !interrupt.isTripped else { return .stopped }
         var sync = Deadline.never
         while true {
             let waits = buffer.count == 0
-            let outcome: ReadOutcome
-            do {
-                outcome = try connection.read(
-                    into: buffer.free(upTo: room),
-                    deadline: waits
-                        ? .in(limits.idle) : .earlier(of: .in(Self.batchDelay), sync))
-            } catch {
-                return error.code == .interrupted ? .stopped : .failed(error)
-            }
-            switch outcome {
+            switch try connection.read(
+                into: buffer.free(upTo: room),
+                deadline: waits ? .in(limits.idle) : .earlier(of: .in(Self.batchDelay), sync))
+            {
             case .bytes(let count):
                 if waits { sync = .in(Self.unsyncedTime / 2) }
                 buffer.count += count
-                if buffer.isFull || buffer.count >= room || sync.hasPassed {
-                    return .received(buffer.count)
-                }
-            case .end(let end): return .ended(end)
-            case .timedOut: return waits ? .idle : .received(buffer.count)
+                if buffer.isFull || buffer.count >= room || sync.hasPassed { return nil }
+            case .end(.closeNotify): return .closeNotify
+            case .end(.cut): return .cut
+            case .end(.reset): return .reset
+            case .timedOut: return waits ? .idle : nil
             case .interrupted: return .stopped
             }
         }
     }
 }
 
-// Reading a feed is a short conversation with one rule above all others: the gateway clears its
-// list while it sends. Before the first byte a lost connection costs nothing and may be tried
-// again. After it, a new connection would get the rest of the list at best and an empty one at
-// worst, without a sign of which. So only tries before the first byte are counted.
+// An HTTP/2 port that the settings call a feedback gateway gives no list. Without ALPN some servers end
+// the connection, some wait for a request, and some send their SETTINGS. The first two look like an
+// empty list, which every hour would hide the mistake. So after an end that a feedback gateway need not
+// have, the server is asked by ALPN whether it would speak HTTP/2. That handshake is never completed: a
+// feedback gateway has no client then, and its list stays.
 //
-// States:
-//   resolving   the next try begins: names are looked up again, after a pause that grows
-//   connecting  one address of that try after the other, up to a finished TLS handshake
-//   reading     bytes go to the journal until the feed ends
-//   ended       the end of the feed is known
-//
-// A connection that was lost after the handshake and before the first byte may have cleared the
-// list as well. It is tried again, but an empty list on the next try does not count as clean then.
-//
-// A refusal that cannot change without new settings (certificate, host name, no TLS) ends the
-// conversation at once. The conversation is a value: events in, actions out; `FeedbackReader`
-// performs them.
+// An empty list that ended with close_notify is no such end: gateways without news end so.
 
-/// The state machine that decides the steps of reading one feed.
-package struct FeedbackConversation: Equatable, Sendable {
-    /// The number of connections tried before the first byte.
-    package static let tries = 3
-
-    /// An event of the lookup, the connection or the run.
-    package enum Event: Equatable, Sendable {
-        /// The name was looked up and has `addresses` addresses, at least one.
-        case resolved(addresses: Int)
-        /// The TLS handshake is finished.
-        case connected
-        /// The lookup, the connection, the handshake or the reading failed.
-        case failed(TransportFailure)
-        /// Bytes arrived and are on their way to the journal.
-        case received(Int)
-        /// The connection ended.
-        case ended(ConnectionEnd)
-        /// Nothing arrived for the idle time.
-        case idle
-        /// The byte limit is reached.
-        case full
-        /// The run received a request to stop.
-        case stopped
+extension FeedbackReader {
+    /// The port in the settings is one of HTTP/2. Nil when the end of reading gives no reason to ask,
+    /// or the server does not choose HTTP/2.
+    ///
+    /// - Parameter start: the first bytes that the server sent.
+    private func http2Server(
+        after reading: FeedbackReading, start: [UInt8]
+    ) -> TransportFailure? {
+        let isHTTP2 = HTTP2Start.isSettings(start)
+        guard
+            isHTTP2
+                || Self.isOdd(reading)
+                    && (try? gateway.choosesHTTP2(
+                        limits.connect, handshake: limits.handshake, interrupt)) == true
+        else { return nil }
+        return TransportFailure(
+            .wrongProtocol,
+            "reading \(gateway.name): the server speaks HTTP/2, as providers do, and not the feedback "
+                + "protocol; give its address to provider, or correct the host and the port of feedback"
+        )
     }
 
-    /// The next step.
-    package enum Action: Equatable, Sendable {
-        /// Look the name up, after the pause of this try (1, 2, 3).
-        case resolve(attempt: Int)
-        /// Connect to the address of this index.
-        case connect(address: Int)
-        /// Continue to read.
-        case read
-        /// Done: the feed was opened and ended in this way.
-        case finish(CaptureEnd)
-        /// Done: the feed was never opened.
-        case giveUp(TransportFailure)
-        /// Done: a request to stop came before the feed was opened.
-        case stop
-    }
-
-    private enum State: Equatable, Sendable {
-        case resolving(attempt: Int)
-        case connecting(attempt: Int, address: Int, of: Int)
-        case reading(attempt: Int, bytes: Int)
-        case ended
-    }
-
-    private var state = State.resolving(attempt: 1)
-    private var hasLostConnection = false
-
-    package init() {}
-
-    /// The action before any event: the first lookup.
-    package var start: Action { .resolve(attempt: 1) }
-
-    /// Processes an event and returns the next action.
-    package mutating func handle(_ event: Event) -> Action {
-        switch (state, event) {
-        case (.resolving(let attempt), .resolved(let addresses)):
-            state = .connecting(attempt: attempt, address: 0, of: addresses)
-            return .connect(address: 0)
-        case (.resolving(let attempt), .failed(let failure)):
-            return tryAgain(after: attempt, failure)
-        case (.connecting(let attempt, _, _), .connected):
-            state = .reading(attempt: attempt, bytes: 0)
-            return .read
-        case (.connecting(let attempt, let address, let count), .failed(let failure)):
-            guard !failure.isFinal, address + 1 < count else {
-                return tryAgain(after: attempt, failure)
-            }
-            state = .connecting(attempt: attempt, address: address + 1, of: count)
-            return .connect(address: address + 1)
-        case (.reading(let attempt, let bytes), _):
-            return handleWhileReading(event, attempt: attempt, bytes: bytes)
-        case (_, .stopped):
-            state = .ended
-            return .stop
-        default:
-            preconditionFailure("a feedback conversation got \(event) in state \(state)")
+    /// Whether a feedback gateway with an empty list would hardly end so.
+    private static func isOdd(_ reading: FeedbackReading) -> Bool {
+        switch reading {
+        case .captured(let end, let bytes):
+            bytes == 0 && [.cut, .reset, .idle, .broken].contains(end)
+        case .unreachable(let failure):
+            [.reset, .closedEarly, .protocolError, .wrongProtocol].contains(failure.code)
+        case .stopped, .misdirected: false
         }
     }
+}
 
-    private mutating func handleWhileReading(
-        _ event: Event, attempt: Int, bytes: Int
-    ) -> Action {
-        switch event {
-        case .received(let more):
-            state = .reading(attempt: attempt, bytes: bytes + more)
-            return .read
-        case .failed(let failure) where bytes == 0:
-            hasLostConnection = true
-            return tryAgain(after: attempt, failure)
-        case .ended(.reset) where bytes == 0:
-            hasLostConnection = true
-            return tryAgain(after: attempt, .resetBeforeFirstByte)
-        case .ended(.closeNotify) where bytes == 0 && hasLostConnection,
-            .idle where bytes == 0 && hasLostConnection:
-            return finish(.reset)
-        case .failed: return finish(.broken)
-        case .ended(.closeNotify): return finish(.closeNotify)
-        case .ended(.cut): return finish(.cut)
-        case .ended(.reset): return finish(.reset)
-        case .idle: return finish(.idle)
-        case .full: return finish(.full)
-        case .stopped: return finish(.stopped)
-        case .resolved, .connected:
-            preconditionFailure("a feedback conversation got \(event) while reading")
-        }
-    }
+/// The start of what an HTTP/2 server sends.
+enum HTTP2Start {
+    /// Number of bytes of a frame's header (RFC 9113 section 4.1).
+    static let length = 9
 
-    private mutating func finish(_ end: CaptureEnd) -> Action {
-        state = .ended
-        return .finish(end)
-    }
-
-    private mutating func tryAgain(after attempt: Int, _ failure: TransportFailure) -> Action {
-        guard !failure.isFinal, attempt < Self.tries else {
-            state = .ended
-            return failure.code == .interrupted ? .stop : .giveUp(failure)
-        }
-        state = .resolving(attempt: attempt + 1)
-        return .resolve(attempt: attempt + 1)
+    /// Whether bytes start with the SETTINGS with which every server begins (RFC 9113 section 3.4): a
+    /// length that is a multiple of 6, type 4, no flags, stream 0. As a feedback tuple it would name a
+    /// token without bytes, so no list starts so.
+    static func isSettings(_ bytes: [UInt8]) -> Bool {
+        guard bytes.count >= length else { return false }
+        let size = Int(bytes[0]) << 16 | Int(bytes[1]) << 8 | Int(bytes[2])
+        return size % 6 == 0 && size <= 16_384 && bytes[3] == 4
+            && bytes[4..<length].allSatisfy { $0 == 0 }
     }
 }
 
 extension TransportFailure {
     /// Whether another try cannot help until a certificate, a name or a setting changes.
-    package var isFinal: Bool {
+    fileprivate var isFinal: Bool {
         switch code {
-        case .certificateUntrusted, .certificateExpired, .certificateNotYetValid,
-            .hostNameMismatch, .clientCertificateRefused, .notTLS, .wrongProtocol, .protocolVersion,
-            .credentialsUnusable, .interrupted:
-            true
         case .nameNotFound, .connectionRefused, .unreachable, .timedOut, .reset, .closedEarly,
             .protocolError, .io:
             false
+        default: true
         }
     }
 
-    static let resetBeforeFirstByte = TransportFailure(
+    fileprivate static let resetBeforeFirstByte = TransportFailure(
         .reset,
         "reading the feed: the gateway reset the connection before the first byte; "
             + "if this repeats, ask its owner whether our certificate is accepted")

@@ -166,8 +166,8 @@ struct ProviderConnection: ~Copyable {
 
     private mutating func collectOutcomes(of session: HTTP2ClientSession) {
         let batch = session.outcomes
-        done.reserveCapacity(batch.count)
-        for outcome in batch {
+        done.reserveCapacity(batch.outcomes.count)
+        for outcome in batch.outcomes {
             guard let sent = inFlight.remove(outcome.key) else { continue }
             let notification = sent.notification
             switch outcome.kind {
@@ -280,16 +280,14 @@ struct ProviderConnection: ~Copyable {
             ?? ProviderFailure(
                 close?.code == .peerBrokeProtocol ? .protocolBroken : .unreachable,
                 close?.description ?? "HTTP/2 with \(plan.name): the connection ended")
-        if let lastFailure, lastFailure.code == .configuration { throw lastFailure }
         return try pause()
     }
 
     /// Waits before the next connection; false when there must be no next one.
     private mutating func pause() throws(ProviderFailure) -> Bool {
-        switch conversation.ended() {
-        case .milliseconds(let most): return plan.pause(most, interrupt)
-        case .giveUp: return try rest()
-        }
+        if let lastFailure, lastFailure.code == .configuration { throw lastFailure }
+        if let most = conversation.ended() { return plan.pause(most, interrupt) }
+        return try rest()
     }
 
     /// While other connections work, this one tries again after a rest. The last one to fail ends
@@ -316,22 +314,19 @@ struct ProviderConnection: ~Copyable {
     }
 
     private mutating func connect() throws(ProviderFailure) -> Bool {
-        let failure: TransportFailure
         do throws(TransportFailure) {
             session = try open()
-            queues.noteConnected()
-            conversation.connected()
-            blockedUntil = nil
-            return true
         } catch {
-            failure = error
+            guard error.code != .interrupted else { return false }
+            let failure = ProviderFailure(error, hasConnected: queues.hasConnected)
+            lastFailure = failure
+            plan.log("\(failure)")
+            return try pause()
         }
-        guard failure.code != .interrupted else { return false }
-        let providerFailure = ProviderFailure(failure, hasConnected: queues.hasConnected)
-        lastFailure = providerFailure
-        plan.log("\(providerFailure)")
-        if providerFailure.code == .configuration { throw providerFailure }
-        return try pause()
+        queues.noteConnected()
+        conversation.connected()
+        blockedUntil = nil
+        return true
     }
 
     /// Connects with the limits of the plan.

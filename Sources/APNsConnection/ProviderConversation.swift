@@ -35,8 +35,6 @@ struct ProviderConversation: Hashable, Sendable {
     static let mostRefusalPauses = 5
     /// The number of streams before a connection's first answer, and after an unknown outcome.
     static let firstStreams = 3
-    /// The number of streams that each answer adds.
-    static let streamsPerAnswer = 1
     /// Unknown outcomes in a row after which a connection is left.
     static let mostUnknown = 3
     /// The number of answers on a connection from which on the next one may follow its end at once.
@@ -82,11 +80,8 @@ struct ProviderConversation: Hashable, Sendable {
     mutating func connected() {
         isDraining = false
         isProven = !usesToken
-        answers = 0
-        refusals = 0
-        refusalPauses = 0
+        (answers, refusals, refusalPauses, unknowns) = (0, 0, 0, 0)
         window = Self.firstStreams
-        unknowns = 0
     }
 
     /// Whether the connection is left because it answered nothing.
@@ -114,11 +109,8 @@ struct ProviderConversation: Hashable, Sendable {
         default:
             answers += 1
             isProven = true
-            failures = 0
-            refusals = 0
-            refusalPauses = 0
-            unknowns = 0
-            window = min(window + Self.streamsPerAnswer, Self.fullStreams)
+            (failures, refusals, refusalPauses, unknowns) = (0, 0, 0, 0)
+            window = min(window + 1, Self.fullStreams)
             return .deliver
         }
     }
@@ -146,24 +138,16 @@ struct ProviderConversation: Hashable, Sendable {
         if refusalPauses >= Self.mostRefusalPauses { isDraining = true }
     }
 
-    /// Decides after the connection has ended or could not be made.
-    mutating func ended() -> NextConnection {
+    /// Decides after the connection has ended or could not be made: milliseconds to the next one, before
+    /// jitter; nil to give the provider up.
+    mutating func ended() -> Int? {
         defer { answers = 0 }
-        guard answers == 0 else {
-            return .milliseconds(answers < Self.answersOfGoodConnection ? 250 : 0)
-        }
+        guard answers == 0 else { return answers < Self.answersOfGoodConnection ? 250 : 0 }
         failures += 1
-        return failures >= Self.mostFailures ? .giveUp : .milliseconds(250 << failures)
+        return failures >= Self.mostFailures ? nil : 250 << failures
     }
 
     /// Allows one more connection after the provider was given up; more follow only if it brings an
     /// answer.
     mutating func startAgain() { failures = Self.mostFailures - 1 }
-}
-
-/// The next step after a connection ended.
-enum NextConnection: Hashable, Sendable {
-    /// Connect again after this many milliseconds, before jitter.
-    case milliseconds(Int)
-    case giveUp
 }

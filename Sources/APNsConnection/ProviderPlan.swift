@@ -37,15 +37,10 @@ package struct ProviderPlan: Sendable {
     package static let windowWithoutIdentifiers = 200
 
     package let interface: Interface
-    package let host: String
-    /// 443 or 2197 for HTTP/2, 2195 for the binary interface (Apple).
-    package let port: UInt16
-    /// The name that its certificate must have.
-    package let hostName: String
+    /// With port 443 or 2197 for HTTP/2, 2195 for the binary interface (Apple).
+    let gateway: GatewayAddress
     /// The bundle identifier of the app.
     package let topic: String
-    /// Trusted authorities and this host's certificate.
-    package let context: TLSClientContext
     package let limits: Limits
     /// The wall clock: for `retry-after`, for messages, and for the expiry that command 1 requires.
     package let now: @Sendable () -> EpochSeconds
@@ -59,13 +54,14 @@ package struct ProviderPlan: Sendable {
         now: @escaping @Sendable () -> EpochSeconds,
         log: @escaping @Sendable (String) -> Void = { _ in }
     ) {
-        (self.interface, self.host, self.port) = (interface, host, port)
-        (self.hostName, self.topic, self.context) = (hostName ?? host, topic, context)
+        gateway = GatewayAddress(
+            host: host, port: port, hostName: hostName ?? host, context: context)
+        (self.interface, self.topic) = (interface, topic)
         (self.limits, self.now, self.log) = (limits, now, log)
     }
 
     /// `host:port`, for messages.
-    package var name: String { "\(host):\(port)" }
+    package var name: String { gateway.name }
 
     /// The command of the binary interface's frames; nil for HTTP/2.
     package var command: BinaryCommand? {
@@ -90,24 +86,14 @@ package struct ProviderPlan: Sendable {
         return !interrupt.wait(until: .in(pause))
     }
 
-    /// Connects to the first address that accepts the connection. Names are looked up again each time,
-    /// because APNs changes its addresses (Apple, "Communicating with APNs").
-    ///
-    /// - Parameter time: the time for one address; nil for that of the limits.
-    /// - Throws: the failure of the last address.
+    /// Connects with the limits of the plan, or with `time` for one address.
     package func connect(
         _ interrupt: Interrupt, within time: Duration? = nil, until deadline: Deadline = .never
     ) throws(TransportFailure) -> TLSConnection {
-        try NameResolution.first(of: host, port, until: deadline) {
-            (address) throws(TransportFailure) in
-            let connection = try TLSConnection.connect(
-                to: address, hostName: hostName, context: context,
-                connectDeadline: .earlier(of: .in(time ?? limits.connect), deadline),
-                handshakeTimeout: min(limits.handshake, deadline.remaining), interrupt: interrupt,
-                requiring: command == nil ? "h2" : nil)
-            log("connected to \(name) at \(address)")
-            return connection
-        }
+        try gateway.connect(
+            time ?? limits.connect, handshake: limits.handshake, until: deadline, interrupt,
+            requiring: command == nil ? "h2" : nil
+        ) { log("connected to \(name) at \($0)") }
     }
 }
 
@@ -136,7 +122,7 @@ extension ProviderPlan {
         if interrupt.isTripped { throw .interrupted(while: "waiting for \(name)") }
         guard let close = session.closed else {
             throw TransportFailure(
-                .timedOut(.handshake),
+                .timedOut,
                 "HTTP/2 with \(session.peer): no SETTINGS within \(time.components.seconds) s; check that "
                     + "an HTTP/2 server listens at that port")
         }
@@ -144,14 +130,9 @@ extension ProviderPlan {
     }
 
     private func reach(_ interrupt: Interrupt) throws(TransportFailure) {
-        let chosen = try NameResolution.first(of: host, port) {
-            (address) throws(TransportFailure) in
-            try TLSConnection.protocolChosen(
-                by: address, hostName: hostName, context: context, offering: ["h2"],
-                connectDeadline: .in(limits.connect), handshakeTimeout: limits.handshake,
-                interrupt: interrupt)
-        }
-        guard chosen == "h2" else { return }
+        guard
+            try gateway.choosesHTTP2(limits.connect, handshake: limits.handshake, interrupt)
+        else { return }
         throw TransportFailure(
             .wrongProtocol,
             "connecting to \(name): the server speaks HTTP/2 and not the binary interface; give its "
@@ -179,8 +160,7 @@ package struct ProviderFailure: Error, Hashable, Sendable, CustomStringConvertib
     package let description: String
 
     init(_ code: Code, _ description: String) {
-        self.code = code
-        self.description = description
+        (self.code, self.description) = (code, description)
     }
 
     /// A gateway with another certificate or protocol is a mistake of the settings only where no

@@ -88,14 +88,14 @@ struct ProviderRequestWriter {
     ) -> HTTP2RequestTemplate {
         var fields = [
             HTTP2Field(":method", "POST"), HTTP2Field(":scheme", "https"),
-            HTTP2Field(":authority", plan.port == 443 ? plan.host : plan.name),
+            HTTP2Field(":authority", plan.gateway.port == 443 ? plan.gateway.host : plan.name),
             .perRequest(":path"), .perRequest("apns-id"),
         ]
         if let token {
-            fields.append(HTTP2Field("authorization", token.authorization, indexing: .never))
+            fields.append(HTTP2Field("authorization", token.authorization, isIndexed: false))
         }
         fields += attributes.fields.map {
-            HTTP2Field($0.name, $0.value, indexing: $0.isIndexed ? .incremental : .never)
+            HTTP2Field($0.name, $0.value, isIndexed: $0.isIndexed)
         }
         return HTTP2RequestTemplate(fields)
     }

@@ -10,121 +10,7 @@ package struct ProviderToken: Hashable, Sendable {
     package let serial: Int
     /// The value of the `authorization` header: `bearer` and the token. A secret.
     package let authorization: String
-    /// The claim `iat` of the token.
-    package let issuedAt: EpochSeconds
-}
-
-/// The source of the provider tokens of one team and key. All connections share one text, signed
-/// once and renewed in time. Safe to call from several threads.
-package final class ProviderTokenSource: Sendable {
-    /// The signing key and the ids of key and team.
-    package struct Credential: Sendable {
-        fileprivate let key: SigningKey
-        /// The claims with a placeholder for the time.
-        fileprivate let claims: ProviderTokenClaims
-
-        /// Makes a credential from a key, its ten-character id and that of its team. Throws
-        /// `ProviderTokenRefusal`.
-        package init(key: SigningKey, keyID: String, teamID: String) throws(ProviderTokenRefusal) {
-            self.key = key
-            claims = try ProviderTokenClaims(
-                keyID: keyID, teamID: teamID, issuedAt: EpochSeconds(0))
-        }
-    }
-
-    /// The clocks of a source: one for ages, one for `iat`.
-    package struct Clocks: Sendable {
-        let monotonic: @Sendable () -> ContinuousClock.Instant
-        let wall: @Sendable () -> EpochSeconds
-
-        /// Makes the pair of clocks; the monotonic one must advance while the machine sleeps.
-        package init(
-            monotonic: @escaping @Sendable () -> ContinuousClock.Instant = {
-                ContinuousClock.now
-            },
-            wall: @escaping @Sendable () -> EpochSeconds
-        ) {
-            (self.monotonic, self.wall) = (monotonic, wall)
-        }
-    }
-
-    private struct Held {
-        var token: ProviderToken
-        var madeAt: ContinuousClock.Instant
-    }
-
-    private let credential: Credential
-    private let clocks: Clocks
-    private let held = Mutex<Held?>(nil)
-
-    package init(_ credential: Credential, clocks: Clocks) {
-        (self.credential, self.clocks) = (credential, clocks)
-    }
-
-    /// The token to send now; signed or renewed if due. Throws `credential` where libcrypto cannot
-    /// sign.
-    package func token() throws(ProviderFailure) -> ProviderToken {
-        try held.withLock { (held) throws(ProviderFailure) in
-            let now = clocks.monotonic()
-            if let present = held,
-                !ProviderTokenPolicy.mustRenew(age: now - present.madeAt)
-            {
-                return present.token
-            }
-            return try renew(&held, now)
-        }
-    }
-
-    /// The token to use after APNs answered ExpiredProviderToken to `refused`. `serverTime` is the
-    /// `date` of that answer, where it has one. Throws `credential` when the token is
-    /// too young to have expired, because the clock of this host is then wrong, and where libcrypto
-    /// cannot sign.
-    package func token(
-        afterExpiryOf refused: ProviderToken, serverTime: EpochSeconds?
-    ) throws(ProviderFailure) -> ProviderToken {
-        try held.withLock { (held) throws(ProviderFailure) in
-            let now = clocks.monotonic()
-            guard let present = held else { return try renew(&held, now) }
-            // These answer requests that were in flight when another connection had it renewed.
-            guard present.token.serial == refused.serial else { return present.token }
-            guard ProviderTokenPolicy.mayReplace(age: now - present.madeAt) else {
-                throw clockFault(present.token, serverTime)
-            }
-            return try renew(&held, now)
-        }
-    }
-
-    private func renew(
-        _ held: inout Held?, _ now: ContinuousClock.Instant
-    ) throws(ProviderFailure) -> ProviderToken {
-        let claims = credential.claims.issued(at: clocks.wall())
-        let signature: [UInt8]
-        do {
-            signature = try credential.key.signature(of: claims.signingInput)
-        } catch {
-            throw ProviderFailure(.configuration, error.description)
-        }
-        let token = ProviderToken(
-            serial: (held?.token.serial ?? 0) + 1,
-            authorization: "bearer " + claims.text(signature: signature),
-            issuedAt: claims.issuedAt)
-        held = Held(token: token, madeAt: now)
-        return token
-    }
-
-    private func clockFault(
-        _ token: ProviderToken, _ serverTime: EpochSeconds?
-    ) -> ProviderFailure {
-        let local = RFC3339.text(Int64(clocks.wall().rawValue))
-        let server =
-            serverTime.map { "APNs' says \(RFC3339.text(Int64($0.rawValue)))" }
-            ?? "APNs named no time"
-        return ProviderFailure(
-            .configuration,
-            "sending with the provider token of key \(credential.claims.keyID): APNs calls it "
-                + "expired although it is new; this host's clock says \(local), \(server); "
-                + "correct the clock")
-    }
+    fileprivate let madeAt: ContinuousClock.Instant
 }
 
 // The times at which a new provider token is made.
@@ -140,17 +26,83 @@ package final class ProviderTokenSource: Sendable {
 // too, and so would every one after it, until APNs answers TooManyProviderTokenUpdates. That ends
 // the run with both times in the message.
 
-/// The rules for renewing provider tokens.
-package enum ProviderTokenPolicy {
+/// The source of the provider tokens of one team and key. All connections share one text, signed
+/// once and renewed in time. Safe to call from several threads.
+package final class ProviderTokenSource: Sendable {
     /// The minimum age of a token before it is replaced, for any reason.
-    static let leastAge = Duration.seconds(20 * 60)
+    private static let leastAge = Duration.seconds(20 * 60)
     /// The age at which a token is replaced.
-    static let renewalAge = Duration.seconds(50 * 60)
+    private static let renewalAge = Duration.seconds(50 * 60)
 
-    /// Whether a token of this age has to be renewed before the next request.
-    package static func mustRenew(age: Duration) -> Bool { age >= renewalAge }
+    private let key: SigningKey
+    /// The claims with a placeholder for the time.
+    private let claims: ProviderTokenClaims
+    private let wall: @Sendable () -> EpochSeconds
+    private let monotonic: @Sendable () -> ContinuousClock.Instant
+    private let held = Mutex<ProviderToken?>(nil)
 
-    /// Whether a token of this age that APNs called expired can be replaced. A younger one shows
-    /// that the clock is wrong, and another token would not help.
-    package static func mayReplace(age: Duration) -> Bool { age >= leastAge }
+    /// Makes a source from a key, its ten-character id and that of its team. `wall` is for `iat`,
+    /// `monotonic` for ages: it must advance while the machine sleeps.
+    package init(
+        key: SigningKey, keyID: String, teamID: String,
+        wall: @escaping @Sendable () -> EpochSeconds,
+        monotonic: @escaping @Sendable () -> ContinuousClock.Instant = { .now }
+    ) throws(RequestRefusal) {
+        claims = try ProviderTokenClaims(keyID: keyID, teamID: teamID, issuedAt: EpochSeconds(0))
+        (self.key, self.wall, self.monotonic) = (key, wall, monotonic)
+    }
+
+    /// The token to send now; signed or renewed if due. Throws `configuration` where libcrypto cannot
+    /// sign.
+    package func token() throws(ProviderFailure) -> ProviderToken {
+        try held.withLock { (held) throws(ProviderFailure) in
+            if let held, monotonic() - held.madeAt < Self.renewalAge { return held }
+            return try renew(&held)
+        }
+    }
+
+    /// The token to use after APNs answered ExpiredProviderToken to `refused`. `serverTime` is the
+    /// `date` of that answer, where it has one. Throws `configuration` when the token is
+    /// too young to have expired, because the clock of this host is then wrong, and where libcrypto
+    /// cannot sign.
+    package func token(
+        afterExpiryOf refused: ProviderToken, serverTime: EpochSeconds?
+    ) throws(ProviderFailure) -> ProviderToken {
+        try held.withLock { (held) throws(ProviderFailure) in
+            if let present = held {
+                // These answer requests that were in flight when another connection had it renewed.
+                guard present.serial == refused.serial else { return present }
+                guard monotonic() - present.madeAt >= Self.leastAge else {
+                    throw clockFault(serverTime)
+                }
+            }
+            return try renew(&held)
+        }
+    }
+
+    private func renew(_ held: inout ProviderToken?) throws(ProviderFailure) -> ProviderToken {
+        let claims = claims.issued(at: wall())
+        do {
+            let signature = try key.signature(of: claims.signingInput)
+            let token = ProviderToken(
+                serial: (held?.serial ?? 0) + 1,
+                authorization: "bearer " + claims.text(signature: signature), madeAt: monotonic())
+            held = token
+            return token
+        } catch {
+            throw ProviderFailure(.configuration, error.description)
+        }
+    }
+
+    private func clockFault(_ serverTime: EpochSeconds?) -> ProviderFailure {
+        let local = RFC3339.text(Int64(wall().rawValue))
+        let server =
+            serverTime.map { "APNs' says \(RFC3339.text(Int64($0.rawValue)))" }
+            ?? "APNs named no time"
+        return ProviderFailure(
+            .configuration,
+            "sending with the provider token of key \(claims.keyID): APNs calls it "
+                + "expired although it is new; this host's clock says \(local), \(server); "
+                + "correct the clock")
+    }
 }

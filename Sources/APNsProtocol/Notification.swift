@@ -143,49 +143,27 @@ package struct APNsID: Hashable, Sendable, CustomStringConvertible {
     private let low: UInt64
 
     /// Makes a name from its two halves in big-endian order.
-    package init(high: UInt64, low: UInt64) {
-        self.high = high
-        self.low = low
-    }
-
-    /// Makes a name from 16 bytes; nil for any other number.
-    package init?(bytes: [UInt8]) {
-        guard bytes.count == 16 else { return nil }
-        self = bytes.withUnsafeBytes { raw in
-            APNsID(
-                high: UInt64(bigEndian: raw.loadUnaligned(as: UInt64.self)),
-                low: UInt64(bigEndian: raw.loadUnaligned(fromByteOffset: 8, as: UInt64.self)))
-        }
-    }
+    package init(high: UInt64, low: UInt64) { (self.high, self.low) = (high, low) }
 
     /// A random name (RFC 9562 section 5.4, version 4).
-    package static func random(using generator: inout some RandomNumberGenerator) -> APNsID {
-        let (high, low) = (generator.next() as UInt64, generator.next() as UInt64)
-        return APNsID(
-            high: high & ~0xF000 | 0x4000, low: low & ~(0b11 << 62) | 0b10 << 62)
-    }
-
-    /// A random name from the system's generator.
     package static func random() -> APNsID {
-        var generator = SystemRandomNumberGenerator()
-        return random(using: &generator)
+        APNsID(
+            high: .random(in: 0 ... .max) & ~0xF000 | 0x4000,
+            low: .random(in: 0 ... .max) & ~(0b11 << 62) | 0b10 << 62)
     }
 
     // Not generic over collections: a generic initializer would not be specialized in other
     // modules, and would cost more than all other processing of an answer.
-    /// Reads the spelling of APNs: 36 bytes, lower-case digits; nil for any other text. With
-    /// `anyCase` upper-case digits are accepted too, as APNs accepts them in requests.
-    package init?(text: UnsafeRawBufferPointer, anyCase: Bool = false) {
+    /// Reads a spelling: 36 bytes, digits of either case, as APNs accepts them; nil for any other text.
+    package init?(text: ArraySlice<UInt8>) {
         guard text.count == Self.textLength else { return nil }
         var (high, low, digits) = (UInt64(0), UInt64(0), 0)
-        for index in 0..<text.count {
-            let byte = text[index]
+        for (index, byte) in text.enumerated() {
             if Self.isHyphen(index) {
                 guard byte == UInt8(ascii: "-") else { return nil }
                 continue
             }
-            let isUpper = byte >= UInt8(ascii: "A") && byte <= UInt8(ascii: "F")
-            guard let digit = Hex.value(of: byte), anyCase || !isUpper else { return nil }
+            guard let digit = Hex.value(of: byte) else { return nil }
             if digits < 16 {
                 high = high << 4 | UInt64(digit)
             } else {
@@ -194,19 +172,6 @@ package struct APNsID: Hashable, Sendable, CustomStringConvertible {
             digits += 1
         }
         self.init(high: high, low: low)
-    }
-
-    /// Reads the spelling from bytes; see `init(text:anyCase:)`.
-    package init?(text: ArraySlice<UInt8>, anyCase: Bool = false) {
-        guard let id = text.withUnsafeBytes({ APNsID(text: $0, anyCase: anyCase) }) else {
-            return nil
-        }
-        self = id
-    }
-
-    /// Reads the spelling from a String; see `init(text:anyCase:)`.
-    package init?(text: String, anyCase: Bool = false) {
-        self.init(text: Array(text.utf8)[...], anyCase: anyCase)
     }
 
     /// The 16 bytes, big-endian.

@@ -152,7 +152,7 @@ extension HTTP2ServerSession {
             return nghttp2_nv(
                 name: copy(field.name), value: copy(value), namelen: field.name.utf8.count,
                 valuelen: value.utf8.count,
-                flags: UInt8(field.indexing == .never ? NGHTTP2_NV_FLAG_NO_INDEX.rawValue : 0))
+                flags: UInt8(field.isIndexed ? 0 : NGHTTP2_NV_FLAG_NO_INDEX.rawValue))
         }
         defer {
             for field in fields {

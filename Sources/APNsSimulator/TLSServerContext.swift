@@ -59,7 +59,7 @@ package final class TLSServerContext: Sendable {
             case .required: .required
             case .refused: .refused
             }
-        protocols = ProtocolChoice(try ALPN.wireForm(alpn))
+        protocols = ProtocolChoice(ALPN.wireForm(alpn))
         pointer = try TLSContext.make(TLS_server_method())
         // From here on a throw runs deinit, which frees the context.
         if versions.lowerBound < .tls12 {

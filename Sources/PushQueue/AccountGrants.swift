@@ -47,7 +47,9 @@ package struct AccountGrants {
         }
         showsTriggers = (try? store?.session.describe().showsTriggers) ?? false
         let queue = try queueLayout(store)
-        add("an account", ["CREATE USER IF NOT EXISTS \(sqlAccount) IDENTIFIED BY 'PASSWORD'"])
+        add(
+            "an account",
+            ["CREATE USER IF NOT EXISTS \(Privilege.account(account)) IDENTIFIED BY 'PASSWORD'"])
         add("sweep, replay, holds release", rights(.apply(policy), tokens))
         add(
             "sweep and import of reports of other senders",
@@ -83,8 +85,6 @@ package struct AccountGrants {
     /// The right to see a replication that is stopped. It concerns the whole server, and who grants the
     /// others may not have it.
     package static let replicaJob = "knowing a stopped replica, on MySQL any, optional"
-
-    private var sqlAccount: String { Privilege.account(account) }
 
     private mutating func add(_ name: String, _ statements: [String]) {
         jobs.append((name, statements))
@@ -138,15 +138,7 @@ extension QueueLayout {
     ) throws(StoreFailure) -> QueueLayout {
         let time = mapping.timeType?.serverType
         var names = ["device_token": mapping.token, "payload": mapping.payload]
-        for (own, column) in [
-            ("app_id", mapping.app), ("environment", mapping.environment),
-            ("push_type", mapping.pushType), ("priority", mapping.priority),
-            ("expiration", mapping.expiration), ("collapse_id", mapping.collapseID),
-            ("state", mapping.state), ("attempts", mapping.attempts), ("reason", mapping.reason),
-            ("not_before", mapping.notBefore), ("answered_at", mapping.answeredAt),
-        ] {
-            names[own] = column.name
-        }
+        for (own, column) in mapping.optional { names[own] = column.name }
         names["queued_at"] = mapping.queuedAt?.name
         var types: [String: String] = [:]
         if mapping.encoding == .hex { types["device_token"] = "VARCHAR(200) NOT NULL" }

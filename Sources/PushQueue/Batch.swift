@@ -13,9 +13,7 @@ package struct QueueLease: Hashable, Sendable {
     package let seconds: Int
 
     package init(run: String, host: String, seconds: Int = 120) {
-        self.run = run
-        self.host = host
-        self.seconds = seconds
+        (self.run, self.host, self.seconds) = (run, host, seconds)
     }
 }
 
@@ -79,17 +77,17 @@ package struct Batch: Hashable, Sendable {
     var outstanding: KeySet
     /// Keys of the rows with a final result.
     var finished: KeySet
-    let lease: QueueLease
 
     /// Divides rows, in the order of their keys, by the tokens that must not be sent to.
     init(
         id: Int64, _ partition: Partition, _ rows: [DueRow] = [],
-        skipping reasons: [DeviceToken: SkipReason] = [:], lease: QueueLease
+        skipping reasons: [DeviceToken: SkipReason] = [:]
     ) {
-        (self.id, self.partition, self.lease) = (id, partition, lease)
+        (self.id, self.partition) = (id, partition)
         notifications.reserveCapacity(rows.count)
         for row in rows {
-            if let reason = row.skipReason(reasons) {
+            let reason: SkipReason? = row.notification.map { reasons[$0.token] } ?? .malformed
+            if let reason {
                 settled.append(DeliveryResult(key: row.key, .skipped(reason)))
             } else if let notification = row.notification {
                 notifications.append(notification)
@@ -126,28 +124,6 @@ extension APNsID {
     }
 }
 
-/// The outcome of writing results.
-package enum ResultsOutcome: Hashable, Sendable {
-    /// The results are committed; `missing` rows had been deleted from the queue before.
-    case recorded(missing: Int)
-    /// The lease had ended and another sender has taken the rows. No result was written.
-    case leaseLost
-}
-
-/// The numbers of rows taken from claims whose lease had ended, by their new state.
-package struct ReclaimedRows: Hashable, Sendable {
-    /// Rows that were never handed to the wire and wait again.
-    package internal(set) var returned = 0
-    /// Rows of unknown outcome that wait to be sent again under the same `apns-id`.
-    package internal(set) var resent = 0
-    /// Rows of unknown outcome, closed as unknown.
-    package internal(set) var unknown = 0
-    /// Rows that got the result of an answer that was kept.
-    package var settled = 0
-
-    package init() {}
-}
-
 /// The row of `pushsweep_claim`: the lease of a batch and its fence. A transaction that changes
 /// rows of the batch first locks this row and checks that the claim still belongs to its run.
 struct ClaimRecord {
@@ -165,13 +141,6 @@ struct ClaimRecord {
 
         /// Whether the claim still holds rows.
         var isOpen: Bool { self == .held || self == .handed }
-    }
-
-    /// The keys that all open claims hold in a queue.
-    static func claimedKeys(
-        of queue: String, _ connection: any SQLConnection
-    ) throws(SQLFailure) -> KeySet {
-        try openClaims(of: queue, connection).keys
     }
 
     /// The keys that all open claims hold in a queue, and the runs that hold them.
@@ -205,8 +174,6 @@ struct ClaimRecord {
     let state: State
     /// The keys of the rows without a result.
     let keys: KeySet
-    /// The same keys as encoded in the claim's row.
-    let encodedKeys: SQLValue
     /// The database's time, read before any wait for the lock.
     let now: EpochMilliseconds
 
@@ -222,15 +189,7 @@ struct ClaimRecord {
         try rows.require(width: 3)
         return ClaimRecord(
             state: State(rawValue: rows[0, 0].text ?? "") ?? .taken,
-            keys: try keys(rows[0, 1], of: id), encodedKeys: rows[0, 1],
-            now: try dialect.instant(rows[0, 2]))
-    }
-}
-
-extension EpochMilliseconds {
-    /// The instant `seconds` later.
-    func adding(seconds: Int) -> EpochMilliseconds {
-        EpochMilliseconds(rawValue + Int64(clamping: seconds) * 1_000)
+            keys: try keys(rows[0, 1], of: id), now: try dialect.instant(rows[0, 2]))
     }
 }
 
@@ -238,29 +197,30 @@ extension PushQueue {
     /// The reason stored with rows whose claim ran out.
     private static let reason = "no answer before the lease ended"
 
-    /// Takes the rows of claims whose lease has ended. Rows that were never handed to the wire wait
-    /// again. The outcome of the other rows is unknown: with `resendUnknown` they are sent again
-    /// under the same `apns-id`, else they are closed as unknown. To be called before the first
-    /// claim and at intervals after it.
-    package func reclaimExpired(resendUnknown: Bool) throws(StoreFailure) -> ReclaimedRows {
-        let claims = try expiredClaims()
-        var reclaimed = ReclaimedRows()
-        for claim in claims { try reclaim(claim, resendUnknown, &reclaimed) }
+    /// Takes the rows of claims whose lease has ended; their numbers by their new state. Rows that were
+    /// never handed to the wire wait again (pending). The outcome of the other rows is unknown: with
+    /// `resendUnknown` they are sent again under the same `apns-id` (retry), else they are closed as
+    /// unknown. To be called before the first claim and at intervals after it.
+    package func reclaimExpired(
+        resendUnknown: Bool
+    ) throws(StoreFailure) -> [DeliveryState: Int] {
+        var reclaimed: [DeliveryState: Int] = [:]
+        for claim in try expiredClaims() {
+            guard let taken = try reclaim(claim, resendUnknown), taken.count > 0 else { continue }
+            reclaimed[taken.state, default: 0] += taken.count
+        }
         return reclaimed
     }
 
     private func expiredClaims() throws(StoreFailure) -> [Int64] {
         try store.retries.retrying("looking for leases of \(name) that ended") {
             () throws(SQLFailure) in
-            // In a transaction, so that no proxy sends the queries to a replica that lags.
-            try connection.begin()
-            let rows = try connection.query("SELECT \(dialect.now)")
-            let now = try dialect.instant(rows[0, 0])
+            let now = try begin()
             let time = dialect.ownTime("expires_at")
             let old = try connection.query(
                 "SELECT id FROM pushsweep_claim WHERE queue = ? AND state IN ('taken', 'done') "
                     + "AND expires_at < ?",
-                [.text(name), time.value(now.adding(seconds: -86_400))])
+                [.text(name), time.value(now.advanced(by: -86_400_000))])
             for row in 0..<old.count {
                 _ = try connection.execute(
                     "DELETE FROM pushsweep_claim WHERE id = ? AND state IN ('taken', 'done')",
@@ -274,31 +234,38 @@ extension PushQueue {
         }
     }
 
+    /// Begins a transaction and reads the time of the database in it, so that no proxy sends the queries
+    /// to a replica that lags.
+    func begin() throws(SQLFailure) -> EpochMilliseconds {
+        try connection.begin()
+        return try dialect.instant(connection.query("SELECT \(dialect.now)")[0, 0])
+    }
+
+    /// The end of a lease that begins now, as a value of its column.
+    func expiry(from now: EpochMilliseconds) -> SQLValue {
+        dialect.ownTime("expires_at").value(now.advanced(by: Int64(lease.seconds) * 1_000))
+    }
+
     private func reclaim(
-        _ id: Int64, _ resendUnknown: Bool, _ reclaimed: inout ReclaimedRows
-    ) throws(StoreFailure) {
+        _ id: Int64, _ resendUnknown: Bool
+    ) throws(StoreFailure) -> (state: DeliveryState, count: Int)? {
         var taken: (state: DeliveryState, count: Int)?
         try store.retries.retrying("reclaiming rows of \(name)") { () throws(SQLFailure) in
             try connection.begin()
             let rows = try connection.query(
                 "SELECT state, row_keys, expires_at, taken_by, \(dialect.now) "
                     + "FROM pushsweep_claim WHERE id = ?" + dialect.rowLock, [.integer(id)])
-            guard rows.count > 0, let expiry = dialect.ownTime("expires_at").mark(rows[0, 2])
-            else {
-                taken = nil
-                return connection.rollBack()
-            }
-            guard let state = ClaimRecord.State(rawValue: rows[0, 0].text ?? ""), state.isOpen
-            else {
+            let state =
+                rows.count > 0 ? ClaimRecord.State(rawValue: rows[0, 0].text ?? "") : nil
+            guard let state, state.isOpen else {
                 // Taken by this run, in a commit whose answer was lost, or by another run.
-                if rows[0, 3].text != lease.run { taken = nil }
+                if rows.count == 0 || rows[0, 3].text != lease.run { taken = nil }
                 return connection.rollBack()
             }
             let now = try dialect.instant(rows[0, 4])
-            guard expiry <= now else {
-                taken = nil
-                return connection.rollBack()
-            }
+            taken = nil
+            guard let expiry = dialect.ownTime("expires_at").mark(rows[0, 2]), expiry <= now
+            else { return connection.rollBack() }
             let keys = try ClaimRecord.keys(rows[0, 1], of: id)
             var outcome = Outcome.returned
             var count = keys.count
@@ -313,11 +280,6 @@ extension PushQueue {
             taken = (outcome.state, count)
             try connection.commit()
         }
-        guard let taken else { return }
-        switch taken.state {
-        case .pending: reclaimed.returned += taken.count
-        case .retry: reclaimed.resent += taken.count
-        default: reclaimed.unknown += taken.count
-        }
+        return taken
     }
 }

@@ -3,18 +3,8 @@ import Database
 import TokenHygiene
 import TokenTable
 
-/// A waiting row of the queue as read.
-struct DueRow {
-    let key: Int64
-    /// Nil where the row has no token.
-    let notification: PushNotification?
-
-    /// Why the row must not be sent, by the tokens that must not be sent to; nil where it may.
-    func skipReason(_ reasons: [DeviceToken: SkipReason]) -> SkipReason? {
-        guard let notification else { return .malformed }
-        return reasons[notification.token]
-    }
-}
+/// A waiting row of the queue as read; without a notification where it has no token.
+typealias DueRow = (key: Int64, notification: PushNotification?)
 
 /// Reads waiting rows in the order of their keys.
 struct DueRowReader {
@@ -41,11 +31,11 @@ struct DueRowReader {
         rechecked = selection.compared
     }
 
-    struct Batch {
+    struct Found {
         var rows: [DueRow] = []
         /// The highest key read; nil where no row was read.
         var last: Int64?
-        /// Whether the batch reaches the end of the queue.
+        /// Whether the rows reach the end of the queue.
         var isAtEnd = false
     }
 
@@ -55,26 +45,26 @@ struct DueRowReader {
     func read(
         after position: Int64, limit: Int, except claimed: KeySet, now: EpochMilliseconds,
         space: Int64, share: ClaimShare? = nil
-    ) throws(SQLFailure) -> Batch {
+    ) throws(SQLFailure) -> Found {
         let runs = Self.longRuns(of: claimed, after: position)
         let most = Self.rows(limit, beside: claimed, after: position, in: share, less: runs)
         let statement = selection(after: position, limit: most, except: runs, now: now, share)
         let rows = try connection.query(
             statement.sql, statement.values, mostBytes: Self.mostBytes)
         try rows.require(width: columns.count)
-        var batch = Batch()
-        batch.rows.reserveCapacity(min(rows.count, limit))
+        var found = Found()
+        found.rows.reserveCapacity(min(rows.count, limit))
         for index in 0..<rows.count {
             let values = rows.row(index)
             let key = try layout.rowKey(values.first)
-            batch.last = key
+            found.last = key
             if isOfPartition(values) && !claimed.contains(key) {
-                batch.rows.append(row(key, values, space: space))
-                if batch.rows.count == limit { return batch }
+                found.rows.append(row(key, values, space: space))
+                if found.rows.count == limit { return found }
             }
         }
-        batch.isAtEnd = rows.count < most && rows.bytes <= Self.mostBytes
-        return batch
+        found.isAtEnd = rows.count < most && rows.bytes <= Self.mostBytes
+        return found
     }
 
     /// Rows to read for `limit` rows. Claimed keys that the statement does not exclude are skipped
@@ -118,8 +108,7 @@ struct DueRowReader {
         let key = "q.\(dialect.quoted(layout.key))"
         let isBeside = !delivery.isInRow && readsDelivery
         let source = layout.source(dialect, hint: hint, readsDelivery: readsDelivery)
-        var sql =
-            "SELECT \(columns.joined(separator: ", ")) FROM \(source.sql) WHERE \(key) > ?"
+        var sql = "SELECT \(columns.joined(separator: ", ")) FROM \(source.sql) WHERE \(key) > ?"
         var values = source.values + [.integer(position)]
         for run in runs {
             sql += " AND NOT (\(key) BETWEEN ? AND ?)"
@@ -184,7 +173,7 @@ struct DueRowReader {
                     expiration: values[start + 6].integer, collapseID: values[start + 7].text),
                 payload: Self.bytes(values[start + 2]), attempts: values[start + 3].count ?? 0)
         }
-        return DueRow(key: key, notification: notification)
+        return (key, notification)
     }
 
     private static func bytes(_ value: SQLValue) -> [UInt8] {
@@ -196,42 +185,22 @@ struct DueRowReader {
     }
 }
 
-/// The effect that a run would have on the rows due now, determined without claiming any.
-package struct QueuePreview: Hashable, Sendable {
-    /// The number of rows that a run would send.
-    package internal(set) var sendable = 0
-    /// The number of rows that a run would skip, by reason.
-    package internal(set) var skipped: [SkipReason: Int] = [:]
-    /// Whether the preview read every row that is due.
-    package internal(set) var isComplete = false
-
-    /// The number of rows that the preview read.
-    package var rows: Int { sendable + skipped.values.reduce(0, +) }
-}
-
 extension TokenTable {
     /// Rows per read.
     private static let previewBatch = 2_000
 
-    /// Checks the tokens of the first rows of a partition that are due, at most `limit`, as a claim would. Reads
-    /// only and needs no right except SELECT.
+    /// Divides the first rows of a partition that are due, at most `limit`, as a claim would, and passes
+    /// them on batch by batch. Reads only and needs no right except SELECT.
     package func previewClaims(
-        _ partition: Partition, limit: Int = .max, shouldStop: () -> Bool = { false }
-    ) throws(StoreFailure) -> QueuePreview {
-        var preview = QueuePreview()
-        preview.isComplete = try readDueRows(partition, limit: limit, shouldStop: shouldStop) {
+        _ partition: Partition, limit: Int = .max, shouldStop: () -> Bool = { false },
+        _ body: (Batch) -> Void
+    ) throws(StoreFailure) {
+        _ = try readDueRows(partition, limit: limit, shouldStop: shouldStop) {
             rows throws(StoreFailure) in
             let tokens = rows.compactMap { $0.notification?.token }
-            let reasons = try skipReasons(of: tokens, in: partition)
-            for row in rows {
-                if let reason = row.skipReason(reasons) {
-                    preview.skipped[reason, default: 0] += 1
-                } else {
-                    preview.sendable += 1
-                }
-            }
+            body(
+                Batch(id: 0, partition, rows, skipping: try skipReasons(of: tokens, in: partition)))
         }
-        return preview
     }
 
     /// Reads the tokens of the rows of a partition that are due, batch by batch; nil for a row whose
@@ -264,7 +233,9 @@ extension TokenTable {
                 () throws(SQLFailure) in
                 let now = try connection.dialect.instant(
                     connection.query("SELECT \(connection.dialect.now)")[0, 0])
-                let claimed = seesClaims ? try claimedKeys(layout) : KeySet()
+                let claimed =
+                    seesClaims
+                    ? try ClaimRecord.openClaims(of: layout.name, connection).keys : KeySet()
                 return try reader.read(
                     after: position, limit: size, except: claimed, now: now, space: 0)
             }
@@ -293,9 +264,5 @@ extension TokenTable {
     /// Whether `pushsweep_claim` exists and the account may read it.
     func canReadClaims() throws(StoreFailure) -> Bool {
         try session.canRead("pushsweep_claim", "queue, state, row_keys")
-    }
-
-    private func claimedKeys(_ layout: QueueLayout) throws(SQLFailure) -> KeySet {
-        try ClaimRecord.claimedKeys(of: layout.name, connection)
     }
 }

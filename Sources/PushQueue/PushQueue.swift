@@ -124,10 +124,8 @@ extension TokenTable {
         of tokens: [DeviceToken], in partition: Partition
     ) throws(StoreFailure) -> [DeviceToken: SkipReason] {
         let lookup = try tokenStatuses(in: partition)
-        return try retries.retrying("looking up tokens in \(settings.mapping.table)") {
-            () throws(SQLFailure) in
-            try lookup.skipReasons(of: tokens)
-        }
+        return try retries.retrying(
+            "looking up tokens in \(settings.mapping.table)", do: lookup.skipReasons(of: tokens))
     }
 }
 
@@ -194,7 +192,7 @@ struct KeySet: Hashable, Sendable {
         var low = 0
         var high = runs.count
         while low < high {
-            let middle = low + (high - low) / 2
+            let middle = (low + high) / 2
             if runs[middle].upperBound < key { low = middle + 1 } else { high = middle }
         }
         return low < runs.count && runs[low].contains(key)

@@ -122,8 +122,7 @@ extension PushQueue {
             return nil
         }
         let reasons = try attempt.lookup.skipReasons(of: rows.compactMap { $0.notification?.token })
-        let batch = Batch(
-            id: attempt.id, attempt.partition, rows, skipping: reasons, lease: lease)
+        let batch = Batch(id: attempt.id, attempt.partition, rows, skipping: reasons)
         let keys = KeySet(sorted: rows.lazy.map(\.key))
         try guards.replace(ClaimGuards.guards(of: keys), by: attempt.id, connection)
         try insert(batch, guards.now)
@@ -159,7 +158,7 @@ extension PushQueue {
         _ attempt: inout ClaimAttempt, _ now: EpochMilliseconds
     ) throws(SQLFailure) {
         guard !attempt.unclear.isEmpty else { return connection.rollBack() }
-        let nothing = Batch(id: attempt.id, attempt.partition, lease: lease)
+        let nothing = Batch(id: attempt.id, attempt.partition)
         try insert(nothing, now)
         try commit(nothing, of: &attempt)
         finishedClaims = [attempt.id]
@@ -173,14 +172,14 @@ extension PushQueue {
             _ limit: Int, _ share: ClaimShare?, after start: Int64
         ) throws(SQLFailure) -> (rows: [DueRow], position: Int64) {
             var position = start
-            var batch = DueRowReader.Batch()
-            while batch.rows.isEmpty && !batch.isAtEnd {
-                batch = try attempt.reader.read(
+            var found = DueRowReader.Found()
+            while found.rows.isEmpty && !found.isAtEnd {
+                found = try attempt.reader.read(
                     after: position, limit: limit, except: claimed, now: now,
                     space: attempt.space, share: share)
-                position = batch.last ?? position
+                position = found.last ?? position
             }
-            return (batch.rows, batch.isAtEnd ? .min : position)
+            return (found.rows, found.isAtEnd ? .min : position)
         }
         for place in attempt.cursor.places(senders.share) {
             var start = place.after
@@ -198,7 +197,6 @@ extension PushQueue {
     private func insert(
         _ batch: Batch, _ now: EpochMilliseconds
     ) throws(SQLFailure) {
-        let expiry = dialect.ownTime("expires_at").value(now.adding(seconds: lease.seconds))
         let state = batch.outstanding.isEmpty ? ClaimRecord.State.done : .held
         do throws(SQLFailure) {
             _ = try connection.execute(
@@ -206,7 +204,7 @@ extension PushQueue {
                     + "VALUES (?, ?, ?, ?, ?, ?, ?)",
                 [
                     .integer(batch.id), .text(name), .text(lease.run),
-                    .text(String(lease.host.prefix(255))), .text(state.rawValue), expiry,
+                    .text(String(lease.host.prefix(255))), .text(state.rawValue), expiry(from: now),
                     .bytes(batch.outstanding.encoded),
                 ])
         } catch {

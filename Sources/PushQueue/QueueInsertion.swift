@@ -94,24 +94,32 @@ struct QueueInsert {
     init(
         _ layout: QueueLayout, _ dialect: SQLDialect, _ partition: Partition
     ) throws(StoreFailure) {
-        self.layout = layout
-        self.dialect = dialect
+        (self.layout, self.dialect) = (layout, dialect)
         self.partition = try layout.selection(of: partition)
+    }
+
+    /// The columns that a queue may lack, with a notification's values.
+    private func optional(
+        _ notification: NewNotification
+    ) -> [(setting: String, column: String?, value: SQLValue?)] {
+        let (options, headers) = (layout.options, notification.headers)
+        let time = layout.delivery.notBefore
+        return [
+            ("push-type", options.pushType, headers.pushType.map(SQLValue.text)),
+            ("priority", options.priority, headers.priority.map { .integer(Int64($0)) }),
+            ("expiration", options.expiration, headers.expiration.map(SQLValue.integer)),
+            ("collapse-id", options.collapseID, headers.collapseID.map(SQLValue.text)),
+            (
+                "not-before", layout.delivery.isInRow ? time.name : nil,
+                notification.notBefore.map { time.value(time.floor($0)) }
+            ),
+        ]
     }
 
     /// Refuses a value that the table has no column for. Without the value the notification would
     /// be sent differently from the request.
     func check(_ notification: NewNotification) throws(StoreFailure) {
-        let options = layout.options
-        let notBefore = layout.delivery.isInRow ? layout.delivery.notBefore.name : nil
-        let wanted: [(String, Bool, String?)] = [
-            ("push-type", notification.headers.pushType != nil, options.pushType),
-            ("priority", notification.headers.priority != nil, options.priority),
-            ("expiration", notification.headers.expiration != nil, options.expiration),
-            ("collapse-id", notification.headers.collapseID != nil, options.collapseID),
-            ("not-before", notification.notBefore != nil, notBefore),
-        ]
-        for (setting, isWanted, column) in wanted where isWanted && column == nil {
+        for (setting, column, value) in optional(notification) where value != nil && column == nil {
             throw StoreFailure(
                 .configuration,
                 "queueing a notification in \(layout.table): it has no column for \(setting); name "
@@ -151,31 +159,16 @@ struct QueueInsert {
     func statement(
         for notifications: ArraySlice<NewNotification>, now: EpochMilliseconds
     ) -> (sql: String, values: [SQLValue]) {
-        let options = layout.options
-        var columns =
-            partition.values.map(\.column.name) + [layout.token.name, layout.payload]
-            + options.names
-        if layout.delivery.isInRow { columns.append(layout.delivery.notBefore.name) }
+        var columns = partition.values.map(\.column.name) + [layout.token.name, layout.payload]
         if let queuedAt = layout.queuedAt { columns.append(queuedAt.name) }
         var values: [SQLValue] = []
-        values.reserveCapacity(columns.count * notifications.count)
-        for notification in notifications {
+        for (number, notification) in notifications.enumerated() {
             values += partition.values.map(\.value)
-            values.append(layout.token.stored(notification.token))
-            values.append(stored(notification.payload))
-            func add(_ column: String?, _ value: SQLValue?) {
-                if column != nil { values.append(value ?? .null) }
-            }
-            add(options.pushType, notification.headers.pushType.map(SQLValue.text))
-            add(options.priority, notification.headers.priority.map { .integer(Int64($0)) })
-            add(options.expiration, notification.headers.expiration.map(SQLValue.integer))
-            add(options.collapseID, notification.headers.collapseID.map(SQLValue.text))
-            if layout.delivery.isInRow {
-                let time = layout.delivery.notBefore
-                values.append(notification.notBefore.map { time.value(time.floor($0)) } ?? .null)
-            }
-            if let queuedAt = layout.queuedAt {
-                values.append(queuedAt.value(queuedAt.floor(now)))
+            values += [layout.token.stored(notification.token), stored(notification.payload)]
+            if let time = layout.queuedAt { values.append(time.value(time.floor(now))) }
+            for case (_, let column?, let value) in optional(notification) {
+                if number == 0 { columns.append(column) }
+                values.append(value ?? .null)
             }
         }
         let row = "(\(placeholders(columns.count)))"
@@ -240,10 +233,9 @@ extension TokenTable {
             + "FROM \(layout.table.sql(dialect)) WHERE \(dialect.quoted(column.name)) = ?"
         guard let value = column.value(for: user) else { return [] }
         let end = limit.map { " LIMIT \($0)" } ?? ""
-        let rows = try retries.retrying("looking up a user's tokens in \(layout.table)") {
-            () throws(SQLFailure) in
-            try connection.query(lookup + condition.sql + end, [value] + condition.values)
-        }
+        let rows = try retries.retrying(
+            "looking up a user's tokens in \(layout.table)",
+            do: connection.query(lookup + condition.sql + end, [value] + condition.values))
         var tokens: [DeviceToken] = []
         for row in 0..<rows.count {
             if let token = layout.token.token(rows[row, 0]), !tokens.contains(token) {
@@ -274,9 +266,9 @@ extension TokenTable {
             let lookup =
                 "SELECT \(name), \(dialect.quoted(column.name)) FROM \(layout.table.sql(dialect)) "
                 + "WHERE \(name) IN (\(placeholders(values.count)))\(platform.sql)"
-            let rows = try retries.retrying("looking up users in \(layout.table)") {
-                () throws(SQLFailure) in try connection.query(lookup, values + platform.values)
-            }
+            let rows = try retries.retrying(
+                "looking up users in \(layout.table)",
+                do: connection.query(lookup, values + platform.values))
             for row in 0..<rows.count {
                 guard let token = layout.token.token(rows[row, 0]), tokens.contains(token),
                     let user = rows[row, 1].text ?? rows[row, 1].integer.map(String.init)

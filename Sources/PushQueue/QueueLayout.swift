@@ -217,13 +217,9 @@ struct QueueResolver {
 
     /// The delivery columns of the row if it has all five; else those of the side table.
     private func delivery() throws(StoreFailure) -> DeliveryColumns {
-        let mapped = [
-            ("state", mapping.state), ("attempts", mapping.attempts), ("reason", mapping.reason),
-            ("not-before", mapping.notBefore), ("answered-at", mapping.answeredAt),
-        ]
         var missing: [String] = []
         var isWanted = false
-        for (setting, column) in mapped {
+        for (setting, column) in mapping.delivery {
             switch column {
             case .absent: missing.append(setting)
             case .detect(let usual):
@@ -250,6 +246,24 @@ struct QueueResolver {
         return DeliveryColumns(
             table: table.name, key: try key(), queue: nil, state: state.name,
             attempts: attempts, reason: reason.name, notBefore: notBefore, answeredAt: answeredAt)
+    }
+}
+
+extension QueueMapping {
+    /// The columns of the delivery state, each with its setting.
+    fileprivate var delivery: [(setting: String, column: OptionalColumn)] {
+        [
+            ("state", state), ("attempts", attempts), ("reason", reason), ("not-before", notBefore),
+            ("answered-at", answeredAt),
+        ]
+    }
+
+    /// All columns that a queue may lack but the times of queueing and sending, by the names in our schema.
+    var optional: [(own: String, column: OptionalColumn)] {
+        [
+            ("app_id", app), ("environment", environment), ("push_type", pushType),
+            ("priority", priority), ("expiration", expiration), ("collapse_id", collapseID),
+        ] + delivery.map { ($0.setting.replacing("-", with: "_"), $0.column) }
     }
 }
 

@@ -47,10 +47,23 @@ package struct QueueListing {
 
     private let store: TokenTable
     private let filter: QueueFilter
-    private let reader: QueuedRowReader
-    private let plan: QueueListingPlan
-    private let seesClaims: Bool
+    private let layout: QueueLayout
     private let mostSearched: Int
+    private let seesClaims: Bool
+    /// Whether the delivery states may be read, where they are in a side table.
+    private let readsDelivery: Bool
+    /// The time of queueing, where the table has it and it may be read.
+    private let queuedAt: TimeColumn?
+    /// The partitions of the settings with their values in the queue's columns.
+    private let named: [(partition: Partition, selection: PartitionSelection)]
+
+    // MARK: How the rows are found
+    private var condition: Term = ("", [])
+    private var hint = ""
+    /// Whether rows are searched because no index leads to those that match.
+    private var searches = false
+
+    // MARK: What was read so far
     /// The next key to be looked at.
     private var position = Int64.max
     /// The key below the present window; nil for none.
@@ -64,7 +77,8 @@ package struct QueueListing {
     package private(set) var newest: Int?
 
     private var connection: any SQLConnection { store.connection }
-    private var layout: QueueLayout { reader.layout }
+    private var dialect: SQLDialect { connection.dialect }
+    private var delivery: DeliveryColumns { layout.delivery }
 
     /// Prepares the reading. `partitions` are those of the settings, which name the apps of rows. At most
     /// `mostSearched` rows are searched where no index leads to them.
@@ -80,14 +94,16 @@ package struct QueueListing {
         if filter.since != nil, layout.queuedAt == nil || !readsQueuedAt {
             throw Self.untimed(layout)
         }
-        (self.store, self.filter, self.mostSearched) = (store, filter, mostSearched)
-        let readsDelivery = layout.delivery.isInRow ? true : try store.canReadDelivery()
-        reader = try QueuedRowReader(
-            layout, store.connection.dialect, readsDelivery: readsDelivery,
-            readsQueuedAt: readsQueuedAt, partitions: partitions)
-        plan = try QueueListingPlan(filter, reader, try store.queueTable())
+        (self.store, self.filter, self.layout) = (store, filter, layout)
+        self.mostSearched = mostSearched
+        queuedAt = readsQueuedAt ? layout.queuedAt : nil
+        readsDelivery = layout.delivery.isInRow ? true : try store.canReadDelivery()
+        named = try partitions.map { partition throws(StoreFailure) in
+            (partition, try layout.selection(of: partition))
+        }
         seesClaims = filter.hasOpen ? try store.canReadClaims() : true
         isAtEnd = filter.tokens?.isEmpty == true
+        try plan(store.queueTable())
     }
 
     private static func untimed(_ layout: QueueLayout) -> StoreFailure {
@@ -104,14 +120,27 @@ package struct QueueListing {
         )
     }
 
-    /// Whether the queue has a time of queueing that the account may not read.
-    package var lacksTimes: Bool { layout.queuedAt != nil && reader.queuedAt == nil }
-    /// Whether the claims of senders cannot be read, so that a row that a sender holds looks as if it
-    /// waited.
-    package var lacksClaims: Bool { !seesClaims }
-    /// Whether the side table with the states cannot be read, so that only the time of sending tells
-    /// a state.
-    package var lacksStates: Bool { !reader.readsDelivery }
+    /// What cannot be read, and so not be told of the rows.
+    package var gaps: [String] {
+        var gaps: [String] = []
+        if !seesClaims {
+            gaps.append(
+                "pushsweep_claim: the account may not read it, so a row that a sender holds looks "
+                    + "pending; grant SELECT on it")
+        }
+        if !readsDelivery {
+            gaps.append(
+                "pushsweep_delivery: the account may not read it or there is none, so only the time of "
+                    + "sending tells the state of a row; grant SELECT on it, or run `pushsweep schema "
+                    + "apply`")
+        }
+        if layout.queuedAt != nil && queuedAt == nil {
+            gaps.append(
+                "the time of queueing: the account may not read the column; grant SELECT on it, as "
+                    + "`pushsweep check --grants` says")
+        }
+        return gaps
+    }
     /// Whether the queue's rows name their app.
     package var tellsApps: Bool { layout.app != nil }
     /// Whether the queue's rows name their environment.
@@ -127,8 +156,10 @@ package struct QueueListing {
             if let last = page.last, page.count == Self.page {
                 isAtEnd = last == .min
                 position = isAtEnd ? last : last - 1
+            } else if let floor {
+                (position, isInWindow) = (floor, false)
             } else {
-                endWindow()
+                isAtEnd = true
             }
             if !page.rows.isEmpty { return page.rows }
         }
@@ -136,70 +167,47 @@ package struct QueueListing {
         return []
     }
 
-    // MARK: Windows
-
     /// Finds where the next window ends; false where no more rows may be searched.
     private mutating func enterWindow() throws(StoreFailure) -> Bool {
-        guard plan.searches, !isInWindow else { return true }
+        guard searches, !isInWindow else { return true }
         let size = min(Self.window, mostSearched - searched)
         guard size > 0 else {
             newest = searched
             return false
         }
-        let key = reader.key
         let statement =
-            "SELECT \(key) FROM \(layout.table.sql(connection.dialect)) AS q WHERE \(key) <= ? "
+            "SELECT \(key) FROM \(layout.table.sql(dialect)) AS q WHERE \(key) <= ? "
             + "ORDER BY \(key) DESC LIMIT 1 OFFSET \(size)"
         let start = position
-        floor = try store.retries.retrying("reading the keys of \(layout.table)") {
-            () throws(SQLFailure) in
-            try connection.query(statement, [.integer(start)]).scalar?.integer
-        }
+        floor = try store.retries.retrying(
+            "reading the keys of \(layout.table)",
+            do: connection.query(statement, [.integer(start)]).scalar?.integer)
         searched += size
         isInWindow = true
         return true
     }
 
-    private mutating func endWindow() {
-        if let floor {
-            position = floor
-            isInWindow = false
-        } else {
-            isAtEnd = true
-        }
-    }
-
     // MARK: Reading
 
-    /// What one statement read.
-    private struct Page {
-        /// The rows that match.
-        var rows: [QueuedRow] = []
-        /// The number of rows read.
-        var count = 0
-        /// The lowest key read.
-        var last: Int64?
-    }
-
-    private func read() throws(StoreFailure) -> Page {
+    /// The rows of the next page that match, and how many were read down to which key.
+    private func read() throws(StoreFailure) -> (rows: [QueuedRow], count: Int, last: Int64?) {
         try store.retries.retrying("reading the rows of \(layout.table)") {
             () throws(SQLFailure) in
             var claimed = KeySet()
             if seesClaims && filter.hasOpen {
-                claimed = try ClaimRecord.claimedKeys(of: layout.name, connection)
+                claimed = try ClaimRecord.openClaims(of: layout.name, connection).keys
             }
-            var page = Page()
-            guard let range = range(claimed) else { return page }
-            let statement = plan.statement(range, limit: Self.page)
+            guard let range = range(claimed) else { return ([], 0, nil) }
+            let statement = statement(range)
             let rows = try connection.query(statement.sql, statement.values)
-            try rows.require(width: QueuedRowReader.width)
-            page.count = rows.count
+            try rows.require(width: columns.count)
+            var (matching, last): ([QueuedRow], Int64?) = ([], nil)
             for place in 0..<rows.count {
                 let values = rows.row(place)
-                page.last = try layout.rowKey(values.first)
-                if let row = try match(values, claimed) { page.rows.append(row) }
+                last = try layout.rowKey(values.first)
+                if let row = try match(values, claimed) { matching.append(row) }
             }
-            return page
+            return (matching, rows.count, last)
         }
     }
 
@@ -217,12 +225,15 @@ package struct QueueListing {
     private func match(
         _ values: ArraySlice<SQLValue>, _ claimed: KeySet
     ) throws(SQLFailure) -> QueuedRow? {
-        let partitions = reader.partitions(of: values)
+        let partitions = named.filter { _, selection in
+            selection.values.allSatisfy { column, value in
+                values[values.startIndex + (column.name == layout.app?.name ? 9 : 10)] == value
+            }
+        }.map(\.partition)
         if let wanted = filter.partitions, !partitions.contains(where: wanted.contains) {
             return nil
         }
-        let row = try reader.row(
-            values, of: partitions.count == 1 ? partitions[0] : nil, claimed: claimed)
+        let row = try row(values, of: partitions.count == 1 ? partitions[0] : nil, claimed)
         if let tokens = filter.tokens {
             guard let token = row.token, tokens.contains(token) else { return nil }
         }
@@ -235,87 +246,112 @@ package struct QueueListing {
         }
         return row
     }
+
+    private func row(
+        _ values: ArraySlice<SQLValue>, of partition: Partition?, _ claimed: KeySet
+    ) throws(SQLFailure) -> QueuedRow {
+        let first = values.startIndex
+        let key = try layout.rowKey(values[first])
+        let sent = layout.sentAt?.mark(values[first + 8])
+        var state = values[first + 2].text ?? DeliveryState.pending.rawValue
+        if DeliveryState(rawValue: state)?.isFinal == false {
+            if sent != nil {
+                state = DeliveryState.sent.rawValue
+            } else if claimed.contains(key) {
+                state = DeliveryState.claimed.rawValue
+            }
+        }
+        return QueuedRow(
+            key: key, token: layout.token.token(values[first + 1]), partition: partition,
+            state: state, reason: values[first + 4].text, attempts: values[first + 3].count ?? 0,
+            queued: queuedAt?.mark(values[first + 5]),
+            notBefore: delivery.notBefore.mark(values[first + 6]),
+            answered: delivery.answeredAt.mark(values[first + 7]) ?? sent)
+    }
 }
 
-/// The statement that reads the rows of a listing, and how it finds them.
-struct QueueListingPlan {
-    /// Whether rows are searched because no index leads to those that match.
-    let searches: Bool
+// MARK: Statements
 
-    private let reader: QueuedRowReader
-    private let hint: String
-    private let condition: (sql: String, values: [SQLValue])
+extension QueueListing {
+    fileprivate typealias Term = (sql: String, values: [SQLValue])
 
-    /// Plans the listing of the rows that a filter lets through, of a table as the database describes it.
+    /// The key column.
+    fileprivate var key: String { own(layout.key) }
+
+    /// A column of the queue; NULL for one that the table lacks.
+    private func own(_ column: String?) -> String {
+        column.map { "q.\(dialect.quoted($0))" } ?? "NULL"
+    }
+
+    /// A delivery column; NULL where it may not be read.
+    private func state(_ column: String) -> String {
+        readsDelivery ? layout.state(column, dialect) : "NULL"
+    }
+
+    fileprivate var columns: [String] {
+        [
+            key, own(layout.token.name), state(delivery.state), state(delivery.attempts),
+            state(delivery.reason), own(queuedAt?.name), state(delivery.notBefore.name),
+            state(delivery.answeredAt.name), own(layout.sentAt?.name), own(layout.app?.name),
+            own(layout.environment?.name),
+        ]
+    }
+
+    /// The statement for rows whose keys are above `floor` and not above `top`.
+    fileprivate func statement(_ range: (floor: Int64?, top: Int64)) -> Term {
+        let source = layout.source(dialect, hint: hint, readsDelivery: readsDelivery)
+        let floor = range.floor.map { [SQLValue.integer($0)] } ?? []
+        let sql =
+            "SELECT \(columns.joined(separator: ", ")) FROM \(source.sql) WHERE \(key) <= ?"
+            + (floor.isEmpty ? "" : " AND \(key) > ?")
+            + "\(condition.sql) ORDER BY \(key) DESC LIMIT \(Self.page)"
+        return (sql, source.values + [.integer(range.top)] + floor + condition.values)
+    }
+
+    /// Decides how the rows are found in the table as the database describes it.
     ///
     /// - Throws: `configuration` where a column cannot hold a partition's value.
-    init(
-        _ filter: QueueFilter, _ reader: QueuedRowReader, _ table: CatalogTable
-    ) throws(StoreFailure) {
-        let layout = reader.layout
-        self.reader = reader
-        var terms = [
-            Self.tokens(filter, reader), Self.states(filter, reader), Self.since(filter, reader),
-        ].compactMap { $0 }
-        let partitions = try Self.partitions(filter, reader)
-        if let partitions { terms.append(partitions) }
-        condition = (
-            terms.map { " AND \($0.sql)" }.joined(), terms.flatMap(\.values)
-        )
+    fileprivate mutating func plan(_ table: CatalogTable) throws(StoreFailure) {
+        let ofPartitions = try partitionsTerm()
+        let terms = [tokensTerm, statesTerm, sinceTerm, ofPartitions].compactMap { $0 }
+        condition = (terms.map { " AND \($0.sql)" }.joined(), terms.flatMap(\.values))
         // An index that begins with app and environment helps only where both are given.
-        let given = partitions == nil ? [] : [layout.app?.name, layout.environment?.name]
+        let given = ofPartitions == nil ? [] : [layout.app?.name, layout.environment?.name]
         let byToken =
             filter.tokens == nil
             ? nil : table.index(onToken: layout.token.name, after: given.compactMap { $0 })
-        hint = reader.dialect.indexHint(byToken?.name)
-        let byTime =
-            filter.since == nil ? nil : reader.queuedAt.flatMap { table.index(leading: $0.name) }
+        hint = dialect.indexHint(byToken?.name)
+        let byTime = filter.since == nil ? nil : queuedAt.flatMap { table.index(leading: $0.name) }
         let byState = filter.isOpenOnly && layout.openIndex != nil || filter.states == [.claimed]
         let isFiltered = !terms.isEmpty || !filter.states.isEmpty
         searches = isFiltered && byToken == nil && byTime == nil && !byState
     }
 
-    /// The statement for rows whose keys are above `floor` and not above `top`.
-    func statement(
-        _ range: (floor: Int64?, top: Int64), limit: Int
-    ) -> (sql: String, values: [SQLValue]) {
-        let selection = reader.selection(hint: hint)
-        let (key, floor) = (reader.key, range.floor.map { [SQLValue.integer($0)] } ?? [])
-        let sql =
-            selection.sql + " WHERE \(key) <= ?" + (floor.isEmpty ? "" : " AND \(key) > ?")
-            + "\(condition.sql) ORDER BY \(key) DESC LIMIT \(limit)"
-        return (sql, selection.values + [.integer(range.top)] + floor + condition.values)
-    }
-
-    private typealias Term = (sql: String, values: [SQLValue])
-
-    private static func tokens(_ filter: QueueFilter, _ reader: QueuedRowReader) -> Term? {
+    private var tokensTerm: Term? {
         guard let tokens = filter.tokens else { return nil }
-        let column = reader.layout.token
         var values: [SQLValue] = []
-        for token in tokens { column.appendSearchValues(for: token, to: &values) }
+        for token in tokens { layout.token.appendSearchValues(for: token, to: &values) }
         values = StatementShape.padded(values)
-        return ("\(reader.own(column.name)) IN (\(placeholders(values.count)))", values)
+        return ("\(own(layout.token.name)) IN (\(placeholders(values.count)))", values)
     }
 
     /// A row without an entry in the side table waits, or another program has sent it.
-    private static func states(_ filter: QueueFilter, _ reader: QueuedRowReader) -> Term? {
+    private var statesTerm: Term? {
         guard !filter.states.isEmpty else { return nil }
-        let (layout, delivery) = (reader.layout, reader.layout.delivery)
-        let sentAt = layout.sentAt.map { reader.own($0.name) }
+        let sentAt = layout.sentAt.map { own($0.name) }
         if filter.isOpenOnly {
             // The condition of the index that finds open rows.
-            if delivery.isInRow { return ("\(reader.state(delivery.answeredAt.name)) IS NULL", []) }
-            if let sentAt, !reader.readsDelivery { return ("\(sentAt) IS NULL", []) }
+            if delivery.isInRow { return ("\(state(delivery.answeredAt.name)) IS NULL", []) }
+            if let sentAt, !readsDelivery { return ("\(sentAt) IS NULL", []) }
         }
-        guard reader.readsDelivery else { return nil }
-        let state = reader.state(delivery.state)
+        guard readsDelivery else { return nil }
+        let column = state(delivery.state)
         var names = filter.states
         if filter.hasOpen { names.formUnion([.pending, .retry]) }
         names.remove(.claimed)
         let values = StatementShape.padded(names.map(\.rawValue).sorted().map(SQLValue.text))
-        var ways = ["\(state) IN (\(placeholders(values.count)))"]
-        if filter.hasOpen || filter.states.contains(.sent) { ways.append("\(state) IS NULL") }
+        var ways = ["\(column) IN (\(placeholders(values.count)))"]
+        if filter.hasOpen || filter.states.contains(.sent) { ways.append("\(column) IS NULL") }
         if filter.states.contains(.sent), let sentAt { ways.append("\(sentAt) IS NOT NULL") }
         var sql = "(\(ways.joined(separator: " OR ")))"
         if filter.isOpenOnly, let sentAt { sql += " AND \(sentAt) IS NULL" }
@@ -324,23 +360,21 @@ struct QueueListingPlan {
 
     /// Texts of a time column may name a zone of their own or have another separator of date and time, so
     /// they are compared by the day before.
-    private static func since(_ filter: QueueFilter, _ reader: QueuedRowReader) -> Term? {
-        guard let since = filter.since, let column = reader.queuedAt else { return nil }
+    private var sinceTerm: Term? {
+        guard let since = filter.since, let column = queuedAt else { return nil }
         var least = column.floor(since)
-        if case .text = column.storage { least = column.floor(since.adding(seconds: -86_400)) }
-        return ("\(reader.own(column.name)) >= ?", [column.value(least)])
+        if case .text = column.storage { least = column.floor(since.advanced(by: -86_400_000)) }
+        return ("\(own(column.name)) >= ?", [column.value(least)])
     }
 
     /// Nil where the table has no column that tells partitions apart.
-    private static func partitions(
-        _ filter: QueueFilter, _ reader: QueuedRowReader
-    ) throws(StoreFailure) -> Term? {
+    private func partitionsTerm() throws(StoreFailure) -> Term? {
         guard let partitions = filter.partitions else { return nil }
         var (ways, values): ([String], [SQLValue]) = ([], [])
         for partition in partitions {
-            let selection = try reader.layout.selection(of: partition).values
+            let selection = try layout.selection(of: partition).values
             guard !selection.isEmpty else { return nil }
-            let terms = selection.map { "\(reader.own($0.column.name)) = ?" }
+            let terms = selection.map { "\(own($0.column.name)) = ?" }
             ways.append("(\(terms.joined(separator: " AND ")))")
             values += selection.map(\.value)
         }

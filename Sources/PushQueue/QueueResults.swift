@@ -16,11 +16,9 @@ extension PushQueue {
                 connection.rollBack()
                 return false
             }
-            let expiry = dialect.ownTime("expires_at")
-                .value(record.now.adding(seconds: lease.seconds))
             _ = try connection.execute(
                 "UPDATE pushsweep_claim SET state = 'handed', expires_at = ? WHERE id = ?",
-                [expiry, .integer(claim.id)])
+                [expiry(from: record.now), .integer(claim.id)])
             try connection.commit()
             return true
         }
@@ -31,13 +29,9 @@ extension PushQueue {
     package func renewLeases() throws(StoreFailure) {
         try store.retries.retrying("renewing the leases of run \(lease.run)") {
             () throws(SQLFailure) in
-            try connection.begin()
-            let rows = try connection.query("SELECT \(dialect.now)")
-            let expiry = dialect.ownTime("expires_at")
-                .value(try dialect.instant(rows[0, 0]).adding(seconds: lease.seconds))
             _ = try connection.execute(
                 "UPDATE pushsweep_claim SET expires_at = ? WHERE run = ? AND state IN ('held', 'handed')",
-                [expiry, .text(lease.run)])
+                [expiry(from: begin()), .text(lease.run)])
             try connection.commit()
         }
     }
@@ -47,57 +41,69 @@ extension PushQueue {
     /// without a result. So after a commit whose answer was lost no result is written twice, by
     /// this call or by a later one with the same results and more.
     ///
+    /// - Returns: the number of rows that had been deleted from the queue before; nil where the lease had
+    ///   ended and another sender has taken the rows. No result was written then.
     /// - Throws: any failure that outlasts the tries; the same results may be passed again with the
     ///   same claim.
     package func record(
         _ results: [DeliveryResult], of claim: inout Batch
-    ) throws(StoreFailure) -> ResultsOutcome {
+    ) throws(StoreFailure) -> Int? {
         let groups = ResultGroups(results, of: claim.outstanding)
-        guard !groups.all.isEmpty else { return .recorded(missing: 0) }
+        guard !groups.all.isEmpty else { return 0 }
         let before = claim
-        var after = claim
-        after.outstanding = before.outstanding.subtracting(groups.all)
         var missing = 0
-        var isDone = false
-        let outcome = try store.retries.retrying("writing results to \(name)") {
-            () throws(SQLFailure) -> ResultsOutcome in
+        var finished = before.finished
+        let rest = try write(groups, of: claim.id, doing: "writing results to \(name)") {
+            record throws(SQLFailure) in
+            (missing, finished) = try write(
+                groups, of: record.keys, before.finished, now: record.now)
+            try removeFinishedClaims()
+        }
+        guard let rest else { return nil }
+        finishedClaims = rest.isEmpty ? [claim.id] : []
+        claim.outstanding = before.outstanding.subtracting(groups.all)
+        claim.finished = finished
+        return missing
+    }
+
+    /// Writes results of a claim in one transaction, by `body`, unless a transaction whose answer was lost
+    /// has written them before. Returns the rows that are left to the claim; nil where another sender has
+    /// taken them, after `whenTaken`.
+    private func write(
+        _ groups: ResultGroups, of id: Int64, doing: String,
+        _ body: (ClaimRecord) throws(SQLFailure) -> Void,
+        whenTaken: () throws(SQLFailure) -> Void = {}
+    ) throws(StoreFailure) -> KeySet? {
+        try store.retries.retrying(doing) { () throws(SQLFailure) -> KeySet? in
             try connection.begin()
-            guard let record = try ClaimRecord.lock(before.id, connection), record.state != .taken
-            else {
+            guard let record = try ClaimRecord.lock(id, connection), record.state != .taken else {
+                try whenTaken()
                 connection.rollBack()
-                return .leaseLost
+                return nil
             }
             let rest = record.keys.subtracting(groups.all)
-            isDone = rest.isEmpty
             guard rest != record.keys else {
-                // Committed before, by a transaction whose answer was lost.
                 connection.rollBack()
-                return .recorded(missing: missing)
+                return rest
             }
-            (missing, after.finished) = try write(
-                groups, of: record.keys, before.finished, now: record.now)
-            try update(before.id, record, rest: rest)
-            try removeFinishedClaims()
+            try body(record)
+            try update(id, record, rest: rest)
             try connection.commit()
-            return .recorded(missing: missing)
+            return rest
         }
-        guard case .recorded = outcome else { return outcome }
-        finishedClaims = isDone ? [claim.id] : []
-        claim = after
-        return outcome
     }
 
     /// Removes the rows that now have a result from a claim. Detects a change by another sender
     /// where an engine does not honour the lock. A finished claim stays until the next transaction,
     /// because its commit may be the one whose answer is lost.
-    func update(
+    private func update(
         _ id: Int64, _ record: ClaimRecord, rest: KeySet
     ) throws(SQLFailure) {
         let state = rest.isEmpty ? ClaimRecord.State.done : record.state
         let keys = SQLValue.bytes(rest.encoded)
         let isUpdated = try connection.changesRow(
             "UPDATE pushsweep_claim SET state = ?, row_keys = ? WHERE id = ? AND row_keys = ?",
-            [.text(state.rawValue), keys, .integer(id), record.encodedKeys]
+            [.text(state.rawValue), keys, .integer(id), .bytes(record.keys.encoded)]
         ) { () throws(SQLFailure) in
             try connection.query(
                 "SELECT row_keys FROM pushsweep_claim WHERE id = ?", [.integer(id)]
@@ -134,14 +140,6 @@ extension PushQueue {
                 "DELETE FROM pushsweep_claim WHERE id = ?", [.integer(id)])
         }
     }
-
-    /// Releases the rows of a claim that have no result yet and were not handed to the wire, so
-    /// that any sender may claim them at once.
-    package func giveBack(
-        _ keys: [Int64], of claim: inout Batch
-    ) throws(StoreFailure) -> ResultsOutcome {
-        try record(keys.map { DeliveryResult(key: $0, .returned) }, of: &claim)
-    }
 }
 
 /// Results grouped by outcome, because each outcome is one statement.
@@ -175,22 +173,6 @@ struct ResultGroups {
 // called unknown. Where the lease has ended meanwhile, another sender has decided about the rows. What it
 // wrote stays, and the caller learns how many rows say something else than the answers.
 
-/// What became of kept answers.
-package struct SettledAnswers: Hashable, Sendable {
-    /// Rows that got their result from an answer.
-    package internal(set) var written = 0
-    /// Rows that are not as the answer says, because another sender had them: by their state.
-    package internal(set) var differing: [DeliveryState: Int] = [:]
-
-    package init() {}
-
-    /// Adds the numbers of another claim.
-    package static func += (sum: inout SettledAnswers, other: SettledAnswers) {
-        sum.written += other.written
-        sum.differing.merge(other.differing) { $0 + $1 }
-    }
-}
-
 extension PushQueue {
     /// A number that tells this queue from every other, for what is kept about it outside the database.
     ///
@@ -202,28 +184,23 @@ extension PushQueue {
     /// Writes results that a sender which has ended kept, in the order in which it learned of them: of
     /// several results of a row the last counts. Rows that the claim has no more keep what they say.
     ///
+    /// - Returns: how many rows got their result, and how many are not as the answer says, because another
+    ///   sender had them, by their state.
     /// - Throws: any failure that outlasts the tries; the same results may be passed again.
     package func settle(
         _ results: [DeliveryResult], of id: Int64
-    ) throws(StoreFailure) -> SettledAnswers {
+    ) throws(StoreFailure) -> (written: Int, differing: [DeliveryState: Int]) {
         let keys = KeySet(sorted: Set(results.lazy.map(\.key)).sorted())
         let groups = ResultGroups(results.reversed(), of: keys)
-        var settled = SettledAnswers()
-        try store.retries.retrying("writing kept answers to \(name)") { () throws(SQLFailure) in
-            try connection.begin()
-            guard let record = try ClaimRecord.lock(id, connection), record.state != .taken else {
-                settled.differing = try differing(groups)
-                return connection.rollBack()
-            }
-            let rest = record.keys.subtracting(keys)
-            // All written before, perhaps by a commit whose answer was lost.
-            guard rest != record.keys else { return connection.rollBack() }
-            settled.written = record.keys.count - rest.count
+        var (written, differing) = (0, [DeliveryState: Int]())
+        _ = try write(groups, of: id, doing: "writing kept answers to \(name)") {
+            record throws(SQLFailure) in
+            written = record.keys.intersection(keys).count
             _ = try write(groups, of: record.keys, KeySet(), now: record.now)
-            try update(id, record, rest: rest)
-            try connection.commit()
+        } whenTaken: { () throws(SQLFailure) in
+            differing = try self.differing(groups)
         }
-        return settled
+        return (written, differing)
     }
 
     /// The rows whose state is not that of a final answer.

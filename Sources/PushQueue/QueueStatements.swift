@@ -28,10 +28,14 @@ struct QueueStatements {
     func write(
         _ outcome: Outcome, to keys: KeySet, finished: KeySet = KeySet(), now: EpochMilliseconds
     ) throws(SQLFailure) -> Int {
-        let assignments = assignments(outcome, now: now)
+        let change = assignments(outcome, now: now)
+        let queue = delivery.queue.map { ("queue = ? AND ", [SQLValue.text($0)]) } ?? ("", [])
         var found = 0
         for rows in conditions(name(delivery.key), keys, finished) {
-            found += try update(assignments, rows)
+            found += try connection.execute(
+                "UPDATE \(delivery.table.sql(dialect)) SET \(change.sql) WHERE \(queue.0)"
+                    + "\(rows.sql) AND \(unindexed)\(name(delivery.answeredAt.name)) IS NULL",
+                change.values + queue.1 + rows.values)
         }
         if let queue = delivery.queue {
             for rows in conditions("q.\(name(layout.key))", keys, finished) {
@@ -40,25 +44,10 @@ struct QueueStatements {
         }
         // An earlier try whose answer was lost may have changed some: count the rows.
         if found < keys.count {
-            found = max(found, try count(keys, in: outcome.state))
+            found = max(found, try states(of: keys)[outcome.state.rawValue] ?? 0)
         }
         if outcome.state == .sent && !delivery.isInRow { try markSent(keys, now) }
         return found
-    }
-
-    private func update(
-        _ assignments: Fragment, _ rows: Fragment
-    ) throws(SQLFailure) -> Int {
-        var values = assignments.values
-        var condition = rows.sql
-        if let queue = delivery.queue {
-            condition = "queue = ? AND \(condition)"
-            values.append(.text(queue))
-        }
-        return try connection.execute(
-            "UPDATE \(delivery.table.sql(dialect)) SET \(assignments.sql) WHERE \(condition) "
-                + "AND \(unindexed)\(name(delivery.answeredAt.name)) IS NULL",
-            values + rows.values)
     }
 
     /// Inserts the missing rows into the side table.
@@ -98,17 +87,9 @@ struct QueueStatements {
         }
     }
 
-    private func count(
-        _ keys: KeySet, in state: DeliveryState
-    ) throws(SQLFailure) -> Int {
-        try states(of: keys)[state.rawValue] ?? 0
-    }
-
     /// The number of the given rows in each state. Rows without an entry in the side table are not
     /// counted.
-    func states(
-        of keys: KeySet
-    ) throws(SQLFailure) -> [String: Int] {
+    func states(of keys: KeySet) throws(SQLFailure) -> [String: Int] {
         var counts: [String: Int] = [:]
         for rows in conditions(name(delivery.key), keys) {
             let queue = delivery.queue.map { ("queue = ? AND ", [SQLValue.text($0)]) } ?? ("", [])
@@ -127,7 +108,7 @@ struct QueueStatements {
     typealias Fragment = (sql: String, values: [SQLValue])
 
     private func notBefore(_ outcome: Outcome, _ now: EpochMilliseconds) -> SQLValue? {
-        outcome.wait.map { delivery.notBefore.value(now.adding(seconds: $0)) }
+        outcome.wait.map { delivery.notBefore.value(now.advanced(by: Int64($0) * 1_000)) }
     }
 
     private func assignments(_ outcome: Outcome, now: EpochMilliseconds) -> Fragment {

@@ -26,102 +26,6 @@ package struct QueuedRow: Hashable, Sendable {
     package let answered: EpochMilliseconds?
 }
 
-/// Reads rows with their delivery state, whatever table has it: the columns, the tables, and the
-/// meaning of the values.
-struct QueuedRowReader {
-    /// The number of columns that are read.
-    static let width = 11
-
-    let layout: QueueLayout
-    let dialect: SQLDialect
-    /// Whether the delivery states may be read, where they are in a side table.
-    let readsDelivery: Bool
-    /// The time of queueing, where the table has it and it may be read.
-    let queuedAt: TimeColumn?
-    /// The partitions of the settings with their values in the queue's columns.
-    private let terms: [(partition: Partition, selection: PartitionSelection)]
-
-    /// Prepares the reading of rows of the settings' partitions.
-    ///
-    /// - Throws: `configuration` where a column cannot hold a partition's value.
-    init(
-        _ layout: QueueLayout, _ dialect: SQLDialect, readsDelivery: Bool, readsQueuedAt: Bool,
-        partitions: [Partition]
-    ) throws(StoreFailure) {
-        (self.layout, self.dialect) = (layout, dialect)
-        self.readsDelivery = readsDelivery || layout.delivery.isInRow
-        queuedAt = readsQueuedAt ? layout.queuedAt : nil
-        terms = try partitions.map { partition throws(StoreFailure) in
-            (partition, try layout.selection(of: partition))
-        }
-    }
-
-    private var delivery: DeliveryColumns { layout.delivery }
-
-    /// The key column in a statement.
-    var key: String { own(layout.key) }
-
-    /// A column of the queue in a statement; NULL for one that the table lacks.
-    func own(_ column: String?) -> String {
-        column.map { "q.\(dialect.quoted($0))" } ?? "NULL"
-    }
-
-    /// A delivery column in a statement; NULL where it may not be read.
-    func state(_ column: String) -> String {
-        readsDelivery ? layout.state(column, dialect) : "NULL"
-    }
-
-    /// `SELECT` and `FROM`, with their values: key, token, state, attempts, reason, the times, app and
-    /// environment.
-    func selection(hint: String) -> (sql: String, values: [SQLValue]) {
-        let columns = [
-            key, own(layout.token.name), state(delivery.state), state(delivery.attempts),
-            state(delivery.reason), own(queuedAt?.name), state(delivery.notBefore.name),
-            state(delivery.answeredAt.name), own(layout.sentAt?.name), own(layout.app?.name),
-            own(layout.environment?.name),
-        ]
-        let source = layout.source(dialect, hint: hint, readsDelivery: readsDelivery)
-        return (
-            "SELECT \(columns.joined(separator: ", ")) FROM \(source.sql)", source.values
-        )
-    }
-
-    /// The partitions of the settings whose rows include this one.
-    func partitions(of values: ArraySlice<SQLValue>) -> [Partition] {
-        let first = values.startIndex
-        return terms.filter { term in
-            term.selection.values.allSatisfy { column, value in
-                values[first + (column.name == layout.app?.name ? 9 : 10)] == value
-            }
-        }.map(\.partition)
-    }
-
-    /// The row of the values read.
-    ///
-    /// - Throws: `configuration` for a key that is no whole number of 64 bits.
-    func row(
-        _ values: ArraySlice<SQLValue>, of partition: Partition?, claimed: KeySet
-    ) throws(SQLFailure) -> QueuedRow {
-        let first = values.startIndex
-        let key = try layout.rowKey(values[first])
-        let sent = layout.sentAt?.mark(values[first + 8])
-        var state = values[first + 2].text ?? DeliveryState.pending.rawValue
-        if DeliveryState(rawValue: state)?.isFinal == false {
-            if sent != nil {
-                state = DeliveryState.sent.rawValue
-            } else if claimed.contains(key) {
-                state = DeliveryState.claimed.rawValue
-            }
-        }
-        return QueuedRow(
-            key: key, token: layout.token.token(values[first + 1]), partition: partition,
-            state: state, reason: values[first + 4].text, attempts: values[first + 3].count ?? 0,
-            queued: queuedAt?.mark(values[first + 5]),
-            notBefore: delivery.notBefore.mark(values[first + 6]),
-            answered: delivery.answeredAt.mark(values[first + 7]) ?? sent)
-    }
-}
-
 extension QueueLayout {
     /// The key in a value of the key column.
     ///
@@ -147,12 +51,8 @@ package struct QueueFound: Hashable, Sendable {
     package var isCut = false
     /// Without an index over the tokens: how many of the newest rows were looked at; nil for all.
     package var newest: Int?
-    /// Whether the claims of senders could not be read, so that a claimed row looks pending.
-    package var lacksClaims = false
-    /// Whether the side table with the states could not be read.
-    package var lacksStates = false
-    /// Whether the time of queueing could not be read.
-    package var lacksTimes = false
+    /// What could not be read, and so not be told of the rows.
+    package var gaps: [String] = []
 }
 
 extension TokenTable {
@@ -169,17 +69,12 @@ extension TokenTable {
     ) throws(StoreFailure) -> QueueFound? {
         let name = try TableName(settings.queue.table, setting: "store.push-queue.table")
         if !settings.wantsQueue {
-            let known = try retries.retrying("reading the schema") { () throws(SQLFailure) in
-                try Catalog(connection: connection).table(name)
-            }
-            if known == nil { return nil }
+            guard try described(name) != nil else { return nil }
         }
         var filter = QueueFilter()
         filter.tokens = tokens
         var listing = try QueueListing(self, filter, in: partitions)
-        var found = QueueFound(
-            lacksClaims: listing.lacksClaims, lacksStates: listing.lacksStates,
-            lacksTimes: listing.lacksTimes)
+        var found = QueueFound(gaps: listing.gaps)
         var count = 0
         while count <= Self.mostQueueRowsRead {
             let rows = try listing.next()
@@ -214,9 +109,8 @@ extension TokenTable {
     ) throws(StoreFailure) -> [QueueResult] {
         let layout = try queueLayout()
         let delivery = layout.delivery
-        if !delivery.isInRow {
-            guard try canReadDelivery() else { return [] }
-        }
+        let isReadable = delivery.isInRow ? true : try canReadDelivery()
+        guard isReadable else { return [] }
         let dialect = connection.dialect
         let selection = try layout.selection(of: partition).condition(dialect, alias: "q.")
         let columns =

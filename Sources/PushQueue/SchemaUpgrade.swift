@@ -21,9 +21,7 @@ extension TokenTable {
     private func missingQueueSchema(_ upgrading: Bool) throws(StoreFailure) -> [String] {
         let dialect = connection.dialect
         let name = try TableName(settings.queue.table, setting: "store.push-queue.table")
-        let existing = try retries.retrying("reading the schema") { () throws(SQLFailure) in
-            try Catalog(connection: connection).table(name)
-        }
+        let existing = try described(name)
         guard existing != nil else {
             // A queue is of no use to those who only sweep.
             return settings.wantsQueue
@@ -45,25 +43,8 @@ extension TokenTable {
         let dialect = connection.dialect
         let name = try TableName(settings.mapping.table)
         let mapping = settings.mapping
-        let existing = try retries.retrying("reading the schema") { () throws(SQLFailure) in
-            try Catalog(connection: connection).table(name)
-        }
-        var statements: [String] = []
-        if let existing {
-            guard upgrading else { return [] }
-            try ensureSeesAllColumns()
-            for column in mapping.additions(to: existing) {
-                statements.append(
-                    PushsweepTable.activeUsers.addition(of: column, to: name, dialect))
-            }
-            let leading = [mapping.app.name, mapping.environment.name, mapping.platform.column]
-                .compactMap { $0 }
-            if existing.index(onToken: mapping.token, after: leading) == nil {
-                let index = PushsweepTable.Index(
-                    name: "pushsweep_token", columns: [mapping.token], isUnique: false)
-                statements.append(PushsweepTable.activeUsers.creation(of: index, on: name, dialect))
-            }
-        } else {
+        let existing = try described(name)
+        guard let existing else {
             // A mistyped name looks like a missing table, and an empty table that no program fills
             // would pass every later check.
             guard creating else {
@@ -73,18 +54,32 @@ extension TokenTable {
                         + "account may see; correct store.active-users.table, or create the table "
                         + "with `pushsweep schema apply --create-token-table`")
             }
-            statements += PushsweepTable.activeUsers.creation(dialect, named: name)
+            return PushsweepTable.activeUsers.creation(dialect, named: name)
+        }
+        guard upgrading else { return [] }
+        try ensureSeesAllColumns()
+        var statements = mapping.additions(to: existing).map {
+            PushsweepTable.activeUsers.addition(of: $0, to: name, dialect)
+        }
+        let leading = [mapping.app.name, mapping.environment.name, mapping.platform.column]
+            .compactMap { $0 }
+        if existing.index(onToken: mapping.token, after: leading) == nil {
+            let index = PushsweepTable.Index(
+                name: "pushsweep_token", columns: [mapping.token], isUnique: false)
+            statements.append(PushsweepTable.activeUsers.creation(of: index, on: name, dialect))
         }
         return statements
+    }
+
+    /// A table as the database describes it; nil where there is none that the account may see.
+    func described(_ name: TableName) throws(StoreFailure) -> CatalogTable? {
+        try retries.retrying("reading the schema", do: Catalog(connection: connection).table(name))
     }
 
     private func missingSideTables() throws(StoreFailure) -> [String] {
         var statements: [String] = []
         for table in PushsweepTable.sideTables + PushsweepTable.queueTables {
-            let known = try retries.retrying("reading the schema") { () throws(SQLFailure) in
-                try Catalog(connection: connection).table(TableName(name: table.name))
-            }
-            guard let known else {
+            guard let known = try described(TableName(name: table.name)) else {
                 statements += table.creation(connection.dialect)
                 continue
             }
@@ -129,15 +124,13 @@ extension TokenTable {
 }
 
 extension TableMapping {
-    /// The columns that an upgrade adds to a table.
+    /// The columns that an upgrade adds to a table: those whose names the settings leave to detection.
     fileprivate func additions(to table: CatalogTable) -> [PushsweepTable.Column] {
-        PushsweepTable.additions.filter { table.column($0.name) == nil && isDetected($0.name) }
-    }
-
-    /// Whether the settings leave this column's name to detection.
-    fileprivate func isDetected(_ name: String) -> Bool {
         // With a column of two values the time and the reason of a mark are in pushsweep_invalid.
         let marks = living.column == nil ? [invalidatedAt.column, reason] : []
-        return ([registeredAt.column] + marks).contains(.detect(name))
+        return PushsweepTable.additions.filter {
+            table.column($0.name) == nil
+                && ([registeredAt.column] + marks).contains(.detect($0.name))
+        }
     }
 }

@@ -16,9 +16,7 @@ package final class Socket {
             descriptor, Int32(IPPROTO_TCP), TCP_NODELAY, &one, socklen_t(MemoryLayout<Int32>.size))
     }
 
-    deinit {
-        close()
-    }
+    deinit { close() }
 
     /// Closes with FIN, or with RST if bytes of the peer are unread.
     package func close() {
@@ -37,9 +35,7 @@ package final class Socket {
     }
 
     /// Sends FIN; reading continues.
-    func endSending() {
-        shutdown(descriptor, Int32(SHUT_WR))
-    }
+    func endSending() { shutdown(descriptor, Int32(SHUT_WR)) }
 
     /// Closes with RST: SO_LINGER with time 0 (socket(7)).
     package func closeWithReset() {
@@ -59,34 +55,20 @@ package final class Socket {
         let kind = Int32(
             SOCK_STREAM.rawValue | SOCK_NONBLOCK.rawValue | SOCK_CLOEXEC.rawValue)
         let descriptor = Glibc.socket(address.family, kind, 0)
-        guard descriptor >= 0 else {
-            throw .system("opening a socket for \(peer)", errno)
-        }
+        guard descriptor >= 0 else { throw .system("opening a socket for \(peer)", errno) }
         let socket = Socket(adopting: descriptor)
         let result = address.withPointer { Glibc.connect(descriptor, $0, $1) }
         // After EINTR the connection continues, as after EINPROGRESS (connect(2)).
-        if result == 0 {
-            return socket
-        }
-        guard errno == EINPROGRESS || errno == EINTR else {
-            throw refusal(errno, peer)
-        }
-        switch Poll.wait(descriptor, for: .writing, deadline: deadline, interrupt: interrupt) {
-        case .ready:
-            break
-        case .timedOut:
-            throw .timedOut(.connect, with: peer)
-        case .interrupted:
-            throw .interrupted(while: "connecting to \(peer)")
-        case .failed(let error):
-            throw .system("waiting to connect to \(peer)", error)
-        }
+        if result == 0 { return socket }
+        guard errno == EINPROGRESS || errno == EINTR else { throw refusal(errno, peer) }
+        let isReady = try Poll.isReady(
+            descriptor, for: .writing, deadline: deadline, interrupt: interrupt,
+            "connecting to \(peer)")
+        guard isReady else { throw refusal(ETIMEDOUT, peer) }
         var error: Int32 = 0
         var length = socklen_t(MemoryLayout<Int32>.size)
         getsockopt(descriptor, SOL_SOCKET, SO_ERROR, &error, &length)
-        guard error == 0 else {
-            throw refusal(error, peer)
-        }
+        guard error == 0 else { throw refusal(error, peer) }
         return socket
     }
 
@@ -103,7 +85,9 @@ package final class Socket {
                 "\(action): \(TransportFailure.systemMessage(error)); check the route and firewalls"
             )
         case ETIMEDOUT:
-            .timedOut(.connect, with: peer)
+            TransportFailure(
+                .timedOut,
+                "\(action): no answer in time; check the address, the route and firewalls")
         case ECONNRESET:
             TransportFailure(
                 .reset, "\(action): the peer reset the connection; check what listens there")
@@ -120,13 +104,9 @@ package struct SocketAddress: Sendable, Hashable, CustomStringConvertible {
 
     /// Copies an address of the system; nil for another family.
     package init?(_ address: UnsafePointer<sockaddr>?, length: socklen_t) {
-        guard let address, length >= MemoryLayout<sockaddr_in>.size else {
-            return nil
-        }
-        let family = Int32(address.pointee.sa_family)
-        guard family == AF_INET || family == AF_INET6 else {
-            return nil
-        }
+        guard let address, length >= MemoryLayout<sockaddr_in>.size,
+            [AF_INET, AF_INET6].contains(Int32(address.pointee.sa_family))
+        else { return nil }
         bytes = Array(UnsafeRawBufferPointer(start: address, count: Int(length)))
     }
 
@@ -226,21 +206,13 @@ package enum NameResolution {
                     + "and this host's DNS")
         }
         defer { freeaddrinfo(first) }
-        var addresses: [SocketAddress] = []
-        for entry in sequence(first: first, next: { $0.pointee.ai_next }) {
-            if let address = SocketAddress(
-                entry.pointee.ai_addr, length: entry.pointee.ai_addrlen)
-            {
-                addresses.append(address)
-            }
+        return sequence(first: first, next: { $0.pointee.ai_next }).compactMap {
+            SocketAddress($0.pointee.ai_addr, length: $0.pointee.ai_addrlen)
         }
-        return addresses
     }
 
     private static func reason(_ code: Int32) -> String {
-        guard let message = gai_strerror(code) else {
-            return "resolver error \(code)"
-        }
+        guard let message = gai_strerror(code) else { return "resolver error \(code)" }
         let text = String(cString: message)
         return text.prefix(1).lowercased() + text.dropFirst()
     }
@@ -263,9 +235,7 @@ struct HostName: Sendable {
         text = String(name)
     }
 
-    var isUsable: Bool {
-        !text.isEmpty && !text.utf8.contains(0)
-    }
+    var isUsable: Bool { !text.isEmpty && !text.utf8.contains(0) }
 
     /// Whether it is an address: compared with the certificate's IP addresses, and not sent as SNI.
     var isLiteral: Bool {
@@ -279,16 +249,6 @@ struct HostName: Sendable {
 /// `code` is for decisions. `description` is a sentence for messages that names the peer, the
 /// failed check and the next action.
 package struct TransportFailure: Error, Sendable, Equatable, CustomStringConvertible {
-    /// The stage of a connection at which the time ran out.
-    package enum Stage: Sendable, Equatable {
-        /// TCP connect.
-        case connect
-        /// TLS handshake.
-        case handshake
-        /// Writing, while the peer does not read.
-        case write
-    }
-
     /// The kinds of failure a caller may treat differently.
     package enum Code: Sendable, Equatable {
         /// The host name does not resolve (getaddrinfo(3)).
@@ -298,7 +258,7 @@ package struct TransportFailure: Error, Sendable, Equatable, CustomStringConvert
         /// No route to the host.
         case unreachable
         /// The deadline passed.
-        case timedOut(Stage)
+        case timedOut
         /// The peer reset the connection.
         case reset
         /// The peer closed in the middle of a handshake, or before a write.
@@ -336,24 +296,7 @@ package struct TransportFailure: Error, Sendable, Equatable, CustomStringConvert
     package let description: String
 
     package init(_ code: Code, _ description: String) {
-        self.code = code
-        self.description = description
-    }
-
-    /// A deadline that passed at a stage of the connection to a peer.
-    static func timedOut(_ stage: Stage, with peer: String) -> TransportFailure {
-        let sentence =
-            switch stage {
-            case .connect:
-                "connecting to \(peer): no answer in time; check the address, the route and "
-                    + "firewalls"
-            case .handshake:
-                "TLS handshake with \(peer): no answer in time; check that a TLS server listens "
-                    + "at that port"
-            case .write:
-                "writing to \(peer): the peer took nothing in time; try again later"
-            }
-        return TransportFailure(.timedOut(stage), sentence)
+        (self.code, self.description) = (code, description)
     }
 
     /// A wait that an interrupt ended.
@@ -378,9 +321,7 @@ package struct TransportFailure: Error, Sendable, Equatable, CustomStringConvert
     /// The system's message for an errno, with a lower-case first letter.
     package static func systemMessage(_ error: Int32) -> String {
         var buffer = [CChar](repeating: 0, count: 256)
-        guard strerror_r(error, &buffer, buffer.count) == 0 else {
-            return "error \(error)"
-        }
+        guard strerror_r(error, &buffer, buffer.count) == 0 else { return "error \(error)" }
         let characters = buffer.prefix { $0 != 0 }.map(UInt8.init(bitPattern:))
         let text = String(decoding: characters, as: UTF8.self)
         return text.prefix(1).lowercased() + text.dropFirst()

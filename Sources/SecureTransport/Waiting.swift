@@ -10,9 +10,7 @@ package struct Deadline: Sendable, Comparable {
     /// Nanoseconds of CLOCK_MONOTONIC.
     private let instant: Int64
 
-    private init(instant: Int64) {
-        self.instant = instant
-    }
+    private init(instant: Int64) { self.instant = instant }
 
     /// A deadline that has passed: do not wait.
     package static let now = Deadline(instant: .min)
@@ -25,9 +23,7 @@ package struct Deadline: Sendable, Comparable {
     package static func `in`(_ duration: Duration) -> Deadline {
         let (seconds, attoseconds) = duration.components
         let (scaled, overflowed) = seconds.multipliedReportingOverflow(by: 1_000_000_000)
-        if overflowed {
-            return seconds < 0 ? .now : .never
-        }
+        if overflowed { return seconds < 0 ? .now : .never }
         let whole = scaled.addingReportingOverflow(attoseconds / 1_000_000_000)
         let due = whole.partialValue.addingReportingOverflow(monotonicNanoseconds())
         return whole.overflow || due.overflow ? .never : Deadline(instant: due.partialValue)
@@ -39,9 +35,7 @@ package struct Deadline: Sendable, Comparable {
     }
 
     /// Whether the deadline has passed.
-    package var hasPassed: Bool {
-        instant != .max && instant <= Self.monotonicNanoseconds()
-    }
+    package var hasPassed: Bool { instant != .max && instant <= Self.monotonicNanoseconds() }
 
     /// The time left: zero when the deadline has passed, a day for `never`.
     package var remaining: Duration {
@@ -51,13 +45,9 @@ package struct Deadline: Sendable, Comparable {
     /// The timeout for poll(2): milliseconds, rounded up so that the deadline has passed after the
     /// wait; 0 when it has passed, -1 for `never`.
     package var remainingMilliseconds: Int32 {
-        if instant == .max {
-            return -1
-        }
+        if instant == .max { return -1 }
         let now = Self.monotonicNanoseconds()
-        if instant <= now {
-            return 0
-        }
+        if instant <= now { return 0 }
         let milliseconds = (instant - now - 1) / 1_000_000 + 1
         return Int32(clamping: milliseconds)
     }
@@ -86,19 +76,13 @@ package final class Interrupt: Sendable {
     /// Makes an interrupt that is not tripped. Throws `io` without free descriptors.
     package init() throws(TransportFailure) {
         descriptor = pushsweep_eventfd()
-        guard descriptor >= 0 else {
-            throw .system("making an interrupt", errno)
-        }
+        guard descriptor >= 0 else { throw .system("making an interrupt", errno) }
     }
 
-    deinit {
-        close(descriptor)
-    }
+    deinit { close(descriptor) }
 
     /// Whether `trip` was called.
-    package var isTripped: Bool {
-        tripped.load(ordering: .acquiring)
-    }
+    package var isTripped: Bool { tripped.load(ordering: .acquiring) }
 
     /// Ends all waits. An atomic store and one write(2), so a signal handler may call it.
     package func trip() {
@@ -110,10 +94,8 @@ package final class Interrupt: Sendable {
 
     /// Waits until tripped; false when the deadline passed first.
     package func wait(until deadline: Deadline) -> Bool {
-        if case .ready = Poll.wait(descriptor, for: .reading, deadline: deadline, interrupt: nil) {
-            return true
-        }
-        return false
+        let outcome = Poll.wait(descriptor, for: .reading, deadline: deadline, interrupt: nil)
+        return if case .ready = outcome { true } else { false }
     }
 }
 
@@ -165,20 +147,25 @@ package enum Poll {
                     deadline.remainingMilliseconds)
             }
             if count < 0 {
-                if errno == EINTR {
-                    continue
-                }
+                if errno == EINTR { continue }
                 return .failed(errno)
             }
-            if watched.1.revents != 0 {
-                return .interrupted
-            }
-            if watched.0.revents != 0 {
-                return .ready
-            }
-            if deadline.hasPassed {
-                return .timedOut
-            }
+            if watched.1.revents != 0 { return .interrupted }
+            if watched.0.revents != 0 { return .ready }
+            if deadline.hasPassed { return .timedOut }
+        }
+    }
+
+    /// The same; false where the deadline passed first. Throws `interrupted` or `io`.
+    static func isReady(
+        _ descriptor: Int32, for direction: Direction, deadline: Deadline, interrupt: Interrupt?,
+        _ action: @autoclosure () -> String
+    ) throws(TransportFailure) -> Bool {
+        switch wait(descriptor, for: direction, deadline: deadline, interrupt: interrupt) {
+        case .ready: return true
+        case .timedOut: return false
+        case .interrupted: throw .interrupted(while: action())
+        case .failed(let error): throw .system(action(), error)
         }
     }
 }
@@ -193,9 +180,7 @@ package final class WorkerThread: Sendable {
     private final class Body: Sendable {
         let run: @Sendable () -> Void
 
-        init(_ run: @escaping @Sendable () -> Void) {
-            self.run = run
-        }
+        init(_ run: @escaping @Sendable () -> Void) { self.run = run }
     }
 
     /// Starts `body` on a new thread. Throws `io` when the system has no free thread
@@ -219,21 +204,12 @@ package final class WorkerThread: Sendable {
     }
 
     deinit {
-        if let thread = handle.withLock({ $0 }) {
-            pthread_detach(thread)
-        }
+        if let thread = handle.withLock({ $0 }) { pthread_detach(thread) }
     }
 
     /// Waits until the body has returned. A second call returns at once.
     package func join() {
-        let thread = handle.withLock { handle in
-            let taken = handle
-            handle = nil
-            return taken
-        }
-        if let thread {
-            pthread_join(thread, nil)
-        }
+        if let thread = handle.withLock({ $0.take() }) { pthread_join(thread, nil) }
     }
 }
 
@@ -267,17 +243,13 @@ package func closeOtherFiles(_ actions: inout posix_spawn_file_actions_t) {
     _ = pushsweep_close_others(&actions)
 }
 
-private let ignored: Void = {
-    signal(SIGPIPE, SIG_IGN)
-}()
+private let ignored: Void = { signal(SIGPIPE, SIG_IGN) }()
 
 /// Makes a write to a closed connection return an error instead of ending the process.
 ///
 /// OpenSSL writes with write(2), which has no MSG_NOSIGNAL, so SIGPIPE is ignored for the whole
 /// process (signal(7)). Both TLS contexts call this; further calls change nothing.
-package func ignoreBrokenPipes() {
-    _ = ignored
-}
+package func ignoreBrokenPipes() { _ = ignored }
 
 // The memory of a run has private keys, the database password and whole tokens. A core file would
 // have them too, and would stay readable after the run. Two measures are needed. A limit of zero

@@ -6,12 +6,15 @@ import Testing
 
 @Suite("The open notifications of a binary connection")
 struct BinaryWindowTests {
-    /// A window with notifications of 100 bytes each, whose keys are their identifiers.
-    private static func window(_ count: Int, wait: Int64 = 1_000) throws -> BinaryWindow {
-        var window = BinaryWindow(wait: wait)
-        for number in 1...count {
+    /// A window with five notifications of 100 bytes each, whose keys are their identifiers, of which silence
+    /// has settled some.
+    private static func window(settled: Int = 0) throws -> BinaryWindow {
+        var window = BinaryWindow(wait: 1_000)
+        for number in 1...5 {
             window.append([try notification(number)], ends: [number * 100])
         }
+        window.received(settled * 100, at: 0)
+        if settled > 0 { #expect(window.settle(at: 1_000).count == settled) }
         return window
     }
 
@@ -22,16 +25,11 @@ struct BinaryWindowTests {
             payload: Array("{}".utf8))
     }
 
-    private static func keys(_ notifications: ArraySlice<PushNotification>) -> [UInt64] {
-        notifications.map(\.key)
-    }
-
     @Test("silence settles what was received before it, in order, and nothing else")
     func silence() throws {
-        var window = try Self.window(5)
+        var window = try Self.window()
         window.received(250, at: 10_000)
         #expect(window.settle(at: 10_999).isEmpty)
-        #expect(window.nextSettlement == 11_000)
         #expect(window.settle(at: 11_000) == [1, 2])
         #expect(window.first == 3 && window.count == 3)
         // The rest was never received, so no time settles it.
@@ -41,95 +39,75 @@ struct BinaryWindowTests {
         #expect(window.isEmpty)
     }
 
-    @Test("a refusal accepts those before it and sends those after it again")
-    func refusal() throws {
-        var window = try Self.window(5)
-        let resolution = window.resolve(BinaryErrorPacket(.invalidToken, identifier: 3), sent: 500)
-        #expect(resolution.accepted == [1, 2])
-        #expect(resolution.refused?.notification.key == 3)
-        #expect(resolution.refused?.status == .invalidToken)
-        #expect(Self.keys(resolution.again) == [4, 5])
-        #expect(resolution.unknown.isEmpty && resolution.settledTooEarly == 0)
-        #expect(window.isEmpty)
-    }
+    /// What ends a connection, and what follows for the five notifications.
+    struct End: Sendable, CustomTestStringConvertible {
+        var settled = 0
+        var packet: BinaryErrorPacket?
+        /// Whether the frames have identifiers.
+        var isNamed = true
+        var sent = 500
+        var accepted: [UInt64] = []
+        var refused: UInt64?
+        var again: [UInt64] = []
+        var unknown: [UInt64] = []
+        var early = 0
 
-    @Test("a shutdown accepts the one that it names too")
-    func shutdown() throws {
-        var window = try Self.window(5)
-        let resolution = window.resolve(BinaryErrorPacket(.shutdown, identifier: 3), sent: 500)
-        #expect(resolution.accepted == [1, 2, 3])
-        #expect(resolution.refused == nil)
-        #expect(Self.keys(resolution.again) == [4, 5])
-    }
-
-    @Test(
-        "a packet that names nothing of ours leaves all unknown",
-        arguments: [
-            BinaryErrorPacket(.invalidToken, identifier: 0),
-            BinaryErrorPacket(.invalidToken, identifier: 6),
-            BinaryErrorPacket(.shutdown, identifier: 0),
-            BinaryErrorPacket(.protocolError, identifier: .max),
-            // "No errors" does not say what became of those after it.
-            BinaryErrorPacket(.noErrors, identifier: 3),
-        ])
-    func unusablePacket(_ packet: BinaryErrorPacket) throws {
-        var window = try Self.window(5)
-        let resolution = window.resolve(packet, sent: 500)
-        #expect(Self.keys(resolution.unknown) == [1, 2, 3, 4, 5])
-        #expect(resolution.accepted.isEmpty && resolution.again.isEmpty)
-        #expect(resolution.refused == nil)
-    }
-
-    @Test("a packet about one that silence has settled counts those that were dropped with it")
-    func lateRefusal() throws {
-        for (status, early) in [(BinaryStatus.invalidToken, 2), (.shutdown, 1)] {
-            var window = try Self.window(5)
-            window.received(300, at: 0)
-            #expect(window.settle(at: 1_000).count == 3)
-            let resolution = window.resolve(BinaryErrorPacket(status, identifier: 2), sent: 500)
-            #expect(resolution.settledTooEarly == early)
-            #expect(Self.keys(resolution.again) == [4, 5])
-            #expect(resolution.unknown.isEmpty && resolution.refused == nil)
+        var testDescription: String {
+            "\(packet.map { "\($0)" } ?? "no packet"), \(settled) settled, \(sent) sent"
         }
     }
 
-    @Test("a packet about one that was never sent whole names none of ours")
-    func unsentName() throws {
-        var window = try Self.window(5)
-        let resolution = window.resolve(
-            BinaryErrorPacket(.invalidToken, identifier: 4), sent: 399)
-        #expect(Self.keys(resolution.unknown) == [1, 2, 3])
-        #expect(Self.keys(resolution.again) == [4, 5])
-        #expect(resolution.accepted == [] && resolution.refused == nil)
-    }
+    static let ends: [End] =
+        [
+            // A refusal accepts those before it and sends those after it again.
+            End(
+                packet: .init(.invalidToken, identifier: 3), accepted: [1, 2], refused: 3,
+                again: [4, 5]),
+            // A shutdown accepts the one that it names too.
+            End(packet: .init(.shutdown, identifier: 3), accepted: [1, 2, 3], again: [4, 5]),
+            // About one that silence has settled: those that were dropped with it are counted.
+            End(
+                settled: 3, packet: .init(.invalidToken, identifier: 2), again: [4, 5], early: 2),
+            End(settled: 3, packet: .init(.shutdown, identifier: 2), again: [4, 5], early: 1),
+            // Status 0 about a settled one says nothing about the others.
+            End(settled: 3, packet: .init(.noErrors, identifier: 2), unknown: [4, 5]),
+            // One that was never sent whole is none of ours.
+            End(
+                packet: .init(.invalidToken, identifier: 4), sent: 399, again: [4, 5],
+                unknown: [1, 2, 3]),
+            // Without a name it counts as late only when all were settled.
+            End(
+                settled: 5, packet: .init(.invalidToken, identifier: 0), isNamed: false, early: 1),
+            End(
+                settled: 3, packet: .init(.invalidToken, identifier: 0), isNamed: false,
+                unknown: [4, 5]),
+            // The third frame lacks its last byte.
+            End(sent: 299, again: [3, 4, 5], unknown: [1, 2]),
+        ]
+        // A packet that names nothing of ours, or says nothing about those after it.
+        + [
+            BinaryErrorPacket(.invalidToken, identifier: 0), .init(.invalidToken, identifier: 6),
+            .init(.shutdown, identifier: 0), .init(.protocolError, identifier: .max),
+            .init(.noErrors, identifier: 3),
+        ].map { End(packet: $0, unknown: [1, 2, 3, 4, 5]) }
 
-    @Test("status 0 about a settled one says nothing about the others")
-    func lateNoErrors() throws {
-        var window = try Self.window(5)
-        window.received(300, at: 0)
-        _ = window.settle(at: 1_000)
-        let resolution = window.resolve(BinaryErrorPacket(.noErrors, identifier: 2), sent: 500)
-        #expect(resolution.settledTooEarly == 0)
-        #expect(Self.keys(resolution.unknown) == [4, 5])
-    }
-
-    @Test("a packet without a name counts as late only when all were settled")
-    func namelessRefusal() throws {
-        for (offset, early) in [(500, 1), (300, 0)] {
-            var window = try Self.window(5)
-            window.received(offset, at: 0)
-            _ = window.settle(at: 1_000)
-            #expect(window.abandonAfterPacket(sent: 500).settledTooEarly == early)
-        }
-    }
-
-    @Test("an end without a packet leaves unknown what was sent whole, and nothing else")
-    func cut() throws {
-        var window = try Self.window(5)
-        // The third frame lacks its last byte.
-        let resolution = window.abandon(sent: 299)
-        #expect(Self.keys(resolution.unknown) == [1, 2])
-        #expect(Self.keys(resolution.again) == [3, 4, 5])
+    @Test("the end of a connection decides about each open notification", arguments: ends)
+    func decided(end: End) throws {
+        var window = try Self.window(settled: end.settled)
+        let resolution =
+            if let packet = end.packet, end.isNamed {
+                window.resolve(packet, sent: end.sent)
+            } else if end.packet != nil {
+                window.abandonAfterPacket(sent: end.sent)
+            } else {
+                window.abandon(sent: end.sent)
+            }
+        #expect(resolution.accepted == end.accepted)
+        #expect(resolution.refused?.notification.key == end.refused)
+        #expect(resolution.refused == nil || resolution.refused?.status == end.packet?.status)
+        #expect(resolution.again.map(\.key) == end.again)
+        #expect(resolution.unknown.map(\.key) == end.unknown)
+        #expect(resolution.settledTooEarly == end.early)
         #expect(window.isEmpty)
     }
 
@@ -165,7 +143,7 @@ struct BinaryWindowTests {
                 : window.abandon(sent: Int.random(in: 0...offset, using: &random))
             left += resolution.accepted
             left += resolution.refused.map { [$0.notification.key] } ?? []
-            left += Self.keys(resolution.unknown) + Self.keys(resolution.again)
+            left += resolution.unknown.map(\.key) + resolution.again.map(\.key)
             #expect(
                 left.sorted() == (0..<added).map { UInt64($0 + 1) },
                 "seed \(random.seed): \(left) of \(added)")
@@ -176,68 +154,72 @@ struct BinaryWindowTests {
 
 @Suite("The decisions about binary connections")
 struct BinaryConversationTests {
-    private static func connected() throws -> BinaryConversation {
-        var conversation = BinaryConversation(wait: 1_000)
+    /// A new connection with some notifications of 100 bytes on it.
+    private static func connect(
+        _ conversation: inout BinaryConversation, _ numbers: ClosedRange<Int> = 1...1
+    ) throws {
         conversation.connected()
-        for number in 1...3 {
-            conversation.put([try BinaryWindowTests.notification(number)], ends: [number * 100])
+        try put(&conversation, numbers)
+    }
+
+    private static func put(
+        _ conversation: inout BinaryConversation, _ numbers: ClosedRange<Int>
+    ) throws {
+        for number in numbers {
+            conversation.window.append(
+                [try BinaryWindowTests.notification(number)], ends: [number * 100])
         }
-        return conversation
     }
 
-    @Test("the next connection follows at once after one that brought an accepted notification")
-    func progress() throws {
-        var conversation = try Self.connected()
-        _ = conversation.refused(BinaryErrorPacket(.invalidToken, identifier: 2), sent: 300)
-        #expect(conversation.ended() == .milliseconds(0))
-    }
-
-    @Test("connections that bring only refusals follow at growing pauses, up to a second")
-    func refusals() throws {
-        var conversation = try Self.connected()
-        var pauses: [Int] = []
-        for _ in 0..<9 {
-            conversation.connected()
-            conversation.put([try BinaryWindowTests.notification(1)], ends: [100])
-            _ = conversation.refused(BinaryErrorPacket(.invalidToken, identifier: 1), sent: 100)
-            guard case .milliseconds(let pause) = conversation.ended() else {
-                Issue.record("it gave up")
-                return
-            }
-            pauses.append(pause)
+    @Test(
+        "the next connection follows at once after an accepted one, and at growing pauses after refusals"
+    )
+    func pauses() throws {
+        var conversation = BinaryConversation(wait: 1_000)
+        try Self.connect(&conversation, 1...3)
+        _ = conversation.resolve(BinaryErrorPacket(.invalidToken, identifier: 2), sent: 300)
+        #expect(conversation.ended() == 0)
+        let pauses = try (0..<9).map { _ in
+            try Self.connect(&conversation)
+            _ = conversation.resolve(BinaryErrorPacket(.invalidToken, identifier: 1), sent: 100)
+            return conversation.ended()
         }
         #expect(pauses == [20, 40, 80, 160, 320, 640, 1_000, 1_000, 1_000])
     }
 
-    @Test("three connections in a row without progress are the last")
+    @Test(
+        "three connections in a row without progress are the last, and an accepted one forgives them"
+    )
     func givingUp() throws {
         var conversation = BinaryConversation(wait: 1_000)
-        var pauses: [NextConnection] = []
-        for _ in 0..<3 {
-            conversation.connected()
-            conversation.put([try BinaryWindowTests.notification(1)], ends: [100])
-            _ = conversation.lost(sent: 100)
-            pauses.append(conversation.ended())
+        for pause in [500, 1_000] {
+            try Self.connect(&conversation)
+            _ = conversation.resolve(nil, sent: 100)
+            #expect(conversation.ended() == pause)
         }
-        #expect(pauses == [.milliseconds(500), .milliseconds(1_000), .giveUp])
+        var other = conversation
+        #expect(other.ended() == nil)
+        try Self.connect(&conversation)
+        _ = conversation.received(100, at: 0)
+        #expect(conversation.received(100, at: 1_000).count == 1)
+        #expect(conversation.ended() == 0)
+        #expect(conversation.ended() == 500)
     }
 
     @Test("after a loss a connection has three open, then twice as many as were accepted on it")
     func caution() throws {
-        var conversation = try Self.connected()
+        var conversation = BinaryConversation(wait: 1_000)
+        try Self.connect(&conversation, 1...3)
         #expect(conversation.room(of: 20_000) == 19_997)
-        _ = conversation.lost(sent: 300)
+        _ = conversation.resolve(nil, sent: 300)
         conversation.connected()
-        #expect(conversation.room(of: 20_000) == 3)
         var (sent, now) = (0, Int64(0))
         var rooms: [Int] = []
         while conversation.room(of: 20_000) < 20_000, rooms.count < 30 {
             let room = conversation.room(of: 20_000)
             rooms.append(room)
-            for _ in 0..<room {
-                sent += 1
-                conversation.put([try BinaryWindowTests.notification(sent)], ends: [sent * 100])
-            }
+            try Self.put(&conversation, sent + 1...sent + room)
+            sent += room
             _ = conversation.received(sent * 100, at: now)
             now += 1_000
             #expect(conversation.received(sent * 100, at: now).count == room)
@@ -246,17 +228,5 @@ struct BinaryConversationTests {
         // The next connection may have all again.
         conversation.connected()
         #expect(conversation.room(of: 20_000) == 20_000)
-    }
-
-    @Test("an end after accepted notifications forgives the failures before it")
-    func forgiveness() throws {
-        var conversation = try Self.connected()
-        for _ in 0..<2 { _ = conversation.ended() }
-        conversation.connected()
-        conversation.put([try BinaryWindowTests.notification(1)], ends: [100])
-        _ = conversation.received(100, at: 0)
-        #expect(conversation.received(100, at: 1_000).count == 1)
-        #expect(conversation.ended() == .milliseconds(0))
-        #expect(conversation.ended() == .milliseconds(500))
     }
 }

@@ -39,14 +39,17 @@ private final class Pieces: Sendable {
 }
 
 /// One gateway with one list, and a reader for it.
-private struct Line {
+private struct Line: Sendable {
     let gateway: FeedbackGateway
     let interrupt: Interrupt
     let context: TLSClientContext
     var limits = FeedbackReader.Limits()
+    let pieces = Pieces()
 
-    init(_ feed: [UInt8], _ behaviour: FeedbackBehaviour = FeedbackBehaviour()) throws {
+    init(_ feed: [UInt8], _ change: (inout FeedbackBehaviour) -> Void = { _ in }) throws {
         let certificates = try SweepStage.certificates.get()
+        var behaviour = FeedbackBehaviour()
+        change(&behaviour)
         gateway = try FeedbackGateway(
             certificates: certificates, feeds: [.bytes(feed)], behaviour: behaviour)
         interrupt = try Interrupt()
@@ -54,10 +57,14 @@ private struct Line {
             trust: .file(certificates.authority), identity: certificates.identity(.client))
     }
 
-    func reader(host: String = "127.0.0.1") -> FeedbackReader {
+    func reader(host: String = "127.0.0.1", port: UInt16? = nil) -> FeedbackReader {
         FeedbackReader(
-            host: host, port: gateway.port, context: context, limits: limits,
+            host: host, port: port ?? gateway.port, context: context, limits: limits,
             interrupt: interrupt)
+    }
+
+    func read(host: String = "127.0.0.1", port: UInt16? = nil) throws -> FeedbackReading {
+        try reader(host: host, port: port).read { pieces.take($0) }
     }
 }
 
@@ -71,55 +78,111 @@ struct FeedbackReaderTests {
         "the reader passes all bytes on, in pieces of at most half of what may be un-synced",
         arguments: [1, 38, 1_000, 16_384, nil] as [Int?])
     func pieces(writeSize: Int?) throws {
-        var behaviour = FeedbackBehaviour()
-        behaviour.writeSize = writeSize
         let count = writeSize == 1 ? 5_000 : FeedbackReader.unsyncedBytes * 5 / 2 + 7
         let bytes = feed(count)
-        let line = try Line(bytes, behaviour)
-        let pieces = Pieces()
-        let reading = try line.reader().read { pieces.take($0) }
-        #expect(pieces.bytes == bytes)
-        #expect(pieces.sizes.allSatisfy { $0 <= FeedbackReader.unsyncedBytes / 2 })
-        expect(reading, .closeNotify, count)
+        let line = try Line(bytes) { $0.writeSize = writeSize }
+        expect(try line.read(), .closeNotify, count)
+        #expect(line.pieces.bytes == bytes)
+        #expect(line.pieces.sizes.allSatisfy { $0 <= FeedbackReader.unsyncedBytes / 2 })
+    }
+
+    @Test("the reader names every end after bytes and never connects again")
+    func ends() throws {
+        let ends: [(CaptureEnd, (inout FeedbackBehaviour) -> Void)] = [
+            (.closeNotify, { _ in }), (.cut, { $0.ending = .noCloseNotify }),
+            (.reset, { $0.ending = .reset }), (.idle, { $0.ending = .holdOpen }),
+        ]
+        for (end, change) in ends {
+            var line = try Line(feed(380), change)
+            if end == .idle { line.limits.idle = .milliseconds(300) }
+            let reading = try line.read()
+            // A reset may overtake the bytes before it.
+            guard end != .reset || line.pieces.bytes.count == 380 else { continue }
+            expect(reading, end, 380)
+            #expect(line.gateway.records(atLeast: 1).count == 1, "\(end)")
+        }
+    }
+
+    @Test("a connection that is lost before the first byte is tried again, three times in all")
+    func tries() throws {
+        let line = try Line(feed(76)) { $0.resetAfter = 0 }
+        guard case .unreachable(let failure) = try line.read() else {
+            Issue.record("it was read")
+            return
+        }
+        #expect(failure.code == .reset)
+        // One more asks by ALPN what listens there, and completes no handshake.
+        #expect(line.gateway.records(atLeast: 3).filter { $0.end == .reset }.count == 3)
+    }
+
+    @Test("an empty list is not clean after a connection was lost before the first byte")
+    func emptyAfterLoss() throws {
+        for (bytes, end) in [([], CaptureEnd.reset), (feed(38), .closeNotify)] {
+            let line = try Line([])
+            let peer = try BinaryPeer(SweepStage.certificates.get()) { number, wire in
+                if number == 0 { return wire.reset() }
+                wire.say(bytes)
+                wire.close()
+            }
+            expect(try line.read(port: peer.port), end, bytes.count)
+        }
+    }
+
+    @Test(
+        "the reader gives up at once where a new try cannot help",
+        arguments: [
+            (.expired, .certificateExpired), (.notYetValid, .certificateNotYetValid),
+            (.foreign, .certificateUntrusted), (.wrongHost, .hostNameMismatch),
+        ] as [(FeedbackBehaviour.Certificate, TransportFailure.Code)])
+    func finalFailures(
+        certificate: FeedbackBehaviour.Certificate, code: TransportFailure.Code
+    ) throws {
+        let line = try Line(feed(76)) { $0.certificate = certificate }
+        guard case .unreachable(let failure) = try line.read() else {
+            Issue.record("it was read")
+            return
+        }
+        #expect(failure.code == code)
+        #expect(line.gateway.records(atLeast: 1).count == 1)
+    }
+
+    @Test("the reader stops on request before the list is opened, and looks a name up three times")
+    func stopsEarly() throws {
+        let line = try Line([])
+        guard case .unreachable(let failure) = try line.read(host: "no-such-host.invalid") else {
+            Issue.record("it was found")
+            return
+        }
+        #expect(failure.code == .nameNotFound)
+        line.interrupt.trip()
+        guard case .stopped = try line.read(host: "no-such-host.invalid") else {
+            Issue.record("it went on")
+            return
+        }
     }
 
     @Test(
         "the reader keeps all bytes that came before a silence, while the silence lasts",
         arguments: [1, 37, 5_000, 16_385, FeedbackReader.unsyncedBytes + 1])
     func silence(after byte: Int) throws {
-        var behaviour = FeedbackBehaviour()
-        // The feed ends with the gateway only, so its end did not release the bytes seen before.
-        behaviour.pause = .init(afterByte: byte, duration: .seconds(600))
         let bytes = feed(byte + 100)
-        let line = try Line(bytes, behaviour)
-        let (pieces, reader) = (Pieces(), line.reader())
-        let reading = try WorkerThread { _ = try? reader.read { pieces.take($0) } }
-        #expect(pieces.wait(for: byte), "\(pieces.bytes.count) of \(byte) bytes were kept")
+        // The feed ends with the gateway only, so its end did not release the bytes seen before.
+        let line = try Line(bytes) {
+            $0.pause = .init(afterByte: byte, duration: .seconds(600))
+        }
+        let reading = try WorkerThread { _ = try? line.read() }
+        #expect(
+            line.pieces.wait(for: byte), "\(line.pieces.bytes.count) of \(byte) bytes were kept")
         #expect(line.gateway.records.isEmpty, "the gateway still pauses")
         line.interrupt.trip()
         reading.join()
-        #expect(pieces.bytes == Array(bytes[..<byte]))
-    }
-
-    @Test("the reader takes lasting silence as the end, after the last byte is kept")
-    func idle() throws {
-        var behaviour = FeedbackBehaviour()
-        behaviour.ending = .holdOpen
-        let bytes = feed(380)
-        var line = try Line(bytes, behaviour)
-        line.limits.idle = .milliseconds(100)
-        let pieces = Pieces()
-        let reading = try line.reader().read { pieces.take($0) }
-        #expect(pieces.bytes == bytes)
-        expect(reading, .idle, 380)
+        #expect(line.pieces.bytes == Array(bytes[..<byte]))
     }
 
     @Test("the reader fails with the error of a sink that cannot keep bytes, and reads no more")
     func throwingSink() throws {
         struct DiskFull: Error {}
-        var behaviour = FeedbackBehaviour()
-        behaviour.isEndless = true
-        let line = try Line(feed(1 << 20), behaviour)
+        let line = try Line(feed(1 << 20)) { $0.isEndless = true }
         var calls = 0
         #expect(throws: DiskFull.self) {
             _ = try line.reader().read { _ in
@@ -135,17 +198,14 @@ struct FeedbackReaderTests {
 
     @Test("the reader stops on request during silence and has kept the bytes so far")
     func stop() throws {
-        var behaviour = FeedbackBehaviour()
-        behaviour.ending = .holdOpen
-        var line = try Line(feed(76), behaviour)
+        var line = try Line(feed(76)) { $0.ending = .holdOpen }
         line.limits.idle = .seconds(600)
-        let (pieces, reader) = (Pieces(), line.reader())
         let reading = Mutex<FeedbackReading?>(nil)
-        let thread = try WorkerThread {
-            let ended = try? reader.read { pieces.take($0) }
+        let thread = try WorkerThread { [line] in
+            let ended = try? line.read()
             reading.withLock { $0 = ended }
         }
-        #expect(pieces.wait(for: 76))
+        #expect(line.pieces.wait(for: 76))
         line.interrupt.trip()
         thread.join()
         expect(reading.withLock { $0 }, .stopped, 76)
@@ -156,10 +216,8 @@ struct FeedbackReaderTests {
         let bytes = feed(1 << 20)
         var line = try Line(bytes)
         line.limits.bytes = limit
-        let pieces = Pieces()
-        let reading = try line.reader().read { pieces.take($0) }
-        #expect(pieces.bytes == Array(bytes[..<limit]))
-        expect(reading, .full, limit)
+        expect(try line.read(), .full, limit)
+        #expect(line.pieces.bytes == Array(bytes[..<limit]))
     }
 
     @Test(
@@ -171,10 +229,8 @@ struct FeedbackReaderTests {
         // The gateway listens on 127.0.0.1 only, and ::1 comes first (RFC 6724).
         let bytes = feed(76)
         let line = try Line(bytes)
-        let pieces = Pieces()
-        let reading = try line.reader(host: "localhost").read { pieces.take($0) }
-        #expect(pieces.bytes == bytes)
-        expect(reading, .closeNotify, 76)
+        expect(try line.read(host: "localhost"), .closeNotify, 76)
+        #expect(line.pieces.bytes == bytes)
         #expect(line.gateway.records(atLeast: 1).count == 1)
     }
 

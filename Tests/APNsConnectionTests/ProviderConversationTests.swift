@@ -73,19 +73,15 @@ struct ProviderConversationTests {
         #expect(token.isDraining)
     }
 
-    @Test("the provider sends unprocessed requests again, a limited number of times")
-    func notProcessed() {
-        var conversation = ProviderConversation(usesToken: false)
-        conversation.connected()
+    @Test(
+        "unprocessed requests are sent again, refused ones with fewer streams until one is answered"
+    )
+    func refusals() {
+        var conversation = Self.grown()
         #expect(conversation.notProcessed(refused: false, sends: 1) == .sendAgain)
         #expect(
             conversation.notProcessed(refused: false, sends: ProviderConversation.mostSends)
                 == .deliver)
-    }
-
-    @Test("refused streams bring fewer streams and pauses, until one request is answered")
-    func refusals() {
-        var conversation = Self.grown()
         #expect(conversation.refusalPause == 0)
         for _ in 0..<3 { _ = conversation.notProcessed(refused: true, sends: 1) }
         #expect(conversation.streams == ProviderConversation.fullStreams / 8)
@@ -106,10 +102,7 @@ struct ProviderConversationTests {
             conversation.pausedForRefusals()
         }
         #expect(conversation.isDraining)
-        guard case .milliseconds = conversation.ended() else {
-            Issue.record("gave up at the first such connection")
-            return
-        }
+        #expect(conversation.ended() != nil, "gave up at the first such connection")
     }
 
     @Test("a connection follows at once after a good one, later after bad ones, at last not at all")
@@ -117,21 +110,11 @@ struct ProviderConversationTests {
         var conversation = ProviderConversation(usesToken: false)
         conversation.connected()
         _ = conversation.answered(.accepted, sends: 1)
-        #expect(conversation.ended() == .milliseconds(250), "one answer is not a good connection")
+        #expect(conversation.ended() == 250, "one answer is not a good connection")
         conversation.connected()
         for _ in 0..<ProviderConversation.answersOfGoodConnection {
             _ = conversation.answered(.accepted, sends: 1)
         }
-        #expect(conversation.ended() == .milliseconds(0))
-        var last = 0
-        for _ in 1..<ProviderConversation.mostFailures {
-            guard case .milliseconds(let pause) = conversation.ended() else {
-                Issue.record("gave up early")
-                return
-            }
-            #expect(pause > last)
-            last = pause
-        }
-        #expect(conversation.ended() == .giveUp)
+        #expect((0..<4).map { _ in conversation.ended() } == [0, 500, 1_000, nil])
     }
 }

@@ -25,8 +25,8 @@ struct AnswerMeaningTests {
         (403, "UnrelatedKeyIdInToken", .credentialFault(.newConnection)),
         (403, "BadEnvironmentKeyIdInToken", .credentialFault(.none)),
         (404, "BadPath", .requestFault), (405, "MethodNotAllowed", .requestFault),
-        (410, "ExpiredToken", .gone(.confirmed(milliseconds: time))),
-        (410, "Unregistered", .gone(.confirmed(milliseconds: time))),
+        (410, "ExpiredToken", .gone(EpochMilliseconds(time))),
+        (410, "Unregistered", .gone(EpochMilliseconds(time))),
         (413, "PayloadTooLarge", .requestFault),
         (429, "TooManyProviderTokenUpdates", .keepProviderToken(after: nil)),
         (429, "TooManyRequests", .throttled(after: nil)),
@@ -92,39 +92,24 @@ struct AnswerMeaningTests {
             ("Unregistered", "null"),
         ] as [(String?, String?)])
     func receiptTime(reason: String?, timestamp: String?) {
-        #expect(answer(410, reason, timestamp).meaning == .gone(.atReceipt))
+        #expect(answer(410, reason, timestamp).meaning == .gone(nil))
     }
 
-    @Test("a 410 with a malformed body means gone, as of its receipt")
-    func malformedGone() {
-        for text in ["{", #"{"timestamp":1700000000123,"timestamp":1800000000123}"#, "<html>"] {
-            let answer = ProviderAnswer(status: 410, body: AnswerBody(Array(text.utf8)))
-            #expect(answer.meaning == .gone(.atReceipt))
-        }
-    }
-
-    @Test("an answer whose status and reason contradict each other is not understood")
-    func contradictions() {
-        #expect(answer(410, "BadDeviceToken", "\(Self.time)").meaning == .notUnderstood)
-        #expect(answer(400, "Unregistered", "\(Self.time)").meaning == .notUnderstood)
-        #expect(answer(413, "BadDeviceToken").meaning == .notUnderstood)
-        #expect(answer(404, "Shutdown").meaning == .notUnderstood)
-        #expect(answer(400, "SomethingNew").meaning == .notUnderstood)
-        #expect(answer(400, nil).meaning == .notUnderstood)
-        #expect(answer(204, nil).meaning == .notUnderstood)
-        #expect(answer(302, nil).meaning == .notUnderstood)
-    }
-
-    @Test("an answer takes its meaning from the status where that alone suffices")
-    func statusAlone() {
-        #expect(answer(403, "SomethingNew").meaning == .credentialFault(.none))
-        #expect(answer(403, nil).meaning == .credentialFault(.none))
-        #expect(answer(403, "Unregistered").meaning == .credentialFault(.none))
-        #expect(answer(413, nil).meaning == .requestFault)
-        #expect(answer(429, nil).meaning == .throttled(after: nil))
-        #expect(answer(502, nil).meaning == .serverTrouble(after: nil))
-        #expect(answer(503, "Service Unavailable").meaning == .serverTrouble(after: nil))
-        #expect(answer(500, "Shutdown").meaning == .serverTrouble(after: nil))
+    @Test(
+        "an answer that contradicts itself is not understood; a status that suffices gives the meaning",
+        arguments: [
+            (410, "BadDeviceToken", .notUnderstood), (400, "Unregistered", .notUnderstood),
+            (413, "BadDeviceToken", .notUnderstood), (404, "Shutdown", .notUnderstood),
+            (400, "SomethingNew", .notUnderstood), (400, nil, .notUnderstood),
+            (204, nil, .notUnderstood), (302, nil, .notUnderstood),
+            (403, "SomethingNew", .credentialFault(.none)), (403, nil, .credentialFault(.none)),
+            (403, "Unregistered", .credentialFault(.none)), (413, nil, .requestFault),
+            (429, nil, .throttled(after: nil)), (502, nil, .serverTrouble(after: nil)),
+            (503, "Service Unavailable", .serverTrouble(after: nil)),
+            (500, "Shutdown", .serverTrouble(after: nil)),
+        ] as [(Int, String?, AnswerMeaning)])
+    func statusAndReason(status: Int, reason: String?, meaning: AnswerMeaning) {
+        #expect(answer(status, reason, "\(Self.time)").meaning == meaning)
     }
 
     @Test("an answer carries the time to wait where APNs gives one")

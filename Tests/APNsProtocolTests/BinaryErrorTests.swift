@@ -4,7 +4,7 @@ import Testing
 
 @Suite("The error packet of the binary provider interface")
 struct BinaryErrorTests {
-    @Test("each vector says the same at every split in two and byte by byte")
+    @Test("each vector says the same at every split in two and byte by byte, and is encoded so")
     func vectors() {
         for (name, bytes, answer) in BinaryVector.answers {
             for cut in 0...bytes.count {
@@ -21,12 +21,6 @@ struct BinaryErrorTests {
                 #expect(dripped.answer == .unfinished(bytes: index + 1))
             }
             #expect(dripped.answer == answer && dripped.excess == 0)
-        }
-    }
-
-    @Test("each vector with a whole packet is encoded byte for byte")
-    func encoding() {
-        for (name, bytes, answer) in BinaryVector.answers {
             guard case .packet(let packet) = answer else { continue }
             var encoded: [UInt8] = []
             packet.encode(into: &encoded)
@@ -45,19 +39,14 @@ struct BinaryErrorTests {
         #expect(!BinaryStatus.listed.contains(BinaryStatus(9)))
     }
 
-    @Test(
-        "only status 10 accepts the named notification, and only the gateway's faults are repeated")
+    @Test("only status 10 accepts the named notification, and three are about its token")
     func meaning() {
         let all = (UInt8.min...UInt8.max).map { BinaryStatus($0) }
         #expect(all.filter(\.acceptsNamed) == [.shutdown])
         #expect(
-            BinaryStatus.listed.filter(\.isRetryable) == [.noErrors, .processingError, .unknown])
-        #expect(BinaryStatus(9).isRetryable)
-        #expect(
             all.filter { $0.subject == .token } == [
                 .missingToken, .invalidTokenSize, .invalidToken,
-            ]
-        )
+            ])
     }
 
     @Test("bytes after the packet are counted and dropped, and other bytes are no packet")

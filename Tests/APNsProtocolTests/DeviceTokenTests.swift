@@ -54,10 +54,6 @@ struct DeviceTokenTests {
         #expect(
             tokens.sorted().map(\.bytes) == raw.sorted { $0.lexicographicallyPrecedes($1) })
         #expect(Set(tokens).count == Set(raw).count)
-    }
-
-    @Test("a token of no bytes does not exist")
-    func empty() {
         #expect(DeviceToken([]) == nil)
     }
 

@@ -24,18 +24,11 @@ struct FeedbackDecoderTests {
             sourceLocation: location)
     }
 
-    @Test("the decoder reads each vector in one piece", arguments: FeedbackVector.all)
-    func wholeVectors(vector: FeedbackVector) {
-        expect(vector, in: [vector.bytes[...]])
-    }
-
-    @Test("the decoder reads each vector byte by byte", arguments: FeedbackVector.all)
-    func drippedVectors(vector: FeedbackVector) {
+    @Test(
+        "the decoder reads each vector byte by byte and at every split in two",
+        arguments: FeedbackVector.all)
+    func vectors(vector: FeedbackVector) {
         expect(vector, in: vector.bytes.indices.map { vector.bytes[$0...$0] })
-    }
-
-    @Test("the decoder reads each vector at every split in two", arguments: FeedbackVector.all)
-    func splitVectors(vector: FeedbackVector) {
         for cut in 0...vector.bytes.count {
             expect(vector, in: [vector.bytes[..<cut], vector.bytes[cut...]])
         }
@@ -108,14 +101,5 @@ struct FeedbackDecoderTests {
                 #expect(bytes.count - whole - 6 >= announced)
             }
         }
-    }
-
-    @Test("the decoder reads back every encoded tuple")
-    func roundTrip() {
-        let tuple = FeedbackVector.all[6].tuples[0]
-        var bytes: [UInt8] = []
-        tuple.encode(into: &bytes)
-        #expect(bytes == FeedbackVector.all[6].bytes)
-        #expect(bytes.count == tuple.encodedLength)
     }
 }

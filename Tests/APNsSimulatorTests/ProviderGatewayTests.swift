@@ -52,16 +52,16 @@ extension ProviderGateway {
         while !waiting.isEmpty || session.inFlight > 0 {
             while let key = waiting.first {
                 request.reset()
-                request.append("/3/device/\(token(key).hex)")
+                request.append("/3/device/\(token(key).hex)".utf8)
                 request.endValue()
-                request.append(APNsID(high: 0, low: key).description)
+                request.append(APNsID(high: 0, low: key).description.utf8)
                 request.endValue()
-                request.append("{}")
+                request.append("{}".utf8)
                 guard session.submit(request, key: key) else { break }
                 waiting.removeFirst()
             }
             let exchange = session.exchange(until: .in(patience))
-            for outcome in session.outcomes {
+            for outcome in session.outcomes.outcomes {
                 #expect(seen.kinds.updateValue(outcome.kind, forKey: outcome.key) == nil)
                 seen.bodies[outcome.key] = Array(session.outcomes.body(of: outcome))
                 seen.ids[outcome.key] = session.outcomes.value(of: 0, in: outcome)

@@ -77,12 +77,7 @@ extension FuzzTarget {
     /// The body of an answer. Foundation's reader confirms that it contains the time.
     static let body = FuzzTarget(name: "body", mutations: 5_000, longest: 1_024) { input in
         let body = AnswerBody(input)
-        if body.isMalformed {
-            try promise(
-                body.reason == nil && body.timestamp == .absent && !input.isEmpty,
-                "something was taken from a malformed body")
-        }
-        guard case .milliseconds(let time) = body.timestamp else { return }
+        guard let time = body.timestamp else { return }
         try promise(time >= AnswerBody.leastMilliseconds, "\(time) cannot be milliseconds")
         try promise(
             String(decoding: input, as: UTF8.self).contains("\(time)"),

@@ -8,87 +8,81 @@ import TokenHygiene
 
 @Suite("Shares of a queue")
 struct ClaimShareTests {
-    private static func stage(_ queueCase: QueueCase, rows: Int) throws -> QueueStage {
-        let stage = try QueueStage(queueCase)
-        try stage.register(0..<10)
-        try stage.enqueue((0..<rows).map { $0 % 10 })
-        return stage
+    /// Two senders of a queue, of which the first has claimed the first three rows.
+    private func withSenders(
+        _ queueCase: QueueCase, rows: Int, _ body: (PushQueue, PushQueue) throws -> Void
+    ) throws {
+        let stage = try QueueStage(queueCase, 0..<10, rows: (0..<rows).map { $0 % 10 })
+        let (first, second) = (try stage.queue(run: "a"), try stage.queue(run: "b"))
+        #expect(try first.claim(3)?.keys == [1, 2, 3])
+        try withExtendedLifetime(stage) { try body(first, second) }
+    }
+
+    private static func stretches(_ batch: Batch?) -> Set<Int64> {
+        Set((batch?.keys ?? []).map { $0 >> 10 })
     }
 
     @Test("a sender beside another claims its own stretches first", arguments: QueueCase.all)
     func apart(_ queueCase: QueueCase) throws {
-        let stage = try Self.stage(queueCase, rows: 5_000)
-        let (first, second) = (try stage.queue(run: "a"), try stage.queue(run: "b"))
-        let opening = try #require(try first.claim(3))
-        #expect(opening.keys == [1, 2, 3])
-        // The second sees the first, and its stretches are the odd ones.
-        var cursor = QueueCursor()
-        let early = try #require(try second.claim(chat, limit: 700, from: &cursor))
-        let late = try #require(try second.claim(chat, limit: 700, from: &cursor))
-        // The first look shows that the other one lives.
-        let (one, two) = (early.keys.map { $0 >> 10 }, late.keys.map { $0 >> 10 })
-        #expect(Set(one) == [1] && Set(two) == [1, 3])
-        let again = try #require(try first.claim(3_000))
-        #expect(Set(again.keys.map { $0 >> 10 }) == [0, 2, 4])
-        #expect(again.keys == again.keys.sorted())
+        try withSenders(queueCase, rows: 5_000) { first, second in
+            // The second sees the first, and its stretches are the odd ones.
+            var cursor = QueueCursor()
+            #expect(Self.stretches(try second.claim(chat, limit: 700, from: &cursor)) == [1])
+            #expect(Self.stretches(try second.claim(chat, limit: 700, from: &cursor)) == [1, 3])
+            let again = try #require(try first.claim(3_000))
+            #expect(Self.stretches(again) == [0, 2, 4] && again.keys == again.keys.sorted())
+        }
     }
 
     @Test(
         "a sender without rows in its share leaves the next stretches of others to them",
         arguments: QueueCase.all)
     func yields(_ queueCase: QueueCase) throws {
-        let stage = try Self.stage(queueCase, rows: 6_500)
-        let first = try stage.queue(run: "a")
-        let second = try stage.queue(run: "b")
-        #expect(try first.claim(3)?.keys == [1, 2, 3])
-        var cursor = QueueCursor()
-        var stretches: [Set<Int64>] = []
-        while stretches.count < 6, let claim = try second.claim(chat, limit: 2_000, from: &cursor) {
-            stretches.append(Set(claim.keys.map { $0 >> 10 }))
+        try withSenders(queueCase, rows: 6_500) { _, second in
+            var cursor = QueueCursor()
+            var stretches: [Set<Int64>] = []
+            while stretches.count < 6,
+                let claim = try second.claim(chat, limit: 2_000, from: &cursor)
+            {
+                stretches.append(Self.stretches(claim))
+            }
+            // Its own are 1, 3 and 5; of the others it begins behind the next two, from its place on.
+            #expect(stretches == [[1, 3], [3, 5], [4, 6], [0, 2], [2]])
         }
-        // Its own are 1, 3 and 5; of the others it begins behind the next two, from its place on.
-        #expect(stretches == [[1, 3], [3, 5], [4, 6], [0, 2], [2]])
     }
 
     @Test(
         "a sender without rows in its share claims those of others", arguments: QueueCase.all)
     func rest(_ queueCase: QueueCase) throws {
-        let stage = try Self.stage(queueCase, rows: 900)
-        let first = try stage.queue(run: "a")
-        let second = try stage.queue(run: "b")
-        #expect(try first.claim(3)?.keys == [1, 2, 3])
-        #expect(try second.claim(3)?.keys == [4, 5, 6])
+        try withSenders(queueCase, rows: 900) { _, second in
+            let keys = try second.claim(3)?.keys
+            #expect(keys == [4, 5, 6])
+        }
     }
 
     @Test(
         "every eighth claim beside others begins with the oldest row", arguments: QueueCase.all)
     func oldest(_ queueCase: QueueCase) throws {
-        let stage = try Self.stage(queueCase, rows: 4_500)
-        let first = try stage.queue(run: "a")
-        let second = try stage.queue(run: "b")
-        #expect(try first.claim(3)?.keys == [1, 2, 3])
-        var cursor = QueueCursor()
-        let keys = try (0..<16).map { _ in
-            try #require(try second.claim(chat, limit: 10, from: &cursor)).keys[0]
+        try withSenders(queueCase, rows: 4_500) { _, second in
+            var cursor = QueueCursor()
+            let keys = try (0..<16).map { _ in
+                try #require(try second.claim(chat, limit: 10, from: &cursor)).keys[0]
+            }
+            #expect(keys.enumerated().filter { $0.element < 1_024 }.map(\.offset) == [7, 15])
+            #expect(keys[7] == 4)
         }
-        #expect(keys.enumerated().filter { $0.element < 1_024 }.map(\.offset) == [7, 15])
-        #expect(keys[7] == 4)
     }
 
     @Test("a sender that has ended is forgotten, and the order is that of the keys again")
     func forgotten() {
         var senders = LivingSenders(own: "b")
-        #expect(senders.share == nil)
-        senders.note(["b"], at: 0)
-        #expect(senders.share == nil)
-        senders.note(["a", "c"], at: 100)
-        #expect(senders.share == ClaimShare(senders: 3, place: 1))
-        senders.note(["c"], at: 4_000)
-        #expect(senders.share == ClaimShare(senders: 3, place: 1))
-        senders.note([], at: 5_200)
-        #expect(senders.share == ClaimShare(senders: 2, place: 0))
-        senders.note([], at: 9_100)
-        #expect(senders.share == nil)
+        for (runs, time, share) in [
+            (["b"], 0, nil), (["a", "c"], 100, (3, 1)), (["c"], 4_000, (3, 1)),
+            ([], 5_200, (2, 0)), ([], 9_100, nil),
+        ] as [(Set<String>, Double, (Int, Int)?)] {
+            senders.note(runs, at: time)
+            #expect(senders.share == share.map { ClaimShare(senders: $0.0, place: $0.1) })
+        }
     }
 
     @Test("the guards of keys are those of their stretches, however far apart")

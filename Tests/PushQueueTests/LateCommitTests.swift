@@ -9,8 +9,7 @@ import TokenHygiene
 /// A connection to a server that is held up while it commits a claim: the client loses its patience and
 /// tries again, and the claim takes effect later, without a lock that the later tries could meet. So it is
 /// on a cluster whose nodes do not know each other's locks.
-private final class LateCommitConnection: SQLConnection {
-    private let real: any SQLConnection
+private final class LateCommitConnection: PassingConnection {
     /// Where the claim takes effect.
     private let server: any SQLConnection
     private var changes: [(sql: String, values: [SQLValue])] = []
@@ -21,15 +20,9 @@ private final class LateCommitConnection: SQLConnection {
     var afterwards: (LateCommitConnection, String) throws(SQLFailure) -> Void = { _, _ in }
 
     init(_ real: any SQLConnection, _ server: any SQLConnection) {
-        self.real = real
         self.server = server
+        super.init(real)
     }
-
-    var dialect: SQLDialect { real.dialect }
-    var isInTransaction: Bool { real.isInTransaction }
-    var mostBytes: Int { real.mostBytes }
-
-    func connect() throws(SQLFailure) { try real.connect() }
 
     /// Lets the late claim take effect, if it is still to come.
     func takeEffect() throws(SQLFailure) {
@@ -45,18 +38,18 @@ private final class LateCommitConnection: SQLConnection {
         }
     }
 
-    func query(_ sql: String, _ parameters: [SQLValue]) throws(SQLFailure) -> SQLRows {
+    override func query(_ sql: String, _ parameters: [SQLValue]) throws(SQLFailure) -> SQLRows {
         if wasHeldUp { try afterwards(self, sql) }
         return try real.query(sql, parameters)
     }
 
-    func execute(_ sql: String, _ parameters: [SQLValue]) throws(SQLFailure) -> Int {
+    override func execute(_ sql: String, _ parameters: [SQLValue]) throws(SQLFailure) -> Int {
         if wasHeldUp { try afterwards(self, sql) }
         changes.append((sql, parameters))
         return try real.execute(sql, parameters)
     }
 
-    func run(_ sql: String) throws(SQLFailure) {
+    override func run(_ sql: String) throws(SQLFailure) {
         if wasHeldUp { try afterwards(self, sql) }
         if sql == dialect.begin { changes = [] }
         let isClaim = changes.contains { $0.sql.hasPrefix("INSERT INTO pushsweep_claim") }
@@ -75,8 +68,6 @@ private final class LateCommitConnection: SQLConnection {
         try takeEffect()
         throw SQLFailure(kind: .conflict, code: 1_213, message: "Deadlock found")
     }
-
-    func describe() throws(SQLFailure) -> ServerDescription { try real.describe() }
 }
 
 @Suite(
@@ -89,13 +80,9 @@ struct LateCommitTests {
         let queue: PushQueue
 
         init(rows: Range<Int>) throws {
-            stage = try QueueStage(QueueCase(engine: .mariaDB, tables: .own))
-            try stage.register(rows)
-            try stage.enqueue(rows)
+            stage = try QueueStage(QueueCase(engine: .mariaDB, tables: .own), rows)
             connection = LateCommitConnection(stage.database.driver(), stage.database.sql)
-            queue = try PushQueue(
-                TokenTable(stage.database.settings, connection, hurried()),
-                QueueLease(run: "run-a", host: "host"))
+            queue = try stage.queue(over: connection)
         }
 
         /// The states of the claims that exist, with their keys.
@@ -106,23 +93,6 @@ struct LateCommitTests {
                 let keys = try ClaimRecord.keys(rows[row, 1], of: 0)
                 return "\(rows[row, 0].text ?? "") \(keys.count)"
             }
-        }
-
-        /// Sends a claim's rows and those of all later ones. Returns their keys.
-        func drain(_ first: Batch) throws -> [Int64] {
-            var cursor = QueueCursor()
-            var keys: [Int64] = []
-            var next: Batch? = first
-            while var claim = next {
-                keys += claim.keys
-                if !claim.notifications.isEmpty {
-                    #expect(try queue.handOver(claim))
-                    #expect(
-                        try queue.record(claim.results(.sent), of: &claim) == .recorded(missing: 0))
-                }
-                next = try queue.claim(chat, limit: 10, from: &cursor)
-            }
-            return keys
         }
     }
 
@@ -136,13 +106,11 @@ struct LateCommitTests {
                 try connection.takeEffect()
             }
         }
-        var cursor = QueueCursor()
-        let claim = try #require(
-            try sender.queue.claim(chat, limit: 10, from: &cursor))
+        let claim = try #require(try sender.queue.claim(10))
         #expect(sender.connection.wasHeldUp)
         #expect(claim.keys == Array(1...10))
         #expect(try sender.claims() == ["held 10"])
-        #expect(try sender.drain(claim) == Array(1...Int64(rows)))
+        #expect(try sender.queue.drain(claim, limit: 10).keys == Array(1...Int64(rows)))
         #expect(try sender.stage.counts() == [.sent: rows])
     }
 
@@ -160,12 +128,11 @@ struct LateCommitTests {
             }
             if sql == "COMMIT" { try connection.loseAgainstIt() }
         }
-        var cursor = QueueCursor()
-        let claim = try #require(try sender.queue.claim(chat, limit: 10, from: &cursor))
+        let claim = try #require(try sender.queue.claim(10))
         #expect(claim.keys == [1, 2, 3, 4, 5, 6, 8, 9, 10, 11])
         sender.connection.afterwards = { _, _ in }
         #expect(try sender.claims() == ["held 10"])
-        let keys = try sender.drain(claim)
+        let keys = try sender.queue.drain(claim, limit: 10).keys
         #expect(keys.count == 25 && Set(keys).count == 25)
         #expect(try sender.stage.counts() == [.sent: 25])
     }
@@ -181,8 +148,7 @@ struct LateCommitTests {
             isClaimed = true
             others = try? other.claim(10)
         }
-        var cursor = QueueCursor()
-        #expect(try sender.queue.claim(chat, limit: 10, from: &cursor) == nil)
+        #expect(try sender.queue.claim(10) == nil)
         #expect(others?.keys == Array(1...10))
         #expect(try sender.claims() == ["done 0", "held 10"])
         #expect(throws: SQLFailure.self) { try sender.connection.takeEffect() }

@@ -224,11 +224,11 @@ struct QueueExaminationTests {
         for outcome: Outcome in [.retry(seconds: 0, reason: "x"), .sent] {
             var claim = try #require(try queue.claim())
             #expect(try queue.handOver(claim))
-            #expect(try queue.record(claim.results(outcome), of: &claim) == .recorded(missing: 0))
+            #expect(try queue.record(claim.results(outcome), of: &claim) == 0)
         }
         try queue.renewLeases()
         _ = try queue.reclaimExpired(resendUnknown: true)
-        #expect(try store.queueCounts()[.sent] == 5)
+        #expect(try queue.claim() == nil)
     }
 
     @Test(
@@ -253,12 +253,13 @@ struct QueueExaminationTests {
             server.settings(database: stage.database.name, user: String(name), password: "p"))
         let findings = try store.preflightQueue(.preview, partitions: [chat])
         #expect(!findings.contains { $0.severity == .medium && $0.sentence.contains("may not") })
-        let preview = try store.previewClaims(chat)
+        let preview = try stage.preview(by: store)
         #expect(preview.sendable == 5 && preview.skipped == [.unknown: 2])
         // Claimed rows are not due; an account that may not see claims gets a warning.
         let queue = try PushQueue(stage.database.store(), QueueLease(run: "r", host: "h"))
         _ = try #require(try queue.claim())
-        #expect(try store.previewClaims(chat).rows == 0)
+        let busy = try stage.preview(by: store)
+        #expect(busy.sendable == 0 && busy.skipped.isEmpty)
         try admin.run("REVOKE SELECT ON \(stage.database.name).pushsweep_claim FROM '\(name)'@'%'")
         let blind = try store.preflightQueue(.preview, partitions: [chat])
         #expect(

@@ -85,8 +85,7 @@ final class ClaimRounds: @unchecked Sendable {
 
 /// A connection to one node of a cluster that detects conflicts when they commit, as Galera does: a claim
 /// fails with 1213 where another node has committed one of its guards since it began.
-final class CertifiedConnection: SQLConnection {
-    private let real: any SQLConnection
+final class CertifiedConnection: PassingConnection {
     private let cluster: Certification
     /// The order of claims with this node's number in it, of which 0 is fast; nil for any order.
     private let rounds: (order: ClaimRounds, node: Int)?
@@ -101,22 +100,11 @@ final class CertifiedConnection: SQLConnection {
         _ real: any SQLConnection, _ cluster: Certification,
         _ rounds: (order: ClaimRounds, node: Int)? = nil
     ) {
-        self.real = real
-        self.cluster = cluster
-        self.rounds = rounds
+        (self.cluster, self.rounds) = (cluster, rounds)
+        super.init(real)
     }
 
-    var dialect: SQLDialect { real.dialect }
-    var isInTransaction: Bool { real.isInTransaction }
-    var mostBytes: Int { real.mostBytes }
-
-    func connect() throws(SQLFailure) { try real.connect() }
-
-    func query(_ sql: String, _ parameters: [SQLValue]) throws(SQLFailure) -> SQLRows {
-        try real.query(sql, parameters)
-    }
-
-    func execute(_ sql: String, _ parameters: [SQLValue]) throws(SQLFailure) -> Int {
+    override func execute(_ sql: String, _ parameters: [SQLValue]) throws(SQLFailure) -> Int {
         if sql.hasPrefix("UPDATE pushsweep_queue"), let name = parameters[1].text {
             if names.isEmpty, let rounds, rounds.node > 0 { rounds.order.trySlow(rounds.node) }
             names.insert(name)
@@ -124,7 +112,7 @@ final class CertifiedConnection: SQLConnection {
         return try real.execute(sql, parameters)
     }
 
-    func run(_ sql: String) throws(SQLFailure) {
+    override func run(_ sql: String) throws(SQLFailure) {
         if sql == dialect.begin {
             if let rounds, rounds.node == 0 { rounds.order.beginFast() }
             (start, names) = (cluster.last, [])
@@ -140,8 +128,6 @@ final class CertifiedConnection: SQLConnection {
             rounds.order.claimedFast()
         }
     }
-
-    func describe() throws(SQLFailure) -> ServerDescription { try real.describe() }
 }
 
 @Suite("Claims that race", .serialized)
@@ -177,17 +163,8 @@ struct QueueRaceTests {
                     }
                     start.leave()
                     start.wait()
-                    let queue = try opened.get()
-                    var cursor = QueueCursor()
-                    while var claim = try queue.claim(chat, limit: 500, from: &cursor) {
-                        guard try queue.handOver(claim) else { throw TestFailure("lease lost") }
-                        guard
-                            try queue.record(claim.results(.sent), of: &claim)
-                                == .recorded(missing: 0)
-                        else { throw TestFailure("not recorded") }
-                        let keys = claim.keys
-                        senders.withLock { $0[number].keys += keys }
-                    }
+                    let keys = try opened.get().drain(limit: 500).keys
+                    senders.withLock { $0[number].keys = keys }
                 } catch {
                     senders.withLock { $0[number].failure = "\(error)" }
                 }
@@ -203,9 +180,8 @@ struct QueueRaceTests {
         .enabled(if: MariaDBServer.isAvailable, "\(MariaDBServer.absence)"))
     func threeNodes() throws {
         let rows = 24_000
-        let stage = try QueueStage(QueueCase(engine: .mariaDB, tables: .own))
-        try stage.register(0..<100)
-        try stage.enqueue((0..<rows).map { $0 % 100 })
+        let stage = try QueueStage(
+            QueueCase(engine: .mariaDB, tables: .own), 0..<100, rows: (0..<rows).map { $0 % 100 })
         let senders = Self.drain(stage)
         #expect(senders.compactMap(\.failure).isEmpty)
         let keys = senders.flatMap(\.keys)
@@ -238,15 +214,11 @@ struct QueueRaceTests {
 
     @Test(
         "a claim that loses while nobody else claims gives up after half a minute",
-        arguments: TestEngine.available)
-    func givesUp(_ engine: TestEngine) throws {
-        let stage = try QueueStage(QueueCase(engine: engine, tables: .own))
-        try stage.register(0..<10)
-        try stage.enqueue(0..<10)
+        arguments: QueueCase.own)
+    func givesUp(_ queueCase: QueueCase) throws {
+        let stage = try QueueStage(queueCase, 0..<10)
         let connection = CertifiedConnection(stage.database.driver(), Certification())
-        let queue = try PushQueue(
-            TokenTable(stage.database.settings, connection, Self.pacing()),
-            QueueLease(run: "run", host: "host"))
+        let queue = try stage.queue(over: connection, Self.pacing())
         connection.losesAlways = true
         let failure = #expect(throws: StoreFailure.self) { try queue.claim(5) }
         #expect(failure?.code == .busy)
@@ -257,11 +229,9 @@ struct QueueRaceTests {
 
     @Test(
         "a claim that loses while others claim goes on, until it is told to stop",
-        arguments: TestEngine.available)
-    func goesOn(_ engine: TestEngine) throws {
-        let stage = try QueueStage(QueueCase(engine: engine, tables: .own))
-        try stage.register(0..<10)
-        try stage.enqueue(0..<10)
+        arguments: QueueCase.own)
+    func goesOn(_ queueCase: QueueCase) throws {
+        let stage = try QueueStage(queueCase, 0..<10)
         let rival = Rival()
         let settings = stage.database.settings
         let connection = CertifiedConnection(stage.database.driver(), Certification())
@@ -271,13 +241,12 @@ struct QueueRaceTests {
                 let other = try PushQueue(
                     TokenTable(settings), QueueLease(run: "rival", host: "host"))
                 guard var claim = try other.claim(1) else { throw TestFailure("nothing due") }
-                _ = try other.giveBack(claim.keys, of: &claim)
+                _ = try other.record(claim.results(.returned), of: &claim)
             } catch {
                 rival.state.withLock { $0.failure = "\(error)" }
             }
         }
-        let queue = try PushQueue(
-            TokenTable(settings, connection, pacing), QueueLease(run: "run", host: "host"))
+        let queue = try stage.queue(over: connection, pacing)
         connection.losesAlways = true
         var cursor = QueueCursor()
         let claim = try queue.claim(chat, limit: 5, from: &cursor) {

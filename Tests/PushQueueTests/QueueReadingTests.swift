@@ -12,15 +12,11 @@ import TokenHygiene
 struct QueueReadingTests {
     @Test("a preview says what a claim would do and changes nothing", arguments: QueueCase.all)
     func preview(_ queueCase: QueueCase) throws {
-        let stage = try QueueStage(queueCase)
-        try stage.register(0..<8)
-        try stage.enqueue(0..<10)
+        let stage = try QueueStage(queueCase, 0..<8, rows: 0..<10)
         let before = try stage.database.texts("SELECT * FROM push_queue")
-        let store = try stage.database.store()
-        let preview = try store.previewClaims(chat)
-        #expect(preview.sendable == 8 && preview.skipped == [.unknown: 2] && preview.isComplete)
-        let part = try store.previewClaims(chat, limit: 5)
-        #expect(part.rows == 5 && !part.isComplete)
+        let preview = try stage.preview()
+        #expect(preview.sendable == 8 && preview.skipped == [.unknown: 2])
+        #expect(try stage.preview(limit: 5).sendable == 5)
         #expect(try stage.database.texts("SELECT * FROM push_queue") == before)
         #expect(try stage.database.count("SELECT COUNT(*) FROM pushsweep_claim") == 0)
         #expect(try stage.counts() == [.pending: 10])
@@ -28,13 +24,11 @@ struct QueueReadingTests {
 
     @Test(
         "a preview and a count work on the tutorial's tables without any table of ours",
-        arguments: TestEngine.available)
-    func untouchedDatabase(_ engine: TestEngine) throws {
-        let stage = try QueueStage(QueueCase(engine: engine, tables: .tutorial))
-        try stage.register(0..<3)
-        try stage.enqueue(0..<3)
+        arguments: QueueCase.tutorial)
+    func untouchedDatabase(_ queueCase: QueueCase) throws {
+        let stage = try QueueStage(queueCase, 0..<3)
         for table in try stage.database.texts(
-            engine == .mariaDB
+            queueCase.engine == .mariaDB
                 ? "SELECT table_name FROM information_schema.tables WHERE table_schema = DATABASE() "
                     + "AND table_name LIKE 'pushsweep%'"
                 : "SELECT name FROM sqlite_master WHERE type = 'table' AND name LIKE 'pushsweep%'")
@@ -44,7 +38,7 @@ struct QueueReadingTests {
         try stage.database.execute(
             "UPDATE push_queue SET time_sent = '2024-01-01 00:00:00' WHERE message_id = 2")
         #expect(try stage.counts() == [.pending: 2, .sent: 1])
-        #expect(try stage.database.store().previewClaims(chat).sendable == 2)
+        #expect(try stage.preview().sendable == 2)
     }
 
     @Test("the tokens of a user are those that may be sent to", arguments: QueueCase.all)
@@ -82,9 +76,9 @@ struct QueueReadingTests {
 
     @Test(
         "a commit of new rows with a lost answer is reported and not repeated",
-        arguments: TestEngine.available, [false, true])
-    func lostCommit(_ engine: TestEngine, _ isExecuted: Bool) throws {
-        let stage = try QueueStage(QueueCase(engine: engine, tables: .own))
+        arguments: QueueCase.own, [false, true])
+    func lostCommit(_ queueCase: QueueCase, _ isExecuted: Bool) throws {
+        let stage = try QueueStage(queueCase)
         let rows = [NewNotification(token: .numbered(1), payload: [0x7B, 0x7D])]
         let counter = FaultyConnection(stage.database.driver(), [])
         try TokenTable(stage.database.settings, counter, hurried()).enqueue(rows, for: chat)
@@ -99,21 +93,17 @@ struct QueueReadingTests {
         #expect(try stage.counts() == [.pending: isExecuted ? 2 : 1])
     }
 
-    @Test("our own queue keeps a row until its not-before", arguments: TestEngine.available)
-    func notBefore(_ engine: TestEngine) throws {
-        let stage = try QueueStage(QueueCase(engine: engine, tables: .own))
-        try stage.register(0..<2)
+    @Test("our own queue keeps a row until its not-before", arguments: QueueCase.own)
+    func notBefore(_ queueCase: QueueCase) throws {
+        let stage = try QueueStage(queueCase, 0..<2, rows: [])
         let day: Int64 = 86_400_000
         let now = Int64(Date().timeIntervalSince1970 * 1_000)
         try stage.database.store().enqueue(
-            [
+            [day, -day].enumerated().map { number, wait in
                 NewNotification(
-                    token: .numbered(0), payload: [0x7B, 0x7D],
-                    notBefore: EpochMilliseconds(now + day)),
-                NewNotification(
-                    token: .numbered(1), payload: [0x7B, 0x7D],
-                    notBefore: EpochMilliseconds(now - day)),
-            ], for: chat)
+                    token: .numbered(number), payload: [0x7B, 0x7D],
+                    notBefore: EpochMilliseconds(now + wait))
+            }, for: chat)
         let claim = try #require(try stage.queue().claim())
         #expect(claim.notifications.map(\.token) == [.numbered(1)])
     }

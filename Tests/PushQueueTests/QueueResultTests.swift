@@ -11,9 +11,7 @@ import TokenHygiene
 struct QueueResultTests {
     @Test("every outcome leaves its row in exactly one state", arguments: QueueCase.all)
     func outcomes(_ queueCase: QueueCase) throws {
-        let stage = try QueueStage(queueCase)
-        try stage.register(0..<7)
-        try stage.enqueue(0..<7)
+        let stage = try QueueStage(queueCase, 0..<7)
         let queue = try stage.queue()
         var claim = try #require(try queue.claim())
         #expect(try queue.handOver(claim))
@@ -23,7 +21,7 @@ struct QueueResultTests {
             .skipped(.malformed), .returned,
         ]
         let results = zip(claim.keys, outcomes).map { DeliveryResult(key: $0, $1) }
-        #expect(try queue.record(results, of: &claim) == .recorded(missing: 0))
+        #expect(try queue.record(results, of: &claim) == 0)
         #expect(claim.open == 0)
         #expect(
             try stage.states() == [
@@ -42,9 +40,7 @@ struct QueueResultTests {
         "a postponed row comes back at its time, with its attempts and its apns-id",
         arguments: QueueCase.all)
     func retries(_ queueCase: QueueCase) throws {
-        let stage = try QueueStage(queueCase)
-        try stage.register(0..<1)
-        try stage.enqueue(0..<1)
+        let stage = try QueueStage(queueCase, 0..<1)
         let queue = try stage.queue()
         var claim = try #require(try queue.claim())
         let first = try #require(claim.notifications.first)
@@ -61,18 +57,16 @@ struct QueueResultTests {
 
     @Test("results come in any number of parts, and rows of others stay", arguments: QueueCase.all)
     func parts(_ queueCase: QueueCase) throws {
-        let stage = try QueueStage(queueCase)
-        try stage.register(0..<20)
-        try stage.enqueue(0..<20)
+        let stage = try QueueStage(queueCase, 0..<20)
         let (one, two) = (try stage.queue(run: "run-a"), try stage.queue(run: "run-b"))
         var first = try #require(try one.claim(10))
         let second = try #require(try two.claim(10))
         #expect(Set(first.keys).isDisjoint(with: second.keys))
         for part in first.results(.sent).runs(of: 3) {
-            #expect(try one.record(Array(part), of: &first) == .recorded(missing: 0))
+            #expect(try one.record(Array(part), of: &first) == 0)
         }
         #expect(first.open == 0)
-        #expect(try one.record(second.results(.sent), of: &first) == .recorded(missing: 0))
+        #expect(try one.record(second.results(.sent), of: &first) == 0)
         #expect(try stage.counts() == [.sent: 10, .claimed: 10])
     }
 
@@ -80,22 +74,18 @@ struct QueueResultTests {
         "rows deleted by another program are reported, and nothing else changes",
         arguments: QueueCase.all)
     func deletedRows(_ queueCase: QueueCase) throws {
-        let stage = try QueueStage(queueCase)
-        try stage.register(0..<4)
-        try stage.enqueue(0..<4)
+        let stage = try QueueStage(queueCase, 0..<4)
         let queue = try stage.queue()
         var claim = try #require(try queue.claim())
         try stage.database.execute("DELETE FROM push_queue WHERE \(stage.key) = 2")
-        #expect(try queue.record(claim.results(.sent), of: &claim) == .recorded(missing: 1))
+        #expect(try queue.record(claim.results(.sent), of: &claim) == 1)
     }
 
     @Test(
         "every second row of a batch has its result, in runs or in lists", arguments: QueueCase.all,
         [20, 150])
     func scattered(_ queueCase: QueueCase, _ rows: Int) throws {
-        let stage = try QueueStage(queueCase)
-        try stage.register(0..<rows)
-        try stage.enqueue(0..<rows)
+        let stage = try QueueStage(queueCase, 0..<rows)
         let queue = try stage.queue()
         var claim = try #require(try queue.claim(rows))
         let results = claim.keys.enumerated().map { index, key in
@@ -104,7 +94,7 @@ struct QueueResultTests {
                 [.sent, .retry(seconds: 900, reason: "x"), .gone(reason: "y"), .sent][index % 4])
         }
         for part in results.runs(of: rows / 2) {
-            #expect(try queue.record(Array(part), of: &claim) == .recorded(missing: 0))
+            #expect(try queue.record(Array(part), of: &claim) == 0)
         }
         var expected: [DeliveryState: Int] = [:]
         for index in 0..<rows {
@@ -116,9 +106,7 @@ struct QueueResultTests {
     @Test("SQLite finds the rows of a batch by key, however many rows wait")
     func plans() throws {
         for tables in QueueTables.allCases {
-            let stage = try QueueStage(QueueCase(engine: .sqlite, tables: tables))
-            try stage.register(0..<200)
-            try stage.enqueue(0..<200)
+            let stage = try QueueStage(QueueCase(engine: .sqlite, tables: tables), 0..<200)
             _ = try stage.database.store().applySchema(upgrading: true)
             let (queue, connection) = try stage.queue([])
             var claim = try #require(try queue.claim(200))
@@ -141,9 +129,7 @@ struct QueueResultTests {
 
     @Test("the results of a period are counted by state and reason", arguments: QueueCase.all)
     func ofPeriod(_ queueCase: QueueCase) throws {
-        let stage = try QueueStage(queueCase)
-        try stage.register(0..<10)
-        try stage.enqueue(0..<10)
+        let stage = try QueueStage(queueCase, 0..<10)
         let queue = try stage.queue()
         var claim = try #require(try queue.claim())
         let outcomes: [Outcome] =

@@ -31,25 +31,8 @@ struct QueueSplitTests {
         ) throws -> (PushQueue, SplittingConnection) {
             let split = SplittingConnection(
                 primary: primary.database.driver(), replica: replica.database.driver())
-            let store = try TokenTable(
-                primary.database.settings, FaultyConnection(split, faults), hurried())
-            return (try PushQueue(store, QueueLease(run: run, host: "host")), split)
+            return (try primary.queue(run: run, over: FaultyConnection(split, faults)), split)
         }
-    }
-
-    /// Sends all that is due; gives the keys in order.
-    private static func drain(_ queue: PushQueue) throws -> [Int64] {
-        var cursor = QueueCursor()
-        var keys: [Int64] = []
-        while var claim = try queue.claim(chat, limit: 70, from: &cursor) {
-            keys += claim.keys
-            guard claim.open > 0 else { continue }
-            guard try queue.handOver(claim) else { throw TestFailure("lease lost") }
-            try queue.renewLeases()
-            guard try queue.record(claim.results(.sent), of: &claim) == .recorded(missing: 0)
-            else { throw TestFailure("not recorded") }
-        }
-        return keys
     }
 
     @Test(
@@ -59,7 +42,7 @@ struct QueueSplitTests {
         let pair = try Pair(queueCase)
         let (queue, split) = try pair.queue("run")
         let asked = split.answeredByReplica.count
-        let keys = try Self.drain(queue)
+        let keys = try queue.drain(limit: 70).keys
         #expect(keys == Array(1...100) + Array(201...300))
         #expect(try pair.primary.counts() == [.sent: 200, .skipped: 100])
         // What still goes to the replica is the catalog and the layout, which both have.
@@ -73,27 +56,28 @@ struct QueueSplitTests {
 
     @Test(
         "faults at any statement change nothing, though a replica would deny each commit",
-        arguments: TestEngine.available)
-    func faults(_ engine: TestEngine) throws {
+        arguments: QueueCase.own)
+    func faults(_ queueCase: QueueCase) throws {
         for operation in stride(from: 1, through: 60, by: 2) {
-            let pair = try Pair(QueueCase(engine: engine, tables: .own))
+            let pair = try Pair(queueCase)
             let (queue, _) = try pair.queue(
                 "run", faults: [.init(operation: operation, isExecuted: true, kind: .lost)])
-            let keys = try Self.drain(queue)
+            let keys = try queue.drain(limit: 70).keys
             #expect(keys == Array(1...100) + Array(201...300), "operation \(operation)")
             #expect(try pair.primary.counts() == [.sent: 200, .skipped: 100])
         }
     }
 
-    @Test("leases that ended are found on the primary", arguments: TestEngine.available)
-    func leases(_ engine: TestEngine) throws {
-        let pair = try Pair(QueueCase(engine: engine, tables: .own))
+    @Test("leases are renewed, and found when they ended, on the primary", arguments: QueueCase.own)
+    func leases(_ queueCase: QueueCase) throws {
+        let pair = try Pair(queueCase)
         let (dead, _) = try pair.queue("dead")
         let claim = try #require(try dead.claim(50))
-        try pair.primary.endLeases()
         let (other, _) = try pair.queue("other")
-        var expected = ReclaimedRows()
-        expected.returned = claim.open
-        #expect(try other.reclaimExpired(resendUnknown: false) == expected)
+        try pair.primary.endLeases()
+        try dead.renewLeases()
+        #expect(try other.reclaimExpired(resendUnknown: false) == [:])
+        try pair.primary.endLeases()
+        #expect(try other.reclaimExpired(resendUnknown: false) == [.pending: claim.open])
     }
 }

@@ -23,6 +23,8 @@ struct QueueCase: Sendable, CustomTestStringConvertible {
     static let all = TestEngine.available.flatMap { engine in
         QueueTables.allCases.map { QueueCase(engine: engine, tables: $0) }
     }
+    static let own = all.filter { $0.tables == .own }
+    static let tutorial = all.filter { $0.tables == .tutorial }
 
     var testDescription: String { "\(engine.rawValue), \(tables.rawValue) tables" }
 }
@@ -31,6 +33,13 @@ struct QueueCase: Sendable, CustomTestStringConvertible {
 struct QueueStage {
     let database: TokenDatabase
     let tables: QueueTables
+
+    /// Registers numbered tokens, and queues notifications for them or for those of `rows`.
+    init(_ queue: QueueCase, _ tokens: Range<Int>, rows: (any Sequence<Int>)? = nil) throws {
+        try self.init(queue)
+        try register(tokens)
+        try enqueue(rows.map { $0.map { $0 } } ?? Array(tokens))
+    }
 
     init(_ queue: QueueCase) throws {
         database = try TokenDatabase(queue.engine)
@@ -93,14 +102,14 @@ struct QueueStage {
                     + "VALUES (?, '{}', '2024-01-01 00:00:00')", [token])
     }
 
-    /// A sender's queue.
+    /// A sender's queue, also over a connection of its own.
     func queue(
-        run: String = "run-a", seconds: Int = 60, pacing: Pacing = Pacing(),
-        _ change: (inout TableMapping) -> Void = { _ in }
+        run: String = "run-a", over connection: (any SQLConnection)? = nil, _ pacing: Pacing? = nil
     ) throws -> PushQueue {
         try PushQueue(
-            database.store(pacing: pacing, change),
-            QueueLease(run: run, host: "host", seconds: seconds))
+            connection.map {
+                try TokenTable(database.settings, $0, pacing ?? hurried())
+            } ?? database.store(), QueueLease(run: run, host: "host", seconds: 60))
     }
 
     /// A sender's queue over a connection with faults.
@@ -108,11 +117,32 @@ struct QueueStage {
         _ faults: [FaultyConnection.Fault], run: String = "run-a"
     ) throws -> (PushQueue, FaultyConnection) {
         let connection = FaultyConnection(database.driver(), faults)
-        let store = try TokenTable(database.settings, connection, hurried())
-        return (try PushQueue(store, QueueLease(run: run, host: "host")), connection)
+        return (try queue(run: run, over: connection), connection)
     }
 
-    func counts() throws -> [DeliveryState: Int] { try database.store().queueCounts() }
+    /// How many rows are in each state, of all apps.
+    func counts() throws -> [DeliveryState: Int] {
+        var listing = try QueueListing(database.store(), QueueFilter(), in: [chat])
+        var counts: [DeliveryState: Int] = [:]
+        while case let rows = try listing.next(), !rows.isEmpty {
+            for row in rows {
+                counts[try #require(DeliveryState(rawValue: row.state)), default: 0] += 1
+            }
+        }
+        return counts
+    }
+
+    /// What a dry run finds: the rows that would be sent, and the others by the reason.
+    func preview(
+        limit: Int = .max, by store: TokenTable? = nil
+    ) throws -> (sendable: Int, skipped: [SkipReason: Int]) {
+        var (sendable, skipped) = (0, [SkipReason: Int]())
+        try (store ?? database.store()).previewClaims(chat, limit: limit) { batch in
+            sendable += batch.notifications.count
+            skipped.merge(batch.skipped, uniquingKeysWith: +)
+        }
+        return (sendable, skipped)
+    }
 
     /// State, attempts and reason of each row that has them, by key.
     func states() throws -> [String] {
@@ -137,6 +167,55 @@ extension PushQueue {
         var cursor = QueueCursor()
         return try claim(partition, limit: limit, from: &cursor)
     }
+
+    /// Sends a batch, or all that is due, with the results in parts; the rows in order, and how many were
+    /// skipped.
+    func drain(
+        _ first: Batch? = nil, limit: Int = 100, parts: Int = 1_000
+    ) throws -> (keys: [Int64], skipped: Int) {
+        var cursor = QueueCursor()
+        var (keys, skipped): ([Int64], Int) = ([], 0)
+        var next = try first ?? claim(chat, limit: limit, from: &cursor)
+        while var claim = next {
+            keys += claim.keys
+            skipped += claim.settled.count
+            if claim.open > 0 {
+                guard try handOver(claim) else { throw TestFailure("lease lost") }
+                for part in claim.results(.sent).runs(of: parts) {
+                    guard try record(Array(part), of: &claim) == 0 else {
+                        throw TestFailure("not recorded")
+                    }
+                }
+            }
+            next = try self.claim(chat, limit: limit, from: &cursor)
+        }
+        return (keys, skipped)
+    }
+}
+
+/// Passes everything on to another connection; a base for those that do something on the way.
+class PassingConnection: SQLConnection {
+    let real: any SQLConnection
+
+    init(_ real: any SQLConnection) { self.real = real }
+
+    var dialect: SQLDialect { real.dialect }
+    var isInTransaction: Bool { real.isInTransaction }
+    var mostBytes: Int { real.mostBytes }
+
+    func connect() throws(SQLFailure) { try real.connect() }
+
+    func query(_ sql: String, _ parameters: [SQLValue]) throws(SQLFailure) -> SQLRows {
+        try real.query(sql, parameters)
+    }
+
+    func execute(_ sql: String, _ parameters: [SQLValue]) throws(SQLFailure) -> Int {
+        try real.execute(sql, parameters)
+    }
+
+    func run(_ sql: String) throws(SQLFailure) { try real.run(sql) }
+
+    func describe() throws(SQLFailure) -> ServerDescription { try real.describe() }
 }
 
 extension Batch {

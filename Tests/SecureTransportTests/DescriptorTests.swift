@@ -45,30 +45,22 @@ struct DescriptorTests {
         #expect(try openSockets(port: loopback.listener.port) == 1)
     }
 
-    @Test("a silent peer and an interrupt leave no socket open")
+    @Test("a silent peer, an interrupt and a peer that never begins TLS leave no socket open")
     func waits() throws {
-        let authority = try Authority()
+        let client = try Authority().client()
         let interrupt = try Interrupt()
         interrupt.trip()
-        let loopback = try Loopback { _ = $0.staySilent(deadline: .in(patience)) }
-        for _ in 0..<5 {
-            let client = try authority.client()
-            #expect(loopback.failure(client, handshakeTimeout: .milliseconds(5)) != nil)
-            #expect(loopback.failure(client, interrupt: interrupt) != nil)
+        for isSilent in [true, false] {
+            let loopback = try Loopback {
+                if isSilent { _ = $0.staySilent(deadline: .in(patience)) }
+            }
+            for _ in 0..<5 {
+                #expect(loopback.failure(client, handshakeTimeout: .milliseconds(5)) != nil)
+                #expect(loopback.failure(client, interrupt: interrupt) != nil)
+            }
+            #expect(loopback.finish().isEmpty)
+            #expect(try openSockets(port: loopback.listener.port) == 1)
         }
-        #expect(loopback.finish().isEmpty)
-        #expect(try openSockets(port: loopback.listener.port) == 1)
-    }
-
-    @Test("a dropped connection closes, and so does one that never began TLS")
-    func dropped() throws {
-        let authority = try Authority()
-        let loopback = try Loopback { _ in }
-        for _ in 0..<5 {
-            #expect(loopback.failure(try authority.client()) != nil)
-        }
-        #expect(loopback.finish().isEmpty)
-        #expect(try openSockets(port: loopback.listener.port) == 1)
     }
 
     @Test("reading credentials, good or bad, leaves no file open")

@@ -8,7 +8,7 @@ func testTemplate() -> HTTP2RequestTemplate {
     HTTP2RequestTemplate([
         HTTP2Field(":method", "POST"), HTTP2Field(":scheme", "https"),
         HTTP2Field(":authority", "localhost"), .perRequest(":path"),
-        HTTP2Field("authorization", "bearer not-a-real-token", indexing: .never),
+        HTTP2Field("authorization", "bearer not-a-real-token", isIndexed: false),
         HTTP2Field("apns-topic", "com.example.chat"), .perRequest("apns-id"),
     ])
 }
@@ -45,13 +45,12 @@ final class HTTP2Drive {
     /// Submits a request under a key; false without room for it.
     func submit(_ key: UInt64) -> Bool {
         request.reset()
-        request.append(path)
-        request.append(String(key))
+        request.append("\(path)\(key)".utf8)
         request.endValue()
-        request.append("id-\(key)")
+        request.append("id-\(key)".utf8)
         request.endValue()
         request.append(body)
-        if bodyHoldsKey { request.append("\(key)") }
+        if bodyHoldsKey { request.append("\(key)".utf8) }
         return session.submit(request, key: key)
     }
 
@@ -64,7 +63,7 @@ final class HTTP2Drive {
 
     func collect() {
         let batch = session.outcomes
-        for outcome in batch {
+        for outcome in batch.outcomes {
             let former = kinds.updateValue(outcome.kind, forKey: outcome.key)
             #expect(former == nil, "request \(outcome.key) has two outcomes")
             if outcome.bodyLength > 0 { bodies[outcome.key] = Array(batch.body(of: outcome)) }
@@ -87,6 +86,9 @@ final class HTTP2Drive {
         return Array(waiting)
     }
 
+    /// The keys of answers with 200.
+    var accepted: [UInt64] { keys { $0 == .response(status: 200) } }
+
     /// Keys by kind of outcome.
     func keys(_ wanted: (HTTP2Outcome.Kind) -> Bool) -> [UInt64] {
         kinds.filter { wanted($0.value) }.keys.sorted()
@@ -99,11 +101,13 @@ struct HTTP2Peer {
     let loopback: Loopback
 
     init(
-        _ settings: HTTP2ServerSettings = HTTP2ServerSettings(),
+        _ change: (inout HTTP2ServerSettings) -> Void = { _ in },
         serve: @escaping @Sendable (HTTP2ServerSession) throws -> Void
     ) throws {
+        var settings = HTTP2ServerSettings()
+        change(&settings)
         authority = try Authority()
-        loopback = try Loopback(authority.server(alpn: ["h2"])) { connection in
+        loopback = try Loopback(authority.server(alpn: ["h2"])) { [settings] connection in
             try serve(try HTTP2ServerSession(connection, settings: settings))
         }
     }
@@ -125,6 +129,9 @@ extension HTTP2ServerSession {
         }
     }
 
+    /// Answers each request with 200 until the client has left.
+    func serve() { serve { answer($0.streamID, HTTP2Answer(status: 200)) } }
+
     /// Waits until so many requests have come, without answering.
     func collect(_ count: Int) -> [HTTP2ServerRequest] {
         var all: [HTTP2ServerRequest] = []
@@ -135,9 +142,5 @@ extension HTTP2ServerSession {
     }
 
     /// Serves until the client has left, without an answer.
-    func outlast() {
-        while exchange(until: .in(patience)) == .requests {
-            while nextRequest() != nil {}
-        }
-    }
+    func outlast() { serve { _ in } }
 }

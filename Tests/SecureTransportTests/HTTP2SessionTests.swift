@@ -15,7 +15,7 @@ struct HTTP2SessionTests {
                 session.answer(
                     request.streamID,
                     ScriptedReply(
-                        status: 200, fields: [HTTP2Field("apns-id", id, indexing: .never)],
+                        status: 200, fields: [HTTP2Field("apns-id", id, isIndexed: false)],
                         body: path + request.body, largestPiece: 11))
             }
         }
@@ -52,9 +52,7 @@ struct HTTP2SessionTests {
 
     @Test("the caller's own maximum applies and may change", arguments: [1, 7])
     func ownMaximum(maximum: Int) throws {
-        let peer = try HTTP2Peer { session in
-            session.serve { session.answer($0.streamID, ScriptedReply(status: 200)) }
-        }
+        let peer = try HTTP2Peer { $0.serve() }
         let client = try peer.client { $0.maximumStreams = maximum }
         #expect(client.session.room == maximum)
         client.run(0..<20)
@@ -79,7 +77,7 @@ struct HTTP2SessionTests {
         let client = try peer.client()
         client.run(1...5)
         #expect(client.kinds[2] == .outcomeUnknown(.headersTooLarge))
-        #expect(client.keys { $0 == .response(status: 200) } == [1, 3, 4, 5])
+        #expect(client.accepted == [1, 3, 4, 5])
     }
 
     @Test("an oversized body is cut, and its status and the other requests are good")
@@ -134,34 +132,26 @@ struct HTTP2SessionTests {
         let client = try peer.client { $0.requestTimeout = .seconds(1) }
         client.run(1...3)
         #expect(client.kinds[1] == .outcomeUnknown(.deadline))
-        #expect(client.keys { $0 == .response(status: 200) } == [2, 3])
+        #expect(client.accepted == [2, 3])
         #expect(client.session.closed == nil)
         client.session.close()
         #expect(peer.loopback.finish().isEmpty)
         #expect(resets.withLock { $0 } == 1)
     }
 
-    @Test("the client sends PING to a silent peer and gives it up")
-    func silentPeer() throws {
-        var settings = HTTP2ServerSettings()
-        settings.answersPings = false
-        let peer = try HTTP2Peer(settings) { $0.outlast() }
+    @Test(
+        "the client sends PING to a silent peer, and keeps one that answers",
+        arguments: [true, false])
+    func pings(isAnswered: Bool) throws {
+        let peer = try HTTP2Peer({ $0.answersPings = isAnswered }) { $0.outlast() }
         let client = try peer.client {
-            $0.keepAliveInterval = .milliseconds(30)
-            $0.pingTimeout = .milliseconds(30)
+            $0.keepAliveInterval = .milliseconds(isAnswered ? 5 : 30)
+            if !isAnswered { $0.pingTimeout = .milliseconds(30) }
         }
         try #require(client.submit(1))
-        #expect(client.exchange() == .closed)
-        #expect(client.session.closed?.code == .unresponsive)
-        #expect(client.kinds == [1: .outcomeUnknown(.connectionLost)])
-    }
-
-    @Test("the client keeps a peer that answers PING")
-    func idlePeer() throws {
-        let peer = try HTTP2Peer { $0.outlast() }
-        let client = try peer.client { $0.keepAliveInterval = .milliseconds(5) }
-        try #require(client.submit(1))
-        #expect(client.exchange(until: .in(.milliseconds(200))) == .timedOut)
-        #expect(client.session.closed == nil)
+        let outcome = client.exchange(until: .in(isAnswered ? .milliseconds(200) : patience))
+        #expect(outcome == (isAnswered ? .timedOut : .closed))
+        #expect(client.session.closed?.code == (isAnswered ? nil : .unresponsive))
+        #expect(client.kinds == (isAnswered ? [:] : [1: .outcomeUnknown(.connectionLost)]))
     }
 }

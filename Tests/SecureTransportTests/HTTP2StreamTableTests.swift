@@ -12,36 +12,17 @@ struct HTTP2StreamTableTests {
         return try #require(place)
     }
 
-    @Test("an old handle does not find a slot that serves another request")
+    @Test("a handle of an old request, or one that was never given, finds no request")
     func generations() throws {
         var table = HTTP2StreamTable()
         let old = table.insert(key: 1, deadline: .never)
         let index = try found(old, in: table)
+        let strangers = [0, 2, 1 << 32, UInt.max].map { table.index(of: $0) }
+        #expect(strangers == [nil, nil, nil, nil])
         table.remove(index)
         let new = table.insert(key: 2, deadline: .never)
         let (before, after, key) = (table.index(of: old), table.index(of: new), table[index].key)
-        #expect(before == nil)
-        #expect(after == index)
-        #expect(key == 2)
-    }
-
-    @Test("a handle that was never given finds no request")
-    func strangers() {
-        var table = HTTP2StreamTable()
-        _ = table.insert(key: 1, deadline: .never)
-        let found = [0, 2, 1 << 32, UInt.max].map { table.index(of: $0) }
-        #expect(found == [nil, nil, nil, nil])
-    }
-
-    @Test("a completed request keeps its slot and is due no more")
-    func completed() throws {
-        var table = HTTP2StreamTable()
-        let first = table.insert(key: 1, deadline: .now)
-        let second = table.insert(key: 2, deadline: .never)
-        table.complete(try found(first, in: table))
-        let (due, expected, taken) = (table.first, table.index(of: second), table.count)
-        #expect(due == expected)
-        #expect(taken == 2)
+        #expect(before == nil && after == index && key == 2)
     }
 
     /// The table beside a list of keys in the order of submission.

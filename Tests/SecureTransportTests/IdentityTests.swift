@@ -17,22 +17,22 @@ struct IdentityTests {
         minted = try authority.issue(.client())
     }
 
-    private func code(
-        file: String, key: String? = nil, passphraseFile: String? = nil
-    ) -> IdentityFailure.Code? {
-        failure(file: file, key: key, passphraseFile: passphraseFile)?.code
+    /// Checks that files are refused in some words.
+    private func expectRefusal(
+        _ words: String, _ code: IdentityFailure.Code = .content, file: String, key: String? = nil,
+        passphraseFile: String? = nil, at location: SourceLocation = #_sourceLocation
+    ) {
+        let failure = #expect(throws: IdentityFailure.self, sourceLocation: location) {
+            try TLSIdentity.load(file: file, key: key, passphraseFile: passphraseFile)
+        }
+        #expect(
+            failure?.code == code && failure?.description.contains(words) == true,
+            "\(failure as Any)", sourceLocation: location)
+        #expect(failure?.description.contains("\n") == false, sourceLocation: location)
     }
 
-    private func failure(
-        file: String, key: String? = nil, passphraseFile: String? = nil
-    ) -> IdentityFailure? {
-        do {
-            _ = try TLSIdentity.load(file: file, key: key, passphraseFile: passphraseFile)
-            return nil
-        } catch {
-            return error
-        }
-    }
+    private static let locked = "it is encrypted; name a passphrase file"
+    private static let wrong = "the passphrase does not open it"
 
     private func passphraseFile(_ text: String, mode: UInt32 = 0o600) throws -> String {
         try workshop.write(Array(text.utf8), to: "passphrase-\(UUID().uuidString)", mode: mode)
@@ -50,9 +50,6 @@ struct IdentityTests {
             identity.subject == "CN=Apple Push Services: com.example.chat,UID=com.example.chat")
         #expect(identity.issuer == "CN=Pushsweep test authority")
         #expect(identity.notAfter - identity.notBefore == 90 * 86400 + 3600)
-        #expect(
-            try TLSIdentity.load(file: path).facts
-                == identity.facts)
     }
 
     @Test("PEM with the key in a separate file loads, with a certificate that all may read")
@@ -60,7 +57,7 @@ struct IdentityTests {
         let (certificate, key) = (workshop.file("c.pem"), workshop.file("c.key"))
         try minted.write(certificate: certificate, key: key)
         #expect(try TLSIdentity.load(file: certificate, key: key).fingerprint == fingerprint)
-        #expect(code(file: certificate) != nil)
+        expectRefusal("it holds a secret, and others may read it", .access, file: certificate)
     }
 
     @Test("PEM with the chain before the certificate finds the certificate of the key")
@@ -80,8 +77,13 @@ struct IdentityTests {
                 try TLSIdentity.load(file: path, passphraseFile: secret).fingerprint
                     == fingerprint)
         }
-        #expect(code(file: path) == .passphraseNeeded)
-        #expect(code(file: path, passphraseFile: try passphraseFile("battery")) == .wrongPassphrase)
+        expectRefusal(Self.locked, file: path)
+        let guess = try passphraseFile("very-secret-guess")
+        expectRefusal(Self.wrong, file: path, passphraseFile: guess)
+        let failure = #expect(throws: IdentityFailure.self) {
+            try TLSIdentity.load(file: path, passphraseFile: guess)
+        }
+        #expect(failure?.description.contains("very-secret-guess") == false)
     }
 
     @Test(
@@ -98,8 +100,8 @@ struct IdentityTests {
             try TLSIdentity.load(
                 file: path, passphraseFile: try passphraseFile("secret")
             ).fingerprint == fingerprint)
-        #expect(code(file: path) == .passphraseNeeded)
-        #expect(code(file: path, passphraseFile: try passphraseFile("wrong")) == .wrongPassphrase)
+        expectRefusal(Self.locked, file: path)
+        expectRefusal(Self.wrong, file: path, passphraseFile: try passphraseFile("wrong"))
     }
 
     @Test("PKCS#12 with an empty passphrase loads without a passphrase file")
@@ -130,57 +132,40 @@ struct IdentityTests {
         "a secret file that others may read is refused, with its mode",
         arguments: [UInt32(0o644), 0o640, 0o604, 0o660, 0o610])
     func modes(mode: UInt32) throws {
-        let both = try workshop.write(
-            try minted.certificatePEM() + minted.keyPEM(), to: "open.pem", mode: mode)
-        #expect(code(file: both) == .readableByOthers(mode: mode))
-        #expect(
-            failure(file: both)?.description.contains("mode 0\(String(mode, radix: 8))") == true)
-        let store = try workshop.write(
-            try minted.pkcs12(passphrase: "secret"), to: "open.p12", mode: mode)
-        #expect(code(file: store) == .readableByOthers(mode: mode))
-        let good = try workshop.write(
-            try minted.pkcs12(passphrase: "secret"), to: "good.p12", mode: 0o600)
-        let secret = try passphraseFile("secret", mode: mode)
-        #expect(code(file: good, passphraseFile: secret) == .readableByOthers(mode: mode))
+        let words = "(mode 0\(String(mode, radix: 8)))"
+        let (store, key) = (try minted.pkcs12(passphrase: "secret"), try minted.keyPEM())
         let certificate = try workshop.write(try minted.certificatePEM(), to: "c.pem", mode: 0o644)
-        let key = try workshop.write(try minted.keyPEM(), to: "open.key", mode: mode)
-        #expect(code(file: certificate, key: key) == .readableByOthers(mode: mode))
+        let both = try minted.certificatePEM() + key
+        for (file, key, secret) in [
+            (try workshop.write(both, to: "open.pem", mode: mode), nil, nil),
+            (try workshop.write(store, to: "open.p12", mode: mode), nil, nil),
+            (
+                try workshop.write(store, to: "good.p12"), nil,
+                try passphraseFile("secret", mode: mode)
+            ),
+            (certificate, try workshop.write(key, to: "open.key", mode: mode), nil),
+        ] as [(String, String?, String?)] {
+            expectRefusal(words, .access, file: file, key: key, passphraseFile: secret)
+        }
     }
 
-    @Test("a key of another certificate is a mismatch")
-    func mismatch() throws {
-        let other = try authority.issue(.client())
-        let certificate = try workshop.write(try minted.certificatePEM(), to: "c.pem")
-        let key = try workshop.write(try other.keyPEM(), to: "other.key")
-        #expect(code(file: certificate, key: key) == .keyMismatch)
-    }
-
-    @Test("missing, unreadable and broken files have different errors")
+    @Test("a key of another certificate, and missing, unreadable and broken files are refused")
     func broken() throws {
-        #expect(code(file: workshop.file("none.pem")) == .missing)
-        #expect(code(file: workshop.path) == .unreadable)
-        #expect(code(file: try workshop.write([0, 1, 2], to: "noise")) == .malformed)
-        #expect(code(file: try workshop.write([], to: "empty")) == .malformed)
-        let large = try workshop.write([UInt8](repeating: 0, count: 2 << 20), to: "large")
-        #expect(code(file: large) == .malformed)
-        let keyOnly = try workshop.write(try minted.keyPEM(), to: "key.pem")
-        #expect(code(file: keyOnly) == .malformed)
-        let cut = try workshop.write(
-            Array(try minted.certificatePEM().dropLast(40)) + minted.keyPEM(), to: "cut.pem")
-        #expect(code(file: cut) == .malformed)
+        let certificate = try workshop.write(try minted.certificatePEM(), to: "c.pem")
+        let other = try workshop.write(try authority.issue(.client()).keyPEM(), to: "other.key")
+        expectRefusal("the key belongs to none of the certificates", file: certificate, key: other)
+        expectRefusal("there is no such file", file: workshop.file("none.pem"))
+        expectRefusal("not a regular file", .access, file: workshop.path)
         let brokenKey = Array("-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n".utf8)
-        let broken = try workshop.write(try minted.certificatePEM() + brokenKey, to: "broken.pem")
-        #expect(code(file: broken) == .malformed)
-    }
-
-    @Test("no message of a failure holds the passphrase")
-    func secrets() throws {
-        let path = workshop.file("encrypted.pem")
-        try minted.write(certificate: path, key: path, passphrase: "right")
-        let failure = failure(file: path, passphraseFile: try passphraseFile("very-secret-guess"))
-        #expect(failure?.code == .wrongPassphrase)
-        #expect(failure?.description.contains("very-secret-guess") == false)
-        #expect(failure?.description.contains("\n") == false)
+        for (bytes, words) in [
+            ([0, 1, 2], "neither PEM nor PKCS#12"), ([], "neither PEM nor PKCS#12"),
+            ([UInt8](repeating: 0, count: 2 << 20), "larger than 1024 KiB"),
+            (try minted.keyPEM(), "no certificate in it"),
+            (Array(try minted.certificatePEM().dropLast(40)) + (try minted.keyPEM()), "broken"),
+            (try minted.certificatePEM() + brokenKey, "the private key in it is broken"),
+        ] as [([UInt8], String)] {
+            expectRefusal(words, file: try workshop.write(bytes, to: "file"))
+        }
     }
 
     @Test("validity is checked against a given time, both ends included")
@@ -188,15 +173,13 @@ struct IdentityTests {
         let identity = minted.identity
         try identity.checkValidity(at: identity.notBefore)
         try identity.checkValidity(at: identity.notAfter)
-        func code(at time: Int64) -> IdentityFailure.Code? {
-            do {
+        for (time, words) in [
+            (identity.notAfter + 1, "it expired at"), (identity.notBefore - 1, "valid only from"),
+        ] {
+            let failure = #expect(throws: IdentityFailure.self) {
                 try identity.checkValidity(at: time)
-                return nil
-            } catch {
-                return error.code
             }
+            #expect(failure?.description.contains(words) == true)
         }
-        #expect(code(at: identity.notAfter + 1) == .expired)
-        #expect(code(at: identity.notBefore - 1) == .notYetValid)
     }
 }

@@ -33,13 +33,9 @@ struct SigningTests {
         return path
     }
 
-    private func code(_ path: String) -> IdentityFailure.Code? {
-        do {
-            _ = try SigningKey(file: path)
-            return nil
-        } catch {
-            return error.code
-        }
+    private func refusal(_ path: String) -> String? {
+        do throws(IdentityFailure) { _ = try SigningKey(file: path) } catch { return "\(error)" }
+        return nil
     }
 
     /// DER of a signature (RFC 3279 section 2.2.3), written here independently of the code tested.
@@ -67,7 +63,7 @@ struct SigningTests {
         for round in 0..<8 {
             let message = Array("message \(round)".utf8)
             let signature = try key.signature(of: message)
-            #expect(signature.count == SigningKey.signatureLength)
+            #expect(signature.count == 64)
             let verdict = try openssl([
                 "dgst", "-sha256", "-verify", publicKey,
                 "-signature", try write(sequence(signature), "signature.der"),
@@ -103,31 +99,34 @@ struct SigningTests {
         #expect(!verification.verifies([], of: []))
     }
 
-    @Test("a key file that others may read is refused", arguments: [0o644, 0o640, 0o604])
-    func modes(mode: Int) throws {
-        let path = try write(try SigningKey().pem(), "key.p8", mode: mode)
-        #expect(code(path) == .readableByOthers(mode: UInt32(mode)))
-    }
-
     @Test("a key is read back from its PEM, and every other content is refused")
     func files() throws {
         let key = try SigningKey()
         let path = try write(try key.pem(), "key.p8")
         let signature = try SigningKey(file: path).signature(of: [1, 2, 3])
         #expect(key.verificationKey.verifies(signature, of: [1, 2, 3]))
-        #expect(code(folder.file("none")) == .missing)
-        #expect(code(try write([], "empty")) == .malformed)
-        #expect(code(try write(Array(try key.pem().dropLast(60)), "cut")) == .malformed)
+        var cases = [
+            (folder.file("none"), "no such file"),
+            (try write(try key.pem(), "open", mode: 0o640), "mode 0640"),
+            (try write([], "empty"), "no private key in it"),
+            (
+                try write(Array(try key.pem().dropLast(60)), "cut"),
+                "the private key in it is broken"
+            ),
+        ]
         let wrongKinds = [
             ["-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-384"],
             ["-algorithm", "ED25519"], ["-algorithm", "RSA", "-pkeyopt", "rsa_keygen_bits:2048"],
         ]
         for (index, kind) in wrongKinds.enumerated() {
             let pem = try #require(try openssl(["genpkey"] + kind))
-            #expect(code(try write(Array(pem), "kind-\(index)")) == .malformed)
+            cases.append((try write(Array(pem), "kind-\(index)"), "not one of the curve P-256"))
         }
         let encrypted = try #require(
             try openssl(["pkcs8", "-topk8", "-in", path, "-passout", "pass:secret"]))
-        #expect(code(try write(Array(encrypted), "encrypted")) == .passphraseNeeded)
+        cases.append((try write(Array(encrypted), "encrypted"), "it is encrypted"))
+        for (path, words) in cases {
+            #expect(refusal(path)?.contains(words) == true, "\(refusal(path) ?? "read")")
+        }
     }
 }

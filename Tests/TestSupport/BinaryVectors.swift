@@ -6,32 +6,30 @@ package struct BinaryVector: Sendable, CustomStringConvertible {
     package let name: String
     /// The bytes of one frame.
     package let bytes: [UInt8]
-    /// The values in it.
-    package let fields: BinaryFrame.Fields
-    /// The token in it.
-    package let token: [UInt8]
+    /// Makes the frame of its values.
+    package let frame: @Sendable () throws -> BinaryFrame
 
     package var description: String { name }
 
-    /// The frame of the values.
-    package func frame() throws -> BinaryFrame {
-        try BinaryFrame(
-            fields, token: DeviceToken(token) ?? { throw BinaryFault.missingToken }(),
-            payload: Self.payload)
-    }
-
     private init(
-        _ name: String, _ hex: String, _ fields: BinaryFrame.Fields,
+        _ name: String, _ hex: String, _ command: BinaryCommand, identifier: UInt32? = nil,
+        expiration: UInt32? = nil, priority: NotificationPriority? = nil,
         token: [UInt8] = FeedbackVector.ascending
     ) {
-        (self.name, self.fields, self.token) = (name, fields, token)
+        self.name = name
         bytes = FeedbackVector.bytes(hex)
+        frame = {
+            try BinaryFrame(
+                command, identifier: identifier, expiration: expiration, priority: priority,
+                token: DeviceToken(token) ?? { throw BinaryFault.missingToken }(),
+                payload: Self.payload)
+        }
     }
 
     /// The payload of all of them, 22 bytes.
     package static let payload = Array(#"{"aps":{"alert":"hi"}}"#.utf8)
     /// One day after `FeedbackVector.start`.
-    package static let expiration = NotificationExpiration.until(EpochSeconds(0x6555_4280))
+    package static let expiration = UInt32(0x6555_4280)
 
     private static let a = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"
     private static let p = "7b22617073223a7b22616c657274223a226869227d7d"
@@ -44,20 +42,19 @@ package struct BinaryVector: Sendable, CustomStringConvertible {
         BinaryVector("B1", "000020" + a + "0016" + p, .simple),
         BinaryVector(
             "B2", "0100000001655542800020" + a + "0016" + p,
-            .enhanced(identifier: 1, expiration: expiration)),
+            .enhanced, identifier: 1, expiration: expiration),
         BinaryVector(
             "B3",
             "020000004e010020" + a + "020016" + p + "0300040000000104000465554280"
                 + "0500010a",
-            .framed(identifier: 1, expiration: expiration, priority: .immediate)),
+            .framed, identifier: 1, expiration: expiration, priority: .immediate),
         BinaryVector(
-            "B4", "020000003c010020" + a + "020016" + p,
-            .framed(identifier: nil, expiration: nil, priority: nil)),
+            "B4", "020000003c010020" + a + "020016" + p, .framed),
         BinaryVector(
             "B5",
             "0200000092010064" + long + "020016" + p
                 + "030004000000020400040000000005000105",
-            .framed(identifier: 2, expiration: .once, priority: .conserving),
+            .framed, identifier: 2, expiration: 0, priority: .conserving,
             token: [UInt8](0...99)),
     ]
 

@@ -8,28 +8,17 @@ package struct BinaryStatus: Hashable, Sendable, CustomStringConvertible {
 
     package init(_ number: UInt8) { self.number = number }
 
-    /// 0: no errors. Gateways do not send it for a good notification; success has no answer.
+    /// Gateways do not send it for a good notification; success has no answer.
     package static let noErrors = BinaryStatus(0)
-    /// 1: the gateway failed to process the notification.
-    package static let processingError = BinaryStatus(1)
-    /// 2: no device token.
     package static let missingToken = BinaryStatus(2)
-    /// 3: the certificate names no topic.
-    package static let missingTopic = BinaryStatus(3)
-    /// 4: no payload.
     package static let missingPayload = BinaryStatus(4)
-    /// 5: the token has a wrong number of bytes.
     package static let invalidTokenSize = BinaryStatus(5)
-    /// 6: the topic has a wrong number of bytes.
-    package static let invalidTopicSize = BinaryStatus(6)
-    /// 7: the payload has too many bytes.
     package static let invalidPayloadSize = BinaryStatus(7)
-    /// 8: the token is malformed, of another app, or of the other environment.
+    /// The token is malformed, of another app, or of the other environment.
     package static let invalidToken = BinaryStatus(8)
-    /// 10: the gateway closes for maintenance. The identifier names the last notification that it
-    /// accepted.
+    /// The gateway closes for maintenance. The identifier names the last notification that it accepted.
     package static let shutdown = BinaryStatus(10)
-    /// 128: the gateway could not parse the notification.
+    /// The gateway could not parse the notification.
     package static let protocolError = BinaryStatus(128)
     package static let unknown = BinaryStatus(255)
 
@@ -72,13 +61,6 @@ package struct BinaryStatus: Hashable, Sendable, CustomStringConvertible {
     /// Whether the gateway accepted the notification that the packet names. Only status 10 does; with
     /// all others it is the first one that was not accepted.
     package var acceptsNamed: Bool { self == .shutdown }
-
-    /// Whether the notification that the packet names can be accepted later without a change. Apple
-    /// says that a rejected notification must be corrected first, so this is false for each status
-    /// that points at the notification, and for status 10, which accepted it. It is true where the
-    /// gateway told nothing about the notification: 0, 1, 255 and unknown numbers. Repeat those a
-    /// few times at most.
-    package var isRetryable: Bool { subject == .gateway && !acceptsNamed }
 
     /// Apple's words with the number, as in "invalid token (8)".
     package var description: String {

@@ -45,6 +45,9 @@ package enum BinaryItem: UInt8, Hashable, Sendable, CaseIterable {
     /// The longest item that its two bytes of length can announce, header included.
     static let longest = headerLength + Int(UInt16.max)
 
+    /// The item in messages.
+    fileprivate var name: String { "item \(rawValue) (\(self))" }
+
     /// The only length of the data in bytes; nil for token and payload.
     var fixedLength: Int? {
         switch self {
@@ -65,85 +68,55 @@ package struct BinaryFrame: Hashable, Sendable {
     /// The longest size on the wire in bytes: command 2 with all items at their limits.
     package static let longest = 2_177
 
-    /// The command, with the values that only some commands have.
-    package enum Fields: Hashable, Sendable {
-        /// Command 0. APNs assumes priority 10.
-        case simple
-        /// Command 1. The identifier is the sender's choice, and an error packet repeats it.
-        case enhanced(identifier: UInt32, expiration: NotificationExpiration)
-        /// Command 2; nil leaves an item out.
-        case framed(
-            identifier: UInt32?, expiration: NotificationExpiration?,
-            priority: NotificationPriority?)
-
-        /// The command of these fields.
-        package var command: BinaryCommand {
-            switch self {
-            case .simple: .simple
-            case .enhanced: .enhanced
-            case .framed: .framed
-            }
-        }
-    }
-
-    /// The command and its values.
-    package let fields: Fields
+    package let command: BinaryCommand
+    /// The sender's choice, which an error packet repeats; nil where the frame has none.
+    package let identifier: UInt32?
+    /// Seconds since the Unix epoch, 0 for one attempt; nil where the frame has none.
+    package let expiration: UInt32?
+    /// Nil where the frame has none, which APNs takes as 10.
+    package let priority: NotificationPriority?
     /// The device token, 1 to 100 bytes.
     package let token: DeviceToken
     /// The payload: JSON, not checked here.
     package let payload: [UInt8]
 
-    /// Makes a frame. Throws `tokenTooLong`, `missingPayload`, `payloadTooLarge`, or
-    /// `unknownPriority` for a priority other than 10 and 5.
+    /// Makes a frame, without the values that its command does not have. Command 1 requires identifier and
+    /// expiration, which are 0 where they are nil.
     package init(
-        _ fields: Fields, token: DeviceToken, payload: [UInt8]
+        _ command: BinaryCommand, identifier: UInt32? = nil, expiration: UInt32? = nil,
+        priority: NotificationPriority? = nil, token: DeviceToken, payload: [UInt8]
     ) throws(BinaryFault) {
         try Self.checkToken(bytes: token.count)
-        try Self.checkPayload(bytes: payload.count, of: fields.command)
-        if case .framed(_, _, .lowest?) = fields {
-            throw .unknownPriority(NotificationPriority.lowest.rawValue)
+        try Self.checkPayload(bytes: payload.count, of: command)
+        if command == .framed, priority == .lowest {
+            throw .priority(NotificationPriority.lowest.rawValue)
         }
-        (self.fields, self.token, self.payload) = (fields, token, payload)
+        let needed: UInt32? = command == .enhanced ? 0 : nil
+        self.command = command
+        self.identifier = command == .simple ? nil : identifier ?? needed
+        self.expiration = command == .simple ? nil : expiration ?? needed
+        self.priority = command == .framed ? priority : nil
+        (self.token, self.payload) = (token, payload)
     }
 
-    package var command: BinaryCommand { fields.command }
-
-    /// The identifier that an error packet would repeat; nil where the frame has none.
-    package var identifier: UInt32? {
-        switch fields {
-        case .simple: nil
-        case .enhanced(let identifier, _): identifier
-        case .framed(let identifier, _, _): identifier
-        }
-    }
-
-    /// The expiration; nil where the frame has none.
-    package var expiration: NotificationExpiration? {
-        switch fields {
-        case .simple: nil
-        case .enhanced(_, let expiration): expiration
-        case .framed(_, let expiration, _): expiration
-        }
-    }
-
-    /// The priority; nil where the frame has none, which APNs takes as 10.
-    package var priority: NotificationPriority? {
-        if case .framed(_, _, let priority) = fields { priority } else { nil }
-    }
-
-    /// Checks the length of a token in bytes. Throws `missingToken` or `tokenTooLong`.
+    /// Checks the length of a token in bytes.
     static func checkToken(bytes count: Int) throws(BinaryFault) {
         guard count > 0 else { throw .missingToken }
-        guard count <= longestToken else { throw .tokenTooLong(bytes: count) }
+        guard count <= longestToken else {
+            throw BinaryFault(
+                "the token has \(count) bytes, the limit is \(longestToken)", .invalidTokenSize)
+        }
     }
 
-    /// Checks the length of a payload in bytes. Throws `missingPayload` or `payloadTooLarge`.
+    /// Checks the length of a payload in bytes.
     package static func checkPayload(
         bytes count: Int, of command: BinaryCommand
     ) throws(BinaryFault) {
         guard count > 0 else { throw .missingPayload }
         guard count <= command.payloadLimit else {
-            throw .payloadTooLarge(bytes: count, limit: command.payloadLimit)
+            throw BinaryFault(
+                "the payload has \(count) bytes, the limit of this command is "
+                    + "\(command.payloadLimit)", .invalidPayloadSize)
         }
     }
 }
@@ -151,7 +124,7 @@ package struct BinaryFrame: Hashable, Sendable {
 extension BinaryFrame {
     /// The size on the wire in bytes.
     package var encodedLength: Int {
-        switch fields {
+        switch command {
         case .simple: 5 + token.count + payload.count
         case .enhanced: 13 + token.count + payload.count
         case .framed: Self.framedHeaderLength + itemsLength
@@ -181,20 +154,20 @@ extension BinaryFrame {
 
     private func write(to writer: inout FrameWriter) {
         writer.put(command.rawValue)
-        switch fields {
+        switch command {
         case .simple: writeBody(to: &writer)
-        case .enhanced(let identifier, let expiration):
-            writer.put(identifier)
-            writer.put(expiration.headerValue)
+        case .enhanced:
+            writer.put(identifier ?? 0)
+            writer.put(expiration ?? 0)
             writeBody(to: &writer)
-        case .framed(let identifier, let expiration, let priority):
+        case .framed:
             writer.put(UInt32(itemsLength))
             writer.put(headerOf: .token, length: token.count)
             writer.put(token)
             writer.put(headerOf: .payload, length: payload.count)
             writer.put(payload)
             if let identifier { writer.put(.identifier, identifier) }
-            if let expiration { writer.put(.expiration, expiration.headerValue) }
+            if let expiration { writer.put(.expiration, expiration) }
             if let priority { writer.put(.priority, priority.rawValue) }
         }
     }
@@ -268,14 +241,14 @@ enum BinaryItems {
         var token: DeviceToken?
         var payload: [UInt8]?
         var identifier: UInt32?
-        var expiration: NotificationExpiration?
+        var expiration: UInt32?
         var priority: NotificationPriority?
 
         mutating func add(
             _ item: BinaryItem, _ data: UnsafeRawBufferPointer
         ) throws(BinaryFault) {
             if let length = item.fixedLength, data.count != length {
-                throw .itemLength(item, bytes: data.count)
+                throw BinaryFault("\(item.name) has \(data.count) bytes in place of \(length)")
             }
             switch item {
             case .token:
@@ -291,39 +264,38 @@ enum BinaryItems {
                 identifier = data.bigEndian(UInt32.self, at: 0)
             case .expiration:
                 try once(expiration, item)
-                expiration = NotificationExpiration(
-                    headerValue: data.bigEndian(UInt32.self, at: 0))
+                expiration = data.bigEndian(UInt32.self, at: 0)
             case .priority:
                 try once(priority, item)
                 guard let known = NotificationPriority(rawValue: data[0]), known != .lowest else {
-                    throw .unknownPriority(data[0])
+                    throw .priority(data[0])
                 }
                 priority = known
             }
         }
 
         private func once<Value>(_ found: Value?, _ item: BinaryItem) throws(BinaryFault) {
-            guard found == nil else { throw .repeatedItem(item) }
+            guard found == nil else { throw BinaryFault("\(item.name) occurs twice") }
         }
     }
 
-    /// Reads all items of a frame. Throws the fault of the first wrong item in their order, else
-    /// `missingToken` or `missingPayload`; and `oneByteLengths` in place of a fault that follows
-    /// from those.
+    /// Reads all items of a frame. Throws the fault of the first wrong item in their order, or of lengths
+    /// of one byte, from which others follow.
     static func frame(_ body: UnsafeRawBufferPointer) throws(BinaryFault) -> BinaryFrame {
         var found = Found()
         do throws(BinaryFault) {
             try walk(body) { (item, data) throws(BinaryFault) in try found.add(item, data) }
         } catch {
-            throw hasOneByteLengths(body) ? .oneByteLengths : error
+            guard hasOneByteLengths(body) else { throw error }
+            throw BinaryFault(
+                "its items have lengths of one byte; the format has two, so the sender must be "
+                    + "changed")
         }
         guard let token = found.token else { throw .missingToken }
         guard let payload = found.payload else { throw .missingPayload }
         return try BinaryFrame(
-            .framed(
-                identifier: found.identifier, expiration: found.expiration,
-                priority: found.priority),
-            token: token, payload: payload)
+            .framed, identifier: found.identifier, expiration: found.expiration,
+            priority: found.priority, token: token, payload: payload)
     }
 
     /// The first identifier among the items up to the first that cannot be read. It may stand behind
@@ -338,8 +310,7 @@ enum BinaryItems {
         return identifier
     }
 
-    /// Passes each item to a body. Throws `itemHeaderCut`, `unknownItem`, `itemBeyondFrame`, or what
-    /// the body throws.
+    /// Passes each item to a body.
     private static func walk(
         _ body: UnsafeRawBufferPointer,
         _ visit: (BinaryItem, UnsafeRawBufferPointer) throws(BinaryFault) -> Void
@@ -348,12 +319,16 @@ enum BinaryItems {
         while offset < body.count {
             let left = body.count - offset - BinaryItem.headerLength
             guard let item = BinaryItem(rawValue: body[offset]) else {
-                throw .unknownItem(body[offset])
+                throw BinaryFault("item \(body[offset]) is none of 1 to 5")
             }
-            guard left >= 0 else { throw .itemHeaderCut(bytes: body.count - offset) }
+            guard left >= 0 else {
+                throw BinaryFault(
+                    "the frame ends \(body.count - offset) bytes into the 3-byte header of an item")
+            }
             let length = Int(body.bigEndian(UInt16.self, at: offset + 1))
             guard length <= left else {
-                throw .itemBeyondFrame(item, announced: length, left: left)
+                throw BinaryFault(
+                    "\(item.name) announces \(length) bytes, and the frame has \(left) left")
             }
             offset += BinaryItem.headerLength
             try visit(item, UnsafeRawBufferPointer(rebasing: body[offset..<(offset + length)]))

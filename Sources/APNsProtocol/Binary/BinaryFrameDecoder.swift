@@ -100,14 +100,18 @@ package struct BinaryFrameDecoder: Sendable {
     private static func progress(_ bytes: UnsafeRawBufferPointer) -> Progress {
         guard let first = bytes.first else { return .needs(1) }
         guard let command = BinaryCommand(rawValue: first) else {
-            return .refused(.unknownCommand(first))
+            return .refused(BinaryFault("command \(first) is none of 0, 1 and 2"))
         }
         guard command == .framed else { return bodyProgress(bytes, command) }
         guard bytes.count >= BinaryFrame.framedHeaderLength else {
             return .needs(BinaryFrame.framedHeaderLength)
         }
         let length = Int(bytes.bigEndian(UInt32.self, at: 1))
-        guard length <= mostItemBytes else { return .refused(.frameTooLong(bytes: length)) }
+        guard length <= mostItemBytes else {
+            return .refused(
+                BinaryFault(
+                    "the frame announces \(length) bytes of items, the limit is \(mostItemBytes)"))
+        }
         let count = BinaryFrame.framedHeaderLength + length
         return bytes.count < count ? .needs(count) : .whole(count)
     }
@@ -164,14 +168,11 @@ package struct BinaryFrameDecoder: Sendable {
         guard let token = DeviceToken(UnsafeRawBufferPointer(rebasing: bytes[start..<end])) else {
             throw .missingToken
         }
+        let payload = Array(bytes[(end + 2)...])
+        guard isEnhanced else { return try BinaryFrame(.simple, token: token, payload: payload) }
         return try BinaryFrame(
-            isEnhanced
-                ? .enhanced(
-                    identifier: bytes.bigEndian(UInt32.self, at: 1),
-                    expiration: NotificationExpiration(
-                        headerValue: bytes.bigEndian(UInt32.self, at: 5)))
-                : .simple,
-            token: token, payload: Array(bytes[(end + 2)...]))
+            .enhanced, identifier: bytes.bigEndian(UInt32.self, at: 1),
+            expiration: bytes.bigEndian(UInt32.self, at: 5), token: token, payload: payload)
     }
 
     /// The bytes that are there at any split when lengths are refused: of command 1 with its
@@ -197,77 +198,24 @@ package struct BinaryFrameDecoder: Sendable {
 }
 
 /// Why bytes are not a frame, or a notification does not fit into one.
-package enum BinaryFault: Error, Hashable, Sendable, CustomStringConvertible {
-    /// The first byte of a frame is none of 0, 1 and 2.
-    case unknownCommand(UInt8)
-    /// Command 2 announces more bytes than its five items can have.
-    case frameTooLong(bytes: Int)
-    /// No token, or one of no bytes.
-    case missingToken
-    /// A token of more than 100 bytes.
-    case tokenTooLong(bytes: Int)
-    /// No payload, or one of no bytes.
-    case missingPayload
-    /// A payload of more bytes than the command allows.
-    case payloadTooLarge(bytes: Int, limit: Int)
-    /// An item whose number is none of 1 to 5.
-    case unknownItem(UInt8)
-    /// An item that the frame has already.
-    case repeatedItem(BinaryItem)
-    /// An identifier, expiration or priority of another length than 4, 4 and 1.
-    case itemLength(BinaryItem, bytes: Int)
-    /// An item that announces more bytes than the frame has left.
-    case itemBeyondFrame(BinaryItem, announced: Int, left: Int)
-    /// The frame ends inside the number and length of an item.
-    case itemHeaderCut(bytes: Int)
-    /// Every item of the frame has a length of one byte in place of two.
-    case oneByteLengths
-    /// A priority other than 10 and 5.
-    case unknownPriority(UInt8)
+package struct BinaryFault: Error, Hashable, Sendable, CustomStringConvertible {
+    /// The status with which a gateway answers. Source: Apple, "Binary Provider API" (archived), codes in
+    /// error-response packets.
+    package let status: BinaryStatus
+    /// One clause for messages and reports.
+    package let description: String
 
-    /// The status with which a gateway answers. Source: Apple, "Binary Provider API" (archived),
-    /// codes in error-response packets. Apple does not say which status a malformed item has; 128 is
-    /// the one for frames that could not be parsed.
-    package var status: BinaryStatus {
-        switch self {
-        case .missingToken: .missingToken
-        case .tokenTooLong: .invalidTokenSize
-        case .missingPayload: .missingPayload
-        case .payloadTooLarge: .invalidPayloadSize
-        case .unknownCommand, .frameTooLong, .unknownItem, .repeatedItem, .itemLength,
-            .itemBeyondFrame, .itemHeaderCut, .oneByteLengths, .unknownPriority:
-            .protocolError
-        }
+    /// Apple does not say which status a malformed item has; 128 is the one for frames that could not be
+    /// parsed.
+    init(_ description: String, _ status: BinaryStatus = .protocolError) {
+        (self.status, self.description) = (status, description)
     }
 
-    /// One clause for messages and reports.
-    package var description: String {
-        switch self {
-        case .unknownCommand(let number): "command \(number) is none of 0, 1 and 2"
-        case .frameTooLong(let bytes):
-            "the frame announces \(bytes) bytes of items, the limit is "
-                + "\(BinaryFrameDecoder.mostItemBytes)"
-        case .missingToken: "it has no device token"
-        case .tokenTooLong(let bytes):
-            "the token has \(bytes) bytes, the limit is \(BinaryFrame.longestToken)"
-        case .missingPayload: "it has no payload"
-        case .payloadTooLarge(let bytes, let limit):
-            "the payload has \(bytes) bytes, the limit of this command is \(limit)"
-        case .unknownItem(let number): "item \(number) is none of 1 to 5"
-        case .repeatedItem(let item): "item \(item.rawValue) (\(item)) occurs twice"
-        case .itemLength(let item, let bytes):
-            "item \(item.rawValue) (\(item)) has \(bytes) bytes in place of "
-                + "\(item.fixedLength ?? 0)"
-        case .itemBeyondFrame(let item, let announced, let left):
-            "item \(item.rawValue) (\(item)) announces \(announced) bytes, and the frame has "
-                + "\(left) left"
-        case .itemHeaderCut(let bytes):
-            "the frame ends \(bytes) bytes into the 3-byte header of an item"
-        case .oneByteLengths:
-            "its items have lengths of one byte; the format has two, so the sender must be changed"
-        case .unknownPriority(let number):
-            "priority \(number) is none of 10 and 5, which this interface has"
-        }
+    package static let missingToken = BinaryFault("it has no device token", .missingToken)
+    package static let missingPayload = BinaryFault("it has no payload", .missingPayload)
+
+    static func priority(_ number: UInt8) -> BinaryFault {
+        BinaryFault("priority \(number) is none of 10 and 5, which this interface has")
     }
 }
 

@@ -10,7 +10,7 @@ package struct ProviderReason: Hashable, Sendable, CustomStringConvertible {
     package init(_ text: String) { description = PlainASCII.text(text) }
 
     /// The status that APNs gives with this reason; nil for a reason outside its list.
-    package var status: Int? { Self.statuses[self] }
+    package var status: Int? { Self.statuses[description] }
 
     /// 400: the collapse id is longer than 64 bytes or malformed.
     package static let badCollapseID = ProviderReason("BadCollapseId")
@@ -46,8 +46,6 @@ package struct ProviderReason: Hashable, Sendable, CustomStringConvertible {
     package static let badCertificateEnvironment = ProviderReason("BadCertificateEnvironment")
     /// 403: the provider token is older than an hour.
     package static let expiredProviderToken = ProviderReason("ExpiredProviderToken")
-    /// 403: the action is not allowed.
-    package static let forbidden = ProviderReason("Forbidden")
     /// 403: the provider token or its signature is invalid.
     package static let invalidProviderToken = ProviderReason("InvalidProviderToken")
     /// 403: neither certificate nor provider token.
@@ -77,40 +75,21 @@ package struct ProviderReason: Hashable, Sendable, CustomStringConvertible {
     /// 503, or in GOAWAY: the server is shutting down.
     package static let shutdown = ProviderReason("Shutdown")
 
-    /// Apple's list, in its order.
-    private static let byStatus: [(status: Int, reasons: [ProviderReason])] = [
-        (
-            400,
-            [
-                .badCollapseID, .badDeviceToken, .badExpirationDate, .badMessageID, .badPriority,
-                .badTopic, .deviceTokenNotForTopic, .duplicateHeaders, .idleTimeout,
-                .invalidPushType, .missingDeviceToken, .missingTopic, .payloadEmpty,
-                .topicDisallowed,
-            ]
-        ),
-        (
-            403,
-            [
-                .badCertificate, .badCertificateEnvironment, .expiredProviderToken, .forbidden,
-                .invalidProviderToken, .missingProviderToken, .unrelatedKeyIDInToken,
-                .badEnvironmentKeyIDInToken,
-            ]
-        ),
-        (404, [.badPath]),
-        (405, [.methodNotAllowed]),
-        (410, [.expiredToken, .unregistered]),
-        (413, [.payloadTooLarge]),
-        (429, [.tooManyProviderTokenUpdates, .tooManyRequests]),
-        (500, [.internalServerError]),
-        (503, [.serviceUnavailable, .shutdown]),
-    ]
-    private static let statuses = Dictionary(
-        uniqueKeysWithValues: byStatus.flatMap { entry in
-            entry.reasons.map { ($0, entry.status) }
-        })
+    private static let byStatus = [
+        (400, "BadCollapseId BadDeviceToken BadExpirationDate BadMessageId BadPriority BadTopic"),
+        (400, "DeviceTokenNotForTopic DuplicateHeaders IdleTimeout InvalidPushType"),
+        (400, "MissingDeviceToken MissingTopic PayloadEmpty TopicDisallowed"),
+        (403, "BadCertificate BadCertificateEnvironment ExpiredProviderToken Forbidden"),
+        (403, "InvalidProviderToken MissingProviderToken UnrelatedKeyIdInToken"),
+        (403, "BadEnvironmentKeyIdInToken"), (404, "BadPath"), (405, "MethodNotAllowed"),
+        (410, "ExpiredToken Unregistered"), (413, "PayloadTooLarge"),
+        (429, "TooManyProviderTokenUpdates TooManyRequests"), (500, "InternalServerError"),
+        (503, "ServiceUnavailable Shutdown"),
+    ].flatMap { status, names in names.split(separator: " ").map { (String($0), status) } }
+    private static let statuses = Dictionary(uniqueKeysWithValues: byStatus)
 
     /// Apple's 32 reasons, in the order of its list.
-    package static let listed = byStatus.flatMap(\.reasons)
+    package static let listed = byStatus.map { ProviderReason($0.0) }
 }
 
 /// What APNs answered to one notification.
@@ -143,20 +122,8 @@ package struct ProviderAnswer: Hashable, Sendable {
     package init(_ reason: ProviderReason, timestamp: Int64? = nil) {
         self.init(
             status: reason.status ?? 500,
-            body: AnswerBody(
-                reason: reason, timestamp: timestamp.map(AnswerTimestamp.milliseconds) ?? .absent))
+            body: AnswerBody(reason: reason, timestamp: timestamp))
     }
-}
-
-/// The `timestamp` of a 410: when APNs last confirmed that the token was no longer valid for the
-/// topic. Source: Apple, "Handling notification responses from APNs".
-package enum AnswerTimestamp: Hashable, Sendable {
-    /// The body had no timestamp.
-    case absent
-    /// Milliseconds since the Unix epoch, at least `AnswerBody.leastMilliseconds`.
-    case milliseconds(Int64)
-    /// The body had a timestamp that cannot be a number of milliseconds.
-    case unusable
 }
 
 /// The body of an answer or the debug data of a GOAWAY: `{"reason": ..., "timestamp": ...}`.
@@ -169,38 +136,28 @@ package struct AnswerBody: Hashable, Sendable {
 
     /// The reason; nil where the body has none.
     package let reason: ProviderReason?
-    /// The time of a 410, where the body has one.
-    package let timestamp: AnswerTimestamp
-    /// Whether there was a body of a form that APNs does not send: not a JSON object, a used key
-    /// twice, or too long. No value is taken from such a body.
-    package let isMalformed: Bool
+    /// When APNs last confirmed that the token of a 410 was no longer valid for the topic: milliseconds
+    /// since the Unix epoch, at least `leastMilliseconds`; nil where the body has none of that unit.
+    package let timestamp: Int64?
 
-    package init(reason: ProviderReason? = nil, timestamp: AnswerTimestamp = .absent) {
-        self.reason = reason
-        self.timestamp = timestamp
-        isMalformed = false
+    package init(reason: ProviderReason? = nil, timestamp: Int64? = nil) {
+        (self.reason, self.timestamp) = (reason, timestamp)
     }
 
-    /// Parses a body. Never fails: an unreadable body has no reason and no timestamp.
+    /// Parses a body. One of a form that APNs does not send has no reason and no timestamp: not a JSON
+    /// object, a used key twice, or too long.
     package init(_ bytes: UnsafeRawBufferPointer) {
         let object = bytes.count <= Self.longest ? JSONObject(bytes) : nil
         guard let object, !object.isAmbiguous("reason"), !object.isAmbiguous("timestamp") else {
-            reason = nil
-            timestamp = .absent
-            isMalformed = !bytes.isEmpty
+            self.init()
             return
         }
-        reason = if case .text(let text) = object["reason"] { ProviderReason(text) } else { nil }
-        timestamp = Self.timestamp(object["timestamp"])
-        isMalformed = false
-    }
-
-    private static func timestamp(_ value: JSONScalar?) -> AnswerTimestamp {
-        switch value {
-        case nil: .absent
-        case .integer(let number) where number >= leastMilliseconds: .milliseconds(number)
-        default: .unusable
+        var (reason, timestamp): (ProviderReason?, Int64?)
+        if case .text(let text) = object["reason"] { reason = ProviderReason(text) }
+        if case .integer(let number) = object["timestamp"], number >= Self.leastMilliseconds {
+            timestamp = number
         }
+        self.init(reason: reason, timestamp: timestamp)
     }
 
     /// Parses a body; see the form for raw buffers.
@@ -226,7 +183,9 @@ package enum AnswerMeaning: Hashable, Sendable {
     /// APNs accepted the notification. It is not delivered yet, and the token is not proven alive.
     case accepted
     /// The token is inactive: evidence that is compared with the registration.
-    case gone(GoneTime)
+    /// Its time is the one that APNs named; nil: APNs named no usable one, and the receipt of the answer
+    /// is the earliest known time. No row that was registered after the request was sent may be deleted.
+    case gone(EpochMilliseconds?)
     /// BadDeviceToken or DeviceTokenNotForTopic: this token is wrong, or the host, or the topic.
     /// Counted, but never a reason to remove a row.
     case suspectToken
@@ -250,15 +209,6 @@ package enum AnswerMeaning: Hashable, Sendable {
     case notUnderstood
 }
 
-/// The time at which a token was found inactive.
-package enum GoneTime: Hashable, Sendable {
-    /// APNs named the time: milliseconds since the Unix epoch.
-    case confirmed(milliseconds: Int64)
-    /// APNs named no usable time: the receipt of the answer is the earliest known time. Mark with
-    /// it; delete no row that was registered after the request was sent.
-    case atReceipt
-}
-
 /// The possible remedy for a refused credential.
 package enum CredentialRemedy: Hashable, Sendable {
     /// None but another certificate, key or setting: stop the run.
@@ -279,7 +229,8 @@ extension ProviderAnswer {
         case 200: return .accepted
         case 410:
             guard !contradictsItself else { return .notUnderstood }
-            return .gone(goneTime(reason))
+            // With an unknown reason the time may have another meaning.
+            return .gone(reason == nil ? nil : body.timestamp.map(EpochMilliseconds.init))
         case 400: return reason.map(Self.meaningOfBadRequest) ?? .notUnderstood
         case 403: return .credentialFault(Self.remedy(reason))
         case 404, 405, 413: return contradictsItself ? .notUnderstood : .requestFault
@@ -290,14 +241,6 @@ extension ProviderAnswer {
         case 500...599: return .serverTrouble(after: retryAfter)
         default: return .notUnderstood
         }
-    }
-
-    /// The time of a 410. With an unknown reason the time may have another meaning.
-    private func goneTime(_ reason: ProviderReason?) -> GoneTime {
-        guard reason != nil, case .milliseconds(let time) = body.timestamp else {
-            return .atReceipt
-        }
-        return .confirmed(milliseconds: time)
     }
 
     private static func meaningOfBadRequest(_ reason: ProviderReason) -> AnswerMeaning {

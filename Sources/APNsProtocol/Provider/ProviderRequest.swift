@@ -6,104 +6,98 @@
 // `NotificationAttributes`. The values of each notification (path, apns-id) are written into the
 // caller's buffer as bytes.
 
-/// The values of the `apns-` headers except `apns-id`, which many notifications share.
+/// The values of the `apns-` headers except `apns-id`, which many notifications share. Source: Apple,
+/// "Sending notification requests to APNs".
 package struct NotificationAttributes: Hashable, Sendable {
-    /// The topic with the suffix of the type.
-    package let topic: APNsTopic
-    /// The push type.
+    /// The most bytes of a collapse id that APNs accepts.
+    package static let longestCollapseID = 64
+
+    /// The app's bundle id with the suffix of the type.
+    package let topic: String
     package let type: PushType
-    /// The value of `apns-priority`.
     package let priority: NotificationPriority
-    /// The value of `apns-expiration`; nil leaves the header out and the choice to APNs.
-    package let expiration: NotificationExpiration?
-    /// The value of `apns-collapse-id`; nil: the notification replaces no other.
-    package let collapseID: CollapseID?
+    /// Seconds since 1970, 0 for one attempt; nil leaves the choice to APNs.
+    package let expiration: UInt32?
+    /// Notifications with the same one replace each other on the device.
+    package let collapseID: String?
 
-    /// Checks that the values fit together; a nil priority is the type's default. Throws
-    /// `immediateBackground` or `topicWithoutSuffix`.
-    package init(
-        topic: APNsTopic, type: PushType = .alert, priority: NotificationPriority? = nil,
-        expiration: NotificationExpiration? = nil, collapseID: CollapseID? = nil
-    ) throws(RequestRefusal) {
-        guard topic.suits(type) else {
-            throw .topicWithoutSuffix(topic: topic.description, suffix: type.topicSuffix)
-        }
-        guard !(type == .background && priority == .immediate) else { throw .immediateBackground }
-        self.topic = topic
-        self.type = type
-        self.priority = priority ?? .usual(for: type)
-        self.expiration = expiration
-        self.collapseID = collapseID
-    }
-
-    /// Reads the values of a queue's columns; nil is the default. Throws the refusal of the first
-    /// wrong value.
+    /// Reads the values of a queue's columns; nil is the default. A bundle id that already ends in the
+    /// suffix is used as the topic.
     package init(
         bundleID: String, _ headers: NotificationHeaders
     ) throws(RequestRefusal) {
-        let kind = try headers.pushType.map { (text) throws(RequestRefusal) in
-            guard let known = PushType(rawValue: text) else { throw .unknownPushType(text) }
-            return known
+        type = try Self.type(headers.pushType)
+        let suffix = type.topicSuffix
+        topic = bundleID.hasSuffix(suffix) ? bundleID : bundleID + suffix
+        guard type.takes(topic: topic) else {
+            throw RequestRefusal(
+                bundleID.isEmpty ? .missingTopic : .badTopic,
+                "the topic \"\(PlainASCII.text(bundleID))\" is no bundle id: "
+                    + "letters, digits, - and . only, at most \(PushType.longestTopic) bytes")
         }
-        let urgency = try headers.priority.map { (number) throws(RequestRefusal) in
-            guard let known = UInt8(exactly: number).flatMap(NotificationPriority.init(rawValue:))
-            else { throw .unknownPriority(number) }
-            return known
+        priority = try Self.priority(headers.priority) ?? .usual(for: type)
+        guard type != .background || priority != .immediate else {
+            throw RequestRefusal(
+                .badPriority, "a background notification must not have priority 10; use 5 or 1")
         }
-        try self.init(
-            topic: APNsTopic(bundleID: bundleID, for: kind ?? .alert), type: kind ?? .alert,
-            priority: urgency,
-            expiration: headers.expiration.map {
-                NotificationExpiration(headerValue: UInt32(clamping: $0))
-            },
-            collapseID: headers.collapseID.map { (text) throws(RequestRefusal) in
-                try CollapseID(text)
-            })
+        expiration = headers.expiration.map { UInt32(clamping: $0) }
+        collapseID = headers.collapseID
+        if let collapseID, let why = Self.fault(ofCollapseID: collapseID) {
+            throw RequestRefusal(.badCollapseID, "the collapse id " + why)
+        }
     }
 
-    /// The header fields, names in lower case (RFC 9113 section 8.2). Each field states whether the
-    /// HPACK table may keep it (Apple, "Sending notification requests to APNs": all but
-    /// `apns-expiration` and `apns-collapse-id`, which change too often).
-    package var fields: [ProviderField] {
+    private static func type(_ text: String?) throws(RequestRefusal) -> PushType {
+        guard let text else { return .alert }
+        guard let known = PushType(rawValue: text) else {
+            throw RequestRefusal(
+                .invalidPushType,
+                "\"\(PlainASCII.text(text))\" is no push type; the types are "
+                    + PushType.allCases.map(\.rawValue).joined(separator: ", "))
+        }
+        return known
+    }
+
+    private static func priority(_ number: Int?) throws(RequestRefusal) -> NotificationPriority? {
+        guard let number else { return nil }
+        guard let known = UInt8(exactly: number).flatMap(NotificationPriority.init(rawValue:))
+        else { throw RequestRefusal(.badPriority, "priority \(number) is none of 10, 5 and 1") }
+        return known
+    }
+
+    /// RFC 9113 section 8.2.1 forbids control characters in header values, HTTP libraries treat other
+    /// characters differently, and parsers would cut a space at either end.
+    private static func fault(ofCollapseID text: String) -> String? {
+        let count = text.utf8.count
+        guard count > 0 else { return "is empty" }
+        guard count <= longestCollapseID else {
+            return "has \(count) bytes, the limit is \(longestCollapseID)"
+        }
+        let isPlain = text.utf8.allSatisfy(PlainASCII.isPrintable)
+        return isPlain && text.first != " " && text.last != " "
+            ? nil : "has a character other than printable ASCII"
+    }
+
+    /// The header fields, names in lower case (RFC 9113 section 8.2). Each states whether the HPACK table
+    /// may keep it (RFC 7541 section 6.2): all but those that change too often.
+    package var fields: [(name: String, value: String, isIndexed: Bool)] {
         var fields = [
-            ProviderField("apns-topic", topic.description),
-            ProviderField("apns-push-type", type.rawValue),
-            ProviderField("apns-priority", "\(priority.rawValue)"),
+            ("apns-topic", topic, true), ("apns-push-type", type.rawValue, true),
+            ("apns-priority", "\(priority.rawValue)", true),
         ]
-        if let expiration {
-            fields.append(
-                ProviderField("apns-expiration", "\(expiration.headerValue)", isIndexed: false))
-        }
-        if let collapseID {
-            fields.append(
-                ProviderField("apns-collapse-id", collapseID.description, isIndexed: false))
-        }
+        if let expiration { fields.append(("apns-expiration", "\(expiration)", false)) }
+        if let collapseID { fields.append(("apns-collapse-id", collapseID, false)) }
         return fields
     }
 
-    /// Checks the length of a payload in bytes. Throws `emptyPayload` or `payloadTooLarge`.
+    /// Checks the length of a payload in bytes.
     package func checkPayload(bytes count: Int) throws(RequestRefusal) {
-        guard count > 0 else { throw .emptyPayload }
+        guard count > 0 else { throw RequestRefusal(.payloadEmpty, "the payload is empty") }
         guard count <= type.payloadLimit else {
-            throw .payloadTooLarge(bytes: count, limit: type.payloadLimit)
+            throw RequestRefusal(
+                .payloadTooLarge,
+                "the payload has \(count) bytes, the limit is \(type.payloadLimit)")
         }
-    }
-}
-
-/// One header field of a request.
-package struct ProviderField: Hashable, Sendable {
-    /// The name in lower case.
-    package let name: String
-    /// The value, printable ASCII.
-    package let value: String
-    /// Whether HPACK's dynamic table may keep it (RFC 7541 section 6.2).
-    package let isIndexed: Bool
-
-    /// Makes a field, by default one that HPACK's table may keep.
-    package init(_ name: String, _ value: String, isIndexed: Bool = true) {
-        self.name = name
-        self.value = value
-        self.isIndexed = isIndexed
     }
 }
 
@@ -120,7 +114,6 @@ package enum ProviderPath {
     /// Writes the path and returns its number of bytes.
     ///
     /// - Precondition: the buffer has room for `length(of:)` bytes.
-    @discardableResult
     package static func write(
         _ token: DeviceToken, into buffer: UnsafeMutableRawBufferPointer
     ) -> Int {
@@ -132,66 +125,15 @@ package enum ProviderPath {
     }
 }
 
-/// The reason why a notification is not sent: APNs would refuse it, and every refusal slows the
-/// connection down for the others (Apple, "Handling notification responses from APNs").
-package enum RequestRefusal: Error, Hashable, Sendable, CustomStringConvertible {
-    /// No payload. APNs answers PayloadEmpty.
-    case emptyPayload
-    /// More bytes than the push type allows. APNs answers PayloadTooLarge.
-    case payloadTooLarge(bytes: Int, limit: Int)
-    /// A `background` notification with priority 10. APNs answers BadPriority.
-    case immediateBackground
-    /// A priority other than 10, 5 and 1. APNs answers BadPriority.
-    case unknownPriority(Int)
-    /// A push type outside Apple's list. APNs answers InvalidPushType.
-    case unknownPushType(String)
-    /// An empty collapse id. APNs answers BadCollapseId.
-    case emptyCollapseID
-    /// A collapse id over 64 bytes. APNs answers BadCollapseId.
-    case collapseIDTooLong(bytes: Int)
-    /// A collapse id with a character that a header value cannot have. APNs answers BadCollapseId.
-    case unprintableCollapseID
-    /// No topic. APNs answers MissingTopic.
-    case emptyTopic
-    /// A topic with a character that topics cannot have. APNs answers BadTopic.
-    case malformedTopic(String)
-    /// A topic without the suffix that the push type requires. APNs answers BadTopic.
-    case topicWithoutSuffix(topic: String, suffix: String)
-
+/// Why a notification is not sent: APNs would refuse it or its provider token, and every refusal slows
+/// the connection down for the others (Apple, "Handling notification responses from APNs").
+package struct RequestRefusal: Error, Hashable, Sendable, CustomStringConvertible {
     /// The reason with which APNs would have refused the notification.
-    package var reason: ProviderReason {
-        switch self {
-        case .emptyPayload: .payloadEmpty
-        case .payloadTooLarge: .payloadTooLarge
-        case .immediateBackground, .unknownPriority: .badPriority
-        case .unknownPushType: .invalidPushType
-        case .emptyCollapseID, .collapseIDTooLong, .unprintableCollapseID: .badCollapseID
-        case .emptyTopic: .missingTopic
-        case .malformedTopic, .topicWithoutSuffix: .badTopic
-        }
-    }
-
+    package let reason: ProviderReason
     /// One clause for messages and reports.
-    package var description: String {
-        switch self {
-        case .emptyPayload: "the payload is empty"
-        case .payloadTooLarge(let bytes, let limit):
-            "the payload has \(bytes) bytes, the limit is \(limit)"
-        case .immediateBackground: "a background notification must not have priority 10; use 5 or 1"
-        case .unknownPriority(let number): "priority \(number) is none of 10, 5 and 1"
-        case .unknownPushType(let text):
-            "\"\(PlainASCII.text(text))\" is no push type; the types are "
-                + PushType.allCases.map(\.rawValue).joined(separator: ", ")
-        case .emptyCollapseID: "the collapse id is empty"
-        case .collapseIDTooLong(let bytes):
-            "the collapse id has \(bytes) bytes, the limit is \(CollapseID.longest)"
-        case .unprintableCollapseID: "the collapse id has a character other than printable ASCII"
-        case .emptyTopic: "the topic is empty"
-        case .malformedTopic(let topic):
-            "the topic \"\(PlainASCII.text(topic))\" is no bundle id: "
-                + "letters, digits, - and . only, at most \(APNsTopic.longest) bytes"
-        case .topicWithoutSuffix(let topic, let suffix):
-            "the topic \(topic) must end in \(suffix) for this push type"
-        }
+    package let description: String
+
+    init(_ reason: ProviderReason, _ description: String) {
+        (self.reason, self.description) = (reason, description)
     }
 }

@@ -1,25 +1,5 @@
 import Encodings
 
-/// Why a provider token cannot be made or is not one.
-package enum ProviderTokenRefusal: Error, Hashable, Sendable, CustomStringConvertible {
-    /// The key id is not ten capital letters and digits.
-    case keyID(String)
-    /// The team id is not ten capital letters and digits.
-    case teamID(String)
-
-    /// One clause for messages.
-    package var description: String {
-        switch self {
-        case .keyID(let text):
-            "\"\(PlainASCII.text(text))\" is no key id: it has ten capital letters and digits, "
-                + "as in the name of Apple's file AuthKey_<key id>.p8"
-        case .teamID(let text):
-            "\"\(PlainASCII.text(text))\" is no team id: it has ten capital letters and digits, "
-                + "see the membership page of the developer account"
-        }
-    }
-}
-
 /// The claims of a provider token: a JSON Web Token (RFC 7519) signed with ES256.
 /// Source: Apple, "Establishing a token-based connection to APNs".
 package struct ProviderTokenClaims: Hashable, Sendable {
@@ -30,15 +10,20 @@ package struct ProviderTokenClaims: Hashable, Sendable {
     /// The claim `iat`, in seconds. APNs accepts a token for an hour from then on.
     package private(set) var issuedAt: EpochSeconds
 
-    /// Checks and stores the claims. Throws `keyID` or `teamID`.
+    /// Checks and stores the claims.
     package init(
         keyID: String, teamID: String, issuedAt: EpochSeconds
-    ) throws(ProviderTokenRefusal) {
-        guard Self.isIdentifier(keyID) else { throw .keyID(keyID) }
-        guard Self.isIdentifier(teamID) else { throw .teamID(teamID) }
-        self.keyID = keyID
-        self.teamID = teamID
-        self.issuedAt = issuedAt
+    ) throws(RequestRefusal) {
+        for (id, kind, place) in [
+            (keyID, "key", "as in the name of Apple's file AuthKey_<key id>.p8"),
+            (teamID, "team", "see the membership page of the developer account"),
+        ] where !Self.isIdentifier(id) {
+            throw RequestRefusal(
+                .invalidProviderToken,
+                "\"\(PlainASCII.text(id))\" is no \(kind) id: it has ten capital letters and digits, "
+                    + place)
+        }
+        (self.keyID, self.teamID, self.issuedAt) = (keyID, teamID, issuedAt)
     }
 
     /// The same claims with another `iat`.

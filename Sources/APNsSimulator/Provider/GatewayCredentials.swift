@@ -137,7 +137,7 @@ package final class VerificationKey: Sendable {
     /// Whether the 64 bytes are a signature of the message by this key. False for any other number
     /// of bytes.
     package func verifies(_ signature: [UInt8], of message: [UInt8]) -> Bool {
-        guard let encoded = EllipticSignature.encoded(signature), let context = EVP_MD_CTX_new()
+        guard let encoded = EllipticKey.encoded(signature), let context = EVP_MD_CTX_new()
         else {
             return false
         }

@@ -201,7 +201,7 @@ struct ProviderConnectionHandler {
 
     private func answer(_ stream: Int32, _ reply: ScriptedReply, _ id: APNsID) {
         var answer = reply
-        answer.fields.insert(HTTP2Field("apns-id", id.description, indexing: .never), at: 0)
+        answer.fields.insert(HTTP2Field("apns-id", id.description, isIndexed: false), at: 0)
         session.answer(stream, answer)
     }
 

@@ -51,7 +51,7 @@ package struct ProviderRules: Sendable {
         number: () -> Int
     ) -> Decision {
         let idText = request.value("apns-id")
-        let givenID = idText.flatMap { APNsID(text: $0, anyCase: true) }
+        let givenID = idText.flatMap { APNsID(text: $0) }
         let (token, tokenRefusal) = Self.token(request.value(":path"), tokenLengths)
         let refusal =
             Self.callRefusal(request) ?? credentialRefusal(request, &credentials, now)
@@ -129,9 +129,8 @@ package struct ProviderRules: Sendable {
         if let text = request.value("apns-expiration"), Self.number(text) == nil {
             return .badExpirationDate
         }
-        if let text = request.value("apns-collapse-id"),
-            !(1...CollapseID.longest).contains(text.count)
-        {
+        let longest = NotificationAttributes.longestCollapseID
+        if let text = request.value("apns-collapse-id"), !(1...longest).contains(text.count) {
             return .badCollapseID
         }
         var type = PushType.alert
@@ -164,12 +163,9 @@ package struct ProviderRules: Sendable {
         guard let text = request.value("apns-topic") else {
             return own == nil || type.topicSuffix != "" ? .missingTopic : nil
         }
-        guard let topic = try? APNsTopic(String(decoding: text, as: UTF8.self)),
-            topic.suits(type)
-        else {
-            return .badTopic
-        }
-        let bundleID = String(topic.description.dropLast(type.topicSuffix.count))
+        let topic = String(decoding: text, as: UTF8.self)
+        guard type.takes(topic: topic) else { return .badTopic }
+        let bundleID = String(topic.dropLast(type.topicSuffix.count))
         if let bundleIDs, !bundleIDs.contains(bundleID) {
             return .badTopic
         }

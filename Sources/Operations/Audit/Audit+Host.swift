@@ -147,13 +147,15 @@ extension Audit {
             do {
                 let partition = app.storedPartition
                 try store.preflightQueue(.preview, partitions: [partition])
-                let preview = try store.previewClaims(
-                    partition, limit: Self.mostQueueRows,
-                    shouldStop: { context.interrupt.isTripped })
                 var queue = AuditedQueue()
-                queue.open = preview.rows
-                queue.toStale = preview.skipped[.stale] ?? 0
-                queue.toUnknown = preview.skipped[.unknown] ?? 0
+                let interrupt = context.interrupt
+                try store.previewClaims(
+                    partition, limit: Self.mostQueueRows, shouldStop: { interrupt.isTripped }
+                ) { batch in
+                    queue.open += batch.claimed
+                    queue.toStale += batch.settled.count { $0.outcome == .skipped(.stale) }
+                    queue.toUnknown += batch.settled.count { $0.outcome == .skipped(.unknown) }
+                }
                 queue.results = try store.queueResults(
                     of: partition, from: period.since, to: period.until
                 ).map { result in

@@ -124,12 +124,7 @@ extension TransportFailure {
 
 extension IdentityFailure {
     /// The exit code for a certificate or key of ours that cannot be used.
-    var exit: ExitStatus {
-        switch code {
-        case .readableByOthers, .foreign, .unreadable: .permission
-        default: .configuration
-        }
-    }
+    var exit: ExitStatus { code == .access ? .permission : .configuration }
 }
 
 extension SettingsFailure {

@@ -21,11 +21,8 @@ struct AnswerCapture {
         _ journal: EvidenceJournal, run: String, partition: Partition, source: String,
         log: AnswerLog? = nil
     ) {
-        self.journal = journal
-        self.log = log
-        self.run = run
-        self.partition = partition
-        self.source = source
+        (self.journal, self.run, self.log) = (journal, run, log)
+        (self.partition, self.source) = (partition, source)
     }
 
     /// Whether no record was stored since the last `close`.
@@ -39,44 +36,34 @@ struct AnswerCapture {
         for (source, record) in records { record.encode(into: &bytes[source, default: []]) }
         for (source, bytes) in bytes {
             let capture = try open(source, at: now)
-            do {
-                try bytes.withUnsafeBytes { try capture.append($0) }
-            } catch let error as JournalFailure {
-                throw error
-            } catch {
-                throw JournalFailure(.inputOutput, "keeping answers: \(error)")
+            try bytes.span.bytes.withUnsafeBytes { (bytes) throws(JournalFailure) in
+                try capture.append(bytes)
             }
         }
     }
 
-    /// Keeps results in the log. They outlast this process when this returns.
+    /// Uses the log. What it keeps outlasts this process.
+    private mutating func withLog(_ body: (AnswerLog) throws(JournalFailure) -> Void) {
+        guard let log, logFailure == nil else { return }
+        do throws(JournalFailure) { try body(log) } catch { logFailure = error }
+    }
+
+    /// Keeps results in the log, by one write. They outlast this process when this returns.
     mutating func keep(_ results: [KeptResults]) {
-        guard let log, logFailure == nil, !results.isEmpty else { return }
-        do throws(JournalFailure) {
-            try log.keep(results)
-        } catch {
-            logFailure = error
+        guard !results.isEmpty else { return }
+        withLog { log throws(JournalFailure) in
+            try log.keep(results.map { ($0.claim, $0.encoded) })
         }
     }
 
     /// Notes that the queue has all results of a claim that the log has, or will never have them.
     mutating func release(_ claim: Int64) {
-        guard let log, logFailure == nil else { return }
-        do throws(JournalFailure) {
-            try log.release(claim)
-        } catch {
-            logFailure = error
-        }
+        withLog { log throws(JournalFailure) in try log.release(claim) }
     }
 
     /// Lets the log outlast a power cut, because its answers have to wait for another run.
     mutating func syncLog() {
-        guard let log, logFailure == nil, log.isWaiting else { return }
-        do throws(JournalFailure) {
-            try log.sync()
-        } catch {
-            logFailure = error
-        }
+        withLog { log throws(JournalFailure) in if log.isWaiting { try log.sync() } }
     }
 
     private mutating func open(
@@ -107,11 +94,11 @@ struct EvidenceTally {
     /// The counts of feeds that are not applied.
     private var waiting: [String: Counts] = [:]
 
-    /// The entry of a feed, less the counts that were added before.
-    mutating func news(in entry: FeedReport) -> FeedReport {
-        guard let name = entry.feed else { return entry }
-        var news = entry
-        if let known = waiting[name] { news.counts -= known }
+    /// The counts of a feed, less those that were added before.
+    mutating func news(in entry: FeedReport) -> Counts {
+        guard let name = entry.feed else { return entry.counts }
+        var news = entry.counts
+        if let known = waiting[name] { news -= known }
         waiting[name] = entry.isApplied ? nil : entry.counts
         return news
     }
@@ -142,8 +129,7 @@ struct KeptResults: Hashable, Sendable {
     let results: [DeliveryResult]
 
     init(claim: Int64, _ results: [DeliveryResult]) {
-        self.claim = claim
-        self.results = results
+        (self.claim, self.results) = (claim, results)
     }
 
     /// The states of results by their codes. Those before `gone` have no reason.
@@ -218,13 +204,6 @@ struct KeptResults: Hashable, Sendable {
 }
 
 extension AnswerLog {
-    /// Keeps results, by one write.
-    ///
-    /// - Throws: `inputOutput`; then none of them is kept.
-    func keep(_ kept: [KeptResults]) throws(JournalFailure) {
-        try keep(kept.map { ($0.claim, $0.encoded) })
-    }
-
     /// The results that a sender of this folder has left, by claim in the order of the file, up to a
     /// record that is damaged.
     func leftResults() throws(JournalFailure) -> (results: [KeptResults], isDamaged: Bool) {

@@ -162,9 +162,7 @@ package struct Deliveries {
 
     /// Notes what the listing cannot tell.
     private mutating func prepare(_ listing: QueueListing, _ store: TokenTable) {
-        if listing.lacksClaims { gaps.append(QueueGap.claims) }
-        if listing.lacksStates { gaps.append(QueueGap.states) }
-        if listing.lacksTimes { gaps.append(QueueGap.times) }
+        gaps += listing.gaps
         if !wish.apps.isEmpty, !listing.tellsApps, Set(settings.apps.map(\.name)).count > 1 {
             notes.append("the queue has no column for the app, so --app leaves no row out")
         }

@@ -29,6 +29,14 @@ struct DeliveryRules {
         var isSuspect = false
         /// The reason to stop sending.
         var stop: RunFailure?
+
+        init(
+            _ result: Outcome, evidence: Evidence? = nil, isSuspect: Bool = false,
+            stop: RunFailure? = nil
+        ) {
+            (self.result, self.evidence) = (result, evidence)
+            (self.isSuspect, self.stop) = (isSuspect, stop)
+        }
     }
 
     /// A token called dead.
@@ -53,19 +61,17 @@ struct DeliveryRules {
     ) -> Judgement {
         switch kind {
         case .answered(let answer): judge(answer, attempts, handedAt)
-        case .accepted: counted(.known, Judgement(result: .sent))
+        case .accepted: counted(.known, .sent)
         case .refusedBinary(let status): judge(status, attempts)
         // The gateway has not seen it.
-        case .unsendable(let reason): Judgement(result: .failed(reason: reason))
+        case .unsendable(let reason): Judgement(.failed(reason: reason))
         case .unknown(let why), .garbled(let why):
-            Judgement(
-                result: resendUnknown
-                    ? Self.later(60, why, attempts) : .unknown(reason: why))
+            Judgement(resendUnknown ? Self.later(60, why, attempts) : .unknown(reason: why))
         case .refused:
             // Sent again at once, it would be refused again, and a queue of such rows would never
             // end.
-            Judgement(result: Self.later(60 << min(attempts, 6), "stream refused", attempts))
-        case .untouched: Judgement(result: .returned)
+            Judgement(Self.later(60 << min(attempts, 6), "stream refused", attempts))
+        case .untouched: Judgement(.returned)
         }
     }
 
@@ -79,41 +85,35 @@ struct DeliveryRules {
         _ answer: ProviderAnswer, _ attempts: Int, _ handedAt: EpochMilliseconds
     ) -> Judgement {
         let reason = answer.body.reason?.description ?? "HTTP \(answer.status)"
+        let failed = Outcome.failed(reason: reason)
         switch answer.meaning {
-        case .accepted: return counted(.known, Judgement(result: .sent))
+        case .accepted: return counted(.known, .sent)
         case .gone(let time):
+            // Without a usable time from APNs, the token was inactive at the time of the answer. The time
+            // of handing over is a little earlier, so that a device that registered in between keeps its
+            // row.
             let evidence = Evidence(
                 source: EvidenceSource(gone: answer.body.reason),
-                time: Self.time(time, handedAt: handedAt))
-            return counted(
-                .known, Judgement(result: .gone(reason: reason), evidence: evidence))
-        case .suspectToken:
-            return counted(.bad, Judgement(result: .failed(reason: reason), isSuspect: true))
-        case .requestFault: return counted(.refused, Judgement(result: .failed(reason: reason)))
+                time: time ?? handedAt)
+            return counted(.known, .gone(reason: reason), evidence)
+        case .suspectToken: return counted(.bad, failed, isSuspect: true)
+        case .requestFault, .notUnderstood: return counted(.refused, failed)
         case .configurationFault:
-            return Judgement(
-                result: .returned,
-                stop: stop(
-                    "APNs answered \(reason); correct apps[].topic or the certificate, then send "
-                        + "again"))
+            return stop(
+                "APNs answered \(reason); correct apps[].topic or the certificate, then send again")
         case .credentialFault:
-            return Judgement(
-                result: .returned,
-                stop: stop(
-                    "APNs answered \(reason); correct the certificate or token key, and its "
-                        + "environment, then send again"))
+            return stop(
+                "APNs answered \(reason); correct the certificate or token key, and its environment, then "
+                    + "send again")
         case .throttled(let after):
-            return Judgement(
-                result: Self.later(Int(after ?? 60) << min(attempts, 6), reason, attempts))
+            return Judgement(Self.later(Int(after ?? 60) << min(attempts, 6), reason, attempts))
         case .keepProviderToken(let after):
-            return Judgement(result: Self.later(Int(after ?? 1_200), reason, attempts))
+            return Judgement(Self.later(Int(after ?? 1_200), reason, attempts))
         case .serverTrouble(let after):
             // Apple, "Handling notification responses": 15 minutes, then back off.
             let wait = after.map(Int.init) ?? 900 << min(attempts, 4)
-            return Judgement(result: Self.later(wait, reason, attempts))
-        case .reconnect: return Judgement(result: Self.later(60, reason, attempts))
-        case .notUnderstood:
-            return counted(.refused, Judgement(result: .failed(reason: reason)))
+            return Judgement(Self.later(wait, reason, attempts))
+        case .reconnect: return Judgement(Self.later(60, reason, attempts))
         }
     }
 
@@ -122,48 +122,39 @@ struct DeliveryRules {
     /// setting of the command, so that the row waits for the detector too.
     private mutating func judge(_ status: BinaryStatus, _ attempts: Int) -> Judgement {
         let reason = status.description
+        let failed = Outcome.failed(reason: reason)
         switch status.subject {
-        case .token where status == .invalidToken:
-            return counted(.bad, Judgement(result: .failed(reason: reason), isSuspect: true))
-        case .token, .payload: return counted(.refused, Judgement(result: .failed(reason: reason)))
-        case .frame:
-            return counted(.refused, Judgement(result: .failed(reason: reason), isSuspect: true))
+        case .token where status == .invalidToken: return counted(.bad, failed, isSuspect: true)
+        case .token, .payload: return counted(.refused, failed)
+        case .frame: return counted(.refused, failed, isSuspect: true)
         case .topic:
-            return Judgement(
-                result: .returned,
-                stop: stop(
-                    "the gateway answered \(reason); name the certificate of this app in "
-                        + "apps[].certificate, then send again"))
-        case .gateway:
-            return Judgement(result: Self.later(60 << min(attempts, 6), reason, attempts))
-        }
-    }
-
-    /// Without a usable time from APNs, the token was inactive at the time of the answer. The time of
-    /// handing over is a little earlier, so that a device that registered in between keeps its row.
-    private static func time(
-        _ gone: GoneTime, handedAt: EpochMilliseconds
-    ) -> EpochMilliseconds {
-        switch gone {
-        case .confirmed(let milliseconds): EpochMilliseconds(milliseconds)
-        case .atReceipt: handedAt
+            return stop(
+                "the gateway answered \(reason); name the certificate of this app in apps[].certificate, "
+                    + "then send again")
+        case .gateway: return Judgement(Self.later(60 << min(attempts, 6), reason, attempts))
         }
     }
 
     private mutating func counted(
-        _ acceptance: TokenAcceptance, _ judgement: Judgement
+        _ acceptance: TokenAcceptance, _ result: Outcome, _ evidence: Evidence? = nil,
+        isSuspect: Bool = false
     ) -> Judgement {
-        var judgement = judgement
-        if let suspicion = detector.record(acceptance) {
-            judgement.stop = stop(
-                "\(suspicion); no row was changed for it; check that host, certificate or key, and "
-                    + "topic belong to the environment of these tokens")
-        }
-        return judgement
+        let suspicion = detector.record(acceptance)
+        return Judgement(
+            result, evidence: evidence, isSuspect: isSuspect,
+            stop: suspicion.flatMap {
+                stop(
+                    "\($0); no row was changed for it; check that host, certificate or key, and topic "
+                        + "belong to the environment of these tokens"
+                ).stop
+            })
     }
 
-    private func stop(_ sentence: String) -> RunFailure {
-        RunFailure(.configuration, .send, "sending for \(app): \(sentence)")
+    /// The row goes back, and sending stops.
+    private func stop(_ sentence: String) -> Judgement {
+        Judgement(
+            .returned,
+            stop: RunFailure(.configuration, .send, "sending for \(app): \(sentence)"))
     }
 
     private static func later(

@@ -78,6 +78,10 @@ package struct Enqueue {
     /// How many lines or users a warning names.
     private static let mostNamed = 5
 
+    private let app: Settings.App
+    private let context: RunContext
+    private var report: EnqueueReport
+
     /// Puts the notifications into the queue, all in one transaction. Warns of lines and users for which
     /// nothing is queued.
     ///
@@ -89,120 +93,112 @@ package struct Enqueue {
     ) throws -> EnqueueReport {
         let app = try settings.app(
             named: name, in: environment, for: "queueing a notification")
-        try check(content, app)
-        let limits = BinaryLimits(app)
-        let content = limits?.adapted(content) ?? content
-        var report = EnqueueReport(app: app.name, environment: app.environment.rawValue)
+        var enqueue = Enqueue(
+            app: app, context: context,
+            report: EnqueueReport(app: app.name, environment: app.environment.rawValue))
+        try enqueue.run(content, to: recipients, settings)
+        return enqueue.report
+    }
+
+    private mutating func run(
+        _ content: Content, to recipients: Recipients, _ settings: Settings
+    ) throws {
+        try check(content)
+        let content = adapted(content)
         var tokens: [DeviceToken] = []
         switch recipients {
-        case .tokens(let texts): tokens = try parsed(texts, app, limits)
-        case .lines(let lines, let file):
-            tokens = usable(lines, of: file, limits, &report, context)
+        case .tokens(let texts): tokens = try parsed(texts)
+        case .lines(let lines, let file): tokens = usable(lines, of: file)
         case .users: break
         }
         try settings.ensureOwnStore()
         let store = try TokenTable(StoreSettings(settings))
-        if case .users(let users) = recipients {
-            tokens = try living(users, app, store, limits, &report, context)
-        }
+        if case .users(let users) = recipients { tokens = try living(users, store) }
         try store.enqueue(
             tokens.map {
                 NewNotification(
                     token: $0, payload: content.payload, headers: content.headers,
                     notBefore: content.notBefore)
-            }, for: app.storedPartition, payloadLimit: limits?.command.payloadLimit)
+            }, for: app.storedPartition, payloadLimit: command?.payloadLimit)
         report.queued = tokens.count
-        return report
+    }
+
+    /// A refusal of what the caller gave.
+    private func refusal(_ why: String) -> RunFailure {
+        RunFailure(.usage, .settings, "queueing a notification for \(app.partition): \(why)")
+    }
+
+    private func warn(_ words: String) {
+        context.log.warning("queueing a notification for \(words)")
     }
 
     /// The tokens of the command line. Messages name the place of a text, never the text.
-    private static func parsed(
-        _ texts: [String], _ app: Settings.App, _ limits: BinaryLimits?
-    ) throws(RunFailure) -> [DeviceToken] {
+    private func parsed(_ texts: [String]) throws(RunFailure) -> [DeviceToken] {
         var tokens: [DeviceToken] = []
         for (index, text) in texts.enumerated() {
-            let place = texts.count == 1 ? "--token" : "--token number \(index + 1)"
-            func refusal(_ why: String) -> RunFailure {
-                RunFailure(
-                    .usage, .settings,
-                    "queueing a notification for \(app.partition): \(place) is \(why); nothing is "
-                        + "queued, correct it and run again")
-            }
+            let why: String
             do throws(DeviceTokenRefusal) {
-                tokens.append(try DeviceToken(spelling: text))
+                let token = try DeviceToken(spelling: text)
+                tokens.append(token)
+                if fits(token) { continue }
+                why = Self.longToken
             } catch {
-                throw refusal("no device token in hex: \(error)")
+                why = "no device token in hex: \(error)"
             }
-            if limits?.fits(tokens[index]) == false { throw refusal(BinaryLimits.longToken) }
+            let place = texts.count == 1 ? "--token" : "--token number \(index + 1)"
+            throw refusal("\(place) is \(why); nothing is queued, correct it and run again")
         }
         return tokens
     }
 
     /// The tokens of a file's lines that can be sent to; says which lines have none.
-    private static func usable(
-        _ lines: [String], of file: String, _ limits: BinaryLimits?, _ report: inout EnqueueReport,
-        _ context: RunContext
-    ) -> [DeviceToken] {
+    private mutating func usable(_ lines: [String], of file: String) -> [DeviceToken] {
         var tokens: [DeviceToken] = []
         var (malformed, long): ([Int], [Int]) = ([], [])
         for (index, line) in lines.enumerated() where line.contains(where: { !$0.isWhitespace }) {
             if let token = try? DeviceToken(spelling: line) {
-                if limits?.fits(token) == false {
-                    long.append(index + 1)
-                } else {
-                    tokens.append(token)
-                }
+                if fits(token) { tokens.append(token) } else { long.append(index + 1) }
             } else {
                 malformed.append(index + 1)
             }
         }
         (report.malformed, report.tooLong) = (malformed.count, long.count)
-        for (places, why) in [
-            (malformed, "no device token in hex"), (long, BinaryLimits.longToken),
-        ] where !places.isEmpty {
-            let named = places.prefix(mostNamed).map { "\($0)" }
-            context.log.warning(
-                """
-                queueing a notification for the tokens of \(file): left out \
-                \(list(named, of: places.count, "line")), \(why); correct what is left out and queue it \
-                alone
-                """)
+        for (places, why) in [(malformed, "no device token in hex"), (long, Self.longToken)]
+        where !places.isEmpty {
+            let named = places.prefix(Self.mostNamed).map { "\($0)" }
+            warn(
+                "the tokens of \(file): left out \(Self.list(named, of: places.count, "line")), \(why); "
+                    + "correct what is left out and queue it alone")
         }
         return tokens
     }
 
     /// The tokens of users; says which users have none that can be sent to.
-    private static func living(
-        _ users: [String], _ app: Settings.App, _ store: TokenTable, _ limits: BinaryLimits?,
-        _ report: inout EnqueueReport, _ context: RunContext
+    private mutating func living(
+        _ users: [String], _ store: TokenTable
     ) throws(StoreFailure) -> [DeviceToken] {
         var tokens: [DeviceToken] = []
         var named: [String] = []
-        var long = 0
         for user in users {
             let living = try store.tokens(ofUser: user, in: app.storedPartition)
-            let found = living.filter { limits?.fits($0) != false }
+            let found = living.filter(fits)
             tokens += found
-            long += living.count - found.count
+            report.tooLong += living.count - found.count
             guard living.isEmpty else { continue }
             report.unreachableUsers += 1
-            if named.count < mostNamed { named.append(SettingText.quoted(user)) }
+            if named.count < Self.mostNamed { named.append(SettingText.quoted(user)) }
         }
-        if long > 0 {
-            report.tooLong = long
-            context.log.warning(
-                """
-                queueing a notification for \(app.partition): left out \(long.counting("token")) of \
-                the users, \(BinaryLimits.longToken)
-                """)
+        if report.tooLong > 0 {
+            warn(
+                "\(app.partition): left out \(report.tooLong.counting("token")) of the users, "
+                    + Self.longToken)
         }
-        guard report.unreachableUsers > 0 else { return tokens }
-        let who = list(named, of: report.unreachableUsers, "user")
-        context.log.warning(
-            """
-            queueing a notification for \(app.partition): found no living token of \(who); check \
-            --user, and the rows of \(store.settings.mapping.table)
-            """)
+        if report.unreachableUsers > 0 {
+            warn(
+                "\(app.partition): found no living token of "
+                    + "\(Self.list(named, of: report.unreachableUsers, "user")); check --user, and the rows "
+                    + "of \(store.settings.mapping.table)")
+        }
         return tokens
     }
 
@@ -212,86 +208,41 @@ package struct Enqueue {
             + (count > named.count ? " and \(count - named.count) more" : "")
     }
 
-    private static func check(
-        _ content: Content, _ app: Settings.App
-    ) throws(RunFailure) {
-        func refuse(_ why: String) -> RunFailure {
-            RunFailure(.usage, .settings, "queueing a notification for \(app.partition): \(why)")
-        }
+    private func check(_ content: Content) throws(RunFailure) {
         do throws(RequestRefusal) {
             try NotificationAttributes(bundleID: app.topic, content.headers)
                 .checkPayload(bytes: content.payload.count)
         } catch {
-            throw refuse("\(error)")
+            throw refusal("\(error)")
         }
-        if let why = BinaryLimits(app)?.refusal(of: content) { throw refuse(why) }
+        if let command, let why = command.refusal(of: content) { throw refusal(why) }
         let value = try? JSONSerialization.jsonObject(with: Data(content.payload))
         guard value is [String: Any] else {
-            throw refuse(
+            throw refusal(
                 "the payload of \(content.source) is no JSON object; APNs takes one with a member "
                     + "\"aps\"")
         }
     }
-}
 
-// The binary interface has fewer fields than HTTP/2, and smaller ones. A notification that does not fit is
-// refused before it is queued: in the queue it would fail long after the person who queued it has gone.
+    // The binary interface has fewer fields than HTTP/2, and smaller ones. A notification that does not fit
+    // is refused before it is queued: in the queue it would fail long after the person who queued it has
+    // gone. Sources: Apple, "Binary Provider API" and "Legacy Notification Format" (archived).
 
-/// The limits of an app's binary gateway for what is queued. Sources: Apple, "Binary Provider API" and
-/// "Legacy Notification Format" (archived).
-struct BinaryLimits {
-    /// The command of the frames.
-    let command: BinaryCommand
+    /// The command of an app's binary gateway; nil for one that sends over HTTP/2.
+    private var command: BinaryCommand? { app.binary?.frameCommand }
 
-    /// The limits for an app; nil for one that sends over HTTP/2.
-    init?(_ app: Settings.App) {
-        guard let binary = app.binary else { return nil }
-        command = binary.frameCommand
+    private func fits(_ token: DeviceToken) -> Bool {
+        command == nil || token.count <= BinaryFrame.longestToken
     }
 
-    /// Why the content cannot be sent, as a clause with what to do; nil where it can.
-    func refusal(of content: Enqueue.Content) -> String? {
-        do throws(BinaryFault) {
-            try BinaryFrame.checkPayload(bytes: content.payload.count, of: command)
-        } catch {
-            let more =
-                command == .framed
-                ? ""
-                : ", or set binary.command: 2, which takes \(BinaryCommand.framed.payloadLimit)"
-            return
-                "\(error) (command \(command.rawValue) of the binary interface); shorten it\(more)"
-        }
-        if content.headers.collapseID != nil {
-            return "--collapse-id: the binary interface has no collapse identifier; leave it out"
-        }
-        if let type = content.headers.pushType,
-            PushType(rawValue: type).map(Self.types.contains) != true
-        {
-            return
-                "--push-type \(type.prefix(40)): the binary interface has no push types, and only "
-                + "\(Self.types.map(\.rawValue).joined(separator: " and ")) can be expressed by the "
-                + "payload; give one of them, or leave it out"
-        }
-        if content.headers.expiration != nil, command == .simple {
-            return
-                "--expiration: command 0 of the binary interface has no expiration; leave it out, "
-                + "or set binary.command: 1 or 2"
-        }
-        guard let priority = content.headers.priority else { return nil }
-        guard command == .framed else {
-            return
-                "--priority: command \(command.rawValue) of the binary interface has no priority; "
-                + "leave it out, or set binary.command: 2"
-        }
-        guard priority == NotificationPriority.lowest.rawValue else { return nil }
-        return "--priority 1: the binary interface has the priorities 10 and 5; give 5"
-    }
+    private static let longToken =
+        "longer than \(BinaryFrame.longestToken) bytes, the limit of the binary interface"
 
     /// The content as the interface has it. A push type that only follows from the payload is not kept: the
     /// interface has none, and the queue may have no column for it. Of a background notification the
     /// priority is left, where the command has one.
-    func adapted(_ content: Enqueue.Content) -> Enqueue.Content {
-        guard content.impliesPushType else { return content }
+    private func adapted(_ content: Content) -> Content {
+        guard let command, content.impliesPushType else { return content }
         var adapted = content
         adapted.headers.pushType = nil
         if command == .framed {
@@ -300,15 +251,46 @@ struct BinaryLimits {
         }
         return adapted
     }
+}
 
-    /// Whether a token fits into a frame.
-    func fits(_ token: DeviceToken) -> Bool { token.count <= BinaryFrame.longestToken }
-
-    /// What is wrong with tokens that do not fit.
-    static let longToken =
-        "longer than \(BinaryFrame.longestToken) bytes, the limit of the binary interface"
-
+extension BinaryCommand {
     private static let types: [PushType] = [.alert, .background]
+
+    /// Why the content cannot be sent, as a clause with what to do; nil where it can.
+    fileprivate func refusal(of content: Enqueue.Content) -> String? {
+        do throws(BinaryFault) {
+            try BinaryFrame.checkPayload(bytes: content.payload.count, of: self)
+        } catch {
+            let more =
+                self == .framed
+                ? ""
+                : ", or set binary.command: 2, which takes \(BinaryCommand.framed.payloadLimit)"
+            return "\(error) (command \(rawValue) of the binary interface); shorten it\(more)"
+        }
+        let headers = content.headers
+        if headers.collapseID != nil {
+            return "--collapse-id: the binary interface has no collapse identifier; leave it out"
+        }
+        if let type = headers.pushType, PushType(rawValue: type).map(Self.types.contains) != true {
+            return
+                "--push-type \(type.prefix(40)): the binary interface has no push types, and only "
+                + "\(Self.types.map(\.rawValue).joined(separator: " and ")) can be expressed by the "
+                + "payload; give one of them, or leave it out"
+        }
+        if headers.expiration != nil, self == .simple {
+            return
+                "--expiration: command 0 of the binary interface has no expiration; leave it out, "
+                + "or set binary.command: 1 or 2"
+        }
+        guard let priority = headers.priority else { return nil }
+        guard self == .framed else {
+            return
+                "--priority: command \(rawValue) of the binary interface has no priority; "
+                + "leave it out, or set binary.command: 2"
+        }
+        return priority == NotificationPriority.lowest.rawValue
+            ? "--priority 1: the binary interface has the priorities 10 and 5; give 5" : nil
+    }
 }
 
 extension Settings.Binary {

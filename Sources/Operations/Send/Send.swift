@@ -39,7 +39,7 @@ package struct Send: RecordedRun {
     private var hasWarnedOfMetrics = false
     private var tally = EvidenceTally()
     /// Rows that got the result of an answer that an earlier sender had kept.
-    private var settled = ReclaimedRows()
+    private var settled = 0
     /// Whether the run ends because the database does not answer.
     private var storeIsLost = false
 
@@ -62,7 +62,7 @@ package struct Send: RecordedRun {
     var metrics: (any JournalPage)? { plan.metrics }
 
     func openJournal() throws -> OpenedJournal {
-        let folder = try SenderFolders.takeFree(in: plan.state)
+        let folder = try SenderFolders.takeFree(in: plan.sweep.state)
         try folder.ensureRoom()
         return OpenedJournal(folder: folder, journal: try EvidenceJournal(in: folder))
     }
@@ -75,7 +75,7 @@ package struct Send: RecordedRun {
     /// would refuse is refused here too.
     private mutating func forecast() -> RunOutcome<SendReport> {
         do {
-            try StateFolder.examine(plan.state)
+            try StateFolder.examine(plan.sweep.state)
             try preview()
         } catch {
             outcome.fail(.wrapping(error, at: .store))
@@ -88,10 +88,11 @@ package struct Send: RecordedRun {
         let store = try openStore(.read, .preview)
         for app in plan.apps {
             var entry = SendReport.App(app.partition)
-            let preview = try store.previewClaims(app.stored, limit: plan.limit ?? .max)
-            entry.sent = preview.sendable
-            for (reason, count) in preview.skipped { entry.skipped[reason.rawValue] = count }
-            entry.claimed = preview.rows
+            try store.previewClaims(app.stored, limit: plan.limit ?? .max) { batch in
+                for result in batch.settled { entry.count(result.outcome) }
+                entry.sent += batch.notifications.count
+                entry.claimed += batch.notifications.count
+            }
             outcome.report.apps.append(entry)
         }
     }
@@ -100,7 +101,7 @@ package struct Send: RecordedRun {
         let journal = opened.journal
         let store: TokenTable
         do {
-            store = try openStore(.apply(plan.policy), .send)
+            store = try openStore(.apply(plan.sweep.policy), .send)
         } catch {
             throw RunFailure.wrapping(error, at: .store)
         }
@@ -109,11 +110,11 @@ package struct Send: RecordedRun {
             // Before any row is claimed or called unknown.
             let log = try settle(journal.folder, store)
             try openJobs(store, journal, log)
-            jobs.first?.count(settled)
-            settled = ReclaimedRows()
+            jobs.first?.count(reclaimed: settled)
+            settled = 0
             for feed in try journal.feeds(.pending) { apply(feed, applier) }
             try adoptAbandoned(store)
-            jobs.first?.count(settled)
+            jobs.first?.count(reclaimed: settled)
             try rounds(applier, store)
         } catch {
             storeIsLost = (error as? StoreFailure)?.isOfConnection ?? false
@@ -128,19 +129,20 @@ package struct Send: RecordedRun {
     ) throws -> AnswerLog {
         let queue = try queue(of: store)
         let log = try AnswerLog(in: folder, queue: queue.identity())
-        var answers = SettledAnswers()
+        var (written, differing) = (0, [DeliveryState: Int]())
         let left = try log.leftResults()
         if left.isDamaged {
             context.log.warning("\(SendWords.damagedAnswers(folder.path))")
         }
         for kept in left.results {
-            answers += try queue.settle(kept.results, of: kept.claim)
+            let answers = try queue.settle(kept.results, of: kept.claim)
+            written += answers.written
+            differing.merge(answers.differing, uniquingKeysWith: +)
         }
         try log.empty()
-        settled.settled += answers.written
-        let words = SendWords.settled(answers)
-        if let news = words.news { context.log.info("\(news)") }
-        if let warning = words.warning { context.log.warning("\(warning)") }
+        settled += written
+        if written > 0 { context.log.info("\(SendWords.settled(written))") }
+        if !differing.isEmpty { context.log.warning("\(SendWords.late(differing))") }
         return log
     }
 
@@ -151,13 +153,13 @@ package struct Send: RecordedRun {
 
     private func applier(_ journal: EvidenceJournal, _ store: TokenTable) -> JournalApplier {
         JournalApplier(
-            journal: journal, store: store, plan: plan.applyPlan, context: context, run: run,
+            journal: journal, store: store, plan: plan.sweep, context: context, run: run,
             started: started)
     }
 
     private func openStore(_ need: TableUse, _ queue: QueueUse) throws -> TokenTable {
         let use: StoreUse = plan.dryRun ? .decisions : .changes
-        let store = try TokenTable(plan.store.used(for: use).reportingHosts(to: context))
+        let store = try TokenTable(plan.sweep.store.used(for: use).reportingHosts(to: context))
         let partitions = plan.apps.map(\.stored)
         let report = try store.preflight(need, partitions: partitions)
         let findings = try store.preflightQueue(queue, partitions: partitions)
@@ -168,7 +170,7 @@ package struct Send: RecordedRun {
     /// Writes the answers and applies the feeds of senders that are gone; see `SenderFolders`.
     private mutating func adoptAbandoned(_ store: TokenTable) throws {
         var failure: (any Error)?
-        let problems = SenderFolders.visitAbandoned(in: plan.state, at: context.now) {
+        let problems = SenderFolders.visitAbandoned(in: plan.sweep.state, at: context.now) {
             journal throws(JournalFailure) in
             do {
                 _ = try settle(journal.folder, store)
@@ -227,7 +229,7 @@ package struct Send: RecordedRun {
                 hasBegun = true
                 let reclaimed = try queue(of: store).reclaimExpired(
                     resendUnknown: plan.resendUnknown)
-                first.count(reclaimed)
+                first.count(reclaimed: reclaimed.values.reduce(0, +))
                 if let words = SendWords.warning(reclaimed) { context.log.warning("\(words)") }
                 tellWarnings()
                 for feed in try applier.journal.feeds(.pending) { apply(feed, applier) }

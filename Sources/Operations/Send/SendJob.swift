@@ -12,6 +12,7 @@ import APNsProtocol
 import EvidenceJournal
 import Foundation
 import PushQueue
+import TokenHygiene
 
 /// Sends one app's notifications: does the I/O that `SendState` decides about.
 final class SendJob {
@@ -34,7 +35,8 @@ final class SendJob {
     private var lastFlush = SendJob.clock
     private var lastRenewal = SendJob.clock
     private var stopBy: Double?
-    private var words = SendWords()
+    /// How many rows were told of, by kind of complaint.
+    private var told = [0, 0, 0]
     /// Of the gateways that failed before the present one.
     private var settledTooEarly = 0
 
@@ -45,12 +47,8 @@ final class SendJob {
         _ app: ProviderTarget, _ plan: SendPlan, queue: PushQueue, gateway: ProviderPlan,
         answers: AnswerCapture, _ context: RunContext
     ) throws {
-        self.app = app
-        self.plan = plan
-        self.context = context
-        self.queue = queue
-        self.answers = answers
-        target = gateway
+        (self.app, self.plan, self.context) = (app, plan, context)
+        (self.queue, self.answers, target) = (queue, answers, gateway)
         self.gateway = try Provider(gateway)
         state = SendState(
             app.partition, gateway: target.name, limit: plan.limit, rate: plan.rate,
@@ -128,17 +126,20 @@ final class SendJob {
 
     /// Warnings while the run goes on; each count is repeated when it has grown.
     func warnings() -> [String] {
-        words.warnings(
-            state.entry, deferred: state.deferred, state.rules.detector,
-            reason: state.silence.reason) + words.warnings(late: late, app.partition, target.name)
+        let complaints = state.complaints(late: late)
+        defer { told = complaints.map(\.count) }
+        return zip(complaints, told).compactMap { $0.count > $1 ? $0.sentence : nil }
     }
 
     /// Failures that end the run without success though the queue was drained.
     func shortcomings() -> [RunFailure] {
         var failures = answers.logFailure.map { [RunFailure.wrapping($0, at: .state)] } ?? []
-        failures += words.shortcomings(
-            state.entry, deferred: state.deferred, state.rules.detector, exit: state.silence.exit,
-            reason: state.silence.reason)
+        for (kind, complaint) in state.complaints(late: late).enumerated() where complaint.count > 0
+        {
+            guard let exit = complaint.exit else { continue }
+            failures.append(RunFailure(exit, .send, complaint.sentence))
+            told[kind] = complaint.count
+        }
         // A sender that follows has claimed them again.
         if !state.unprocessed.isEmpty, state.stop == nil, !plan.follows {
             failures.append(
@@ -148,11 +149,6 @@ final class SendJob {
                         + "\(state.unprocessed.count.counting("notification")), however often they were "
                         + "sent; they wait in the queue, run again to continue"))
         }
-        if late > 0 {
-            failures.append(
-                RunFailure(
-                    .configuration, .send, SendWords.late(late, app.partition, target.name)))
-        }
         return failures
     }
 
@@ -160,10 +156,10 @@ final class SendJob {
     func closeAnswers() throws -> [String] { try answers.close(at: context.now()) }
 
     /// Counts what became of this app's evidence.
-    func count(_ feed: FeedReport) { state.count(feed) }
+    func count(_ evidence: Counts) { state.entry.evidence += evidence }
 
     /// Counts rows taken over from senders that ended.
-    func count(_ reclaimed: ReclaimedRows) { state.count(reclaimed) }
+    func count(reclaimed: Int) { state.entry.reclaimed += reclaimed }
 
     // MARK: Looking around
 
@@ -297,26 +293,24 @@ final class SendJob {
         // Forgotten only after they are written, so that a failure leaves them for the next try.
         let results = batch.results
         guard !results.isEmpty else { return nil }
-        let written = try timed("results") { try queue.record(results, of: &batch.claim) }
+        let missing = try timed("results") { try queue.record(results, of: &batch.claim) }
         state.wrote(batch.claim, at: place)
         if state.isWritten(place) { answers.release(batch.claim.number) }
-        switch written {
-        case .recorded(let missing):
-            state.count(results, missing: missing)
-            return nil
-        case .leaseLost:
+        guard let missing else {
             return RunFailure(
                 .pending, .send,
                 "sending for \(app.partition): the lease of \(plan.leaseSeconds) s ended before "
                     + "\(results.count) results were written, and another sender has the rows; "
                     + "raise send.lease")
         }
+        state.count(results, missing: missing)
+        return nil
     }
 
     /// Does something and adds its time to the report.
     private func timed<T>(_ stage: String, _ work: () throws -> T) rethrows -> T {
         let start = Self.clock
-        defer { state.add(Self.clock - start, to: stage) }
+        defer { state.entry.seconds[stage, default: 0] += Self.clock - start }
         return try work()
     }
 }

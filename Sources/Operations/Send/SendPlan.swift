@@ -28,18 +28,10 @@ extension ProviderPlan {
 
 /// The plan of a run of the sender.
 package struct SendPlan: Sendable {
-    /// The path of the state folder.
-    package var state: String
-    /// The connection to the database with both tables.
-    package var store: StoreSettings
+    /// How answers in a sender's folder are applied: state folder, database, policy and limits.
+    package var sweep: SweepPlan
     /// The apps, in the order of the settings.
     package var apps: [ProviderTarget]
-    /// The partitions of the settings, each with its name in the table's rows.
-    package var partitions: [Partition: Partition]
-    /// How stale rows are changed.
-    package var policy: RemovalPolicy
-    /// Limits beyond which a removal is held.
-    package var limits: GuardLimits
     /// Whether notifications of unknown outcome are sent again.
     package var resendUnknown: Bool
     /// Seconds after which others may take over the rows of a sender that no longer renews its lease.
@@ -76,13 +68,10 @@ package struct SendPlan: Sendable {
                     + "apps[].provider with a host, and a certificate or a token-key; or "
                     + "apps[].binary for a private gateway of the older interface")
         }
-        let sweep = SweepPlan(settings, .answers, dryRun: false)
-        state = settings.state
-        store = sweep.store
+        sweep = SweepPlan(settings, .answers, dryRun: false)
+        // Throttles are for those who change many rows at once.
+        sweep.pacing = Pacing()
         self.apps = apps
-        partitions = sweep.partitions
-        policy = sweep.policy
-        limits = sweep.limits
         resendUnknown = settings.send.resendUnknown
         leaseSeconds = max(10, Int(settings.send.lease.wholeMilliseconds / 1_000))
     }
@@ -92,13 +81,6 @@ package struct SendPlan: Sendable {
     package var longestShutdown: Duration {
         let graces = apps.compactMap { app in try? app.gateway.get().graceSeconds }
         return .seconds(graces.max() ?? 3) + .milliseconds(1_500)
-    }
-
-    /// The plan of applying answers that are in a sender's folder.
-    var applyPlan: SweepPlan {
-        SweepPlan(
-            state: state, store: store, work: .answers, partitions: partitions, policy: policy,
-            limits: limits, dryRun: false)
     }
 }
 
@@ -152,12 +134,10 @@ extension ProviderTarget {
         _ key: Settings.TokenKey, wall: @escaping @Sendable () -> EpochSeconds
     ) throws -> ProviderTokenSource {
         do {
-            return ProviderTokenSource(
-                try ProviderTokenSource.Credential(
-                    key: SigningKey(file: key.file), keyID: key.keyIdentifier,
-                    teamID: key.teamIdentifier),
-                clocks: ProviderTokenSource.Clocks(wall: wall))
-        } catch let refusal as ProviderTokenRefusal {
+            return try ProviderTokenSource(
+                key: SigningKey(file: key.file), keyID: key.keyIdentifier,
+                teamID: key.teamIdentifier, wall: wall)
+        } catch let refusal as RequestRefusal {
             throw RunFailure(.configuration, .identity, "\(refusal)")
         }
     }

@@ -74,9 +74,6 @@ package struct SendReport: RunReport, Codable, Hashable {
             }
             claimed += 1
         }
-
-        /// Adds the counts of a feed of answers.
-        mutating func count(_ feed: FeedReport) { evidence += feed.counts }
     }
 
     /// The run's name, a random UUID.
@@ -149,95 +146,88 @@ package struct SendReport: RunReport, Codable, Hashable {
     }
 }
 
-/// The sender's messages on stderr about rows that were closed without an answer, and about suspect
-/// tokens that could not be judged yet. Each count is reported once, and again when it has grown.
-struct SendWords {
+extension SendReport.App {
+    /// Number of rows that were to be sent and have a result.
+    var decided: Int { sent + gone + retry + unknown + rejected.values.reduce(0, +) }
+}
+
+/// Something that went wrong with some rows: how many, what is said about them on stderr, and the code with
+/// which the run fails although the queue was drained; nil where it does not fail.
+struct SendComplaint {
+    let count: Int
+    let sentence: String
+    let exit: ExitStatus?
+}
+
+extension SendState {
     /// The divisor for the share of unknown outcomes above which a run fails: one in ten.
-    static let toleratedUnknown = 10
+    private static let toleratedUnknown = 10
 
-    private var toldUnknown = 0
-    private var toldDeferred = 0
-    private var toldLate = 0
-
-    /// The warnings that are due. `reason` says how the last unknown outcome of this run came about.
-    mutating func warnings(
-        _ entry: SendReport.App, deferred: Int, _ detector: MismatchDetector, reason: String
-    ) -> [String] {
-        var words: [String] = []
-        if entry.unknown > toldUnknown { words.append(Self.unknown(entry, reason)) }
-        if deferred > toldDeferred { words.append(Self.deferred(entry, deferred, detector)) }
-        (toldUnknown, toldDeferred) = (entry.unknown, deferred)
-        return words
+    /// Rows that were closed without an answer, suspect tokens that could not be judged yet, and rows called
+    /// sent that late error packets proved dropped, at the least.
+    func complaints(late: Int) -> [SendComplaint] {
+        let (unknown, detector) = (entry.unknown, rules.detector)
+        let reason = silence.reason.isEmpty ? "" : " (the last one: \(silence.reason))"
+        let isMismatchLikely = detector.isMismatchLikely
+        return [
+            SendComplaint(
+                count: unknown,
+                sentence: "sending for \(partition): \(unknown) of "
+                    + "\(entry.decided.counting("notification")) are of unknown outcome\(reason): "
+                    + SendWords.meaning,
+                exit: unknown * Self.toleratedUnknown > entry.decided ? silence.exit : nil),
+            SendComplaint(
+                count: deferred,
+                sentence: "sending for \(partition): "
+                    + (isMismatchLikely ? "environment mismatch suspected: " : "")
+                    + "APNs called \(detector.bad) of \(detector.answers.counting("token")) bad "
+                    + "(BadDeviceToken or DeviceTokenNotForTopic), too few to tell bad tokens from a wrong "
+                    + "setting; \(deferred.counting("row")) will be tried again from an hour on, ten times "
+                    + "in all; check that host, certificate or key, and topic belong to the environment of "
+                    + "these tokens",
+                exit: !hasLooked && isMismatchLikely ? .configuration : nil),
+            SendComplaint(
+                count: late,
+                sentence: "sending for \(partition): \(gateway) sent error packets later than "
+                    + "apps[].binary.error-wait; at least \(late.counting("notification")) counted as sent "
+                    + "and were dropped; raise error-wait, and enqueue them again",
+                exit: .configuration),
+        ]
     }
+}
 
-    /// The warning about late error packets, when their number has grown.
-    mutating func warnings(late: Int, _ app: Partition, _ gateway: String) -> [String] {
-        guard late > toldLate else { return [] }
-        toldLate = late
-        return [Self.late(late, app, gateway)]
-    }
-
-    /// What late error packets proved and what to do.
-    static func late(_ late: Int, _ app: Partition, _ gateway: String) -> String {
-        "sending for \(app): \(gateway) sent error packets later than apps[].binary.error-wait; at least "
-            + "\(late.counting("notification")) counted as sent and were dropped; raise error-wait, and "
-            + "enqueue them again"
-    }
-
-    /// The failures that are added at the end of a run; `exit` is the code for unknown outcomes.
-    mutating func shortcomings(
-        _ entry: SendReport.App, deferred: Int, _ detector: MismatchDetector, exit: ExitStatus,
-        reason: String
-    ) -> [RunFailure] {
-        var failures: [RunFailure] = []
-        if entry.unknown * Self.toleratedUnknown > entry.decided {
-            failures.append(RunFailure(exit, .send, Self.unknown(entry, reason)))
-            toldUnknown = entry.unknown
-        }
-        let hasLooked = detector.answers >= MismatchDetector.firstTest
-        if deferred > 0, !hasLooked, detector.isMismatchLikely {
-            failures.append(
-                RunFailure(.configuration, .send, Self.deferred(entry, deferred, detector)))
-            toldDeferred = deferred
-        }
-        return failures
-    }
-
-    /// The warning about rows of senders that are gone, which were closed or are sent again; nil when
-    /// there are none.
-    static func warning(_ reclaimed: ReclaimedRows) -> String? {
-        if reclaimed.unknown > 0 {
+/// The sender's messages on stderr about rows that other senders have left.
+enum SendWords {
+    /// The warning about rows of senders that are gone, by their new state: those that were closed or are
+    /// sent again; nil when there are none.
+    static func warning(_ reclaimed: [DeliveryState: Int]) -> String? {
+        if let unknown = reclaimed[.unknown] {
             return
-                "\(reclaimed.unknown.counting("notification")) of senders that are gone are of unknown "
-                + "outcome: \(meaning)"
+                "\(unknown.counting("notification")) of senders that are gone are of unknown outcome: "
+                + meaning
         }
-        guard reclaimed.resent > 0 else { return nil }
-        return
-            "\(reclaimed.resent.counting("notification")) of senders that are gone are of unknown outcome "
-            + "and are sent again under their apns-id, as send.resend-unknown says: some may be delivered "
-            + "twice"
+        return reclaimed[.retry].map {
+            "\($0.counting("notification")) of senders that are gone are of unknown outcome and are sent "
+                + "again under their apns-id, as send.resend-unknown says: some may be delivered twice"
+        }
     }
 
-    /// What became of answers that a sender of this host had kept; nil when there were none. The first
-    /// sentence is for information, the second is a warning.
-    static func settled(_ answers: SettledAnswers) -> (news: String?, warning: String?) {
-        var words: (news: String?, warning: String?)
-        if answers.written > 0 {
-            words.news =
-                "\(answers.written.counting("notification")) of senders that are gone got the result "
-                + "of an answer that was kept"
-        }
-        let differing = answers.differing.values.reduce(0, +)
-        if differing > 0 {
-            let states = answers.differing.sorted { $0.key.rawValue < $1.key.rawValue }
-                .map { "\($0.value) \($0.key.rawValue)" }.joined(separator: ", ")
-            words.warning =
-                "answers of APNs to \(differing.counting("notification")) were kept and came too late: "
-                + "the lease had ended, and another sender has the rows, which say \(states); they were "
-                + "left as they are, so some may be delivered twice; raise send.lease, or start the "
-                + "sender of this host again sooner"
-        }
-        return words
+    /// What became of answers that a sender of this host had kept.
+    static func settled(_ count: Int) -> String {
+        "\(count.counting("notification")) of senders that are gone got the result of an answer that was "
+            + "kept"
+    }
+
+    /// What it means that rows are not as the answers say that a sender of this host had kept: by their
+    /// state.
+    static func late(_ differing: [DeliveryState: Int]) -> String {
+        let states = differing.sorted { $0.key.rawValue < $1.key.rawValue }
+            .map { "\($0.value) \($0.key.rawValue)" }.joined(separator: ", ")
+        return
+            "answers of APNs to \(differing.values.reduce(0, +).counting("notification")) were kept and "
+            + "came too late: the lease had ended, and another sender has the rows, which say \(states); "
+            + "they were left as they are, so some may be delivered twice; raise send.lease, or start the "
+            + "sender of this host again sooner"
     }
 
     /// What a log of answers that cannot be read to its end means.
@@ -246,31 +236,7 @@ struct SendWords {
             + "outcome when their leases end"
     }
 
-    private static let meaning =
+    fileprivate static let meaning =
         "they were on the wire and no answer is known, so they may have been delivered; their rows "
         + "have the state unknown and are not sent again unless send.resend-unknown is true"
-
-    private static func unknown(_ entry: SendReport.App, _ reason: String) -> String {
-        "sending for \(entry.app)/\(entry.environment): \(entry.unknown) of "
-            + "\(entry.decided.counting("notification")) are of unknown outcome"
-            + (reason.isEmpty ? "" : " (the last one: \(reason))") + ": \(meaning)"
-    }
-
-    private static func deferred(
-        _ entry: SendReport.App, _ count: Int, _ detector: MismatchDetector
-    ) -> String {
-        "sending for \(entry.app)/\(entry.environment): "
-            + (detector.isMismatchLikely ? "environment mismatch suspected: " : "")
-            + "APNs called \(detector.bad) of \(detector.answers.counting("token")) bad (BadDeviceToken or "
-            + "DeviceTokenNotForTopic), too few to tell bad tokens from a wrong setting; "
-            + "\(count.counting("row")) will be tried again from an hour on, ten times in all; check "
-            + "that host, certificate or key, and topic belong to the environment of these tokens"
-    }
-}
-
-extension SendReport.App {
-    /// Number of rows that were to be sent and have a result.
-    var decided: Int {
-        sent + gone + retry + unknown + rejected.values.reduce(0, +)
-    }
 }

@@ -16,14 +16,14 @@ struct SendState {
     /// Rows of a claim.
     static let batchRows = 1_000
 
-    private let partition: Partition
+    let partition: Partition
     private let limit: Int?
     private let rate: Double?
     /// The gateway's name in messages.
-    private let gateway: String
+    let gateway: String
 
     /// The app's part of the report.
-    private(set) var entry: SendReport.App
+    var entry: SendReport.App
     private(set) var rules: DeliveryRules
     private(set) var load: SendLoad
     private(set) var silence = GatewaySilence()
@@ -50,10 +50,7 @@ struct SendState {
     ) {
         load = SendLoad(window)
         batches = Array(repeating: nil, count: window.claims)
-        self.partition = partition
-        self.limit = limit
-        self.rate = rate
-        self.gateway = gateway
+        (self.partition, self.gateway, self.limit, self.rate) = (partition, gateway, limit, rate)
         entry = SendReport.App(partition)
         rules = DeliveryRules(partition, resendUnknown: resendUnknown)
     }
@@ -159,7 +156,7 @@ struct SendState {
         var judgement = rules.judge(outcome.kind, attempts: attempts, handedAt: handedAt)
         let ends = judgement.stop.map { halt($0) } ?? false
         if stop != nil, judgement.isSuspect {
-            judgement = DeliveryRules.Judgement(result: .returned)
+            judgement = DeliveryRules.Judgement(.returned)
         }
         batches[place]?.decide(index, judgement)
         return ends
@@ -225,7 +222,7 @@ struct SendState {
 
     private mutating func giveBack(_ key: UInt64) {
         let (place, index) = SendBatch.position(key)
-        batches[place]?.decide(index, DeliveryRules.Judgement(result: .returned))
+        batches[place]?.decide(index, DeliveryRules.Judgement(.returned))
     }
 
     /// The gateway is tried again after an outage.
@@ -262,7 +259,7 @@ extension SendState {
     }
 
     /// Whether the mismatch detector has seen enough answers to judge.
-    private var hasLooked: Bool { rules.detector.answers >= MismatchDetector.firstTest }
+    var hasLooked: Bool { rules.detector.answers >= MismatchDetector.firstTest }
 
     /// Decides about the suspects of a batch, if they wait for nothing more.
     mutating func decideSuspects(at place: Int, _ verdict: SendBatch.Verdict, now: Bool) {
@@ -301,19 +298,5 @@ extension SendState {
     mutating func count(_ results: [DeliveryResult], missing: Int) {
         entry.missing += missing
         for result in results { entry.count(result.outcome) }
-    }
-
-    /// Counts what became of this app's evidence.
-    mutating func count(_ feed: FeedReport) { entry.count(feed) }
-
-    /// Counts rows taken over from senders that ended.
-    mutating func count(_ reclaimed: ReclaimedRows) {
-        entry.reclaimed +=
-            reclaimed.returned + reclaimed.resent + reclaimed.unknown + reclaimed.settled
-    }
-
-    /// Adds the seconds of a stage.
-    mutating func add(_ seconds: Double, to stage: String) {
-        entry.seconds[stage, default: 0] += seconds
     }
 }

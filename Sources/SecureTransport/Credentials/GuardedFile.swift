@@ -101,7 +101,7 @@ package struct GuardedFile: Sendable {
         return GuardedFile(bytes: bytes, mode: facts.st_mode, owner: facts.st_uid)
     }
 
-    private static func refusal(_ error: Int32) -> Refusal {
+    fileprivate static func refusal(_ error: Int32) -> Refusal {
         switch error {
         case ENOENT, ENOTDIR: .missing
         case EACCES, EPERM: .denied
@@ -111,17 +111,22 @@ package struct GuardedFile: Sendable {
 }
 
 extension GuardedFile.Refusal {
-    /// The problem and the next action, to follow the name of the file. Nil where each caller has
-    /// its own message: for a file that is missing, denied, too large, or open to others.
-    package var sentence: String? {
+    /// The problem and the next action, to follow the name of the file.
+    package var sentence: String {
         switch self {
+        case .missing: "there is no such file; create it or correct the path"
+        case .denied: "this user may not read it; change its owner or mode"
         case .notRegular: "it is not a regular file; give the file itself"
+        case .tooLarge(let limit):
+            "it is larger than \(limit >> 10) KiB; check that this is the right file"
+        case .openToOthers(let mode):
+            "it holds a secret, and others may read it (mode 0\(String(mode, radix: 8))); give it mode "
+                + "0600 and, if the secret may have been seen, a new secret"
         case .foreign(let owner):
             "it holds a secret and belongs to user \(owner); a secret must belong to the user of the run "
                 + "or to root: run chown \(geteuid()) on it, or run as its owner"
         case .failed(let error): "\(TransportFailure.systemMessage(error)); check the path"
         case .changeable(let sentence): sentence
-        case .missing, .denied, .tooLarge, .openToOthers: nil
         }
     }
 }
@@ -136,22 +141,21 @@ package struct CredentialFile {
     /// The most bytes. Chains with several certificates have some ten kilobytes.
     private static let largest = 1 << 20
 
-    /// Reads the file. Throws `missing`, `unreadable` or `malformed` (too large).
     package static func read(_ path: String) throws(IdentityFailure) -> CredentialFile {
         do {
             return CredentialFile(path: path, file: try GuardedFile.read(path, limit: largest))
         } catch {
-            throw failure(path, error)
+            throw IdentityFailure(path, error)
         }
     }
 
     /// Refuses a file with a secret that belongs to another user, or that group or others can
-    /// access. Throws `readableByOthers` or `foreign`.
+    /// access.
     func requirePrivate() throws(IdentityFailure) {
         do {
             try file.requirePrivate()
         } catch {
-            throw Self.failure(path, error)
+            throw IdentityFailure(path, error)
         }
     }
 
@@ -166,34 +170,6 @@ package struct CredentialFile {
     /// Whether the bytes contain an ASCII text.
     package func contains(_ text: String) -> Bool {
         bytes.firstRange(of: Array(text.utf8)) != nil
-    }
-
-    private static func failure(_ path: String, _ refusal: GuardedFile.Refusal) -> IdentityFailure {
-        let words = refusal.sentence ?? ""
-        let (code, sentence): (IdentityFailure.Code, String) =
-            switch refusal {
-            case .missing:
-                (.missing, "opening \(path): no such file; check the path in the settings")
-            case .tooLarge:
-                (.malformed, "reading \(path): over 1 MiB, so not a certificate or key file")
-            case .openToOthers(let mode):
-                (
-                    .readableByOthers(mode: mode),
-                    "reading \(path): it holds a secret and has mode 0\(String(mode, radix: 8)), open "
-                        + "to other users; run chmod 600 on it"
-                )
-            case .foreign(let owner): (.foreign(owner: owner), "reading \(path): \(words)")
-            case .notRegular, .changeable: (.unreadable, "opening \(path): \(words)")
-            case .denied:
-                (.unreadable, "opening \(path): permission denied; check its owner and mode")
-            case .failed(let error):
-                (
-                    .unreadable,
-                    "opening \(path): \(TransportFailure.systemMessage(error)); check its owner and "
-                        + "mode"
-                )
-            }
-        return IdentityFailure(code, sentence)
     }
 }
 
@@ -270,20 +246,14 @@ package enum ChangeRights {
 
     private static func facts(of place: String) throws(GuardedFile.Refusal) -> stat {
         var facts = stat()
-        guard lstat(place, &facts) == 0 else {
-            throw switch errno {
-            case EACCES: .denied
-            case ENOENT, ENOTDIR: .missing
-            default: .failed(errno)
-            }
-        }
+        guard lstat(place, &facts) == 0 else { throw GuardedFile.refusal(errno) }
         return facts
     }
 
     private static func target(of link: String) throws(GuardedFile.Refusal) -> String {
         var buffer = [CChar](repeating: 0, count: Int(PATH_MAX) + 1)
         let count = readlink(link, &buffer, buffer.count)
-        guard count >= 0 else { throw errno == EACCES ? .denied : .failed(errno) }
+        guard count >= 0 else { throw GuardedFile.refusal(errno) }
         return String(decoding: buffer[..<count].map(UInt8.init(bitPattern:)), as: UTF8.self)
     }
 
@@ -328,16 +298,12 @@ package enum ChangeRights {
         }
         guard mode & 0o022 != 0 else { return }
         throw .changeable(
-            "\(what) may be changed by other users (mode \(octal(mode))), who could have a "
+            "\(what) may be changed by other users (mode 0\(String(mode & 0o7777, radix: 8))), who could have a "
                 + "command run as user \(geteuid()); look whether it is as you wrote it, then run: "
                 + "chmod go-w \(quoted(place))")
     }
 
     private static func quoted(_ path: String) -> String {
         "'\(path.replacing("'", with: #"'\''"#))'"
-    }
-
-    private static func octal(_ mode: mode_t) -> String {
-        "0" + String(mode & 0o7777, radix: 8)
     }
 }

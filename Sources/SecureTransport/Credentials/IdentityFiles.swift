@@ -29,7 +29,6 @@ struct PEMIdentity {
             EVP_PKEY_free(privateKey)
             certificates.forEach(X509_free)
             throw IdentityFailure(
-                .keyMismatch,
                 "reading \(keyFile.path): the key belongs to none of the certificates in "
                     + "\(certificate.path); use the pair that was issued together")
         }
@@ -40,12 +39,10 @@ struct PEMIdentity {
 
     private func readCertificates() throws(IdentityFailure) -> [OpaquePointer] {
         guard let stream = MemoryStream(certificate.bytes) else {
-            throw IdentityFailure(.unreadable, "reading \(certificate.path): out of memory")
+            throw IdentityFailure("reading \(certificate.path): out of memory")
         }
         var found: [OpaquePointer] = []
-        while let next = PEM_read_bio_X509(stream.bio, nil, nil, nil) {
-            found.append(next)
-        }
+        while let next = PEM_read_bio_X509(stream.bio, nil, nil, nil) { found.append(next) }
         let fault = OpenSSLFault.drain()
         // OpenSSL reports the end of the file as a missing start line.
         let cleanEnd = fault.entries.allSatisfy {
@@ -56,7 +53,7 @@ struct PEMIdentity {
             let problem =
                 cleanEnd ? "no certificate in it" : "a certificate in it is broken: \(fault.text)"
             throw IdentityFailure(
-                .malformed, "reading \(certificate.path): \(problem); export it again")
+                "reading \(certificate.path): \(problem); export it again")
         }
         return found
     }
@@ -81,7 +78,6 @@ package struct PEMPrivateKey {
     func load() throws(IdentityFailure) -> OpaquePointer {
         guard file.contains(Self.boundary) else {
             throw IdentityFailure(
-                .malformed,
                 "reading \(file.path): no private key in it; name the key's file in the settings"
             )
         }
@@ -89,24 +85,13 @@ package struct PEMPrivateKey {
         if key == nil, fault.isUnsupportedAlgorithm, LegacyProvider.isLoaded {
             (key, question, fault) = attempt()
         }
-        if let key {
-            return key
-        }
+        if let key { return key }
         guard question.wasAsked else {
             throw IdentityFailure(
-                .malformed,
                 "reading \(file.path): the private key in it is broken: \(fault.text); export it "
                     + "again")
         }
-        guard passphrase != nil else {
-            throw IdentityFailure(
-                .passphraseNeeded,
-                "reading \(file.path): the key is encrypted; name a passphrase file in the settings"
-            )
-        }
-        throw IdentityFailure(
-            .wrongPassphrase,
-            "reading \(file.path): the passphrase does not open the key; check the passphrase file")
+        throw .locked(file.path, with: passphrase)
     }
 
     private func attempt() -> (OpaquePointer?, Question, OpenSSLFault) {
@@ -119,14 +104,11 @@ package struct PEMPrivateKey {
             PEM_read_bio_PrivateKey(
                 stream.bio, nil,
                 { buffer, size, _, argument in
-                    guard let buffer, let argument else {
-                        return -1
-                    }
+                    guard let buffer, let argument else { return -1 }
                     let question = argument.assumingMemoryBound(to: Question.self)
                     question.pointee.wasAsked = true
-                    guard let secret = question.pointee.passphrase, secret.count <= size else {
-                        return -1
-                    }
+                    guard let secret = question.pointee.passphrase, secret.count <= size
+                    else { return -1 }
                     memcpy(buffer, secret, secret.count)
                     return Int32(secret.count)
                 }, pointer)
@@ -150,7 +132,6 @@ struct PKCS12Identity {
         else {
             OpenSSLFault.discard()
             throw IdentityFailure(
-                .malformed,
                 "reading \(file.path): neither PEM nor PKCS#12; convert it to one of them")
         }
         defer { PKCS12_free(store) }
@@ -159,7 +140,6 @@ struct PKCS12Identity {
         if case .failed(let fault) = outcome, fault.isUnsupportedAlgorithm {
             guard LegacyProvider.isLoaded else {
                 throw IdentityFailure(
-                    .legacyProviderMissing,
                     "reading \(file.path): its old encryption needs OpenSSL's legacy provider "
                         + "(legacy.so), which is not installed; install it or convert the file to "
                         + "PEM")
@@ -167,40 +147,24 @@ struct PKCS12Identity {
             outcome = parse(store)
         }
         switch outcome {
-        case .loaded(let identity):
-            return identity
+        case .loaded(let identity): return identity
         case .incomplete:
             throw IdentityFailure(
-                .malformed,
                 "reading \(file.path): it lacks a certificate with its private key; export both "
                     + "together")
         case .failed(let fault):
             throw IdentityFailure(
-                .malformed, "reading \(file.path): \(fault.text); export it again")
+                "reading \(file.path): \(fault.text); export it again")
         }
     }
 
     /// The MAC distinguishes a wrong passphrase from a broken file before decryption.
     private func checkPassphrase(_ store: OpaquePointer) throws(IdentityFailure) {
-        guard PKCS12_mac_present(store) == 1 else {
-            return
-        }
-        if verifyMAC(store) {
-            return
-        }
+        if PKCS12_mac_present(store) != 1 || verifyMAC(store) { return }
         let fault = OpenSSLFault.drain()
-        if fault.isUnsupportedAlgorithm, LegacyProvider.isLoaded, verifyMAC(store) {
-            return
-        }
+        if fault.isUnsupportedAlgorithm, LegacyProvider.isLoaded, verifyMAC(store) { return }
         OpenSSLFault.discard()
-        guard passphrase != nil else {
-            throw IdentityFailure(
-                .passphraseNeeded,
-                "reading \(file.path): it is encrypted; name a passphrase file in the settings")
-        }
-        throw IdentityFailure(
-            .wrongPassphrase,
-            "reading \(file.path): the passphrase does not open it; check the passphrase file")
+        throw .locked(file.path, with: passphrase)
     }
 
     private func verifyMAC(_ store: OpaquePointer) -> Bool {
@@ -225,9 +189,7 @@ struct PKCS12Identity {
         let parsed = PKCS12_parse(store, passphrase, &key, &certificate, &others)
         let fault = OpenSSLFault.drain()
         defer { pushsweep_chain_free(others) }
-        guard parsed == 1 else {
-            return .failed(fault)
-        }
+        guard parsed == 1 else { return .failed(fault) }
         guard let key, let certificate else {
             EVP_PKEY_free(key)
             X509_free(certificate)

@@ -16,9 +16,7 @@ package struct OpenSSLFault: Sendable {
         var entries: [Entry] = []
         while true {
             let code = ERR_get_error()
-            if code == 0 {
-                return OpenSSLFault(entries: entries)
-            }
+            if code == 0 { return OpenSSLFault(entries: entries) }
             let (library, reason) = (ERR_GET_LIB(code), ERR_GET_REASON(code))
             // ERR_reason_error_string has no message for an errno.
             let text =
@@ -30,36 +28,24 @@ package struct OpenSSLFault: Sendable {
     }
 
     /// The first reason of libssl, which is the cause; later entries are callers.
-    var reason: Int32? {
-        entries.first { $0.library == ERR_LIB_SSL }?.reason
-    }
+    var reason: Int32? { entries.first { $0.library == ERR_LIB_SSL }?.reason }
 
     /// The peer's alert (RFC 8446 section 6), if that is the cause.
     var alert: Int32? {
         guard let reason, reason >= SSL_AD_REASON_OFFSET, reason < SSL_AD_REASON_OFFSET + 256
-        else {
-            return nil
-        }
+        else { return nil }
         return reason - SSL_AD_REASON_OFFSET
     }
 
     /// Whether an algorithm is missing, like those of old PKCS#12 files without the legacy
     /// provider.
-    var isUnsupportedAlgorithm: Bool {
-        entries.contains { $0.text.contains("unsupported") }
-    }
+    var isUnsupportedAlgorithm: Bool { entries.contains { $0.text.contains("unsupported") } }
 
     /// OpenSSL's text of the first reason, in quotes; names of alerts keep their protocol prefix.
-    package var text: String {
-        "\"\(entries.first?.text ?? "no reason given")\""
-    }
-}
+    package var text: String { "\"\(entries.first?.text ?? "no reason given")\"" }
 
-extension OpenSSLFault {
     /// Removes all errors from the queue, for calls whose errors are not needed.
-    package static func discard() {
-        ERR_clear_error()
-    }
+    package static func discard() { ERR_clear_error() }
 }
 
 /// A BIO in memory (BIO_s_mem(3)), for OpenSSL's PEM and PKCS#12 functions.
@@ -69,28 +55,19 @@ package final class MemoryStream {
 
     /// Makes a stream with bytes to read; nil without memory.
     package init?(_ bytes: [UInt8] = []) {
-        guard let bio = BIO_new(BIO_s_mem()) else {
-            return nil
-        }
+        guard let bio = BIO_new(BIO_s_mem()) else { return nil }
         self.bio = bio
-        if !bytes.isEmpty {
-            guard BIO_write(bio, bytes, Int32(bytes.count)) == Int32(bytes.count) else {
-                return nil
-            }
-        }
+        let count = Int32(bytes.count)
+        guard count == 0 || BIO_write(bio, bytes, count) == count else { return nil }
     }
 
-    deinit {
-        BIO_free(bio)
-    }
+    deinit { BIO_free(bio) }
 
     /// The bytes that were written and not read.
     package var contents: [UInt8] {
         var start: UnsafeMutablePointer<CChar>?
         let count = pushsweep_bio_contents(bio, &start)
-        guard let start, count > 0 else {
-            return []
-        }
+        guard let start, count > 0 else { return [] }
         return Array(UnsafeRawBufferPointer(start: start, count: count))
     }
 }
@@ -148,16 +125,12 @@ package final class SHA256Digest {
 
 /// A private key on the curve P-256, as in Apple's `.p8` files (PKCS#8 in PEM).
 package final class SigningKey: Sendable {
-    /// The number of bytes of a signature: r and s, 32 each.
-    package static let signatureLength = 64
-
     // Safe: an EVP_PKEY does not change after this init, and each use has its own context
     // (openssl-threads(7)).
     /// The key for libcrypto's functions; valid as long as this object.
     package nonisolated(unsafe) let key: OpaquePointer
 
-    /// Loads the key from a file that only its owner can read. Throws `missing`, `unreadable`,
-    /// `readableByOthers`, `malformed` (also for a key of another kind), `passphraseNeeded`.
+    /// Loads the key from a file that only its owner can read.
     package init(file path: String) throws(IdentityFailure) {
         let file = try CredentialFile.read(path)
         try file.requirePrivate()
@@ -165,7 +138,6 @@ package final class SigningKey: Sendable {
         guard EllipticKey.isOnP256(key) else {
             // All properties are set, so the deinit frees the key.
             throw IdentityFailure(
-                .malformed,
                 "reading \(path): the key in it is not one of the curve P-256; use the .p8 file "
                     + "that Apple gave for this key id")
         }
@@ -174,26 +146,20 @@ package final class SigningKey: Sendable {
     /// Takes ownership of one reference to an EVP_PKEY on P-256.
     package init(adopting key: OpaquePointer) { self.key = key }
 
-    deinit {
-        EVP_PKEY_free(key)
-    }
+    deinit { EVP_PKEY_free(key) }
 
     /// The signature of a message: 64 bytes, r then s (RFC 7518 section 3.4).
     package func signature(of message: [UInt8]) throws(TransportFailure) -> [UInt8] {
         OpenSSLFault.discard()
-        guard let context = EVP_MD_CTX_new() else {
-            throw Self.failure()
-        }
+        guard let context = EVP_MD_CTX_new() else { throw Self.failure() }
         defer { EVP_MD_CTX_free(context) }
         // DER for P-256 has at most 72 bytes.
         var encoded = [UInt8](repeating: 0, count: 128)
         var length = encoded.count
         guard EVP_DigestSignInit(context, nil, EVP_sha256(), nil, key) == 1,
             EVP_DigestSign(context, &encoded, &length, message, message.count) == 1,
-            let signature = EllipticSignature.raw(encoded[..<length])
-        else {
-            throw Self.failure()
-        }
+            let signature = EllipticKey.raw(encoded[..<length])
+        else { throw Self.failure() }
         return signature
     }
 
@@ -203,7 +169,7 @@ package final class SigningKey: Sendable {
     }
 }
 
-/// Checks of keys.
+/// Keys and signatures on the curve P-256.
 package enum EllipticKey {
     /// Whether an EVP_PKEY is on the curve P-256.
     package static func isOnP256(_ key: OpaquePointer) -> Bool {
@@ -217,10 +183,7 @@ package enum EllipticKey {
         // The names of this curve in X9.62 and in FIPS 186.
         return text == "prime256v1" || text == "P-256"
     }
-}
 
-/// Converts a signature on P-256 between its two encodings.
-package enum EllipticSignature {
     /// The number of bytes of r, and of s.
     private static let half = 32
 
@@ -230,15 +193,11 @@ package enum EllipticSignature {
             var position = bytes.baseAddress
             return d2i_ECDSA_SIG(nil, &position, bytes.count)
         }
-        guard let parsed else {
-            return nil
-        }
+        guard let parsed else { return nil }
         defer { ECDSA_SIG_free(parsed) }
         var raw = [UInt8](repeating: 0, count: 2 * half)
         let written = raw.withUnsafeMutableBufferPointer { bytes -> Bool in
-            guard let start = bytes.baseAddress else {
-                return false
-            }
+            guard let start = bytes.baseAddress else { return false }
             let width = Int32(half)
             return BN_bn2binpad(ECDSA_SIG_get0_r(parsed), start, width) == width
                 && BN_bn2binpad(ECDSA_SIG_get0_s(parsed), start + half, width) == width
@@ -248,9 +207,7 @@ package enum EllipticSignature {
 
     /// DER from r and s; nil for a number of bytes other than 64.
     package static func encoded(_ raw: [UInt8]) -> [UInt8]? {
-        guard raw.count == 2 * half, let signature = ECDSA_SIG_new() else {
-            return nil
-        }
+        guard raw.count == 2 * half, let signature = ECDSA_SIG_new() else { return nil }
         defer { ECDSA_SIG_free(signature) }
         let r = BN_bin2bn(raw, Int32(half), nil)
         let s = Array(raw[half...]).withUnsafeBufferPointer {
@@ -263,9 +220,7 @@ package enum EllipticSignature {
         }
         var bytes: UnsafeMutablePointer<UInt8>?
         let length = i2d_ECDSA_SIG(signature, &bytes)
-        guard length > 0, let bytes else {
-            return nil
-        }
+        guard length > 0, let bytes else { return nil }
         defer { CRYPTO_free(bytes, #file, #line) }
         return Array(UnsafeBufferPointer(start: bytes, count: Int(length)))
     }

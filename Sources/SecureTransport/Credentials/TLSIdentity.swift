@@ -28,8 +28,7 @@ package struct TLSIdentity: Sendable {
     /// Loads the files that the settings name. The content decides the form.
     ///
     /// `key` is the file of the PEM key when it is not in `file`. `passphraseFile` has the
-    /// passphrase in its first line and must be private too. Throws every code but `expired` and
-    /// `notYetValid`.
+    /// passphrase in its first line and must be private too.
     package static func load(
         file: String, key: String? = nil, passphraseFile: String? = nil
     ) throws(IdentityFailure) -> TLSIdentity {
@@ -48,7 +47,6 @@ package struct TLSIdentity: Sendable {
         }
         guard key == nil else {
             throw IdentityFailure(
-                .malformed,
                 "reading \(file): no PEM certificate in it; a separate key goes with PEM only, "
                     + "a .p12 brings its own")
         }
@@ -63,20 +61,17 @@ package struct TLSIdentity: Sendable {
     }
 
     /// Checks that the certificate is valid at `time`, in Unix seconds. The refusal of a peer would
-    /// be less clear. Throws `expired` or `notYetValid`.
+    /// be less clear.
     package func checkValidity(at time: Int64) throws(IdentityFailure) {
+        let doing = "checking our certificate \(facts.subject)"
         if time > facts.notAfter {
             throw IdentityFailure(
-                .expired,
-                "checking our certificate \(facts.subject): it expired at "
-                    + "\(RFC3339.text(facts.notAfter)); "
-                    + "renew it")
+                "\(doing): it expired at \(RFC3339.text(facts.notAfter)); renew it")
         }
         if time < facts.notBefore {
             throw IdentityFailure(
-                .notYetValid,
-                "checking our certificate \(facts.subject): it is valid only from "
-                    + "\(RFC3339.text(facts.notBefore)); check this host's clock")
+                "\(doing): it is valid only from \(RFC3339.text(facts.notBefore)); check this host's "
+                    + "clock")
         }
     }
 }
@@ -93,9 +88,7 @@ package final class IdentityMaterial: Sendable {
 
     /// Takes ownership of one reference of each.
     package init(certificate: OpaquePointer, key: OpaquePointer, chain: [OpaquePointer]) {
-        self.certificate = certificate
-        self.key = key
-        self.chain = chain
+        (self.certificate, self.key, self.chain) = (certificate, key, chain)
     }
 
     deinit {
@@ -106,12 +99,9 @@ package final class IdentityMaterial: Sendable {
 
     /// Makes a context use this identity. False on failure, with the reasons on the error queue.
     func install(in context: OpaquePointer) -> Bool {
-        guard SSL_CTX_use_certificate(context, certificate) == 1,
-            SSL_CTX_use_PrivateKey(context, key) == 1
-        else {
-            return false
-        }
-        return chain.allSatisfy { pushsweep_ctx_add_chain_certificate(context, $0) == 1 }
+        SSL_CTX_use_certificate(context, certificate) == 1
+            && SSL_CTX_use_PrivateKey(context, key) == 1
+            && chain.allSatisfy { pushsweep_ctx_add_chain_certificate(context, $0) == 1 }
     }
 }
 
@@ -136,9 +126,9 @@ package struct CertificateFacts: Sendable, Equatable {
 
     init(_ certificate: OpaquePointer) {
         topics = CertificateTopics.read(certificate)
-        subject = Self.printed(X509_get_subject_name(certificate))
-        let commonName = Self.commonName(X509_get_subject_name(certificate))
-        self.commonName = commonName
+        let name = X509_get_subject_name(certificate)
+        subject = Self.printed(name)
+        commonName = Self.text(NID_commonName, in: name)
         environments = CertificateEnvironment.named(in: certificate, commonName: commonName)
         issuer = Self.printed(X509_get_issuer_name(certificate))
         notBefore = Self.seconds(X509_get0_notBefore(certificate))
@@ -148,29 +138,20 @@ package struct CertificateFacts: Sendable, Equatable {
 
     private static func printed(_ name: OpaquePointer?) -> String {
         guard let name, let stream = MemoryStream(), pushsweep_name_print(stream.bio, name) >= 0
-        else {
-            return ""
-        }
+        else { return "" }
         return String(decoding: stream.contents, as: UTF8.self)
     }
 
-    private static func commonName(_ name: OpaquePointer?) -> String? {
+    /// The last value of an attribute; nil without one.
+    static func text(_ attribute: Int32, in name: OpaquePointer?) -> String? {
         var index: Int32 = -1
-        while true {
-            let next = X509_NAME_get_index_by_NID(name, NID_commonName, index)
-            if next < 0 {
-                break
-            }
+        while case let next = X509_NAME_get_index_by_NID(name, attribute, index), next >= 0 {
             index = next
         }
-        guard index >= 0, let entry = X509_NAME_get_entry(name, index) else {
-            return nil
-        }
+        guard index >= 0, let entry = X509_NAME_get_entry(name, index) else { return nil }
         var text: UnsafeMutablePointer<UInt8>?
         let length = ASN1_STRING_to_UTF8(&text, X509_NAME_ENTRY_get_data(entry))
-        guard length >= 0, let text else {
-            return nil
-        }
+        guard length > 0, let text else { return nil }
         defer { CRYPTO_free(text, #file, #line) }
         return String(
             decoding: UnsafeBufferPointer(start: text, count: Int(length)), as: UTF8.self)
@@ -178,60 +159,52 @@ package struct CertificateFacts: Sendable, Equatable {
 
     private static func seconds(_ time: UnsafePointer<ASN1_TIME>?) -> Int64 {
         var parts = tm()
-        guard let time, ASN1_TIME_to_tm(time, &parts) == 1 else {
-            return 0
-        }
+        guard let time, ASN1_TIME_to_tm(time, &parts) == 1 else { return 0 }
         return Int64(timegm(&parts))
     }
 
     private static func fingerprint(_ certificate: OpaquePointer) -> String {
         var digest = [UInt8](repeating: 0, count: 32)
         var length: UInt32 = 0
-        guard X509_digest(certificate, EVP_sha256(), &digest, &length) == 1 else {
-            return ""
-        }
-        return Hex.text(digest)
+        return X509_digest(certificate, EVP_sha256(), &digest, &length) == 1
+            ? Hex.text(digest) : ""
     }
 }
 
 /// The reason why the local certificate or key cannot be used. It is in files or settings, never in
 /// the network, so it is found before connecting.
 package struct IdentityFailure: Error, Sendable, Equatable, CustomStringConvertible {
-    /// The kinds of failure.
+    /// What has to change.
     package enum Code: Sendable, Equatable {
-        /// No such file.
-        case missing
-        /// The file cannot be opened or read, or is no regular file.
-        case unreadable
-        /// A file with a secret may be read or changed by others; `mode` is its permission bits.
-        case readableByOthers(mode: UInt32)
-        /// A file with a secret belongs to neither this user nor root; `owner` is the user's
-        /// number.
-        case foreign(owner: UInt32)
-        /// The passphrase does not open the key.
-        case wrongPassphrase
-        /// The key is encrypted and no passphrase was given.
-        case passphraseNeeded
-        /// The content has the wrong form.
-        case malformed
-        /// The key belongs to another certificate.
-        case keyMismatch
-        /// The certificate has expired.
-        case expired
-        /// The certificate is not valid yet.
-        case notYetValid
-        /// An old PKCS#12 file needs OpenSSL's legacy provider, which is not installed.
-        case legacyProviderMissing
+        /// Owner or mode of a file, or what kind of file it is.
+        case access
+        /// The files themselves, or the settings that name them.
+        case content
     }
 
-    /// The kind of failure.
     package let code: Code
     /// One line with the file, the problem and the next action. Never a secret.
     package let description: String
 
-    package init(_ code: Code, _ description: String) {
-        self.code = code
-        self.description = description
+    package init(_ description: String) {
+        (code, self.description) = (.content, description)
+    }
+
+    init(_ path: String, _ refusal: GuardedFile.Refusal) {
+        code =
+            switch refusal {
+            case .missing, .tooLarge: .content
+            case .denied, .notRegular, .openToOthers, .foreign, .changeable, .failed: .access
+            }
+        description = "opening \(path): \(refusal.sentence)"
+    }
+
+    /// What is encrypted was not opened.
+    static func locked(_ path: String, with passphrase: String?) -> IdentityFailure {
+        IdentityFailure(
+            passphrase == nil
+                ? "reading \(path): it is encrypted; name a passphrase file in the settings"
+                : "reading \(path): the passphrase does not open it; check the passphrase file")
     }
 }
 
@@ -266,19 +239,14 @@ package enum CertificateEnvironment: String, Sendable, CaseIterable {
     static func named(
         in certificate: OpaquePointer, commonName: String?
     ) -> Set<CertificateEnvironment> {
-        let marked = Set(allCases.filter { $0.isMarked(in: certificate) })
+        let marked = Set(
+            allCases.filter { CertificateTopics.place(of: $0.marker, in: certificate) >= 0 })
         guard marked.isEmpty, let commonName, commonName.contains("Push Services: ") else {
             return marked
         }
         if commonName.hasPrefix("Apple Development ") { return [.sandbox] }
         if commonName.hasPrefix("Apple Production ") { return [.production] }
         return commonName.hasPrefix("Apple Push Services: ") ? Set(allCases) : []
-    }
-
-    private func isMarked(in certificate: OpaquePointer) -> Bool {
-        guard let object = OBJ_txt2obj(marker, 1) else { return false }
-        defer { ASN1_OBJECT_free(object) }
-        return X509_get_ext_by_OBJ(certificate, object, -1) >= 0
     }
 }
 
@@ -296,28 +264,22 @@ enum CertificateTopics {
     /// The topics that a certificate names; empty where it names none, or the extension cannot be
     /// read.
     static func read(_ certificate: OpaquePointer) -> [String] {
-        if let value = value(of: topicsExtension, in: certificate) { return topics(der: value) }
-        return userID(certificate).map { [$0] } ?? []
+        let index = place(of: topicsExtension, in: certificate)
+        guard index >= 0, let entry = X509_get_ext(certificate, index) else {
+            return CertificateFacts.text(NID_userId, in: X509_get_subject_name(certificate))
+                .map { [$0] } ?? []
+        }
+        guard let data = X509_EXTENSION_get_data(entry), let start = ASN1_STRING_get0_data(data)
+        else { return [] }
+        return topics(
+            der: Array(UnsafeBufferPointer(start: start, count: Int(ASN1_STRING_length(data)))))
     }
 
-    private static func value(of name: String, in certificate: OpaquePointer) -> [UInt8]? {
-        guard let object = OBJ_txt2obj(name, 1) else { return nil }
+    /// The place of an extension in a certificate, by its number; negative where it has none.
+    static func place(of name: String, in certificate: OpaquePointer) -> Int32 {
+        guard let object = OBJ_txt2obj(name, 1) else { return -1 }
         defer { ASN1_OBJECT_free(object) }
-        let index = X509_get_ext_by_OBJ(certificate, object, -1)
-        guard index >= 0, let entry = X509_get_ext(certificate, index),
-            let data = X509_EXTENSION_get_data(entry), let start = ASN1_STRING_get0_data(data)
-        else { return nil }
-        return Array(UnsafeBufferPointer(start: start, count: Int(ASN1_STRING_length(data))))
-    }
-
-    private static func userID(_ certificate: OpaquePointer) -> String? {
-        guard let subject = X509_get_subject_name(certificate),
-            case let index = X509_NAME_get_index_by_NID(subject, NID_userId, -1), index >= 0,
-            let entry = X509_NAME_get_entry(subject, index),
-            let data = X509_NAME_ENTRY_get_data(entry), let start = ASN1_STRING_get0_data(data)
-        else { return nil }
-        let bytes = UnsafeBufferPointer(start: start, count: Int(ASN1_STRING_length(data)))
-        return bytes.isEmpty ? nil : String(decoding: bytes, as: UTF8.self)
+        return X509_get_ext_by_OBJ(certificate, object, -1)
     }
 
     /// The strings directly inside the outer sequence; those of the sequences in it are kinds.

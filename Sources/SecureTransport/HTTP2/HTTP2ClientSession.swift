@@ -23,7 +23,9 @@ package final class HTTP2ClientSession {
     let settings: HTTP2ClientSettings
     /// The reason for the end of the session; nil before the end.
     package private(set) var closed: HTTP2Close?
-    private var silence: HTTP2Silence
+    /// When a peer that says nothing is asked by PING, and then given up.
+    private var silenceEnds: Deadline
+    private var isPinging = false
     /// Templates whose fields nghttp2 may still read.
     private var retained: [HTTP2RequestTemplate] = []
 
@@ -50,7 +52,7 @@ package final class HTTP2ClientSession {
                 .io, "starting HTTP/2 with \(connection.peer): out of memory")
         }
         (self.state, self.wire, self.settings) = (state, wire, settings)
-        silence = HTTP2Silence(settings)
+        silenceEnds = .in(settings.keepAliveInterval)
     }
 
     deinit {
@@ -184,11 +186,9 @@ package final class HTTP2ClientSession {
         while closed == nil {
             expireRequests()
             keepAlive()
-            guard closed == nil, let direction = send() else {
-                break
-            }
+            guard closed == nil, let direction = send() else { break }
             let isFull = portions >= Self.portionsPerExchange
-            if !state.pointee.outcomes.isEmpty, !wire.mayHoldMore || isFull {
+            if !state.pointee.outcomes.outcomes.isEmpty, !wire.mayHoldMore || isFull {
                 return .outcomes
             }
             if !wire.mayHoldMore {
@@ -228,15 +228,14 @@ package final class HTTP2ClientSession {
             end(libraryEnd())
             return nil
         case .done: return .reading
-        case .wait(let direction):
-            return direction == .writing ? .either : direction
+        case .wait(let direction): return direction == .writing ? .either : direction
         }
     }
 
     private func receive() {
         switch wire.receive() {
         case .bytes(let count):
-            silence = HTTP2Silence(settings)
+            (silenceEnds, isPinging) = (.in(settings.keepAliveInterval), false)
             state.pointee.idleBytes += count
             if state.pointee.idleBytes > settings.maximumIdleBytes {
                 nghttp2_session_terminate_session(
@@ -247,8 +246,7 @@ package final class HTTP2ClientSession {
             nghttp2_session_terminate_session(wire.session, NGHTTP2_ENHANCE_YOUR_CALM.rawValue)
             _ = wire.flush()
             end(.library(error, peer: peer, detail: state.pointee.libraryMessage))
-        case .ended(let close):
-            end(close)
+        case .ended(let close): end(close)
         }
     }
 
@@ -272,19 +270,21 @@ package final class HTTP2ClientSession {
     private func libraryEnd() -> HTTP2Close {
         let (frames, bytes) = (state.pointee.idleFrames, state.pointee.idleBytes)
         if frames > settings.maximumIdleFrames || bytes > settings.maximumIdleBytes {
-            return .flood(peer: peer, frames: frames, bytes: bytes)
+            return .breach(
+                "floods us with \(frames) frames and \(bytes) bytes that answer nothing", peer: peer
+            )
         }
-        return .finished(
-            peer: peer, goAway: inFlight == 0 ? state.pointee.goAway : nil,
-            detail: state.pointee.libraryMessage)
+        guard inFlight == 0, let goAway else {
+            return .breach("broke the protocol: \(state.pointee.libraryMessage)", peer: peer)
+        }
+        return HTTP2Close(
+            .goAway, "HTTP/2 with \(peer): the peer said GOAWAY (\(goAway.code)); connect again")
     }
 
     private func end(_ close: HTTP2Close) {
         closed = close
         state.pointee.completeAll(bytesTaken: wire.bytesTaken)
-        if close.code != .byUs {
-            wire.connection.closeNotify(deadline: .now)
-        }
+        if close.code != .byUs { wire.connection.closeNotify(deadline: .now) }
         // close_notify was sent, and a second one would wait for that of the peer.
         wire.connection.closeAbruptly()
     }
@@ -301,14 +301,17 @@ package final class HTTP2ClientSession {
     }
 
     private func keepAlive() {
-        switch silence.step(settings) {
-        case .wait: break
-        case .ping: nghttp2_submit_ping(wire.session, 0, nil)
-        case .giveUp: end(.unresponsive(peer: peer))
+        guard silenceEnds.hasPassed else { return }
+        guard !isPinging else {
+            return end(
+                HTTP2Close(
+                    .unresponsive, "HTTP/2 with \(peer): no answer to PING in time; connect again"))
         }
+        (silenceEnds, isPinging) = (.in(settings.pingTimeout), true)
+        nghttp2_submit_ping(wire.session, 0, nil)
     }
 
     private func due(_ deadline: Deadline) -> Deadline {
-        .earlier(of: deadline, .earlier(of: silence.end, state.pointee.streams.nextDeadline))
+        .earlier(of: deadline, .earlier(of: silenceEnds, state.pointee.streams.nextDeadline))
     }
 }

@@ -1,5 +1,4 @@
 import CNGHTTP2
-import Glibc
 
 /// The limits of a client's HTTP/2 session.
 package struct HTTP2ClientSettings: Sendable {
@@ -48,72 +47,8 @@ struct HTTP2Admission: Equatable {
     static let backlogLimit = 1 << 20
 
     var room: Int {
-        if isClosing || backlog >= Self.backlogLimit {
-            return 0
-        }
+        if isClosing || backlog >= Self.backlogLimit { return 0 }
         return max(0, min(ownMaximum, remoteMaximum) - inFlight)
-    }
-}
-
-/// The names of the answers' fields to keep, stored for a fast comparison with each received field.
-struct HTTP2KeptNames: ~Copyable {
-    private struct Span {
-        let start: Int
-        let length: Int
-    }
-
-    private let spans: [Span]
-    private let text: UnsafeMutablePointer<UInt8>
-
-    /// Names after the 255th are ignored, because an index has one byte.
-    init(_ names: [String]) {
-        var spans: [Span] = []
-        var bytes: [UInt8] = []
-        for name in names.prefix(255) {
-            spans.append(Span(start: bytes.count, length: name.utf8.count))
-            bytes.append(contentsOf: name.utf8)
-        }
-        self.spans = spans
-        text = .allocate(capacity: max(1, bytes.count))
-        text.initialize(from: bytes, count: bytes.count)
-    }
-
-    deinit {
-        text.deallocate()
-    }
-
-    func index(of name: UnsafeBufferPointer<UInt8>) -> UInt8? {
-        guard let start = name.baseAddress else { return nil }
-        for (index, span) in spans.enumerated()
-        where span.length == name.count && memcmp(text + span.start, start, name.count) == 0 {
-            return UInt8(index)
-        }
-        return nil
-    }
-}
-
-/// Measures the time without a byte of the peer, and decides when to send PING and when to end the
-/// connection.
-struct HTTP2Silence {
-    enum Step {
-        case wait
-        case ping
-        case giveUp
-    }
-
-    /// The time of the next step.
-    private(set) var end: Deadline
-    private var isPinging = false
-
-    init(_ settings: HTTP2ClientSettings) { end = .in(settings.keepAliveInterval) }
-
-    /// The step that is due now.
-    mutating func step(_ settings: HTTP2ClientSettings) -> Step {
-        guard end.hasPassed else { return .wait }
-        guard !isPinging else { return .giveUp }
-        isPinging = true
-        end = .in(settings.pingTimeout)
-        return .ping
     }
 }
 
@@ -138,7 +73,7 @@ struct HTTP2ClientState: ~Copyable {
     private let maximumIdleFrames: Int
     private let maximumHeaderListSize: Int32
     private let maximumBodySize: Int
-    private let keptNames: HTTP2KeptNames
+    private let keptNames: [[UInt8]]
 
     init(_ settings: HTTP2ClientSettings) {
         admission = HTTP2Admission(
@@ -146,14 +81,12 @@ struct HTTP2ClientState: ~Copyable {
         maximumIdleFrames = settings.maximumIdleFrames
         maximumHeaderListSize = Int32(clamping: settings.maximumHeaderListSize)
         maximumBodySize = settings.maximumBodySize
-        keptNames = HTTP2KeptNames(settings.keptFields)
+        keptNames = settings.keptFields.prefix(255).map { Array($0.utf8) }
     }
 
     /// Adds the outcome of a request. Its slot stays in use until nghttp2 closes the stream.
     mutating func complete(_ index: Int, _ kind: HTTP2Outcome.Kind) {
-        guard streams[index].phase == .open else {
-            return
-        }
+        guard streams[index].phase == .open else { return }
         outcomes.add(kind, of: streams[index])
         streams.complete(index)
         (idleFrames, idleBytes) = (0, 0)
@@ -164,9 +97,7 @@ struct HTTP2ClientState: ~Copyable {
         _ handle: HTTP2StreamTable.Handle, name: UnsafeBufferPointer<UInt8>,
         value: UnsafeBufferPointer<UInt8>
     ) -> Bool {
-        guard let index = streams.index(of: handle) else {
-            return true
-        }
+        guard let index = streams.index(of: handle) else { return true }
         // 32 bytes for each field: RFC 7541 section 4.1.
         let size = Int32(clamping: name.count + value.count + 32)
         streams[index].headerListSize = streams[index].headerListSize &+ size
@@ -178,8 +109,10 @@ struct HTTP2ClientState: ~Copyable {
             setStatus(index, value)
             return true
         }
-        if let kept = keptNames.index(of: name) {
-            streams[index].answer.addField(kept, value)
+        for place in keptNames.indices where keptNames[place].count == name.count {
+            if keptNames[place].elementsEqual(name) {
+                streams[index].answer.addField(UInt8(place), value)
+            }
         }
         return true
     }
@@ -187,9 +120,7 @@ struct HTTP2ClientState: ~Copyable {
     /// nghttp2 has checked that :status, the only pseudo-header field of an answer, has three
     /// digits.
     private mutating func setStatus(_ index: Int, _ value: UnsafeBufferPointer<UInt8>) {
-        guard value.count == 3 else {
-            return
-        }
+        guard value.count == 3 else { return }
         var status: UInt16 = 0
         for place in 0..<3 {
             status = status &* 10 &+ UInt16(value[place] &- UInt8(ascii: "0"))
@@ -202,9 +133,8 @@ struct HTTP2ClientState: ~Copyable {
     mutating func addBody(
         _ handle: HTTP2StreamTable.Handle, _ bytes: UnsafePointer<UInt8>?, _ length: Int
     ) -> Bool {
-        guard let index = streams.index(of: handle), !streams[index].isTruncated else {
-            return true
-        }
+        guard let index = streams.index(of: handle), !streams[index].isTruncated
+        else { return true }
         let room = maximumBodySize - streams[index].answer.bodyLength
         streams[index].answer.addBody(bytes, min(room, length))
         streams[index].isTruncated = length > room
@@ -222,9 +152,7 @@ struct HTTP2ClientState: ~Copyable {
             let endsAnswer = header.flags & UInt8(NGHTTP2_FLAG_END_STREAM.rawValue) != 0
             guard endsAnswer, let index = streams.index(of: handle) else {
                 // Empty DATA and interim headers do not advance an answer.
-                if header.type == UInt8(NGHTTP2_DATA.rawValue), header.length > 0 {
-                    return true
-                }
+                if header.type == UInt8(NGHTTP2_DATA.rawValue), header.length > 0 { return true }
                 break
             }
             streams[index].isAnswered = true
@@ -235,34 +163,25 @@ struct HTTP2ClientState: ~Copyable {
             }
             return true
         case NGHTTP2_RST_STREAM:
-            if let index = streams.index(of: handle) {
-                streams[index].wasResetByPeer = true
-            }
+            if let index = streams.index(of: handle) { streams[index].wasResetByPeer = true }
             return true
         case NGHTTP2_GOAWAY:
             goAway = HTTP2GoAway(frame.pointee.goaway)
             admission.isClosing = true
         case NGHTTP2_SETTINGS:
             hasSettings = true
-            updateRemoteMaximum(session)
-        default:
-            break
+            admission.remoteMaximum = Int(
+                nghttp2_session_get_remote_settings(
+                    session, NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS))
+        default: break
         }
         idleFrames += 1
         return idleFrames <= maximumIdleFrames
     }
 
-    private mutating func updateRemoteMaximum(_ session: OpaquePointer) {
-        let allowed = nghttp2_session_get_remote_settings(
-            session, NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS)
-        admission.remoteMaximum = Int(allowed)
-    }
-
     /// Completes the request of a stream that nghttp2 has closed.
     mutating func closed(_ handle: HTTP2StreamTable.Handle, _ code: HTTP2ErrorCode) {
-        guard let index = streams.index(of: handle) else {
-            return
-        }
+        guard let index = streams.index(of: handle) else { return }
         if streams[index].phase == .open {
             complete(
                 index,

@@ -97,14 +97,11 @@ enum HTTP2ClientLibrary {
     /// allows.
     private static let readBody: nghttp2_data_source_read_callback = {
         _, _, target, length, flags, source, user in
-        guard let user, let target, let source, let flags else {
-            return Int(NGHTTP2_ERR_CALLBACK_FAILURE.rawValue)
-        }
+        guard let user, let target, let source, let flags
+        else { return Int(NGHTTP2_ERR_CALLBACK_FAILURE.rawValue) }
         let state = user.client
         guard let index = state.pointee.streams.index(of: UInt(bitPattern: source.pointee.ptr))
-        else {
-            return Int(NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE.rawValue)
-        }
+        else { return Int(NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE.rawValue) }
         let count = state.pointee.streams[index].request.move(length, to: target)
         if state.pointee.streams[index].request.left == 0 {
             flags.pointee |= NGHTTP2_DATA_FLAG_EOF.rawValue
@@ -127,9 +124,7 @@ private func handle(_ session: OpaquePointer, _ streamID: Int32) -> HTTP2StreamT
 
 private let onHeader: nghttp2_on_header_callback = {
     session, frame, name, nameLength, value, valueLength, _, user in
-    guard let session, let frame, let name, let user else {
-        return 0
-    }
+    guard let session, let frame, let name, let user else { return 0 }
     let fits = user.client.pointee.addHeader(
         handle(session, frame.pointee.hd.stream_id),
         name: UnsafeBufferPointer(start: name, count: nameLength),
@@ -139,9 +134,7 @@ private let onHeader: nghttp2_on_header_callback = {
 
 private let onData: nghttp2_on_data_chunk_recv_callback = {
     session, _, streamID, bytes, length, user in
-    guard let session, let user else {
-        return 0
-    }
+    guard let session, let user else { return 0 }
     if !user.client.pointee.addBody(handle(session, streamID), bytes, length) {
         nghttp2_submit_rst_stream(session, 0, streamID, NGHTTP2_CANCEL.rawValue)
     }
@@ -149,9 +142,7 @@ private let onData: nghttp2_on_data_chunk_recv_callback = {
 }
 
 private let onFrame: nghttp2_on_frame_recv_callback = { session, frame, user in
-    guard let session, let frame, let user else {
-        return 0
-    }
+    guard let session, let frame, let user else { return 0 }
     let stream = frame.pointee.hd.stream_id
     let goesOn = user.client.pointee.received(
         frame, stream == 0 ? 0 : handle(session, stream), session)
@@ -183,28 +174,21 @@ private let onError: nghttp2_error_callback2 = { _, _, message, length, user in
 
 /// A header field with its treatment by header compression.
 package struct HTTP2Field: Sendable, Equatable {
-    /// The treatment of a field by HPACK (RFC 7541 section 6.2).
-    package enum Indexing: Sendable, Equatable {
-        /// Kept in the table: for values that are repeated.
-        case incremental
-        /// Never kept, here or by an intermediary: for secrets and for values that occur once.
-        case never
-    }
-
     /// The name in lower case; that of a pseudo-header field begins with a colon.
     package var name: String
     /// The value; nil in a template for a value of each request.
     package var value: String?
-    /// The treatment by header compression.
-    package var indexing: Indexing
+    /// Whether the table may keep it (RFC 7541 section 6.2); never, here or by an intermediary, for secrets
+    /// and for values that occur once.
+    package var isIndexed: Bool
 
-    package init(_ name: String, _ value: String, indexing: Indexing = .incremental) {
-        (self.name, self.value, self.indexing) = (name, value, indexing)
+    package init(_ name: String, _ value: String, isIndexed: Bool = true) {
+        (self.name, self.value, self.isIndexed) = (name, value, isIndexed)
     }
 
     /// Makes a field with a value of each request.
-    package static func perRequest(_ name: String, indexing: Indexing = .never) -> HTTP2Field {
-        var field = HTTP2Field(name, "", indexing: indexing)
+    package static func perRequest(_ name: String) -> HTTP2Field {
+        var field = HTTP2Field(name, "", isIndexed: false)
         field.value = nil
         return field
     }
@@ -247,7 +231,7 @@ package final class HTTP2RequestTemplate {
             var flags = NGHTTP2_NV_FLAG_NO_COPY_NAME.rawValue
             // The template lives as long as nghttp2 reads from it; the values of a request do not.
             if field.value != nil { flags |= NGHTTP2_NV_FLAG_NO_COPY_VALUE.rawValue }
-            if field.indexing == .never { flags |= NGHTTP2_NV_FLAG_NO_INDEX.rawValue }
+            if !field.isIndexed { flags |= NGHTTP2_NV_FLAG_NO_INDEX.rawValue }
             (fields + position).initialize(
                 to: nghttp2_nv(
                     name: name, value: value, namelen: nameLength, valuelen: valueLength,
@@ -298,28 +282,14 @@ package struct HTTP2Request {
 
     /// Removes values and body and keeps the memory; `other` replaces the template.
     package mutating func reset(_ other: HTTP2RequestTemplate? = nil) {
-        if let other, other !== template {
-            template = other
-        }
+        if let other { template = other }
         bytes.removeAll(keepingCapacity: true)
         ends.removeAll(keepingCapacity: true)
     }
 
     /// Appends to the present value or to the body.
-    package mutating func append(_ more: some Collection<UInt8>) {
-        bytes.append(contentsOf: more)
-    }
-
-    /// Appends to the present value or to the body.
-    package mutating func append(_ text: String) {
-        bytes.append(contentsOf: text.utf8)
-    }
+    package mutating func append(_ more: some Collection<UInt8>) { bytes.append(contentsOf: more) }
 
     /// Ends the present value.
-    package mutating func endValue() {
-        ends.append(bytes.count)
-    }
-
-    /// The number of bytes of the body.
-    package var bodyLength: Int { bytes.count - (ends.last ?? 0) }
+    package mutating func endValue() { ends.append(bytes.count) }
 }

@@ -91,9 +91,7 @@ struct HTTP2StreamTable: ~Copyable {
         let index = Int(handle & 0xffff_ffff) - 1
         guard index >= 0, index < slots.count, slots[index].phase != .free,
             slots[index].generation == UInt32(truncatingIfNeeded: handle >> 32)
-        else {
-            return nil
-        }
+        else { return nil }
         return index
     }
 
@@ -105,9 +103,7 @@ struct HTTP2StreamTable: ~Copyable {
     /// Marks a request that has its outcome: its deadline no longer applies, and its slot stays in
     /// use.
     mutating func complete(_ index: Int) {
-        guard slots[index].phase == .open else {
-            return
-        }
+        guard slots[index].phase == .open else { return }
         unlink(index)
         slots[index].phase = .completed
     }
@@ -156,9 +152,7 @@ struct HTTP2RequestBody {
 
     /// Copies the bytes that flow control delays, before the borrowed memory is reused.
     mutating func copyRest() {
-        guard left > 0, owned == nil, let start = next else {
-            return
-        }
+        guard left > 0, owned == nil, let start = next else { return }
         let copy = UnsafeMutableRawPointer.allocate(byteCount: left, alignment: 1)
         copy.copyMemory(from: start, byteCount: left)
         (owned, next) = (copy, UnsafeRawPointer(copy))
@@ -180,9 +174,7 @@ struct HTTP2RequestBody {
         (next, left, owned) = (nil, 0, nil)
     }
 
-    func release() {
-        owned?.deallocate()
-    }
+    func release() { owned?.deallocate() }
 }
 
 /// The bytes of an answer: the kept fields, each as index, length in two bytes and value, then the
@@ -199,9 +191,8 @@ struct HTTP2AnswerBytes {
     /// Adds a field. Fields after the body (trailers) and too long ones are ignored.
     mutating func addField(_ index: UInt8, _ value: UnsafeBufferPointer<UInt8>) {
         let length = value.count
-        guard bodyLength == 0, length <= Self.longestValue, let start = value.baseAddress else {
-            return
-        }
+        guard bodyLength == 0, length <= Self.longestValue, let start = value.baseAddress
+        else { return }
         let target = room(for: length + 3)
         target[0] = index
         target[1] = UInt8(truncatingIfNeeded: length)
@@ -211,9 +202,7 @@ struct HTTP2AnswerBytes {
     }
 
     mutating func addBody(_ bytes: UnsafePointer<UInt8>?, _ length: Int) {
-        guard length > 0, let bytes else {
-            return
-        }
+        guard length > 0, let bytes else { return }
         room(for: length).update(from: bytes, count: length)
         bodyLength += length
     }
@@ -236,15 +225,11 @@ struct HTTP2AnswerBytes {
         }
     }
 
-    func release() {
-        base?.deallocate()
-    }
+    func release() { base?.deallocate() }
 
     private mutating func room(for more: Int) -> UnsafeMutablePointer<UInt8> {
         let used = fieldsLength + bodyLength
-        if let base, capacity - used >= more {
-            return base + used
-        }
+        if let base, capacity - used >= more { return base + used }
         let grown = max(256, max(capacity * 2, used + more))
         let fresh = UnsafeMutablePointer<UInt8>.allocate(capacity: grown)
         if let base {
@@ -310,16 +295,9 @@ package struct HTTP2Outcome: Sendable, Equatable {
 }
 
 /// The outcomes of one exchange, in any order, with the bytes of their answers.
-package struct HTTP2OutcomeBatch: Sendable, RandomAccessCollection {
-    private var outcomes: [HTTP2Outcome] = []
+package struct HTTP2OutcomeBatch: Sendable {
+    package private(set) var outcomes: [HTTP2Outcome] = []
     private var bytes: [UInt8] = []
-
-    /// The index of the first outcome.
-    package var startIndex: Int { 0 }
-    /// The index after the last outcome.
-    package var endIndex: Int { outcomes.count }
-    /// The outcome at an index.
-    package subscript(position: Int) -> HTTP2Outcome { outcomes[position] }
 
     /// The body of an answer of this batch; empty for an outcome without an answer.
     package func body(of outcome: HTTP2Outcome) -> ArraySlice<UInt8> {
@@ -335,9 +313,7 @@ package struct HTTP2OutcomeBatch: Sendable, RandomAccessCollection {
         let end = outcome.offset + outcome.fieldsLength
         while place < end {
             let length = Int(bytes[place + 1]) | Int(bytes[place + 2]) << 8
-            if Int(bytes[place]) == field {
-                return bytes[place + 3..<place + 3 + length]
-            }
+            if Int(bytes[place]) == field { return bytes[place + 3..<place + 3 + length] }
             place += 3 + length
         }
         return nil
@@ -363,12 +339,14 @@ package struct HTTP2OutcomeBatch: Sendable, RandomAccessCollection {
 }
 
 extension HTTP2Stream {
+    private var answered: HTTP2Outcome.Kind? {
+        (isAnswered || isTruncated) && status >= 200 ? .response(status: Int(status)) : nil
+    }
+
     /// The outcome of the request when its stream was closed with `code`. `lastProcessed` is the
     /// last stream of the peer's GOAWAY, if it sent one.
     func kind(closedWith code: HTTP2ErrorCode, lastProcessed: Int32?) -> HTTP2Outcome.Kind {
-        if (isAnswered || isTruncated) && status >= 200 {
-            return .response(status: Int(status))
-        }
+        if let answered { return answered }
         // A peer that has begun to answer has processed the request, whatever it sends afterwards.
         let canBeUntouched = status == 0
         if canBeUntouched, let lastProcessed, streamID > lastProcessed {
@@ -384,9 +362,7 @@ extension HTTP2Stream {
     /// The outcome of the request when the connection ended after `bytesTaken` bytes were written
     /// to TLS.
     func kindAtEnd(bytesTaken: UInt64, lastProcessed: Int32?) -> HTTP2Outcome.Kind {
-        if (isAnswered || isTruncated) && status >= 200 {
-            return .response(status: Int(status))
-        }
+        if let answered { return answered }
         if let lastProcessed, streamID > lastProcessed, status == 0 {
             return .notProcessed(.goAway)
         }

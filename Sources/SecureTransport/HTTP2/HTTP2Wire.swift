@@ -50,9 +50,7 @@ package final class HTTP2Wire {
         while output.pointee.count < limit {
             var frame: UnsafePointer<UInt8>?
             let length = nghttp2_session_mem_send(session, &frame)
-            if length <= 0 {
-                return Int32(length)
-            }
+            if length <= 0 { return Int32(length) }
             output.pointee.append(UnsafeRawBufferPointer(start: frame, count: length))
         }
         return 0
@@ -81,9 +79,7 @@ package final class HTTP2Wire {
             if error != 0 {
                 return .failed(.library(error, peer: connection.peer, detail: ""))
             }
-            if output.pointee.isEmpty {
-                return .done
-            }
+            if output.pointee.isEmpty { return .done }
             do throws(TransportFailure) {
                 switch try connection.send(output.pointee.waiting) {
                 case .sent(let count): output.pointee.drop(count)
@@ -122,10 +118,8 @@ package final class HTTP2Wire {
             let start = input.baseAddress?.assumingMemoryBound(to: UInt8.self)
             let result = nghttp2_session_mem_recv(session, start, count)
             return result < 0 ? .refused(Int32(result)) : .bytes(count)
-        case .end(let end):
-            return .ended(.ended(end, peer: connection.peer))
-        case .timedOut, .interrupted:
-            return .nothing
+        case .end(let end): return .ended(.ended(end, peer: connection.peer))
+        case .timedOut, .interrupted: return .nothing
         }
     }
 
@@ -140,9 +134,7 @@ package final class HTTP2Wire {
     /// Sends the remaining bytes by the deadline, then close_notify.
     package func finish(deadline: Deadline) {
         while case .wait(let direction) = flush() {
-            guard case .ready = wait(until: deadline, for: direction, interrupt: nil) else {
-                break
-            }
+            guard case .ready = wait(until: deadline, for: direction, interrupt: nil) else { break }
         }
         connection.closeNotify(deadline: deadline)
     }
@@ -163,9 +155,7 @@ struct HTTP2Output: ~Copyable {
         base = .allocate(byteCount: capacity, alignment: 16)
     }
 
-    deinit {
-        base.deallocate()
-    }
+    deinit { base.deallocate() }
 
     var count: Int { end - start }
     var isEmpty: Bool { start == end }
@@ -179,12 +169,8 @@ struct HTTP2Output: ~Copyable {
     }
 
     mutating func append(_ bytes: UnsafeRawBufferPointer) {
-        guard let source = bytes.baseAddress else {
-            return
-        }
-        if capacity - end < bytes.count {
-            makeRoom(for: bytes.count)
-        }
+        guard let source = bytes.baseAddress else { return }
+        if capacity - end < bytes.count { makeRoom(for: bytes.count) }
         (base + end).copyMemory(from: source, byteCount: bytes.count)
         end += bytes.count
         added += UInt64(bytes.count)
@@ -193,9 +179,7 @@ struct HTTP2Output: ~Copyable {
     mutating func drop(_ count: Int) {
         precondition(count <= self.count, "more bytes dropped than present")
         start += count
-        if start == end {
-            (start, end) = (0, 0)
-        }
+        if start == end { (start, end) = (0, 0) }
     }
 
     private mutating func makeRoom(for more: Int) {
@@ -249,11 +233,6 @@ package struct HTTP2Close: Sendable, Equatable, CustomStringConvertible {
         HTTP2Close(.transport, failure.description, failure: failure)
     }
 
-    static func unresponsive(peer: String) -> HTTP2Close {
-        HTTP2Close(
-            .unresponsive, "HTTP/2 with \(peer): no answer to PING in time; connect again")
-    }
-
     static func ended(_ end: ConnectionEnd, peer: String) -> HTTP2Close {
         let how =
             switch end {
@@ -265,25 +244,10 @@ package struct HTTP2Close: Sendable, Equatable, CustomStringConvertible {
             .byPeer(end), "HTTP/2 with \(peer): the peer \(how); connect again")
     }
 
-    /// The end of a session for which nghttp2 reads no more: after a GOAWAY whose streams have all
-    /// ended, or after a violation of the protocol. `detail` is nghttp2's message.
-    static func finished(peer: String, goAway: HTTP2GoAway?, detail: String) -> HTTP2Close {
-        if let goAway {
-            return HTTP2Close(
-                .goAway,
-                "HTTP/2 with \(peer): the peer said GOAWAY (\(goAway.code)); connect again")
-        }
-        return HTTP2Close(
-            .peerBrokeProtocol,
-            "HTTP/2 with \(peer): the peer broke the protocol: \(detail); ask its owner")
-    }
-
-    /// The end by a peer that sends too many frames or bytes that advance no request.
-    static func flood(peer: String, frames: Int, bytes: Int) -> HTTP2Close {
+    /// The end after a violation of the protocol.
+    static func breach(_ words: String, peer: String) -> HTTP2Close {
         HTTP2Close(
-            .peerBrokeProtocol,
-            "HTTP/2 with \(peer): the peer floods us with \(frames) frames "
-                + "and \(bytes) bytes that answer nothing; ask its owner")
+            .peerBrokeProtocol, "HTTP/2 with \(peer): the peer \(words); ask its owner")
     }
 
     /// The end by an error code of nghttp2; `detail` is nghttp2's message.
@@ -293,10 +257,7 @@ package struct HTTP2Close: Sendable, Equatable, CustomStringConvertible {
         switch nghttp2_error(rawValue: error) {
         case NGHTTP2_ERR_NOMEM, NGHTTP2_ERR_CALLBACK_FAILURE, NGHTTP2_ERR_INVALID_ARGUMENT:
             return HTTP2Close(.local, "HTTP/2 with \(peer): libnghttp2 failed: \(text)")
-        default:
-            return HTTP2Close(
-                .peerBrokeProtocol,
-                "HTTP/2 with \(peer): the peer broke the protocol: \(text); ask its owner")
+        default: return breach("broke the protocol: \(text)", peer: peer)
         }
     }
 }
@@ -326,9 +287,7 @@ package struct HTTP2ErrorCode: RawRepresentable, Sendable, Hashable, CustomStrin
     /// The number on the wire; unknown ones are kept unchanged.
     package let rawValue: UInt32
 
-    package init(rawValue: UInt32) {
-        self.rawValue = rawValue
-    }
+    package init(rawValue: UInt32) { self.rawValue = rawValue }
 
     package static let noError = HTTP2ErrorCode(rawValue: 0x0)
     /// The peer detected a violation of the protocol.

@@ -18,19 +18,16 @@ import Glibc
 
 /// A TLS connection, confined to its thread. Its deinit closes it without close_notify.
 package final class TLSConnection {
-    enum Role {
-        case client
-        case server
-    }
-
     let ssl: OpaquePointer
     let socket: Socket
     /// The peer's name in messages: `host:port (address)`.
     package let peer: String
     /// OpenSSL's information about the handshake.
     let notes: HandshakeNotes
-    /// Makes the failures of this connection.
-    let failures: TLSFailures
+    /// Whether the local side is the client.
+    let isClient: Bool
+    /// Our certificate's name for messages; nil without one.
+    let identityName: String?
     /// Ends every wait.
     let interrupt: Interrupt?
     /// The end of the receiving side; each later read returns the same.
@@ -41,7 +38,7 @@ package final class TLSConnection {
     package internal(set) var bytesWritten = 0
 
     init(
-        _ socket: Socket, context: OpaquePointer, role: Role, peer: String,
+        _ socket: Socket, context: OpaquePointer, isClient: Bool, peer: String,
         identityName: String?, interrupt: Interrupt?
     ) throws(TransportFailure) {
         OpenSSLFault.discard()
@@ -52,34 +49,20 @@ package final class TLSConnection {
             SSL_free(ssl)
             throw TLSContext.failure("preparing TLS with \(peer)")
         }
-        self.ssl = ssl
-        self.socket = socket
-        self.peer = peer
-        notes = HandshakeNotes()
-        failures = TLSFailures(peer: peer, role: role, identityName: identityName, notes: notes)
+        (self.ssl, self.socket, self.peer, notes) = (ssl, socket, peer, HandshakeNotes())
+        (self.isClient, self.identityName) = (isClient, identityName)
         self.interrupt = interrupt
     }
 
-    deinit {
-        SSL_free(ssl)
-    }
+    deinit { SSL_free(ssl) }
 
-    // MARK: Waiting
-
-    /// Waits for what OpenSSL needs. Throws `timedOut` or `interrupted`.
-    func wait(
-        for direction: Poll.Direction, deadline: Deadline, during stage: TransportFailure.Stage
-    ) throws(TransportFailure) {
-        switch poll(for: direction, deadline: deadline) {
-        case .ready:
-            return
-        case .timedOut:
-            throw .timedOut(stage, with: peer)
-        case .interrupted:
-            throw .interrupted(while: "waiting for \(peer)")
-        case .failed(let error):
-            throw .system("waiting for \(peer)", error)
-        }
+    /// Waits for what OpenSSL needs; false where the deadline passed. Throws `interrupted`.
+    func isReady(
+        for direction: Poll.Direction, deadline: Deadline
+    ) throws(TransportFailure) -> Bool {
+        try Poll.isReady(
+            socket.descriptor, for: direction, deadline: deadline, interrupt: interrupt,
+            "waiting for \(peer)")
     }
 
     private func poll(for direction: Poll.Direction, deadline: Deadline) -> Poll.Outcome {
@@ -99,12 +82,8 @@ package final class TLSConnection {
         into buffer: UnsafeMutableRawBufferPointer, deadline: Deadline
     ) throws(TransportFailure) -> ReadOutcome {
         precondition(!buffer.isEmpty, "a read needs a buffer of at least one byte")
-        if let ended {
-            return .end(try ended.get())
-        }
-        guard socket.descriptor >= 0 else {
-            throw failures.closedByUs
-        }
+        if let ended { return .end(try ended.get()) }
+        guard socket.descriptor >= 0 else { throw closedByUs }
         var filled = 0
         while true {
             var count = 0
@@ -118,55 +97,47 @@ package final class TLSConnection {
                 }
                 continue
             case .wait(let direction):
-                if filled > 0 {
-                    return .bytes(filled)
-                }
+                if filled > 0 { return .bytes(filled) }
                 switch poll(for: direction, deadline: deadline) {
                 case .ready: continue
                 case .timedOut: return .timedOut
                 case .interrupted: return .interrupted
                 case .failed(let error): throw .system("waiting for \(peer)", error)
                 }
-            case .ended(let end):
-                ended = .success(end)
-            case .failed(let fault):
-                ended = .failure(failures.readFailure(fault))
+            case .ended(let end): ended = .success(end)
+            case .failed(let fault): ended = .failure(readFailure(fault))
             }
             isBroken = isBroken || ended != .success(.closeNotify)
-            if filled > 0 {
-                return .bytes(filled)
-            }
-            if let ended {
-                return .end(try ended.get())
-            }
+            if filled > 0 { return .bytes(filled) }
+            if let ended { return .end(try ended.get()) }
         }
     }
 
     /// Writes all of `bytes` by the deadline.
     ///
     /// Write 16 KiB or more at a time: each call makes at least one record and one system call.
-    /// Throws `timedOut(.write)`, `interrupted`, `closedEarly`, `reset`, `protocolError` or `io`;
+    /// Throws `timedOut`, `interrupted`, `closedEarly`, `reset`, `protocolError` or `io`;
     /// after any of them some bytes may have been sent, and the connection can only be closed.
     package func write(
         _ bytes: UnsafeRawBufferPointer, deadline: Deadline
     ) throws(TransportFailure) {
-        guard socket.descriptor >= 0 else {
-            throw failures.closedByUs
-        }
+        guard socket.descriptor >= 0 else { throw closedByUs }
         var rest = bytes
         while !rest.isEmpty {
             switch try send(rest) {
-            case .sent(let count):
-                rest = UnsafeRawBufferPointer(rebasing: rest[count...])
+            case .sent(let count): rest = UnsafeRawBufferPointer(rebasing: rest[count...])
             case .wait(let direction):
-                do {
-                    try wait(for: direction, deadline: deadline, during: .write)
+                do throws(TransportFailure) {
+                    guard try isReady(for: direction, deadline: deadline) else {
+                        throw TransportFailure(
+                            .timedOut,
+                            "writing to \(peer): the peer took nothing in time; try again later")
+                    }
                 } catch {
                     isBroken = true
                     throw error
                 }
-            case .ended(let end):
-                throw failures.writeEnded(end)
+            case .ended(let end): throw writeEnded(end)
             }
         }
     }
@@ -188,7 +159,7 @@ package final class TLSConnection {
                 }
                 hasWaited = true
                 guard case .ready = poll(for: .either, deadline: deadline) else { return 0 }
-            case .ended(let end): throw failures.writeEnded(end)
+            case .ended(let end): throw writeEnded(end)
             }
         }
         return bytes.count
@@ -207,22 +178,19 @@ package final class TLSConnection {
     /// Sends as much of `bytes` as one record holds, without waiting. Throws `protocolError`, `io`
     /// or `clientCertificateRefused`.
     func send(_ bytes: UnsafeRawBufferPointer) throws(TransportFailure) -> SendOutcome {
-        guard socket.descriptor >= 0 else {
-            throw failures.closedByUs
-        }
+        guard socket.descriptor >= 0 else { throw closedByUs }
         var count = 0
         switch TLSAttempt(ssl, { SSL_write_ex($0, bytes.baseAddress, bytes.count, &count) }) {
         case .done:
             bytesWritten += count
             return .sent(count)
-        case .wait(let direction):
-            return .wait(direction)
+        case .wait(let direction): return .wait(direction)
         case .ended(let end):
             isBroken = true
             return .ended(end)
         case .failed(let fault):
             isBroken = true
-            throw failures.readFailure(fault)
+            throw readFailure(fault)
         }
     }
 
@@ -240,17 +208,10 @@ package final class TLSConnection {
     /// that cannot be sent is lost, and the peer sees a cut. It reports no failure, because no
     /// caller could act on one.
     package func closeNotify(deadline: Deadline = .in(.seconds(5))) {
-        guard socket.descriptor >= 0, !isBroken else {
-            return
-        }
+        guard socket.descriptor >= 0, !isBroken else { return }
         // 0 means sent and not answered yet, which is enough (SSL_shutdown(3)).
         while case .wait(let direction) = TLSAttempt(ssl, { SSL_shutdown($0) < 0 ? -1 : 1 }) {
-            guard
-                case .ready = Poll.wait(
-                    socket.descriptor, for: direction, deadline: deadline, interrupt: interrupt)
-            else {
-                break
-            }
+            guard case .ready = poll(for: direction, deadline: deadline) else { break }
         }
         OpenSSLFault.discard()
         socket.endSending()
@@ -264,14 +225,10 @@ package final class TLSConnection {
 
     /// Sends FIN without close_notify and closes, as the kernel does for a killed process. The peer
     /// cannot know whether bytes are missing.
-    package func closeAbruptly() {
-        socket.closeWithEnd()
-    }
+    package func closeAbruptly() { socket.closeWithEnd() }
 
     /// Resets the connection: the peer may lose even bytes that it has not read yet.
-    package func reset() {
-        socket.closeWithReset()
-    }
+    package func reset() { socket.closeWithReset() }
 
     /// Reads and drops all further bytes of the peer. True at its end, false when the deadline
     /// passed or the interrupt was tripped.
@@ -332,7 +289,7 @@ package final class TLSClientContext: Sendable {
         }
         try install(trust)
         try TLSContext.install(identity, in: pointer)
-        let protocols = try ALPN.wireForm(alpn)
+        let protocols = ALPN.wireForm(alpn)
         // This one function of OpenSSL returns 0 for success.
         if !protocols.isEmpty,
             SSL_CTX_set_alpn_protos(pointer, protocols, UInt32(protocols.count)) != 0
@@ -341,9 +298,7 @@ package final class TLSClientContext: Sendable {
         }
     }
 
-    deinit {
-        SSL_CTX_free(pointer)
-    }
+    deinit { SSL_CTX_free(pointer) }
 
     private func install(_ trust: Trust) throws(TransportFailure) {
         switch trust {
@@ -381,9 +336,7 @@ package enum TLSContext {
     /// Throws `credentialsUnusable`.
     package static func make(_ method: OpaquePointer?) throws(TransportFailure) -> OpaquePointer {
         OpenSSLFault.discard()
-        guard let context = SSL_CTX_new(method) else {
-            throw failure("preparing TLS")
-        }
+        guard let context = SSL_CTX_new(method) else { throw failure("preparing TLS") }
         pushsweep_ctx_allow_partial_writes(context)
         pushsweep_ctx_read_ahead(context, readBufferSize)
         pushsweep_ctx_forget_sessions(context)
@@ -411,20 +364,9 @@ package enum TLSContext {
 
 /// Application-Layer Protocol Negotiation, RFC 7301.
 package enum ALPN {
-    /// The names, each after its length in one byte. Throws `credentialsUnusable` for a name of 0
-    /// bytes or of more than 255.
-    package static func wireForm(_ names: [String]) throws(TransportFailure) -> [UInt8] {
-        var bytes: [UInt8] = []
-        for name in names {
-            guard (1...255).contains(name.utf8.count) else {
-                throw TransportFailure(
-                    .credentialsUnusable,
-                    "offering application protocols: a name must have 1 to 255 bytes")
-            }
-            bytes.append(UInt8(name.utf8.count))
-            bytes += name.utf8
-        }
-        return bytes
+    /// The names, of 1 to 255 bytes, each after its length in one byte.
+    package static func wireForm(_ names: [String]) -> [UInt8] {
+        names.flatMap { [UInt8($0.utf8.count)] + $0.utf8 }
     }
 
     /// The protocol that the server chose on a connection; nil without one.

@@ -30,7 +30,7 @@ extension TLSConnection {
         interrupt: Interrupt? = nil
     ) throws(TransportFailure) -> String? {
         let connection = try open(address, hostName, context, connectDeadline, interrupt)
-        let offer = try ALPN.wireForm(names)
+        let offer = ALPN.wireForm(names)
         guard SSL_set_alpn_protos(connection.ssl, offer, UInt32(offer.count)) == 0 else {
             throw TLSContext.failure("offering application protocols")
         }
@@ -46,7 +46,7 @@ extension TLSConnection {
         _ connectDeadline: Deadline, _ interrupt: Interrupt?
     ) throws(TransportFailure) -> TLSConnection {
         let host = HostName(hostName)
-        let peer = PeerName.text(host: host.text, address: address)
+        let peer = address.name(ofHost: host.text)
         guard host.isUsable else {
             throw TransportFailure(
                 .nameNotFound, "connecting to \(address): the host name is empty or unusable")
@@ -54,7 +54,7 @@ extension TLSConnection {
         let socket = try Socket.connect(
             to: address, peer: peer, deadline: connectDeadline, interrupt: interrupt)
         let connection = try TLSConnection(
-            socket, context: context.pointer, role: .client, peer: peer,
+            socket, context: context.pointer, isClient: true, peer: peer,
             identityName: context.identityName, interrupt: interrupt)
         connection.notes.attach(to: connection.ssl, verifying: .required)
         try connection.expect(host)
@@ -68,13 +68,13 @@ extension TLSConnection {
     /// has `timeout`. `interrupt` ends this and every later wait on the connection. Throws
     /// `clientCertificateRefused` when the client sent no certificate, the certificate codes when
     /// it sent an invalid one or refused ours, `notTLS`, `protocolVersion`, `closedEarly`, `reset`,
-    /// `timedOut(.handshake)` or `interrupted`.
+    /// `timedOut` or `interrupted`.
     package static func accept(
         _ socket: sending Socket, context: OpaquePointer, verifying: PeerVerification, peer: String,
         timeout: Duration, interrupt: Interrupt? = nil
     ) throws(TransportFailure) -> TLSConnection {
         let connection = try TLSConnection(
-            socket, context: context, role: .server, peer: peer, identityName: nil,
+            socket, context: context, isClient: false, peer: peer, identityName: nil,
             interrupt: interrupt)
         connection.notes.attach(to: connection.ssl, verifying: verifying)
         SSL_set_accept_state(connection.ssl)
@@ -103,16 +103,20 @@ extension TLSConnection {
     func handshake(deadline: Deadline) throws(TransportFailure) {
         while true {
             switch TLSAttempt(ssl, { SSL_do_handshake($0) }) {
-            case .done:
-                return
+            case .done: return
             case .wait(let direction):
-                try wait(for: direction, deadline: deadline, during: .handshake)
+                guard try isReady(for: direction, deadline: deadline) else {
+                    throw TransportFailure(
+                        .timedOut,
+                        "TLS handshake with \(peer): no answer in time; check that a TLS server listens "
+                            + "at that port")
+                }
             case .ended(let end):
                 isBroken = true
-                throw failures.handshakeEnded(end)
+                throw handshakeEnded(end)
             case .failed(let fault):
                 isBroken = true
-                throw failures.handshakeFailure(fault)
+                throw handshakeFailure(fault)
             }
         }
     }
@@ -132,21 +136,15 @@ extension TLSConnection {
 
     /// The subject of the peer's certificate (RFC 2253); nil when it sent none.
     package var peerSubject: String? {
-        peerFacts?.subject
-    }
-
-    /// The content of the peer's certificate; nil when it sent none.
-    private var peerFacts: CertificateFacts? {
-        SSL_get0_peer_certificate(ssl).map(CertificateFacts.init)
+        SSL_get0_peer_certificate(ssl).map { CertificateFacts($0).subject }
     }
 }
 
-/// The name of a peer in messages.
-enum PeerName {
+extension SocketAddress {
     /// `host:port (address)`, or only the address when the host is that address.
-    static func text(host: String, address: SocketAddress) -> String {
-        let number = address.description
-        let name = host.contains(":") ? "[\(host)]:\(address.port)" : "\(host):\(address.port)"
+    fileprivate func name(ofHost host: String) -> String {
+        let number = description
+        let name = host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)"
         return name == number ? number : "\(name) (\(number))"
     }
 }
@@ -241,9 +239,7 @@ final class HandshakeNotes {
     }
 
     fileprivate func note(_ store: OpaquePointer?) {
-        guard rejection == nil else {
-            return
-        }
+        guard rejection == nil else { return }
         rejection = Rejection(
             reason: X509_STORE_CTX_get_error(store),
             facts: X509_STORE_CTX_get_current_cert(store).map(CertificateFacts.init),

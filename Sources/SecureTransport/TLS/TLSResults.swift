@@ -58,21 +58,15 @@ enum TLSAttempt {
 
     private static func unfinished(_ kind: Int32, systemError: Int32) -> TLSAttempt {
         switch kind {
-        case SSL_ERROR_WANT_READ:
-            return .wait(.reading)
-        case SSL_ERROR_WANT_WRITE:
-            return .wait(.writing)
-        case SSL_ERROR_ZERO_RETURN:
-            return .ended(.closeNotify)
+        case SSL_ERROR_WANT_READ: return .wait(.reading)
+        case SSL_ERROR_WANT_WRITE: return .wait(.writing)
+        case SSL_ERROR_ZERO_RETURN: return .ended(.closeNotify)
         case SSL_ERROR_SYSCALL where systemError == ECONNRESET || systemError == EPIPE:
             return .ended(.reset)
-        case SSL_ERROR_SYSCALL where systemError == 0:
-            return .ended(.cut)
+        case SSL_ERROR_SYSCALL where systemError == 0: return .ended(.cut)
         default:
             let reasons = OpenSSLFault.drain()
-            if reasons.reason == SSL_R_UNEXPECTED_EOF_WHILE_READING {
-                return .ended(.cut)
-            }
+            if reasons.reason == SSL_R_UNEXPECTED_EOF_WHILE_READING { return .ended(.cut) }
             return .failed(Fault(reasons: reasons, systemError: systemError))
         }
     }
@@ -82,17 +76,7 @@ enum TLSAttempt {
 // SSL_R_... numbers. A peer's alert is such a number too: 1000 plus the alert (RFC 8446 section
 // 6.2).
 
-/// Makes the failures of one connection from its peer, its role and the notes of its handshake.
-struct TLSFailures {
-    /// The peer's name in messages.
-    let peer: String
-    /// The local side.
-    let role: TLSConnection.Role
-    /// Our certificate's name for messages; nil without one.
-    let identityName: String?
-    /// OpenSSL's information about the handshake.
-    let notes: HandshakeNotes
-
+extension TLSConnection {
     /// The failure of a call after `close`.
     var closedByUs: TransportFailure {
         TransportFailure(.io, "using the connection to \(peer): it was closed on this side")
@@ -114,15 +98,9 @@ struct TLSFailures {
 
     func handshakeFailure(_ fault: TLSAttempt.Fault) -> TransportFailure {
         let action = "TLS handshake with \(peer)"
-        if let rejection = notes.rejection {
-            return rejected(rejection)
-        }
-        if let missed = notes.missed {
-            return wrongProtocol(action, missed)
-        }
-        if let alert = fault.reasons.alert {
-            return alerted(alert, fault, action)
-        }
+        if let rejection = notes.rejection { return rejected(rejection) }
+        if let missed = notes.missed { return wrongProtocol(action, missed) }
+        if let alert = fault.reasons.alert { return alerted(alert, fault, action) }
         switch fault.reasons.reason {
         case SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE:
             return TransportFailure(
@@ -144,9 +122,7 @@ struct TLSFailures {
 
     func readFailure(_ fault: TLSAttempt.Fault) -> TransportFailure {
         let action = "talking to \(peer)"
-        if let alert = fault.reasons.alert {
-            return alerted(alert, fault, action)
-        }
+        if let alert = fault.reasons.alert { return alerted(alert, fault, action) }
         return other(action, fault)
     }
 
@@ -190,7 +166,7 @@ struct TLSFailures {
             SSL_AD_ACCESS_DENIED, SSL_AD_CERTIFICATE_REQUIRED:
             return certificateRefused(fault, action)
         // Under TLS 1.2 a server may say no more than this when it misses or dislikes one.
-        case SSL_AD_HANDSHAKE_FAILURE where notes.certificateWasRequested && role == .client:
+        case SSL_AD_HANDSHAKE_FAILURE where notes.certificateWasRequested && isClient:
             return certificateRefused(fault, action)
         default:
             return TransportFailure(
@@ -202,7 +178,7 @@ struct TLSFailures {
     private func certificateRefused(
         _ fault: TLSAttempt.Fault, _ action: String
     ) -> TransportFailure {
-        guard role == .client else {
+        guard isClient else {
             return TransportFailure(
                 .certificateUntrusted,
                 "\(action): the client refused our certificate with \(fault.reasons.text)")

@@ -81,13 +81,8 @@ enum Numbered {
     }
 
     static func frame(_ number: Int, _ command: BinaryCommand = .framed) throws -> BinaryFrame {
-        let id = UInt32(number)
-        let fields: BinaryFrame.Fields =
-            switch command {
-            case .simple: .simple
-            case .enhanced: .enhanced(identifier: id, expiration: .once)
-            case .framed: .framed(identifier: id, expiration: nil, priority: .immediate)
-            }
-        return try BinaryFrame(fields, token: token(number), payload: BinaryVector.payload)
+        try BinaryFrame(
+            command, identifier: UInt32(number), priority: .immediate, token: token(number),
+            payload: BinaryVector.payload)
     }
 }

@@ -96,10 +96,10 @@ struct BinaryGatewayTests {
             let gateway = try BinaryGateway.start()
             let client = try gateway.connect()
             let token = try #require(DeviceToken([UInt8](repeating: 7, count: count)))
-            let fields = BinaryFrame.Fields.framed(
-                identifier: 9, expiration: nil, priority: .immediate)
             try client.write([
-                try BinaryFrame(fields, token: token, payload: BinaryVector.payload)
+                try BinaryFrame(
+                    .framed, identifier: 9, priority: .immediate, token: token,
+                    payload: BinaryVector.payload)
             ])
             if let status {
                 #expect(
@@ -142,13 +142,13 @@ struct BinaryGatewayTests {
     func delayedBytes() throws {
         let gateway = try BinaryGateway.start {
             $0.script.tokens[Numbered.token(1)] = .reject(.invalidToken, delay: .bytes(100))
-            $0.script.tokens[Numbered.token(2)] = .reject(.processingError, delay: .frames(9))
+            $0.script.tokens[Numbered.token(2)] = .reject(.unknown, delay: .frames(9))
             $0.quiet = .milliseconds(1)
         }
         let silent = try gateway.connect()
         try silent.write([try Numbered.frame(2)])
         #expect(
-            try silent.answer() == .packet(BinaryErrorPacket(.processingError, identifier: 2)))
+            try silent.answer() == .packet(BinaryErrorPacket(.unknown, identifier: 2)))
         let client = try gateway.connect()
         try client.write([try Numbered.frame(1), try Numbered.frame(3), try Numbered.frame(4)])
         #expect(

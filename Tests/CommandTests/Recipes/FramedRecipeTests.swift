@@ -37,9 +37,10 @@ struct FramedRecipeTests {
         let frames = gateways.binary.log.accepted
         #expect(frames.map(\.token) == [token, token])
         let items = frames.map { frame -> [String] in
-            guard case .framed(let identifier?, let expiration?, let priority?) = frame.fields
-            else { return ["an item is missing: \(frame.fields)"] }
-            return ["\(identifier)", "\(expiration.headerValue)", "\(priority.rawValue)"]
+            guard let identifier = frame.identifier, let expiration = frame.expiration,
+                let priority = frame.priority
+            else { return ["an item is missing: \(frame)"] }
+            return ["\(identifier)", "\(expiration)", "\(priority.rawValue)"]
         }
         #expect(items.map { $0.dropFirst() } == [["2000000000", "10"], ["2000000000", "5"]])
         #expect(Set(items.map { $0[0] }).count == 2, "each frame has its own identifier")

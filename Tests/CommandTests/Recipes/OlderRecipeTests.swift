@@ -34,7 +34,7 @@ struct OlderRecipeTests {
         try stage.follow("Send")
         let file = try #require(stage.blocks.first { $0.name == "down.json" }).text
         let sent = try #require(gateways.binary.log.accepted.first)
-        #expect(sent.fields == .simple && sent.token == .numbered(1))
+        #expect(sent.command == .simple && sent.token == .numbered(1))
         #expect(try Self.object(sent.payload) == Self.object(Array(file.utf8)))
 
         // The page's statement left a row. A following sender takes it, and later ones.
@@ -70,7 +70,7 @@ struct OlderRecipeTests {
         // `check` made one more, without a handshake.
         let connections = gateways.binary.log.connections(atLeast: 3).filter { $0.frames > 0 }
         #expect(connections.map(\.frames) == [1, 5], "one connection for each sender")
-        #expect(gateways.binary.log.records.allSatisfy { $0.frame.fields == .simple })
+        #expect(gateways.binary.log.records.allSatisfy { $0.frame.command == .simple })
         #expect(
             gateways.binary.log.acceptedByToken == [
                 .numbered(1): 2, .numbered(2): 1, .numbered(3): 2, .numbered(4): 1,

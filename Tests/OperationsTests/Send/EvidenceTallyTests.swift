@@ -30,7 +30,7 @@ struct EvidenceTallyTests {
             Self.entry("c", "pending", tuples: 8, applied: 5),
             Self.entry("c", "applied", tuples: 8, applied: 8),
         ] {
-            app.count(tally.news(in: entry))
+            app.evidence += tally.news(in: entry)
         }
         var sum = Counts()
         (sum.tuples, sum.applied, sum.newer) = (23, 19, 4)

@@ -26,9 +26,7 @@ struct SendStateTests {
                     row: Int64(number), token: .numbered(number),
                     id: APNsID(space: 1, key: Int64(number)), payload: Array("{}".utf8)))
         }
-        return Batch(
-            id: 1, Partition(app: "chat", environment: "production"), rows,
-            lease: QueueLease(run: "run", host: "host"))
+        return Batch(id: 1, Partition(app: "chat", environment: "production"), rows)
     }
 
     private static func outcome(
