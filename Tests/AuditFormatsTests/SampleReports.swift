@@ -60,7 +60,7 @@ enum SampleReport: String, CaseIterable {
     static func evidence(
         days: Int, _ sources: [(name: String, size: Int)], seed: UInt64
     ) -> [EvidenceDay] {
-        var generator = SeededGenerator(quietly: seed)
+        var generator = SeededGenerator(seed)
         func some(_ most: Int) -> Int { Int(generator.next() % UInt64(most + 1)) }
         return (0..<days).reversed().flatMap { back in
             sources.map { source in

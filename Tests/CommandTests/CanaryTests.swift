@@ -119,7 +119,7 @@ struct CanaryTests {
         try stage.database.register(try #require(tuple.token), at: registered)
         let file = try stage.folder.write("saved.bin", list)
         func run(_ arguments: [String], exits expected: Set<Int32>) throws {
-            let result = try stage.start(arguments).wait()
+            let result = try stage.run(arguments)
             #expect(expected.contains(result.exit), "\(arguments): \(result.exit) \(result.error)")
             canaries.expectAbsent(from: result, of: arguments)
         }
@@ -148,10 +148,13 @@ struct CanaryTests {
             try run(["sweep", "--format", "json"], exits: [77])
             try run(["check"], exits: [77])
         }
+        let variable = ["PUSHSWEEP_STORE_PASSWORD": Canaries.wrongPassword]
+        let named = try stage.start(["check", "--verbose"], environment: variable).wait()
+        #expect(named.output.contains("(set)"), "\(named.exit)")
+        canaries.expectAbsent(from: named, of: ["check"])
         // A place where people put it by mistake.
         stage.lines.store = "url: \"mysql://u:\(Canaries.wrongPassword)@127.0.0.1/p\""
-        let misplaced = try stage.start(["sweep", "--verbose"]).wait()
-        #expect(misplaced.exit == 78)
+        let misplaced = try stage.run("sweep", "--verbose").ends(78)
         canaries.expectAbsent(from: misplaced, of: ["sweep"])
         stage.lines.store = good.store
         _ = try stage.settings()
@@ -175,8 +178,7 @@ struct CanaryTests {
         try stage.database.register(0..<5, at: registered)
         try stage.queue(0..<5)
         func run(_ arguments: [String], exits expected: Int32) throws {
-            let result = try stage.start(arguments).wait()
-            #expect(result.exit == expected, "\(arguments): \(result.error)")
+            let result = try stage.run(arguments).ends(expected, for: "\(arguments)")
             canaries.expectAbsent(from: result, of: arguments)
         }
 
@@ -184,8 +186,7 @@ struct CanaryTests {
         try run(["enqueue", "--app", "chat", "--token", token, "--alert", "x"], exits: 0)
         let follow = ["send", "--follow", "--verbose", "--format", "json"]
         let running = try stage.start(follow)
-        let deadline = Deadline.in(.seconds(30))
-        while stage.gateway.log.totals.requests < 6, !deadline.hasPassed { usleep(5_000) }
+        eventually { stage.gateway.log.totals.requests == 6 }
         for name in ["cmdline", "environ", "limits"] {
             let file = URL(filePath: "/proc/\(running.pid)/\(name)")
             // Only root may read it, because the process is not dumpable.

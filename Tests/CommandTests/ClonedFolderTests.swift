@@ -9,11 +9,10 @@ import Testing
 @Suite("A copied state folder")
 struct ClonedFolderTests {
     private func copy(_ stage: SweepStage, to name: String) throws {
-        let copied = try RunningTool(
+        try RunningTool(
             program: URL(fileURLWithPath: "/bin/cp"),
             ["-a", stage.state, stage.folder.file("state-of-\(name)")]
-        ).wait()
-        #expect(copied.exit == 0, "\(copied.error)")
+        ).wait().ends(0)
     }
 
     @Test(
@@ -27,17 +26,15 @@ struct ClonedFolderTests {
         let first = try stage.start(["sweep"])
         stage.awaitJournal()
         try copy(stage, to: "b")
-        let other = try stage.start(["sweep"], environment: stage.host("b")).wait()
+        let other = try stage.run("sweep", environment: stage.host("b"))
         // A run ends with 75 while a feed waits, and one waits in the copied journal.
         #expect([4, 75].contains(other.exit), "\(other.exit): \(other.error)")
-        #expect(other.error.contains("held by sweep on "), "\(other.error)")
+        other.says("held by sweep on ")
         // A dry run does not regard the lease as its own either, and does not read the gateway.
-        let dry = try stage.start(["sweep", "--dry-run"], environment: stage.host("b")).wait()
-        #expect([4, 75].contains(dry.exit), "\(dry.exit): \(dry.error)")
-        #expect(dry.error.contains("held by sweep on "), "\(dry.error)")
+        try stage.run("sweep", "--dry-run", environment: stage.host("b")).ends(
+            [4, 75], "held by sweep on ")
         first.signal(SIGTERM)
-        let end = first.wait()
-        #expect(end.exit == 75 && !end.error.contains("lease"), "\(end.error)")
+        first.wait().ends(75).lacks("lease")
         #expect(stage.gateway.records(atLeast: 1).count == 1)
     }
 
@@ -56,18 +53,11 @@ struct ClonedFolderTests {
         try FileManager.default.removeItem(atPath: stage.state)
         try FileManager.default.moveItem(
             atPath: stage.folder.file("state-of-kept"), toPath: stage.state)
-        let early = try stage.sweep()
-        #expect(
-            [4, 75].contains(early.exit) && early.error.contains("held by sweep on "),
-            "\(early.exit): \(early.error)")
+        try stage.sweep().ends([4, 75], "held by sweep on ")
         try stage.database.execute(
             "UPDATE pushsweep_lease SET expires_at = ?",
             [stage.database.time(1_600_000_000_000)])
-        let next = try stage.sweep()
-        #expect(next.exit == 0, "\(next.error)")
-        #expect(next.app()["resumed"] as? Bool == true)
-        #expect(
-            try stage.database.count(
-                "SELECT COUNT(*) FROM active_users WHERE invalidated_at IS NOT NULL") == 1_000)
+        try stage.sweep().ends(0).app(has: ["resumed": true])
+        #expect(try stage.database.marked == 1_000)
     }
 }

@@ -25,17 +25,13 @@ struct DamagedJournalTests {
         "the run that reads the damaged page sets the journal aside with 74; the next starts anew")
     func setAside() throws {
         let stage = try SweepStage(.sqlite, dead: 100)
-        #expect(try stage.sweep("--dry-run").exit == 75)
+        try stage.sweep("--dry-run").ends(75)
         try damage(stage.journal)
         // The journal opens and lists its feeds; only their bytes are lost.
-        let broken = try stage.sweep()
-        #expect(broken.exit == 74, "\(broken.error)")
-        #expect(broken.closingLine.hasPrefix("code=74 stage=state"), "\(broken.closingLine)")
-        #expect(broken.error.contains("it was set aside as \(stage.journal).damaged-"))
+        let broken = try stage.sweep().ends(
+            74, "code=74 stage=state", "it was set aside as \(stage.journal).damaged-")
         #expect(broken.error.ranges(of: "it was set aside as").count == 1, "\(broken.error)")
-        let next = try stage.sweep()
-        #expect(next.exit == 0, "\(next.error)")
-        #expect(next.error.contains("is a damaged journal that was set aside"), "\(next.error)")
+        try stage.sweep().ends(0, "is a damaged journal that was set aside")
         let names = try FileManager.default.contentsOfDirectory(atPath: stage.state)
         #expect(names.count { $0.contains(".damaged-") && !$0.hasSuffix("-journal") } == 1)
     }

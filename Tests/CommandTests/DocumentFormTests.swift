@@ -69,9 +69,7 @@ struct DocumentFormTests {
                 Self.root.appending(path: "docs/json").path, folder.path,
             ])
         }
-        let good = try verdict(line, "sweep", "--format", "json")
-        #expect(good.exit == 0, "\(good.error)")
-        #expect(good.error.contains("1 printed, 0 kinds of faults"))
+        try verdict(line, "sweep", "--format", "json").ends(0, "1 printed, 0 kinds of faults")
         let faults: [(String, String, String)] = [
             (#""exit":0,"#, #""exit":0,"novel":1,"#, "'novel' was unexpected"),
             (#""exit":0,"#, "", "'exit' is a required property"),
@@ -80,11 +78,9 @@ struct DocumentFormTests {
         ]
         for (old, new, message) in faults {
             let wrong = try verdict(line.replacing(old, with: new), "sweep", "--format", "json")
-            #expect(wrong.exit == 1)
+                .ends(1)
             #expect(wrong.error.contains(message), "\(wrong.error)")
         }
-        let other = try verdict(line, "frobnicate")
-        #expect(other.exit == 1)
-        #expect(other.error.contains("no form frobnicate.schema.json"), "\(other.error)")
+        try verdict(line, "frobnicate").ends(1, "no form frobnicate.schema.json")
     }
 }

@@ -3,6 +3,7 @@ import Database
 import Foundation
 import TestSupport
 import Testing
+import TokenTable
 
 extension DocumentBlock {
     /// The blocks of docs/evidence.md.
@@ -28,8 +29,7 @@ struct EvidenceDocumentTests {
 
     /// Sweeps, and expects the one row to be marked at the time of the answer.
     private static func expectMark(_ stage: IntakeStage, _ note: Comment) throws {
-        let result = try stage.run("sweep", "--format", "json")
-        #expect(result.exit == 0, "\(result.error)")
+        try stage.json("sweep").ends(0)
         #expect(try stage.marked == 1, note)
     }
 
@@ -45,8 +45,7 @@ struct EvidenceDocumentTests {
             var words = DocumentBlock.words(command)
             #expect(words.removeFirst() == "pushsweep")
             words = words.map { $0 == block.name ? path : $0 }
-            let result = try stage.start(words).wait()
-            #expect(result.exit == 0, "\(block.name): \(result.error)\(result.output)")
+            let result = try stage.run(words).ends(0, for: "\(block.name)")
             #expect(try stage.marked == 1, "\(block.name): \(result.output)")
             tried += 1
         }
@@ -109,16 +108,26 @@ struct EvidenceDocumentTests {
         }
     }
 
-    /// Inserts what a stub of a driver printed: a JSON array of values.
-    private static func insert(_ printed: String, into stage: IntakeStage) throws {
-        let line = try #require(printed.split(separator: "\n").last)
-        let values = try #require(
-            try JSONSerialization.jsonObject(with: Data(line.utf8)) as? [Any])
-        try #require(values.count == 5)
-        try stage.report(
-            try #require(values[1] as? String), status: values[2] as? Int,
-            reason: values[3] as? String, time: (values[4] as? Int).map { Int64($0) },
-            app: try #require(values[0] as? String))
+    @Test(
+        "the statements that take the numbers from an account leave it able to report",
+        .enabled(if: MariaDBServer.isAvailable, Comment(rawValue: MariaDBServer.absence)))
+    func revoked() throws {
+        let stage = try Self.stage(.mariaDB)
+        let account = try ServerAccount(of: stage.database)
+        try account.grant("INSERT", on: "pushsweep_evidence")
+        let block = try #require(try DocumentBlock.all().first { $0.text.hasPrefix("REVOKE") })
+        for statement in block.statements {
+            try account.admin.run(
+                statement.replacing("push.", with: "\(account.database).")
+                    .replacing("'sender'", with: "'\(account.name)'"))
+        }
+        let sender = try TokenTable(account.settings).connection
+        let insert = "INSERT INTO pushsweep_evidence (app, device_token) VALUES ('chat', 'ab')"
+        try sender.run(insert)
+        #expect(throws: SQLFailure.self) {
+            try sender.run(
+                insert.replacing("(app,", with: "(id, app,").replacing("('", with: "(9, '"))
+        }
     }
 
     @Test("the PHP example inserts through PDO", .enabled(if: ForeignProgram.php.isInstalled))
@@ -127,83 +136,82 @@ struct EvidenceDocumentTests {
         guard case .sqlite(let path) = stage.database.settings.location else { return }
         let call = "report($report, '\(Self.hex)', 410, '\(Self.body)');\n"
         let script = try stage.folder.write("report.php", try DocumentBlock.first("php") + call)
-        let result = try RunningTool(
+        try RunningTool(
             program: URL(fileURLWithPath: ForeignProgram.php.rawValue), [script],
             environment: ["PUSH_DSN": "sqlite:\(path)"]
-        ).wait()
-        #expect(result.exit == 0, "\(result.error)\(result.output)")
+        ).wait().ends(0)
         try Self.expectMark(stage, "PHP")
     }
 
-    @Test("the Python example executes one INSERT", .enabled(if: ForeignProgram.python.isInstalled))
-    func python() throws {
-        let stage = try Self.stage()
-        let stub = """
+    @Test("the Python, Ruby and Node examples execute one INSERT where they are installed")
+    func drivers() throws {
+        let call = "\"\(Self.hex)\", 410, '\(Self.body)'"
+        let stubs: [(language: String, program: ForeignProgram, stub: String)] = [
+            (
+                "python", .python,
+                """
 
-            class Stub:
-                def cursor(self): return self
-                def __enter__(self): return self
-                def __exit__(self, *rest): return False
-                def execute(self, sql, values):
-                    assert sql.count("%s") == len(values)
-                    print(json.dumps(values))
-                def commit(self): pass
+                class Stub:
+                    def cursor(self): return self
+                    def __enter__(self): return self
+                    def __exit__(self, *rest): return False
+                    def execute(self, sql, values):
+                        assert sql.count("%s") == len(values)
+                        print(json.dumps(values))
+                    def commit(self): pass
 
-            report(Stub(), "\(Self.hex)", 410, '\(Self.body)')
+                report(Stub(), \(call))
 
-            """
-        let script = try stage.folder.write("report.py", try DocumentBlock.first("python") + stub)
-        let result = try ForeignProgram.python.run([script])
-        #expect(result.exit == 0, "\(result.error)")
-        try Self.insert(result.output, into: stage)
-        try Self.expectMark(stage, "Python")
-    }
+                """
+            ),
+            (
+                "ruby", .ruby,
+                """
 
-    @Test("the Ruby example executes one INSERT", .enabled(if: ForeignProgram.ruby.isInstalled))
-    func ruby() throws {
-        let stage = try Self.stage()
-        let stub = """
+                class Stub
+                  def prepare(sql) = (@marks = sql.count("?"); self)
+                  def execute(*values)
+                    raise "marks" unless values.length == @marks
+                    puts JSON.generate(values)
+                  end
+                end
+                report(Stub.new, \(call))
 
-            class Stub
-              def prepare(sql) = (@marks = sql.count("?"); self)
-              def execute(*values)
-                raise "marks" unless values.length == @marks
-                puts JSON.generate(values)
-              end
-            end
-            report(Stub.new, "\(Self.hex)", 410, '\(Self.body)')
+                """
+            ),
+            (
+                "js", .node,
+                """
 
-            """
-        let script = try stage.folder.write("report.rb", try DocumentBlock.first("ruby") + stub)
-        let result = try ForeignProgram.ruby.run([script])
-        #expect(result.exit == 0, "\(result.error)")
-        try Self.insert(result.output, into: stage)
-        try Self.expectMark(stage, "Ruby")
-    }
+                report({ execute: async (sql, values) => {
+                  if (sql.split('?').length - 1 !== values.length) throw new Error('marks');
+                  console.log(JSON.stringify(values));
+                } }, \(call));
 
-    @Test("the Node example executes one INSERT", .enabled(if: ForeignProgram.node.isInstalled))
-    func node() throws {
-        let stage = try Self.stage()
-        let stub = """
-
-            report({ execute: async (sql, values) => {
-              if (sql.split('?').length - 1 !== values.length) throw new Error('marks');
-              console.log(JSON.stringify(values));
-            } }, '\(Self.hex)', 410, '\(Self.body)');
-
-            """
-        let script = try stage.folder.write("report.js", try DocumentBlock.first("js") + stub)
-        let result = try ForeignProgram.node.run([script])
-        #expect(result.exit == 0, "\(result.error)")
-        try Self.insert(result.output, into: stage)
-        try Self.expectMark(stage, "Node")
+                """
+            ),
+        ]
+        for (language, program, stub) in stubs where program.isInstalled {
+            let stage = try Self.stage()
+            let script = try stage.folder.write(
+                "report.\(language)", try DocumentBlock.first(language) + stub)
+            let result = try program.run([script]).ends(0, for: language)
+            let line = try #require(result.output.split(separator: "\n").last)
+            let values = try JSONSerialization.jsonObject(with: Data(line.utf8)) as? [Any] ?? []
+            try #require(values.count == 5)
+            try stage.report(
+                try #require(values[1] as? String), status: values[2] as? Int,
+                reason: values[3] as? String, time: (values[4] as? Int).map { Int64($0) },
+                app: try #require(values[0] as? String))
+            try Self.expectMark(stage, "\(language)")
+        }
     }
 
     @Test("the Go example parses", .enabled(if: ForeignProgram.gofmt.isInstalled))
     func go() throws {
         let folder = try TemporaryFolder()
         let file = try folder.write("report.go", try DocumentBlock.first("go"))
-        let result = try ForeignProgram.gofmt.run(["-l", file])
-        #expect(result.exit == 0 && result.output.isEmpty, "\(result.error)\(result.output)")
+        let result = try ForeignProgram.gofmt.run(["-l", file]).ends(0)
+        #expect(result.output.isEmpty, "\(result.error)")
     }
 }

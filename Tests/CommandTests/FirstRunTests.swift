@@ -63,12 +63,10 @@ struct FirstRunTests {
         let insert = try stage.block("sql", "INSERT INTO pushsweep_evidence")
         try stage.database.sql.run(try #require(insert.statements.first))
         // Without a terminal.
-        let dry = try stage.shell.run(["sweep", "--dry-run"])
-        #expect(dry.exit == 0 && dry.output.contains("1 would be applied"), "\(dry.output)")
-        let sweep = try stage.shell.run(["sweep", "--verbose"])
-        #expect(sweep.exit == 0, "\(sweep.error)")
+        try stage.shell.run(["sweep", "--dry-run"]).ends(0, "1 would be applied")
+        let sweep = try stage.shell.run(["sweep", "--verbose"]).ends(0)
         #expect(sweep.output == (try stage.block("", "chat/production from pushsweep_").text))
-        #expect(try stage.database.count("SELECT COUNT(*) FROM pushsweep_invalid") == 1)
+        #expect(try stage.database.rows(of: "pushsweep_invalid") == 1)
 
         // The table has no column for the mark, so a sender takes the printed condition.
         let view = try stage.shell.run(["schema", "print", "--view", "--format", "json"])
@@ -82,10 +80,9 @@ struct FirstRunTests {
         .enabled(if: MariaDBServer.isAvailable, Comment(rawValue: MariaDBServer.absence)))
     func early() throws {
         let stage = try Stage(.mariaDB)
-        #expect(try stage.shell.run(["schema", "apply"]).exit == 0)
+        try stage.shell.run(["schema", "apply"]).ends(0)
         stage.shell.becomeAccount()
-        let check = try stage.shell.run(["check"])
-        #expect(check.exit == 77, "\(check.error)")
+        try stage.shell.run(["check"]).ends(77)
     }
 
     @Test("a mistyped table of the README's settings is not made", arguments: TestEngine.available)
@@ -94,11 +91,9 @@ struct FirstRunTests {
         let text = try stage.block("yaml").text.replacing(
             "table: active_users", with: "table: activ_users")
         try stage.folder.write("pushsweep.yaml", text)
-        let result = try stage.shell.run(["schema", "apply"])
-        #expect(result.exit == 78)
-        #expect(result.error.contains("activ_users"), "\(result.error)")
+        try stage.shell.run(["schema", "apply"]).ends(78, "activ_users")
         #expect(throws: (any Error).self) {
-            try stage.database.count("SELECT COUNT(*) FROM pushsweep_run")
+            try stage.database.rows(of: "pushsweep_run")
         }
     }
 
@@ -124,8 +119,7 @@ struct CompletionTests {
             contentsOf: URL(filePath: #filePath).deletingLastPathComponent()
                 .appending(path: "../../docs/operating.md").standardizedFileURL, encoding: .utf8)
         #expect(document.contains("pushsweep --generate-completion-script \(shell) > "))
-        let result = try Tool.pushsweep("--generate-completion-script", shell)
-        #expect(result.exit == 0 && result.output.contains("sweep"), "\(result.error)")
+        let result = try Tool.pushsweep("--generate-completion-script", shell).ends(0, "sweep")
         guard
             let program = ["/usr/bin/", "/bin/"].map({ $0 + shell }).first(where: {
                 FileManager.default.isExecutableFile(atPath: $0)
@@ -135,10 +129,9 @@ struct CompletionTests {
             return
         }
         let file = try TemporaryFolder()
-        let check = try RunningTool(
+        try RunningTool(
             program: URL(filePath: program),
             [shell == "fish" ? "--no-execute" : "-n", try file.write("script", result.output)]
-        ).wait()
-        #expect(check.exit == 0, "\(check.error)")
+        ).wait().ends(0)
     }
 }

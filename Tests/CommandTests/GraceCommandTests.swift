@@ -10,8 +10,7 @@ private let marked: Int64 = 1_600_000_000_000
 @Suite("policy.delete-after", .serialized)
 struct GraceCommandTests {
     private func rows(_ stage: SweepStage, app: String = "chat") throws -> Int {
-        try stage.database.count(
-            "SELECT COUNT(*) FROM active_users WHERE app_id = ?", [.text(app)])
+        try stage.database.count("SELECT COUNT(*) FROM active_users WHERE app_id = ?", [.text(app)])
     }
 
     @Test("a sweep removes rows of its chosen apps and of no other")
@@ -25,8 +24,7 @@ struct GraceCommandTests {
             """
         for app in ["chat", "talk"] {
             for number in 0..<10 {
-                try stage.database.register(
-                    .numbered(number), at: before, app: app, mark: marked)
+                try stage.database.register(.numbered(number), at: before, app: app, mark: marked)
             }
         }
         let trial = try stage.sweep("--dry-run", "--app", "chat")
@@ -34,11 +32,10 @@ struct GraceCommandTests {
             $0["app"] as? String
         }
         #expect(would == ["chat"], "\(trial.output)")
-        let result = try stage.sweep("--app", "chat")
-        #expect(result.exit == 0, "\(result.error)")
+        try stage.sweep("--app", "chat").ends(0)
         #expect(try rows(stage) == 0)
         #expect(try rows(stage, app: "talk") == 10)
-        #expect(try stage.sweep().exit == 0)
+        try stage.sweep().ends(0)
         #expect(try rows(stage, app: "talk") == 0)
     }
 
@@ -56,20 +53,13 @@ struct GraceCommandTests {
         stage.lines.policy = "policy: {action: delete, delete-after: 7d, keep-ledger: 8d}"
         try stage.database.register(0..<20, at: before)
         let clock = try WallClockOfItsOwn()
-        #expect(try stage.sweep().exit == 0)
+        try stage.sweep().ends(0)
         try clock.set("+20d")
-        let ahead = try stage.start(
-            ["sweep", "--format", "json"], environment: clock.environment
-        ).wait()
+        let ahead = try stage.json("sweep", environment: clock.environment)
         #expect(ahead.exit == 0 || ahead.exit == 69, "\(ahead.error)")
         #expect((ahead.json["removals"] as? [Any])?.isEmpty == true, "\(ahead.output)")
         #expect(try rows(stage) == 20)
-        let purged = try stage.start(
-            ["purge", "--format", "json"], environment: clock.environment
-        ).wait()
-        #expect(purged.exit == 0 && purged.json["changes"] as? Int == 0, "\(purged.output)")
-        #expect(
-            try stage.database.count("SELECT COUNT(*) FROM pushsweep_change WHERE action = 'mark'")
-                == 20)
+        try stage.json("purge", environment: clock.environment).ends(0).json(has: ["changes": 0])
+        #expect(try stage.database.rows(of: "pushsweep_change", "action = 'mark'") == 20)
     }
 }

@@ -58,8 +58,8 @@ struct HookDocumentTests {
         let line = try Self.block("ping").replacing(
             "https://ping.example.net", with: "http://127.0.0.1:\(listener.port)")
         stage.lines.limits = "\(SweepStage.anyNumber)\n\(line)"
-        let result = try stage.start(["sweep"], environment: Self.environment).wait()
-        #expect(result.exit == 0 && result.error.isEmpty, "\(result.error)")
+        let result = try stage.run("sweep", environment: Self.environment).ends(0)
+        #expect(result.error.isEmpty, "\(result.error)")
         #expect(listener.requests("/ID/") == ["GET /ID/0 "])
     }
 
@@ -73,11 +73,10 @@ struct HookDocumentTests {
             "after-run",
             try Self.block("chat").replacing("/etc/pushsweep/chat.curl", with: address))
         stage.lines.limits = "\(SweepStage.anyNumber)\nhooks: {after-run: sh \(script)}"
-        let good = try stage.start(["sweep"], environment: Self.environment).wait()
-        #expect(good.exit == 0 && good.error.isEmpty, "\(good.error)")
+        let good = try stage.run("sweep", environment: Self.environment).ends(0)
+        #expect(good.error.isEmpty, "\(good.error)")
         let feed = try stage.folder.write("feed", [UInt8](repeating: 0xFF, count: 100))
-        let bad = try stage.start(["replay", feed], environment: Self.environment).wait()
-        #expect(bad.exit == 65)
+        try stage.run("replay", feed, environment: Self.environment).ends(65)
         let requests = listener.requests("/hooks/")
         #expect(requests.count == 1)
         let body = try #require(requests.first?.split(separator: " ", maxSplits: 2).last)
@@ -110,8 +109,7 @@ struct HookDocumentTests {
         stage.lines.limits = "\(SweepStage.anyNumber)\nhooks: {after-run: sh \(script)}"
         var environment = Self.environment
         environment["PUSHSWEEP_CONFIG"] = try stage.settings()
-        let first = try stage.start(["sweep"], environment: environment).wait()
-        #expect(first.exit == 0 && first.error.contains("hooks.after-run"), "\(first.error)")
+        try stage.run("sweep", environment: environment).ends(0, "hooks.after-run")
         // Before the command gets through, one device registers again.
         try stage.database.execute(
             "UPDATE active_users SET registered_at = ? WHERE device_token = ?",
@@ -120,8 +118,8 @@ struct HookDocumentTests {
                 .bytes(DeviceToken.numbered(1).bytes),
             ])
         for _ in 0..<2 {
-            let next = try stage.start(["sweep"], environment: environment).wait()
-            #expect(next.exit == 0 && next.error.isEmpty, "\(next.error)")
+            let next = try stage.run("sweep", environment: environment).ends(0)
+            #expect(next.error.isEmpty, "\(next.error)")
         }
         let lines = try String(contentsOfFile: forgotten, encoding: .utf8).split(separator: "\n")
         #expect(Set(lines.map(String.init)) == Set([0, 2].map { DeviceToken.numbered($0).hex }))
@@ -129,8 +127,8 @@ struct HookDocumentTests {
         // The tokens of an app that the settings do not name any more are gone, and stop nothing.
         try stage.database.execute("UPDATE pushsweep_commit SET app = 'cx1' WHERE number > 0")
         try FileManager.default.removeItem(atPath: stage.folder.file("place"))
-        let last = try stage.start(["sweep"], environment: environment).wait()
-        #expect(last.exit == 0 && last.error.isEmpty, "\(last.error)")
+        let last = try stage.run("sweep", environment: environment).ends(0)
+        #expect(last.error.isEmpty, "\(last.error)")
         let all = try String(contentsOfFile: forgotten, encoding: .utf8).split(separator: "\n")
         #expect(all.count == 5)
         #expect(FileManager.default.fileExists(atPath: stage.folder.file("place")))

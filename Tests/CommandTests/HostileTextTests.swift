@@ -49,9 +49,8 @@ struct HostileTextTests {
                 .text("active_users"), .text("sweep@\(evil) run=\(evil) home=x since=\(evil)"),
                 .text("2999-01-01 00:00:00.000"),
             ])
-        let result = try stage.run("sweep", "--format", format, "--verbose")
-        #expect(result.exit == 4, "\(result.error)")
-        #expect(result.error.contains(#"\u{1B}]52;c;"#), "\(result.error)")
+        let result = try stage.run("sweep", "--format", format, "--verbose").ends(
+            4, #"\u{1B}]52;c;"#)
         expectTame(result, "lease, \(format)")
         if format == "json" {
             let problems = result.json["problems"] as? [[String: Any]] ?? []
@@ -64,10 +63,9 @@ struct HostileTextTests {
         arguments: ["text", "json"])
     func run(_ format: String) throws {
         let stage = try SweepStage(.sqlite, dead: 3)
-        #expect(try stage.sweep().exit == 0)
+        try stage.sweep().ends(0)
         try stage.database.execute("UPDATE pushsweep_run SET host = ?", [.text(evil)])
-        let result = try stage.run("undo", "--list", "--format", format)
-        #expect(result.exit == 0, "\(result.error)")
+        let result = try stage.run("undo", "--list", "--format", format).ends(0)
         #expect(result.output.split(separator: "\n").count == 1, "\(result.output)")
         expectTame(result, "run, \(format)")
         if format == "json" { #expect(result.json["host"] as? String == evil) }
@@ -76,7 +74,7 @@ struct HostileTextTests {
     @Test("control characters in the name of a file are shown as numbers")
     func files() throws {
         let stage = try SweepStage(.sqlite, dead: 3)
-        #expect(try stage.sweep().exit == 0)
+        try stage.sweep().ends(0)
         let name = stage.folder.file(evil.replacing("/", with: "_"))
         for words in [
             ["sweep", "--config", name], ["replay", name], ["check", "--config", name],
@@ -91,26 +89,22 @@ struct HostileTextTests {
         }
         // A feed read from a file keeps the file's name, which lists print.
         try Data([1, 2, 3]).write(to: URL(fileURLWithPath: name))
-        expectTame(try stage.start(["replay", name]).wait(), "a feed")
+        expectTame(try stage.run("replay", name), "a feed")
         for format in ["text", "json"] {
-            let list = try stage.run("quarantine", "list", "--format", format)
-            #expect(list.exit == 0 && list.output.contains("evil"), "\(list.output) \(list.error)")
+            let list = try stage.run("quarantine", "list", "--format", format).ends(0, "evil")
             expectTame(list, "quarantine, \(format)")
         }
         for words in [["holds", "list"], ["check"]] {
-            expectTame(try stage.start(words).wait(), words[0])
+            expectTame(try stage.run(words), words[0])
         }
     }
 
     @Test("control characters in a refused word of the command line are shown as numbers")
     func words() throws {
         for words in [
-            [evil], ["sweep", evil], ["sweep", "--\(evil)"], ["sweep", "--format", evil],
-            ["send", "--limit", evil], ["send", "--limit=\(evil)"], ["undo", "--since", evil],
-            ["enqueue", "--alert", "x", "--user", "u", "--not-before", evil],
-            ["holds", "release", evil], ["holds", evil], ["sweep", "--config", evil],
+            [evil], ["sweep", "--\(evil)"], ["send", "--limit=\(evil)"], ["undo", "--since", evil],
+            ["holds", evil], ["sweep", "--config", evil],
             ["sweep", "--max-load", evil, "--config", "/nonexistent"],
-            ["undo", evil, "--config", "/nonexistent"], ["enqueue", evil],
         ] {
             let result = try RunningTool("pushsweep", words).wait()
             #expect(result.exit == 64 || result.exit == 78, "\(words): \(result.exit)")
@@ -126,13 +120,12 @@ struct HostileTextTests {
             ("PUSHSWEEP_POLICY_ACTION", evil),
             ("PUSHSWEEP_\(evil)", "x"), ("PUSHSWEEP_CONFIG", evil),
         ] {
-            let result = try stage.start(["check"], environment: [name: value]).wait()
+            let result = try stage.run("check", environment: [name: value])
             expectTame(result, "\(name == "PUSHSWEEP_\(evil)" ? "a name" : name)")
         }
         let file = try stage.folder.write(
             "evil.yaml", "state: \"a\\u001b\\u202e\\nb\"\n\"x\\u001b\\ncode=0 y\": 1\n")
-        let result = try Tool.pushsweep("check", "--config", file)
-        #expect(result.exit == 78)
+        let result = try Tool.pushsweep("check", "--config", file).ends(78)
         expectTame(result, "settings")
     }
 
@@ -152,8 +145,7 @@ struct HostileTextTests {
         chmod(key, 0o600)
         stage.lines.certificate = "certificate: {file: \(certificate), key: \(key)}"
         for format in ["text", "json"] {
-            let check = try stage.run("check", "--format", format)
-            #expect(check.output.contains("code=0 c"), "\(check.output)")
+            let check = try stage.run("check", "--format", format).says("code=0 c")
             expectTame(check, "check, \(format)")
         }
         expectTame(try stage.sweep(), "sweep")

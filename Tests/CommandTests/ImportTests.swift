@@ -23,32 +23,26 @@ struct ImportTests {
             """
         let path = try stage.folder.write("push.log", log)
         let map = "token=.device,time=.timestamp,status=.status,reason=.reason"
-        let result = try stage.run(
-            "import", path, "--format", "jsonl", "--map", map)
-        #expect(result.exit == 65, "\(result.error)")
+        let result = try stage.run("import", path, "--format", "jsonl", "--map", map).ends(65)
         #expect(try stage.marked == 1)
-        #expect(
-            result.output.contains(
-                "reports of other senders: 5, of which 1 call a token dead, 1 suspect one, 2 say "
-                    + "nothing about one, 1 quarantined"), "\(result.output)")
-        let list = try stage.run("quarantine", "list", "--format", "json")
+        result.says(
+            "reports of other senders: 5, of which 1 call a token dead, 1 suspect one, 2 say "
+                + "nothing about one, 1 quarantined")
+        let list = try stage.json("quarantine", "list")
         #expect(list.output.contains(path) && list.output.contains("line 4: the token is not hex"))
 
         // The same content under another name, compressed, changes nothing, also after an undo.
-        #expect(try stage.run("undo", "--since", "2000-01-01T00:00:00Z").exit == 0)
+        try stage.run("undo", "--since", "2000-01-01T00:00:00Z").ends(0)
         let copy = try stage.folder.write("copy.log", log)
         let gzip = Process()
         gzip.executableURL = URL(fileURLWithPath: "/bin/gzip")
         gzip.arguments = [copy]
         try gzip.run()
         gzip.waitUntilExit()
-        let second = try stage.run("import", copy + ".gz", "--format", "jsonl", "--map", map)
-        #expect(second.exit == 0, "\(second.error)")
-        #expect(second.output.contains("imported before"), "\(second.output)")
+        try stage.run("import", copy + ".gz", "--format", "jsonl", "--map", map).ends(
+            0, "imported before")
         #expect(try stage.marked == 0)
-        let again = try stage.run(
-            "import", path, "--format", "jsonl", "--map", map, "--again")
-        #expect(again.exit == 65)
+        try stage.run("import", path, "--format", "jsonl", "--map", map, "--again").ends(65)
         #expect(try stage.marked == 1)
     }
 
@@ -57,16 +51,14 @@ struct ImportTests {
         let stage = try IntakeStage(.sqlite)
         let list = try stage.folder.write("dead.csv", "\(hex(0)),1\n\(hex(1)),2\n")
         let headless = try stage.run("import", list, "--format", "csv", "--map", "token=token")
-        #expect(headless.exit == 64)
+            .ends(64)
         #expect(!headless.error.contains(hex(0)), "\(headless.error)")
         try stage.report("chat", app: hex(2))
         try stage.report(hex(3) + "\n\n")
-        let swept = try stage.run("sweep", "--format", "json")
-        #expect(swept.exit == 65)
+        let swept = try stage.json("sweep").ends(65)
         // A row is one line of the quarantine, whatever it contains.
-        #expect(swept.app()["quarantined"] as? Int == 2, "\(swept.output)")
-        let listed = try stage.run("quarantine", "list")
-        #expect(listed.output.contains("the settings name no app"))
+        swept.app(has: ["quarantined": 2])
+        let listed = try stage.run("quarantine", "list").says("the settings name no app")
         #expect(!listed.output.contains(hex(2)) && !swept.output.contains(hex(2)))
     }
 
@@ -74,12 +66,10 @@ struct ImportTests {
     func wrongMapping() throws {
         let stage = try IntakeStage(.sqlite)
         let path = try stage.folder.write("push.log", "{\"device\":\"c9d4\"}\n")
-        let none = try stage.run("import", path, "--format", "jsonl")
-        #expect(none.exit == 0)
-        #expect(none.error.contains("none of 1 line says that a token is dead; check --map"))
-        let bad = try stage.run("import", path, "--format", "jsonl", "--map", "tokn=.device")
-        #expect(bad.exit == 64)
-        #expect(bad.error.contains("'tokn=.device' is not FIELD=PATH"), "\(bad.error)")
+        try stage.run("import", path, "--format", "jsonl").ends(
+            0, "none of 1 line says that a token is dead; check --map")
+        try stage.run("import", path, "--format", "jsonl", "--map", "tokn=.device").ends(
+            64, "'tokn=.device' is not FIELD=PATH")
     }
 
     @Test("a dry run of an import says what would change and keeps nothing")
@@ -91,11 +81,9 @@ struct ImportTests {
             "import", path, "--format", "csv", "--map", "token=token,time=when", "--time-unit",
             "iso",
         ]
-        let trial = try stage.start(arguments + ["--dry-run"]).wait()
-        #expect(trial.exit == 0, "\(trial.error)")
-        #expect(trial.output.contains("1 would become invalid"), "\(trial.output)")
+        try stage.run(arguments + ["--dry-run"]).ends(0, "1 would become invalid")
         #expect(try stage.marked == 0)
-        #expect(try stage.start(arguments).wait().exit == 0)
+        try stage.run(arguments).ends(0)
         #expect(try stage.marked == 1)
     }
 
@@ -105,26 +93,12 @@ struct ImportTests {
         try stage.database.register(0..<2, at: 1_600_000_000_000)
         let bytes = FeedbackTuple.bytes([.dead(0, at: 1_700_000_000)])
         let file = try stage.folder.write("feed", bytes)
-        let imported = try stage.run("import", file, "--format", "feedback", "--report", "json")
-        #expect(imported.exit == 0, "\(imported.error)")
+        try stage.run("import", file, "--format", "feedback", "--report", "json").ends(0)
         #expect(try stage.marked == 1)
-        #expect(try stage.run("import", file, "--format", "feedback").exit == 0)
+        try stage.run("import", file, "--format", "feedback").ends(0)
         #expect(try stage.sum("applied") == 1)
-        let refused = try stage.run(
-            "import", file, "--format", "feedback", "--map", "token=.device")
-        #expect(refused.exit == 64 && refused.error.contains("are for jsonl and csv"))
-    }
-
-    @Test(
-        "an import of what cannot be read ends with 64 and says what to do",
-        arguments: [
-            (["/nowhere/log"], "no such file"), (["/tmp"], "it is a directory"),
-        ])
-    func unreadable(_ words: [String], _ cause: String) throws {
-        let stage = try IntakeStage(.sqlite)
-        let result = try stage.start(["import"] + words + ["--format", "jsonl"]).wait()
-        #expect(result.exit == 64)
-        #expect(result.error.contains(cause), "\(result.error)")
+        try stage.run("import", file, "--format", "feedback", "--map", "token=.device").ends(
+            64, "are for jsonl and csv")
     }
 
     @Test(
@@ -141,18 +115,17 @@ struct ImportTests {
         let path = try stage.folder.write("dead.csv", "token,time\n" + rows)
         let command = ["import", path, "--format", "csv", "--map", "token=token,time=time"]
         for _ in 0..<2 {
-            let result = try stage.start(command).wait()
-            #expect(result.exit == exit, "\(result.error)")
+            let result = try stage.run(command).ends(exit)
             #expect(words.allSatisfy(result.error.contains), "\(result.error)")
         }
         #expect(try stage.marked == 0)
-        #expect(try stage.database.count("SELECT COUNT(*) FROM pushsweep_intake") == 0)
+        #expect(try stage.database.rows(of: "pushsweep_intake") == 0)
         #expect(try stage.run("quarantine", "list").output == "nothing is quarantined\n")
         #expect(try stage.feeds() == 0)
         // The corrected file is taken, and one bad value in it spoils its own row alone.
         try Data("token,time\n\(hex(0)),zz\n\(hex(1)),\(Self.time)\n".utf8)
             .write(to: URL(fileURLWithPath: path))
-        #expect(try stage.start(command).wait().exit == 65)
+        try stage.run(command).ends(65)
         #expect(try stage.marked == 1)
     }
 
@@ -168,20 +141,17 @@ struct ImportTests {
         let writer = try #require(FileHandle(forWritingAtPath: pipe))
         try writer.write(contentsOf: Data("token,time\n".utf8))
         // It reads once it has its file; before that it looks at the lock for a moment.
-        let deadline = ContinuousClock.now + .seconds(60)
         func isReading() -> Bool {
             let names = try? FileManager.default.contentsOfDirectory(
-                atPath: stage.folder.file("state-one"))
+                atPath: stage.folder.file("state"))
             return names?.contains { $0.hasPrefix("pipe-") } ?? false
         }
-        while !isReading(), ContinuousClock.now < deadline { sched_yield() }
-        #expect(try stage.run("sweep").exit == 0)
+        eventually(seconds: 60, isReading)
+        try stage.run("sweep").ends(0)
         waiting.signal(SIGTERM)
         let result = waiting.wait()
         try writer.close()
-        #expect(result.exit == 75, "\(result.error)")
-        #expect(result.error.contains("told to stop while reading; nothing of it counts"))
-        #expect(!result.error.contains("in the journal"))
+        result.ends(75, "told to stop while reading; nothing of it counts").lacks("in the journal")
         #expect(try stage.feeds() == 0)
     }
 
@@ -191,21 +161,20 @@ struct ImportTests {
     func stopsExpansion(_ format: String) throws {
         let stage = try IntakeStage(.sqlite)
         let path = stage.folder.file("blank.gz")
-        let gzip = Process()
-        gzip.executableURL = URL(fileURLWithPath: "/bin/sh")
-        // Less than one piece of the file, and minutes of reading.
-        gzip.arguments = [
-            "-c", "head -c 900000000 /dev/zero | tr '\\0' '\\n' | gzip -9 > \"$0\"", path,
-        ]
-        try gzip.run()
-        gzip.waitUntilExit()
+        // Less than one piece of the file, and minutes of reading: many members of one content.
+        let made = try RunningTool(
+            program: URL(fileURLWithPath: "/bin/sh"),
+            [
+                "-c",
+                "head -c 9000000 /dev/zero | tr '\\0' '\\n' | gzip -9 > \"$0.one\"; "
+                    + "for i in $(seq 100); do cat \"$0.one\"; done > \"$0\"", path,
+            ]
+        ).wait()
+        #expect(made.exit == 0, "\(made.error)")
         let run = try stage.start(["import", path, "--format", format])
-        let deadline = ContinuousClock.now + .seconds(20)
-        while !Self.isRead(path, by: run.pid), ContinuousClock.now < deadline { sched_yield() }
+        eventually { Self.isRead(path, by: run.pid) }
         run.signal(SIGTERM)
-        let result = run.wait()
-        #expect(result.exit == 75, "\(result.error)")
-        #expect(result.error.contains("told to stop while reading"), "\(result.error)")
+        run.wait().ends(75, "told to stop while reading")
     }
 
     /// Whether a process has read from a file.
@@ -229,16 +198,14 @@ struct ImportTests {
         let rows = (0..<40).map { "\(hex($0)),\(Self.time)\n" }.joined()
         let path = try stage.folder.write("dead.csv", "token,time\n" + rows)
         let command = ["import", path, "--format", "csv", "--map", "token=token,time=time"]
-        #expect(try stage.start(command).wait().exit == 3)
-        let holds = try stage.run("holds", "list", "--format", "json").json["holds"]
+        try stage.run(command).ends(3)
+        let holds = try stage.json("holds", "list").json["holds"]
         let hold = try #require((holds as? [[String: Any]])?.first?["hold"] as? String)
-        #expect(try stage.run("holds", "discard", hold, "--reason", "a mistake").exit == 0)
-        let again = try stage.start(command + ["--report", "json"]).wait()
-        #expect(again.exit == 0, "\(again.error)")
+        try stage.run("holds", "discard", hold, "--reason", "a mistake").ends(0)
+        let again = try stage.run(command + ["--report", "json"]).ends(0)
         let intake = try #require(again.json["intake"] as? [String: Any])
         #expect(intake["known"] as? Bool == true && intake["discarded"] as? Bool == true)
-        let told = try stage.start(command).wait()
-        #expect(told.output.contains("imported before and discarded"), "\(told.output)")
+        try stage.run(command).says("imported before and discarded")
     }
 
     private static let time = 1_700_000_000_123
@@ -247,7 +214,7 @@ struct ImportTests {
 extension IntakeStage {
     /// Number of feeds in the journal.
     fileprivate func feeds() throws -> Int {
-        let path = folder.file("state-one") + "/journal.sqlite"
+        let path = folder.file("state") + "/journal.sqlite"
         let journal = SQLiteConnection(
             path: path, creates: false, StoreSettings(location: .sqlite(path: path)))
         try journal.connect()

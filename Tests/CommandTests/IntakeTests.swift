@@ -7,21 +7,21 @@ import TokenHygiene
 import TokenTable
 
 /// A sweep without a feedback gateway, whose evidence comes from another sender.
-final class IntakeStage {
+final class IntakeStage: ToolStage {
     let database: TokenDatabase
     let folder: TemporaryFolder
-    private let settings: String
+    private let file: String
 
-    init(_ engine: TestEngine, more: String = "", floor: Int = 1_000_000) throws {
+    init(_ engine: TestEngine, floor: Int = 1_000_000) throws {
         database = try TokenDatabase(engine)
         try database.createOwnSchema()
         folder = try TemporaryFolder()
-        settings = try folder.write(
+        file = try folder.write(
             "pushsweep.yaml",
             """
+            state: \(folder.file("state"))
             store:
               \(try database.settingsLines(in: folder))
-            \(more)
             guard: {floor: \(floor)}
             apps:
               - {name: chat, topic: com.example.chat, environment: production}
@@ -29,34 +29,25 @@ final class IntakeStage {
             """)
     }
 
-    /// Starts a command as a run of a host.
-    func start(_ arguments: [String], host: String = "one") throws -> RunningTool {
-        try RunningTool(
-            "pushsweep", arguments + ["--config", settings],
-            environment: ["PUSHSWEEP_STATE": folder.file("state-\(host)")])
-    }
+    func settings() -> String { file }
 
-    func run(_ arguments: String..., host: String = "one") throws -> ToolResult {
-        try start(arguments, host: host).wait()
+    /// The environment variables of a run on another host.
+    func host(_ name: String) -> [String: String] {
+        ["PUSHSWEEP_STATE": folder.file("state-\(name)")]
     }
 
     /// Inserts a report as another program would.
     func report(
         _ token: String, status: Int? = 410, reason: String? = nil,
-        time: Int64? = 1_700_000_000_000,
-        app: String = "chat", on connection: (any SQLConnection)? = nil
+        time: Int64? = 1_700_000_000_000, app: String = "chat",
+        on connection: (any SQLConnection)? = nil
     ) throws {
-        _ = try (connection ?? database.sql).execute(
-            "INSERT INTO pushsweep_evidence (app, device_token, status, reason, timestamp_ms) "
-                + "VALUES (?, ?, ?, ?, ?)",
-            [
-                .text(app), .text(token), .integer(Int64(status ?? 410)),
-                reason.map(SQLValue.text) ?? .null, time.map(SQLValue.integer) ?? .null,
-            ])
+        try database.report(
+            token, status: status, reason: reason, time: time, app: app, on: connection)
     }
 
     var waiting: Int {
-        get throws { try database.count("SELECT COUNT(*) FROM pushsweep_evidence") }
+        get throws { try database.rows(of: "pushsweep_evidence") }
     }
 
     /// Lets the server close the connections of the runs; returns how many.
@@ -87,25 +78,13 @@ final class IntakeStage {
         return count?.scalar?.count ?? 0
     }
 
-    /// The tokens with a mark.
-    var marked: Int {
-        get throws {
-            try database.count(
-                "SELECT COUNT(*) FROM active_users WHERE invalidated_at IS NOT NULL")
-        }
-    }
-
     /// The sum of a count over all feeds that were applied.
     func sum(_ column: String) throws -> Int {
         try database.count("SELECT COALESCE(SUM(\(column)), 0) FROM pushsweep_feed")
     }
 }
 
-func hex(_ number: Int) -> String { DeviceToken.numbered(number).testHex }
-
-extension DeviceToken {
-    fileprivate var testHex: String { bytes.map { String(format: "%02x", $0) }.joined() }
-}
+func hex(_ number: Int) -> String { DeviceToken.numbered(number).hex }
 
 @Suite("Evidence from other senders")
 struct IntakeTests {
@@ -122,8 +101,7 @@ struct IntakeTests {
         try stage.report(hex(3), reason: "Unregistered")
         try stage.report(hex(2), status: 200)
 
-        let result = try stage.run("sweep", "--format", "json")
-        #expect(result.exit == 0, "\(result.error)")
+        let result = try stage.json("sweep").ends(0)
         #expect(try stage.waiting == 0)
         #expect(try stage.marked == 2)
         let intake = try #require(result.json["intake"] as? [String: Any])
@@ -137,10 +115,9 @@ struct IntakeTests {
             "SELECT DISTINCT invalid_reason FROM active_users WHERE invalidated_at IS NOT NULL "
                 + "ORDER BY invalid_reason")
         #expect(reasons == [["ExpiredToken"], ["Unregistered"]])
-        #expect(try stage.run("sweep").exit == 0)
+        try stage.run("sweep").ends(0)
 
-        let undo = try stage.run("undo", "--since", "2000-01-01T00:00:00Z", "--format", "json")
-        #expect(undo.exit == 0, "\(undo.error)")
+        try stage.json("undo", "--since", "2000-01-01T00:00:00Z").ends(0)
         #expect(try stage.marked == 0)
     }
 
@@ -157,8 +134,7 @@ struct IntakeTests {
         try stage.report(hex(8), reason: "BadDeviceToken")
         try stage.report(hex(0))
 
-        let result = try stage.run("sweep", "--format", "json")
-        #expect(result.exit == 65, "\(result.error)")
+        let result = try stage.json("sweep").ends(65)
         #expect(try stage.waiting == 0)
         #expect(try stage.marked == 1)
         let intake = try #require(result.json["intake"] as? [String: Any])
@@ -166,15 +142,14 @@ struct IntakeTests {
         #expect(intake["reports"] as? Int == 6 && intake["evidence"] as? Int == 1)
         let apps = try #require(result.json["apps"] as? [[String: Any]])
         #expect(apps.contains { $0["quarantined"] as? Int == 5 })
-        let shown = try stage.run("quarantine", "list")
-        #expect(shown.output.contains(" no app from "), "\(shown.output)")
+        let shown = try stage.run("quarantine", "list").says(" no app from ")
         for cure in [
             "not hexadecimal text", "give the timestamp of the 410", "name it under apps",
             "seems to be in seconds", "contradict each other",
         ] {
             #expect(shown.output.contains(cure), "\(shown.output)")
         }
-        #expect(try stage.run("sweep").exit == 0)
+        try stage.run("sweep").ends(0)
     }
 
     @Test(
@@ -191,26 +166,13 @@ struct IntakeTests {
         try stage.database.execute(
             "INSERT INTO pushsweep_evidence (app, device_token, sent_at) VALUES (?, ?, ?)",
             [.text("typo"), .text(hex(0)), .text("2023-11-14 22:13:20.000")])
-        let swept = try stage.run("sweep", "--format", "json")
-        #expect(swept.exit == 65)
+        let swept = try stage.json("sweep").ends(65)
         #expect(try stage.marked == 0)
         let feed = try #require(swept.app()["feed"] as? String)
         let rows = stage.folder.file("rows.jsonl")
-        #expect(try stage.run("quarantine", "export", feed, rows).exit == 0)
-        let imported = try stage.run("import", rows, "--format", "jsonl")
-        #expect(imported.exit == 0, "\(imported.error)\(imported.output)")
+        try stage.run("quarantine", "export", feed, rows).ends(0)
+        try stage.run("import", rows, "--format", "jsonl").ends(0)
         #expect(try stage.marked == 2)
-    }
-
-    @Test(
-        "the time of arrival counts for a report without a time only if the settings allow it",
-        arguments: TestEngine.available)
-    func arrival(_ engine: TestEngine) throws {
-        let stage = try IntakeStage(engine, more: "evidence: {missing-time: received}")
-        try stage.database.register(0..<1, at: 1_600_000_000_000)
-        try stage.report(hex(0), time: nil)
-        #expect(try stage.run("sweep").exit == 0)
-        #expect(try stage.marked == 1)
     }
 
     @Test(
@@ -219,97 +181,14 @@ struct IntakeTests {
         let stage = try IntakeStage(engine)
         try stage.database.register(0..<2, at: 1_600_000_000_000)
         for number in 0..<2 { try stage.report(hex(number)) }
-        let result = try stage.run("sweep", "--dry-run", "--format", "json")
-        #expect(result.exit == 0, "\(result.error)")
+        let result = try stage.json("sweep", "--dry-run").ends(0)
         let apps = try #require(result.json["apps"] as? [[String: Any]])
         #expect(apps.first?["applied"] as? Int == 2)
         #expect((result.json["intake"] as? [String: Any])?["waiting"] as? Int == 2)
         #expect(try stage.waiting == 2)
         #expect(try stage.marked == 0)
-        #expect(try stage.run("sweep").exit == 0)
+        try stage.run("sweep").ends(0)
         #expect(try stage.marked == 2)
-    }
-
-    @Test(
-        "check counts the waiting reports, and names each right that the sweep's account lacks",
-        arguments: TestEngine.available.filter { $0 == .mariaDB })
-    func checks(_ engine: TestEngine) throws {
-        let stage = try IntakeStage(engine)
-        try stage.report(hex(0))
-        let check = try stage.run("check")
-        #expect(check.output.contains("reports of other senders that wait: 1"), "\(check.output)")
-        #expect(check.output.contains("DELETE ON `\(stage.database.name)`.`pushsweep_evidence`"))
-
-        let server = try #require(MariaDBServer.fromEnvironment)
-        let admin = try server.connection()
-        let name = "u" + UUID().uuidString.lowercased().filter { $0 != "-" }.prefix(12)
-        try admin.run("CREATE USER '\(name)'@'%' IDENTIFIED BY 'p'")
-        defer { try? admin.run("DROP USER '\(name)'@'%'") }
-        let store = try stage.database.store()
-        for grant in try store.grants(for: RemovalPolicy(), user: "\(name)@%") {
-            try admin.run(grant)
-        }
-        let table = "`\(stage.database.name)`.`pushsweep_evidence`"
-        try admin.run("GRANT SELECT ON \(table) TO '\(name)'@'%'")
-        let settings = server.settings(database: stage.database.name, user: name, password: "p")
-        let findings = try TokenTable(settings).examineIntake()
-        let sentences = findings.map(\.sentence).joined(separator: "\n")
-        #expect(sentences.contains("GRANT DELETE ON \(table)"), "\(sentences)")
-        #expect(sentences.contains("pushsweep_intake"), "\(sentences)")
-        for grant in try store.intakeGrants(user: "\(name)@%") { try admin.run(grant) }
-        let intake = EvidenceIntake(try TokenTable(settings))
-        #expect(try intake.take(as: "name", run: "run") { _ in ReportCounts() } == 1)
-    }
-
-    @Test(
-        "a sender that uses up the numbers with the documented rights stops no sender for good",
-        arguments: TestEngine.available.filter { $0 == .mariaDB })
-    func usedUpNumbers(_ engine: TestEngine) throws {
-        let stage = try IntakeStage(engine)
-        let server = try #require(MariaDBServer.fromEnvironment)
-        let admin = try server.connection()
-        let name = "u" + UUID().uuidString.lowercased().filter { $0 != "-" }.prefix(12)
-        try admin.run("CREATE USER '\(name)'@'%' IDENTIFIED BY 'p'")
-        defer { try? admin.run("DROP USER '\(name)'@'%'") }
-        // As the document has it, in its order, for an account with the grant of earlier versions.
-        let table = "`\(stage.database.name)`.`pushsweep_evidence`"
-        try admin.run("GRANT INSERT ON \(table) TO '\(name)'@'%'")
-        let block = try #require(
-            try DocumentBlock.all(of: "docs/evidence.md").first { $0.text.hasPrefix("REVOKE") })
-        for statement in block.text.split(separator: ";") {
-            let words = statement.replacing("push.pushsweep_evidence", with: table)
-                .replacing("'sender'", with: "'\(name)'")
-                .trimmingCharacters(in: .whitespacesAndNewlines)
-            if !words.isEmpty { try admin.run(words) }
-        }
-        func sender() throws -> any SQLConnection {
-            let settings = server.settings(database: stage.database.name, user: name, password: "p")
-            return try TokenTable(settings).connection
-        }
-        let insert = "INSERT INTO pushsweep_evidence (app, device_token) VALUES ('chat', 'ab')"
-        let hostile = try sender()
-        try hostile.run("SET SESSION insert_id = 9223372036854775807")
-        try hostile.run(insert)
-        #expect(throws: SQLFailure.self) { try sender().run(insert) }
-
-        let sweeper = "s" + name.dropFirst()
-        try admin.run("CREATE USER '\(sweeper)'@'%' IDENTIFIED BY 'p'")
-        defer { try? admin.run("DROP USER '\(sweeper)'@'%'") }
-        for grant in try stage.database.store().intakeGrants(user: "\(sweeper)@%") {
-            try admin.run(grant)
-        }
-        let own = server.settings(database: stage.database.name, user: sweeper, password: "p")
-        let intake = EvidenceIntake(try TokenTable(own))
-        #expect(try intake.take(as: "name", run: "run") { _ in ReportCounts() } == 1)
-        try admin.run("REVOKE ALTER ON \(table) FROM '\(sweeper)'@'%'")
-        let refusal = #expect(throws: StoreFailure.self) {
-            try EvidenceIntake(TokenTable(own)).renumber()
-        }
-        #expect(refusal?.code == .permission)
-        #expect(refusal?.sentence.contains("GRANT ALTER ON \(table) TO '\(sweeper)'@'%'") == true)
-        try admin.run("GRANT ALTER ON \(table) TO '\(sweeper)'@'%'")
-        #expect(try EvidenceIntake(TokenTable(own)).renumber())
-        try sender().run(insert)
     }
 
     @Test(
@@ -323,10 +202,10 @@ struct IntakeTests {
         try slow.begin()
         try stage.report(hex(0), on: slow)
         try stage.report(hex(1))
-        #expect(try stage.run("sweep").exit == 0)
+        try stage.run("sweep").ends(0)
         #expect(try stage.marked == 1)
         try slow.commit()
-        #expect(try stage.run("sweep").exit == 0)
+        try stage.run("sweep").ends(0)
         #expect(try stage.marked == 2)
         #expect(try stage.waiting == 0)
     }
@@ -347,7 +226,7 @@ struct IntakeKillTests {
         var (reported, open, cutOff) = (0, 0, 0)
         let batch = 400
         let clock = ContinuousClock.now
-        #expect(try stage.run("sweep").exit == 0)
+        try stage.run("sweep", environment: stage.host("one")).ends(0)
         let length = ContinuousClock.now - clock
         for round in 0..<Self.kills {
             try stage.database.register(reported..<reported + batch, at: 1_600_000_000_000)
@@ -360,7 +239,7 @@ struct IntakeKillTests {
             try stage.report(hex(reported), status: 400, reason: "BadDeviceToken")
             let host = round % 2 == 0 ? "one" : "two"
             let reading = try follower.start()
-            let run = try stage.start(["sweep"], host: host)
+            let run = try stage.start(["sweep"], environment: stage.host(host))
             if engine == .mariaDB { try slow.commit() }
             Self.pause(length * Double.random(in: 0.2...1.6, using: &random))
             // A connection that the server closes may have committed without an answer.
@@ -382,8 +261,8 @@ struct IntakeKillTests {
                 + "connections cut")
         if Self.kills >= 100 { #expect(open > 0) }
         for host in ["one", "two", "one"] {
-            let result = try stage.run("sweep", "--format", "json", host: host)
-            #expect(result.exit == 0, "seed \(random.seed): \(result.error)")
+            try stage.json("sweep", environment: stage.host(host)).ends(
+                0, for: "seed \(random.seed)")
         }
         #expect(try stage.waiting == 0, "seed \(random.seed)")
         #expect(try stage.marked == reported, "seed \(random.seed)")
@@ -423,7 +302,8 @@ private struct ChangeReader {
     init(stage: IntakeStage) { self.stage = stage }
 
     func start() throws -> RunningTool {
-        try stage.start(["changes", "--since", cursor, "--whole-tokens"], host: "follower")
+        try stage.start(
+            ["changes", "--since", cursor, "--whole-tokens"], environment: stage.host("follower"))
     }
 
     mutating func take(_ result: ToolResult) throws {

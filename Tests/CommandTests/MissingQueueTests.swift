@@ -5,7 +5,7 @@ import Testing
 @Suite("A missing queue")
 struct MissingQueueTests {
     private func hasQueue(_ database: TokenDatabase) -> Bool {
-        (try? database.count("SELECT COUNT(*) FROM push_queue")) != nil
+        (try? database.rows(of: "push_queue")) != nil
     }
 
     @Test(
@@ -15,12 +15,10 @@ struct MissingQueueTests {
         let stage = try SendStage(engine)
         try stage.database.execute("DROP TABLE push_queue")
         try stage.database.register(.numbered(1), at: 1_600_000_000_000)
-        #expect(try stage.start(["check"]).wait().exit == 78)
-        let applied = try stage.start(["schema", "apply"]).wait()
-        #expect(applied.exit == 0, "\(applied.error)")
-        #expect(!applied.output.contains("active_users"), "\(applied.output)")
-        #expect(try stage.start(["schema", "apply"]).wait().output == "nothing is missing\n")
-        #expect(try stage.start(["check"]).wait().exit == 0)
+        try stage.run("check").ends(78)
+        try stage.run("schema", "apply").ends(0).lacks("active_users")
+        #expect(try stage.run("schema", "apply").output == "nothing is missing\n")
+        try stage.run("check").ends(0)
         #expect(hasQueue(stage.database))
     }
 
@@ -32,16 +30,15 @@ struct MissingQueueTests {
         try stage.database.execute("DROP TABLE push_queue")
         #expect(try stage.run("schema", "apply").output == "nothing is missing\n")
         #expect(!hasQueue(stage.database))
-        let queue = try stage.run("enqueue", "--alert", "x", "--token", DeviceToken.numbered(1).hex)
-        #expect(queue.exit == 78)
-        #expect(queue.error.contains("where an app has a provider"), "\(queue.error)")
+        try stage.run("enqueue", "--alert", "x", "--token", DeviceToken.numbered(1).hex)
+            .ends(78, "where an app has a provider")
         let plain = stage.lines.store
         stage.lines.store += "\n  push-queue: {table: push_queue}"
-        #expect(try stage.run("schema", "apply").exit == 0)
+        try stage.run("schema", "apply").ends(0)
         #expect(hasQueue(stage.database))
         try stage.database.execute("DROP TABLE push_queue")
         stage.lines.store = plain
-        #expect(try stage.run("schema", "apply", "--upgrade").exit == 0)
+        try stage.run("schema", "apply", "--upgrade").ends(0)
         #expect(!hasQueue(stage.database))
         #expect(try !stage.run("schema", "print", "--upgrade").output.contains("push_queue"))
     }

@@ -21,9 +21,8 @@ struct PipedImportTests {
         arguments: ["lock", "lease", "mapping", "database"], ["replay", "csv"])
     func refused(_ cause: String, _ form: String) throws {
         let stage = try IntakeStage(.sqlite)
-        #expect(try stage.run("sweep").exit == 0)
-        let lock = try #require(
-            FileHandle(forUpdatingAtPath: stage.folder.file("state-one") + "/lock"))
+        try stage.run("sweep").ends(0)
+        let lock = try #require(FileHandle(forUpdatingAtPath: stage.folder.file("state") + "/lock"))
         let exit: Int32
         switch cause {
         case "lock":
@@ -44,10 +43,9 @@ struct PipedImportTests {
         try ends.write(contentsOf: Data(Self.list))
         let words =
             form == "replay" ? ["replay", path] : ["import", path, "--format", form]
-        let result = try stage.start(words).wait()
-        #expect(result.exit == exit, "\(result.error)")
+        let result = try stage.run(words).ends(exit)
         #expect(try ends.read(upToCount: Self.list.count) == Data(Self.list))
-        #expect(!result.error.contains("is kept"))
+        result.lacks("is kept")
     }
 
     @Test(
@@ -56,18 +54,17 @@ struct PipedImportTests {
     func kept(_ isList: Bool) throws {
         let stage = try IntakeStage(.sqlite)
         try stage.database.register(0..<1, at: 1_600_000_000_000)
-        #expect(try stage.run("sweep").exit == 0)
+        try stage.run("sweep").ends(0)
         let (path, ends) = try Self.pipe(stage)
         let rows = Array("device_token,status,timestamp_ms\n\(hex(0)),410,1700000000000\n".utf8)
         let words = isList ? ["replay", path] : ["import", path, "--format", "csv"]
         let run = try stage.start(words)
         try ends.write(contentsOf: Data(isList ? Self.list : rows))
-        let state = stage.folder.file("state-one")
+        let state = stage.folder.file("state")
         let count = isList ? Self.list.count : rows.count
-        let deadline = ContinuousClock.now + .seconds(20)
-        while try Self.spooled(state) != count, ContinuousClock.now < deadline { sched_yield() }
+        try eventually { try Self.spooled(state) == count }
         // It holds no lock while it waits for the pipe.
-        #expect(try stage.run("sweep").exit == 0)
+        try stage.run("sweep").ends(0)
         let lock = try #require(FileHandle(forUpdatingAtPath: state + "/lock"))
         #expect(flock(lock.fileDescriptor, LOCK_EX) == 0)
         try ends.close()
@@ -76,13 +73,12 @@ struct PipedImportTests {
         #expect([4, 75].contains(result.exit), "\(result.error)")
         try lock.close()
         // Each run names what is left.
-        let warned = try stage.run("sweep")
-        #expect(warned.error.contains("has bytes of a pipe that no run has taken"))
+        try stage.run("sweep").says("has bytes of a pipe that no run has taken")
         let told = try #require(result.error.firstMatch(of: /take it with: pushsweep (.*)/)?.1)
         let command = told.split(separator: " ").map(String.init)
         #expect(command.first == words[0])
         let settings = try #require(command.firstIndex(of: "--config"))
-        #expect(try stage.start(Array(command[..<settings])).wait().exit == 0)
+        try stage.run(Array(command[..<settings])).ends(0)
         #expect(try stage.marked == 1)
         #expect(try Self.spooled(state) == nil)
         #expect(try !stage.run("sweep").error.contains("bytes of a pipe"))
@@ -92,21 +88,17 @@ struct PipedImportTests {
     func waitsForTurn() throws {
         let stage = try IntakeStage(.sqlite)
         try stage.database.register(0..<1, at: 1_600_000_000_000)
-        #expect(try stage.run("sweep").exit == 0)
+        try stage.run("sweep").ends(0)
         let (path, ends) = try Self.pipe(stage)
         let run = try stage.start(["replay", path])
         try ends.write(contentsOf: Data(Self.list))
-        let state = stage.folder.file("state-one")
-        let deadline = ContinuousClock.now + .seconds(20)
-        while try Self.spooled(state) != Self.list.count, ContinuousClock.now < deadline {
-            sched_yield()
-        }
+        let state = stage.folder.file("state")
+        try eventually { try Self.spooled(state) == Self.list.count }
         let lock = try #require(FileHandle(forUpdatingAtPath: state + "/lock"))
         #expect(flock(lock.fileDescriptor, LOCK_EX) == 0)
         try ends.close()
         try lock.close()
-        let result = run.wait()
-        #expect(result.exit == 0, "\(result.error)")
+        run.wait().ends(0)
         #expect(try stage.marked == 1)
         #expect(try Self.spooled(state) == nil)
     }

@@ -44,13 +44,11 @@ struct ReplicaReadTests {
         // More tokens than one connection judges.
         let stage = try SweepStage(.mariaDB, dead: 6_000)
         stage.lines.store = replica.lines()
-        let refused = try stage.sweep()
-        #expect(refused.exit == 78, "\(refused.error)")
+        try stage.sweep().ends(78)
         #expect(stage.gateway.records(atLeast: 0).isEmpty)
         let dry = try stage.sweep("--dry-run")
         // The list waits for a run that applies it.
-        #expect(dry.exit == 75, "\(dry.error)")
-        #expect(dry.app()["unknown"] as? Int == 6_000, "\(dry.output) \(dry.error)")
+        dry.ends(75).app(has: ["unknown": 6_000])
     }
 
     @Test("preflight and its filter answer there with --read-only, and say that rows may be old")
@@ -58,22 +56,18 @@ struct ReplicaReadTests {
         let replica = try Replica()
         let stage = try SendStage(.mariaDB)
         stage.store = replica.lines()
-        let refused = try stage.start(["preflight"]).wait()
-        #expect(refused.exit == 78, "\(refused.output)")
-        let report = try stage.start(["preflight", "--read-only", "--format", "json"]).wait()
+        try stage.run("preflight").ends(78)
+        let report = try stage.json("preflight", "--read-only")
         let findings = try #require(report.json["findings"] as? [[String: Any]], "\(report.error)")
         let old = try #require(findings.first { $0["rule"] as? String == "old-rows" })
         #expect((old["happened"] as? String ?? "\(old)").contains("a replica answers"))
         let input = try stage.folder.write("input", String(repeating: "ab", count: 32) + "\n")
-        let filtered = try stage.start(
+        let filtered = try stage.run(
             ["preflight", "--filter", "--read-only"],
             under: ["/bin/sh", "-c", "exec \"$0\" \"$@\" < '\(input)'"]
-        ).wait()
-        #expect(filtered.exit == 0, "\(filtered.error)")
-        #expect(filtered.error.contains("a replica answers, so tokens are filtered by rows"))
+        ).ends(0, "a replica answers, so tokens are filtered by rows")
         #expect(filtered.output == String(repeating: "ab", count: 32) + "\n")
-        let dry = try stage.send("--dry-run")
-        #expect(dry.exit == 0, "\(dry.error)")
+        try stage.send("--dry-run").ends(0)
     }
 
     @Test("check examines it where the other hosts are down")
@@ -83,10 +77,8 @@ struct ReplicaReadTests {
         stage.lines.store = replica.lines("127.0.0.1:1,")
         let check = try stage.run("check")
         // 69 for the hosts, and 78, which is worse, for what it is.
-        #expect(check.exit == 78, "\(check.output)")
-        #expect(check.output.contains("none of 2 hosts can be used"), "\(check.output)")
-        #expect(check.output.contains("answers to this check"), "\(check.output)")
-        #expect(check.output.contains("127.0.0.1:1 cannot be used"), "\(check.output)")
-        #expect(check.output.contains("is a replica of"), "\(check.output)")
+        check.ends(
+            78, "none of 2 hosts can be used", "answers to this check",
+            "127.0.0.1:1 cannot be used", "is a replica of")
     }
 }

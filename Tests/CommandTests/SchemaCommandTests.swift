@@ -14,21 +14,20 @@ struct SchemaCommandTests {
     func json(_ engine: TestEngine) throws {
         let stage = try SweepStage(engine)
         let script = try stage.run("schema", "print", "--side-tables")
-        let printed = try stage.run("schema", "print", "--side-tables", "--format", "json")
-        #expect(printed.exit == 0 && printed.json["executed"] as? Bool == false)
+        let printed = try stage.json("schema", "print", "--side-tables").ends(0).json(has: [
+            "executed": false
+        ])
         #expect(!statements(printed).isEmpty)
         #expect(
             statements(printed).map { $0 + ";\n" }.joined(separator: "\n")
                 == script.output.dropLast())
         try stage.database.execute("DROP TABLE pushsweep_change")
-        let trial = try stage.run("schema", "apply", "--dry-run", "--format", "json")
-        #expect(trial.json["executed"] as? Bool == false)
-        let applied = try stage.run("schema", "apply", "--format", "json")
-        #expect(applied.exit == 0 && applied.json["executed"] as? Bool == true)
+        let trial = try stage.json("schema", "apply", "--dry-run").json(has: ["executed": false])
+        let applied = try stage.json("schema", "apply").ends(0).json(has: ["executed": true])
         #expect(!statements(applied).isEmpty && statements(applied) == statements(trial))
         #expect(statements(applied).allSatisfy { $0.contains("pushsweep_change") })
         #expect(try stage.run("schema", "apply").output == "nothing is missing\n")
-        let again = try stage.run("schema", "apply", "--format", "json").json["statements"]
+        let again = try stage.json("schema", "apply").json["statements"]
         #expect((again as? [String]) == [])
     }
 
@@ -39,18 +38,15 @@ struct SchemaCommandTests {
         let plain = stage.lines.store
         stage.lines.store += "\n  active-users: {table: activ_users}"
         for words in [["schema", "apply"], ["schema", "apply", "--dry-run"]] {
-            let refused = try stage.start(words).wait()
-            #expect(refused.exit == 78 && refused.output.isEmpty)
+            let refused = try stage.run(words).ends(78)
+            #expect(refused.output.isEmpty)
             for part in ["activ_users", "store.active-users.table", "--create-token-table"] {
                 #expect(refused.error.contains(part), "\(refused.error)")
             }
         }
-        #expect(try stage.run("check").exit == 78)
-        let made = try stage.run("schema", "apply", "--create-token-table")
-        #expect(made.exit == 0 && made.output.contains("activ_users"), "\(made.error)")
-        let check = try stage.run("check")
-        #expect(check.exit == 0)
-        #expect(check.output.contains("warning: database: activ_users has no rows"))
+        try stage.run("check").ends(78)
+        try stage.run("schema", "apply", "--create-token-table").ends(0, "activ_users")
+        try stage.run("check").ends(0, "warning: database: activ_users has no rows")
         stage.lines.store = plain
         let again = try stage.run("schema", "apply", "--create-token-table")
         #expect(again.output == "nothing is missing\n")
@@ -61,10 +57,9 @@ struct SchemaCommandTests {
         let stage = try SweepStage(feeds: [])
         let path = stage.folder.file("new/tokens.sqlite")
         stage.lines.store = "url: sqlite://\(path)"
-        let refused = try stage.run("schema", "apply")
-        #expect(refused.exit == 78 && refused.error.contains("--create-token-table"))
+        try stage.run("schema", "apply").ends(78, "--create-token-table")
         #expect(access(stage.folder.file("new"), F_OK) != 0)
-        #expect(try stage.run("schema", "apply", "--create-token-table").exit == 0)
+        try stage.run("schema", "apply", "--create-token-table").ends(0)
         #expect(access(path, F_OK) == 0)
     }
 
@@ -75,21 +70,20 @@ struct SchemaCommandTests {
         let stage = try SweepStage(engine, dead: 20)
         try stage.database.execute("DROP TABLE pushsweep_day")
         for (option, expected) in [("--upgrade", "CREATE TABLE"), ("--view", "CREATE")] {
-            let text = try stage.run("schema", "print", option)
-            #expect(text.exit == 0 && text.output.contains("\n-- "), "\(text.error)")
-            let printed = try stage.run("schema", "print", option, "--format", "json")
+            try stage.run("schema", "print", option).ends(0, "\n-- ")
+            let printed = try stage.json("schema", "print", option)
             #expect(statements(printed).contains { $0.hasPrefix(expected) })
-            let again = try stage.run("schema", "print", option, "--format", "json")
+            let again = try stage.json("schema", "print", option)
             #expect(again.output == printed.output)
             for statement in statements(printed) { try stage.database.sql.run(statement) }
         }
-        let rows = try stage.database.count("SELECT COUNT(*) FROM active_users")
+        let rows = try stage.database.rows(of: "active_users")
         let living = "SELECT COUNT(*) FROM pushsweep_sendable"
         #expect(try stage.database.count(living) == rows)
-        #expect(try stage.sweep().exit == 0)
+        try stage.sweep().ends(0)
         let left = try stage.database.count(living)
         #expect(left < rows)
-        let view = try stage.run("schema", "print", "--view", "--format", "json")
+        let view = try stage.json("schema", "print", "--view")
         let condition = try #require(view.json["condition"] as? String)
         #expect(
             try stage.database.count("SELECT COUNT(*) FROM active_users WHERE \(condition)") == left
@@ -102,10 +96,9 @@ struct SchemaCommandTests {
         let other = try stage.run("schema", "print", "--view", "--view-name", "may send")
         #expect(other.output.contains(engine == .mariaDB ? "`may send`" : "\"may send\""))
         for words in [["--view", "--upgrade"], ["--view-name", "other"]] {
-            #expect(try stage.start(["schema", "print"] + words).wait().exit == 64)
+            try stage.run(["schema", "print"] + words).ends(64)
         }
-        let own = try stage.start(["schema", "print", "--view", "--view-name", "active_users"])
-            .wait()
-        #expect(own.exit == 78 && own.error.contains("choose another"), "\(own.error)")
+        try stage.run("schema", "print", "--view", "--view-name", "active_users").ends(
+            78, "choose another")
     }
 }

@@ -46,8 +46,7 @@ struct SendBinaryFaultTests {
         _ engine: TestEngine, _ count: Int, _ rules: BinaryRules
     ) throws -> (SendStage, BinaryGateway) {
         let stage = try SendStage(engine)
-        let gateway = try BinaryGateway(
-            certificates: SweepStage.certificates.get(), rules: rules)
+        let gateway = try BinaryGateway(certificates: SweepStage.certificates.get(), rules: rules)
         try stage.use(gateway, "error-wait: 1s")
         try stage.database.register(0..<count, at: registered)
         try stage.queue(0..<count)
@@ -62,8 +61,7 @@ struct SendBinaryFaultTests {
         let (rules, bad) = Self.rules(Self.rows, &random)
         let (stage, gateway) = try Self.stage(engine, Self.rows, rules)
         let clock = ContinuousClock.now
-        let result = try stage.send()
-        #expect(result.exit == 0, "\(result.error)")
+        try stage.send().ends(0)
         #expect(
             try stage.states() == ["sent": Self.rows - bad, "failed": bad],
             "seed \(random.seed)")

@@ -34,30 +34,25 @@ struct SendBinaryTests {
         try stage.database.register(.numbered(100), at: registered, mark: registered + 5_000)
         try stage.queue(100...101)
 
-        let result = try stage.send()
-        #expect(result.exit == 0, "\(result.error)")
+        let result = try stage.send().ends(0)
         let app = result.app()
         #expect(app["sent"] as? Int == 98)
         #expect(app["rejected"] as? [String: Int] == ["invalid token (8)": 2])
         #expect(app["skipped"] as? [String: Int] == ["stale": 1, "unknown": 1])
         #expect(try stage.states() == ["sent": 98, "failed": 2, "skipped": 2])
         #expect(try stage.rowsAgainst(gateway.log) == [])
-        #expect(
-            try stage.database.count(
-                "SELECT COUNT(*) FROM active_users WHERE invalidated_at IS NOT NULL") == 1)
+        #expect(try stage.database.marked == 1)
         #expect(gateway.log.acceptedByToken[.numbered(100)] == nil)
     }
 
-    @Test("status 8 for all tokens stops the sending as a wrong environment, and the rows wait")
+    @Test("status 8 for all tokens is told as a wrong environment, and the rows wait")
     func wrongEnvironment() throws {
         var rules = BinaryRules()
         rules.known = []
-        let (stage, gateway) = try Self.stage(.sqlite, 200, rules)
-        let result = try stage.send()
-        #expect(result.exit == 78, "\(result.error)")
-        #expect(result.error.contains("environment mismatch suspected"), "\(result.error)")
-        #expect(try stage.states() == ["pending": 200])
-        #expect(gateway.log.totals.rejected == ["8": 50], "\(gateway.log.totals)")
+        let (stage, gateway) = try Self.stage(.sqlite, 20, rules)
+        try stage.send().ends(78, "environment mismatch suspected")
+        #expect(try stage.states() == ["retry": 20])
+        #expect(gateway.log.totals.rejected == ["8": 20], "\(gateway.log.totals)")
     }
 
     @Test("a gateway that only knows command 0 leaves a refused window unknown, and says so")
@@ -69,7 +64,7 @@ struct SendBinaryTests {
         let states = try stage.states()
         #expect(states["sent", default: 0] + states["unknown", default: 0] == 100, "\(states)")
         #expect((states["unknown"] ?? 0) >= 1)
-        #expect(result.error.contains("unknown outcome"), "\(result.error)")
+        result.says("unknown outcome")
         #expect(try stage.rowsAgainst(gateway.log) == [])
         #expect(gateway.log.records.allSatisfy { $0.frame.command == .simple })
     }
@@ -82,10 +77,7 @@ struct SendBinaryTests {
         try stage.database.execute(
             "UPDATE push_queue SET payload = ? WHERE device_token = ?",
             [.text(long), .bytes(DeviceToken.numbered(4).bytes)])
-        let result = try stage.send()
-        #expect(result.exit == 0, "\(result.error)")
-        #expect(
-            result.app()["rejected"] as? [String: Int] == ["invalid payload size (7)": 1])
+        try stage.send().ends(0).app(has: ["rejected": ["invalid payload size (7)": 1]])
         #expect(try stage.states() == ["sent": 9, "failed": 1])
         #expect(try stage.rowsAgainst(gateway.log) == [])
     }
@@ -96,20 +88,19 @@ struct SendBinaryTests {
         rules.script.tokens[.numbered(3)] = .dead(after: 1)
         let dead = DeadTokens()
         let (stage, gateway) = try Self.stage(.sqlite, 10, rules, dead: dead)
-        let feedback = try FeedbackGateway(
-            certificates: SweepStage.certificates.get(), dead: dead)
+        let feedback = try FeedbackGateway(certificates: SweepStage.certificates.get(), dead: dead)
         let authority = try SweepStage.certificates.get().authority
         stage.binary =
             (stage.binary ?? "")
             + "\n    feedback: {host: 127.0.0.1, port: \(feedback.port), ca: \(authority)}"
-        #expect(try stage.send().exit == 0)
-        #expect(try stage.start(["sweep"]).wait().exit == 0)
+        try stage.send().ends(0)
+        try stage.run("sweep").ends(0)
         let marks = "SELECT COUNT(*) FROM active_users WHERE invalidated_at IS NOT NULL"
         // It was alive when the first one came.
         #expect(try stage.database.count(marks) == 0)
         try stage.queue([3])
-        #expect(try stage.send().exit == 0)
-        #expect(try stage.start(["sweep"]).wait().exit == 0)
+        try stage.send().ends(0)
+        try stage.run("sweep").ends(0)
         #expect(try stage.database.count(marks) == 1)
         try stage.queue([3])
         #expect(try stage.send().app()["skipped"] as? [String: Int] == ["stale": 1])
@@ -128,23 +119,19 @@ struct SendBinaryTests {
             stage.binary =
                 "binary: {host: 127.0.0.1, port: \(port), ca: \(certificates.authority), "
                 + "error-wait: 300ms}"
-            let result = try stage.send()
-            #expect(result.exit == exit, "\(result.error)")
+            let result = try stage.send().ends(exit)
             #expect(result.error.lowercased().contains(words), "\(result.error)")
             #expect(try stage.states() == ["pending": 5])
         }
         stage.binary =
             "binary: {host: 127.0.0.1, port: \(stage.gateway.port), ca: \(certificates.authority)}"
-        let check = try stage.start(["check"]).wait()
-        #expect(check.exit == 78 && check.error.contains("speaks HTTP/2"), "\(check.error)")
+        try stage.run("check").ends(78, "speaks HTTP/2")
     }
 
     @Test("check says that the gateway listens, without a complete handshake")
     func check() throws {
         let (stage, gateway) = try Self.stage(.sqlite, 1, BinaryRules())
-        let check = try stage.start(["check"]).wait()
-        #expect(check.exit == 0, "\(check.error)")
-        #expect(check.output.contains("with command 2; the gateway listens"), "\(check.output)")
+        try stage.run("check").ends(0, "with command 2; the gateway listens")
         #expect(gateway.log.connections(atLeast: 1).allSatisfy { $0.subject == nil })
     }
 }

@@ -62,8 +62,7 @@ struct SendLostDatabaseTests {
         /// The results that the sender of this stage has kept in its folder, the last one of each row.
         func kept() throws -> [Int64: DeliveryOutcome] {
             let folder = try StateFolder(stage.folder.file("state/send/1"))
-            let space = try stage.database.count(
-                "SELECT apns_space FROM pushsweep_queue LIMIT 1")
+            let space = try stage.database.count("SELECT apns_space FROM pushsweep_queue LIMIT 1")
             // No sender has come so far as to name the queue.
             guard space >= 0 else { return [:] }
             let log = try AnswerLog(in: folder, queue: UInt64(space))
@@ -106,8 +105,7 @@ struct SendLostDatabaseTests {
             behind.relay.mend()
             // A claim whose commit had no answer has rows that nobody knows of until its lease ends.
             try behind.endLeases()
-            let next = try behind.stage.send()
-            #expect(next.exit == 0, "\(note) \(next.error)")
+            let next = try behind.stage.send().ends(0, for: "\(note)")
             let problem = try behind.problem()
             #expect(problem == nil, "\(note): \(problem ?? "") \(next.error)")
             #expect(try behind.kept().isEmpty)
@@ -128,7 +126,7 @@ struct SendLostDatabaseTests {
             }
             let result = sender.wait()
             let note: Comment = "seed \(random.seed), round \(round): \(result.error)"
-            #expect(result.exit == 0, note)
+            result.ends(0, for: "\(note)")
             let problem = try behind.problem()
             #expect(problem == nil, "\(note): \(problem ?? "")")
         }

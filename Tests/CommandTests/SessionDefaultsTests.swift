@@ -63,26 +63,18 @@ struct SessionDefaultsTests {
         let stage = try SweepStage(.mariaDB, dead: Self.tokens, on: own.server)
         try expectOwnValues(stage.database, own.server, hostile: Set(all.keys))
 
-        let swept = try stage.start(
-            ["sweep", "--format", "json"], environment: environment(stage.database)
-        ).wait()
-        #expect(swept.exit == 0, "\(swept.error)")
-        #expect(swept.app()["applied"] as? Int == Self.tokens, "\(swept.output)")
-        let undone = try stage.run(
-            "undo", swept.json["run"] as? String ?? "", "--format", "json",
-            environment: environment(stage.database))
-        #expect(undone.exit == 0, "\(undone.error)")
-        #expect(undone.json["restored"] as? Int == Self.tokens, "\(undone.output)")
+        let swept = try stage.json("sweep", environment: environment(stage.database)).ends(0).app(
+            has: ["applied": Self.tokens])
+        try stage.json(
+            "undo", swept.json["run"] as? String ?? "", environment: environment(stage.database)
+        ).ends(0).json(has: ["restored": Self.tokens])
         let marks = "SELECT COUNT(*) FROM active_users WHERE invalidated_at IS NOT NULL"
         #expect(try stage.database.count(marks) == 0)
 
         let sender = try SendStage(.mariaDB, on: own.server)
         try sender.database.register(0..<Self.tokens, at: 1_600_000_000_000)
         try sender.queue(0..<Self.tokens)
-        let sent = try sender.start(
-            ["send", "--format", "json"], environment: environment(sender.database)
-        ).wait()
-        #expect(sent.exit == 0, "\(sent.error)")
+        let sent = try sender.json("send", environment: environment(sender.database)).ends(0)
         #expect(try sender.states() == ["sent": Self.tokens], "\(sent.output)")
         withExtendedLifetime(own) {}
     }

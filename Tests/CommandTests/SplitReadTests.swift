@@ -58,8 +58,7 @@ struct SplitReadTests {
 
         var marks: Int {
             get throws {
-                try stage.database.count(
-                    "SELECT COUNT(*) FROM active_users WHERE invalidated_at IS NOT NULL")
+                try stage.database.marked
             }
         }
 
@@ -72,18 +71,14 @@ struct SplitReadTests {
     @Test("is refused with 78 before a feed is opened, and by undo, send, enqueue and check")
     func refusal() throws {
         let split = try SplitStage()
-        let result = try split.stage.sweep()
-        #expect(result.exit == 78, "\(result.error)")
-        #expect(result.error.contains("two servers answer on one connection"), "\(result.error)")
-        #expect(result.error.contains("store.accept-replica"), "\(result.error)")
+        try split.stage.sweep().ends(
+            78, "two servers answer on one connection", "store.accept-replica")
         #expect(split.stage.gateway.records(atLeast: 0).isEmpty)
         #expect(try split.marks == 0)
         for command in [["undo", "--since", "2020-01-01T00:00:00Z"], ["purge"]] {
-            #expect(try split.stage.start(command).wait().exit == 78, "\(command)")
+            try split.stage.run(command).ends(78, for: "\(command)")
         }
-        let check = try split.stage.run("check")
-        #expect(check.exit == 78)
-        #expect(check.output.contains("two servers answer"), "\(check.output)")
+        try split.stage.run("check").ends(78, "two servers answer")
     }
 
     @Test("once accepted, lets sweep and undo decide by the primary's rows alone")
@@ -92,18 +87,15 @@ struct SplitReadTests {
         split.accept(true)
         let dry = try split.stage.sweep("--dry-run")
         // What it read waits for a run that applies it.
-        #expect(dry.exit == 75, "\(dry.error)")
-        let result = try split.stage.sweep()
-        #expect(result.exit == 0, "\(result.error)")
-        #expect(result.app()["applied"] as? Int == Self.tokens * 2 / 3)
+        dry.ends(75)
+        let result = try split.stage.sweep().ends(0).app(has: ["applied": Self.tokens * 2 / 3])
         #expect(try split.marks == Self.tokens * 2 / 3)
         #expect(
-            try split.stage.database.count(
-                "SELECT COUNT(*) FROM active_users WHERE invalidated_at IS NOT NULL AND id % 3 = 0")
+            try split.stage.database.rows(
+                of: "active_users", "invalidated_at IS NOT NULL AND id % 3 = 0")
                 == 0)
         let run = try #require(result.json["run"] as? String)
-        let undo = try split.stage.run("undo", run)
-        #expect(undo.exit == 0, "\(undo.error)")
+        try split.stage.run("undo", run).ends(0)
         #expect(try split.marks == 0)
         #expect(split.decidedElsewhere == [])
         #expect(

@@ -32,27 +32,22 @@ struct TableShapeCommandTests {
         let stage = try SweepStage(engine, dead: 30)
         try Self.reshape(stage.database)
         stage.lines.activeUsers = Self.shape
-        let check = try stage.run("check")
-        #expect(check.exit == 0, "\(check.error)\(check.output)")
-        #expect(check.output.contains("platform platform, only rows with `ios`"))
-        #expect(check.output.contains("mark active (living `Y`, dead `N`)"))
+        try stage.run("check").ends(
+            0, "platform platform, only rows with `ios`", "mark active (living `Y`, dead `N`)")
         let dry = try stage.sweep("--dry-run")
         #expect(dry.exit == 0 || dry.exit == 75, "\(dry.error)")
         #expect(try stage.database.count(Self.dead) == 0)
-        let result = try stage.sweep()
-        #expect(result.exit == 0, "\(result.error)")
+        try stage.sweep().ends(0)
         #expect(try stage.database.count(Self.dead) == 20)
-        #expect(
-            try stage.database.count(Self.dead + " AND platform = 'android'") == 0)
-        #expect(try stage.database.count("SELECT COUNT(*) FROM pushsweep_invalid") == 20)
+        #expect(try stage.database.count(Self.dead + " AND platform = 'android'") == 0)
+        #expect(try stage.database.rows(of: "pushsweep_invalid") == 20)
         let run = try #require(
             try stage.database.texts(
                 "SELECT DISTINCT run FROM pushsweep_change"
             ).first?.first)
-        let undo = try stage.run("undo", run)
-        #expect(undo.exit == 0, "\(undo.error)")
+        try stage.run("undo", run).ends(0)
         #expect(try stage.database.count(Self.dead) == 0)
-        #expect(try stage.database.count("SELECT COUNT(*) FROM pushsweep_invalid") == 0)
+        #expect(try stage.database.rows(of: "pushsweep_invalid") == 0)
     }
 
     @Test(
@@ -68,20 +63,16 @@ struct TableShapeCommandTests {
         try stage.database.execute("UPDATE active_users SET active = 'N' WHERE id = 2")
         stage.lines = Self.shape
         try stage.queue(0..<9)
-        let sent = try stage.send()
-        #expect(sent.exit == 0, "\(sent.error)")
+        try stage.send().ends(0)
         // Rows 3, 6 and 9 are of another platform, row 2 is dead.
         #expect(try stage.states()["skipped"] == 4)
         #expect(try stage.states()["sent"] == 4)
         #expect(
             try stage.database.texts("SELECT id FROM active_users WHERE active = 'N' ORDER BY id")
                 == [["1"], ["2"]])
-        #expect(try stage.database.count("SELECT COUNT(*) FROM pushsweep_invalid") == 1)
-        let queued = try stage.start([
-            "enqueue", "--app", "chat", "--user", "user", "--alert", "x",
-        ]).wait()
-        #expect(queued.exit == 0, "\(queued.error)")
-        #expect(try stage.database.count("SELECT COUNT(*) FROM push_queue") == 9 + 4)
+        #expect(try stage.database.rows(of: "pushsweep_invalid") == 1)
+        try stage.run("enqueue", "--app", "chat", "--user", "user", "--alert", "x").ends(0)
+        #expect(try stage.database.rows(of: "push_queue") == 9 + 4)
     }
 
     @Test(
@@ -99,51 +90,41 @@ struct TableShapeCommandTests {
             ),
         ] {
             stage.lines.activeUsers = "  active-users:\n    \(lines)"
-            let check = try stage.run("check")
-            #expect(check.exit == 78)
+            let check = try stage.run("check").ends(78)
             #expect((check.output + check.error).contains(part), "\(check.output)\(check.error)")
-            #expect(try stage.sweep().exit == 78)
+            try stage.sweep().ends(78)
         }
         stage.lines.activeUsers = "  active-users: {living: {column: active, living: Y, dead: Y}}"
-        let same = try stage.run("check")
-        #expect(same.exit == 78)
-        #expect(same.error.contains("are the same value"), "\(same.error)")
+        try stage.run("check").ends(78, "are the same value")
         stage.lines.activeUsers = "  active-users: {platform: {column: platform, value: tvos}}"
-        let absent = try stage.run("check")
-        #expect(absent.exit == 78)
-        #expect(absent.error.contains("no row has `tvos` in column platform"), "\(absent.error)")
+        try stage.run("check").ends(78, "no row has `tvos` in column platform")
         // The same judgement before anything is taken: the report waits where it is.
         try stage.database.execute(
             "INSERT INTO pushsweep_evidence (app, device_token, status, timestamp_ms) "
                 + "VALUES ('chat', '\(DeviceToken.numbered(0).hex)', 410, 1700000000000)")
-        let swept = try stage.sweep()
-        #expect(
-            swept.exit == 78 && swept.error.contains("no row has `tvos` in column platform"),
-            "\(swept.error)")
-        #expect(try stage.database.count("SELECT COUNT(*) FROM pushsweep_evidence") == 1)
+        try stage.sweep().ends(78, "no row has `tvos` in column platform")
+        #expect(try stage.database.rows(of: "pushsweep_evidence") == 1)
         #expect(try stage.database.count(Self.dead) == 0)
-        #expect(try stage.database.count("SELECT COUNT(*) FROM pushsweep_change") == 0)
+        #expect(try stage.database.rows(of: "pushsweep_change") == 0)
     }
 
     @Test("a kill in between leaves rows and times together", arguments: TestEngine.available)
     func killed(_ engine: TestEngine) throws {
-        let count = 20_000
+        let count = 8_000
         let stage = try SweepStage(engine, dead: count)
         try Self.reshape(stage.database)
         stage.lines.activeUsers = Self.shape
         let sweep = try stage.start(["sweep"])
         let deadline = Deadline.in(.seconds(60))
-        while try stage.database.count("SELECT COUNT(*) FROM pushsweep_invalid") == 0,
+        while try stage.database.rows(of: "pushsweep_invalid") == 0,
             !deadline.hasPassed
         {}
         sweep.signal(SIGKILL)
         _ = sweep.wait()
         #expect(try stage.database.count(Self.dead) > 0)
-        #expect(
-            try stage.database.count(Self.dead)
-                == stage.database.count("SELECT COUNT(*) FROM pushsweep_invalid"))
+        #expect(try stage.database.count(Self.dead) == stage.database.rows(of: "pushsweep_invalid"))
         #expect(
             try 2 * stage.database.count(Self.dead)
-                == stage.database.count("SELECT COUNT(*) FROM pushsweep_change"))
+                == stage.database.rows(of: "pushsweep_change"))
     }
 }

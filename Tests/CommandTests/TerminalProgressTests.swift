@@ -14,8 +14,7 @@ struct TerminalProgressTests {
         let result = try RunningTool(
             program: URL(filePath: Self.script),
             ["-qec", "stty cols 40; exec \(command)", stage.folder.file("typescript")]
-        ).wait()
-        #expect(result.exit == 0, "\(words): \(result.output)")
+        ).wait().ends(0, for: "\(words)")
         return result.output
     }
 

@@ -20,14 +20,13 @@ struct ThrottleTests {
     }
 
     private func marks(_ stage: SweepStage) throws -> Int {
-        try stage.database.count(
-            "SELECT COUNT(*) FROM active_users WHERE invalidated_at IS NOT NULL")
+        try stage.database.marked
     }
 
     private func checkNext(_ stage: SweepStage, _ more: String...) throws {
-        let next = try stage.start(["sweep", "--format", "json"] + more).wait()
-        #expect(next.exit == 0, "\(next.error)")
-        #expect(next.app()["applied"] as? Int == Self.tokens)
+        try stage.run(["sweep", "--format", "json"] + more).ends(0).app(has: [
+            "applied": Self.tokens
+        ])
         #expect(try marks(stage) == Self.tokens)
         #expect(
             try stage.database.texts(
@@ -50,9 +49,7 @@ struct ThrottleTests {
         #expect(run.awaitError("pauses: Threads_connected is"))
         #expect(try marks(stage) == 0)
         load.removeAll()
-        let result = run.wait()
-        #expect(result.exit == 0, "\(result.error)")
-        #expect(result.error.contains("continues after a pause"), "\(result.error)")
+        run.wait().ends(0, "continues after a pause")
         #expect(try marks(stage) == Self.tokens)
     }
 
@@ -61,9 +58,7 @@ struct ThrottleTests {
         .enabled(if: MariaDBServer.isAvailable, Comment(rawValue: MariaDBServer.absence)))
     func criticalLoad() throws {
         let stage = try stage(.mariaDB)
-        let result = try stage.sweep("--critical-load", "0")
-        #expect(result.exit == 75, "\(result.error)")
-        #expect(result.closingLine.hasSuffix("why=critical-load"), "\(result.closingLine)")
+        try stage.sweep("--critical-load", "0").ends(75, "why=critical-load")
         #expect(stage.gateway.records.isEmpty)
         try checkNext(stage, "--critical-load", "10000", "--max-load", "5000")
     }
@@ -75,22 +70,16 @@ struct ThrottleTests {
         let stage = try stage(engine, behaviour: behaviour)
         stage.lines.feedbackOptions = "idle-timeout: 1s"
         let file = try stage.folder.write("halt", "")
-        let refused = try stage.sweep("--stop-file", file)
-        #expect(refused.exit == 75, "\(refused.error)")
-        #expect(refused.error.contains("the stop file \(file) exists"))
-        #expect(refused.error.contains("remove that file, then run again"))
-        #expect(refused.closingLine.hasSuffix("why=stop-file"))
+        try stage.sweep("--stop-file", file).ends(
+            75, "the stop file \(file) exists", "remove that file, then run again", "why=stop-file")
         #expect(stage.gateway.records.isEmpty)
         // The file is made while a list is being read: the list is read to its end, and kept.
         let run = try stage.start(["sweep", "--format", "json"])
         stage.awaitJournal()
         let usual = stage.state + "/stop"
         try Data().write(to: URL(fileURLWithPath: usual))
-        let stopped = run.wait()
-        #expect(stopped.exit == 75, "\(stopped.error)")
-        #expect(stopped.app()["tuples"] as? Int == Self.tokens)
-        #expect(stopped.app()["state"] as? String == "pending")
-        #expect(stopped.closingLine.hasSuffix("why=stop-file"))
+        run.wait().ends(75).app(has: ["tuples": Self.tokens, "state": "pending"]).says(
+            "why=stop-file")
         #expect(try marks(stage) == 0)
         try FileManager.default.removeItem(atPath: usual)
         try checkNext(stage)
@@ -104,9 +93,7 @@ struct ThrottleTests {
         // The list is over after a silence that is longer than the budget.
         stage.lines.feedbackOptions = "idle-timeout: 1500ms"
         stage.lines.activeUsers = "throttle: {time-budget: 1s}"
-        let result = try stage.sweep()
-        #expect(result.exit == 75, "\(result.error)")
-        #expect(result.closingLine.hasSuffix("why=time-budget"), "\(result.closingLine)")
+        let result = try stage.sweep().ends(75, "why=time-budget")
         #expect(try marks(stage) == 0)
         let problem = (result.json["problems"] as? [[String: Any]])?.first
         #expect(problem?["why"] as? String == "time-budget")
@@ -122,16 +109,15 @@ struct ThrottleTests {
         }
         let file = try stage.folder.write("feed.bin", FeedbackTuple.bytes(tuples))
         let halt = try stage.folder.write("halt", "")
-        let stopped = try stage.run("replay", file, "--stop-file", halt)
-        #expect(stopped.exit == 75, "\(stopped.error)")
+        let stopped = try stage.run("replay", file, "--stop-file", halt).ends(75)
         let feed = try #require(
             stopped.error.firstMatch(of: /pushsweep replay --feed ([0-9a-f-]+) or the next sweep/)
         ).1
-        let next = try stage.run("replay", "--feed", "\(feed)", "--format", "json")
-        #expect(next.exit == 0, "\(next.error)")
-        #expect(next.app()["applied"] as? Int == Self.tokens)
+        let next = try stage.json("replay", "--feed", "\(feed)").ends(0).app(has: [
+            "applied": Self.tokens
+        ])
         #expect(try marks(stage) == Self.tokens)
-        #expect(!next.error.contains("would make a second feed"))
+        next.lacks("would make a second feed")
     }
 
     @Test(
@@ -141,16 +127,14 @@ struct ThrottleTests {
         let stage = try stage(engine)
         let run = try #require(try stage.sweep().json["run"] as? String)
         let halt = try stage.folder.write("halt", "")
-        let stopped = try stage.run("undo", run, "--stop-file", halt, "--format", "json")
-        #expect(stopped.exit == 75, "\(stopped.error)")
-        #expect(stopped.closingLine.hasSuffix("next=rerun why=stop-file"), "\(stopped.closingLine)")
+        let stopped = try stage.json("undo", run, "--stop-file", halt).ends(
+            75, "next=rerun why=stop-file")
         let problem = (stopped.json["problems"] as? [[String: Any]])?.first
         #expect(problem?["why"] as? String == "stop-file")
         #expect(try marks(stage) == Self.tokens)
-        let undone = try stage.run("undo", run, "--format", "json", "--time-budget", "1h")
-        #expect(undone.exit == 0, "\(undone.error)")
-        #expect(undone.json["restored"] as? Int == Self.tokens)
-        #expect(undone.json["resumed"] as? Bool == true)
+        try stage.json("undo", run, "--time-budget", "1h").ends(0).json(has: [
+            "restored": Self.tokens, "resumed": true,
+        ])
         #expect(try marks(stage) == 0)
 
         try stage.database.execute(
@@ -159,12 +143,11 @@ struct ThrottleTests {
             try stage.database.execute(
                 "UPDATE \(table) SET changed_at = ?", [stage.database.time(before)])
         }
-        let kept = try stage.run("purge", "--stop-file", halt)
-        #expect(kept.exit == 75 && kept.closingLine.hasSuffix("why=stop-file"), "\(kept.error)")
-        #expect(try stage.database.count("SELECT COUNT(*) FROM pushsweep_change") == 2_000)
-        #expect(try stage.run("purge").exit == 0)
-        #expect(try stage.database.count("SELECT COUNT(*) FROM pushsweep_change") == 0)
-        #expect(try stage.run("undo", run, "--max-load", "x").exit == 64)
+        try stage.run("purge", "--stop-file", halt).ends(75, "why=stop-file")
+        #expect(try stage.database.rows(of: "pushsweep_change") == 2_000)
+        try stage.run("purge").ends(0)
+        #expect(try stage.database.rows(of: "pushsweep_change") == 0)
+        try stage.run("undo", run, "--max-load", "x").ends(64)
     }
 
     @Test("a run refuses limits that it cannot watch before it opens a feed")
@@ -175,21 +158,10 @@ struct ThrottleTests {
                 "INSERT INTO pushsweep_evidence (app, device_token, status, reason, timestamp_ms) "
                     + "VALUES ('chat', '\(DeviceToken.numbered(1).hex)', 410, 'Unregistered', 1700000000123)"
             )
-            let lag = try stage.sweep("--max-lag", "10")
-            #expect(lag.exit == 78, "\(lag.error)")
-            #expect(try stage.sweep("--max-load", "No_such_figure=1").exit == 78)
+            try stage.sweep("--max-lag", "10").ends(78)
+            try stage.sweep("--max-load", "No_such_figure=1").ends(78)
             #expect(stage.gateway.records.isEmpty)
-            #expect(try stage.database.count("SELECT COUNT(*) FROM pushsweep_evidence") == 1)
-        }
-        let stage = try stage(.sqlite)
-        for arguments in [
-            ["--max-lag", "x"], ["--max-load", "a=b"], ["--critical-load", ""],
-            ["--time-budget", "10"], ["--lag-replica", "replica"],
-            ["--lag-replica", "sqlite:///x"],
-        ] {
-            let result = try stage.start(["sweep"] + arguments).wait()
-            #expect(result.exit == 64, "\(arguments): \(result.error)")
-            #expect(result.error.contains("reading \(arguments[0])"), "\(result.error)")
+            #expect(try stage.database.rows(of: "pushsweep_evidence") == 1)
         }
     }
 }

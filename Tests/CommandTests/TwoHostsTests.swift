@@ -25,17 +25,14 @@ struct TwoHostsTests {
     /// Checks that every token was read once, marked once and counted once.
     private func checkWhole(_ stage: SweepStage) throws {
         let database = stage.database
-        #expect(
-            try database.count("SELECT COUNT(*) FROM active_users WHERE invalidated_at IS NOT NULL")
-                == Self.tokens)
+        #expect(try database.marked == Self.tokens)
         #expect(
             try database.texts("SELECT SUM(applied), SUM(already) FROM pushsweep_feed")
                 == [["\(Self.tokens)", "0"]])
         #expect(
             try database.texts("SELECT COUNT(*), COUNT(DISTINCT row_key) FROM pushsweep_change")
                 == [["\(Self.tokens)", "\(Self.tokens)"]])
-        #expect(
-            try database.count("SELECT COUNT(*) FROM pushsweep_lease WHERE owner IS NOT NULL") == 0)
+        #expect(try database.rows(of: "pushsweep_lease", "owner IS NOT NULL") == 0)
     }
 
     /// A stage on which a first run reads a list that does not end, with the bytes so far in its
@@ -68,31 +65,28 @@ struct TwoHostsTests {
 
     @Test(
         "of twenty overlapping runs one works, the others end with 4 and name it",
-        arguments: TestEngine.available, [1, 2])
-    func twenty(_ engine: TestEngine, _ hosts: Int) throws {
+        arguments: TestEngine.available)
+    func twenty(_ engine: TestEngine) throws {
         let (stage, first) = try readingStage(engine)
         let others = try (1..<20).map { number in
             try stage.start(
                 ["sweep", "--format", "json"],
-                environment: hosts == 2 && number % 2 == 0 ? stage.host("b") : [:])
+                environment: number % 2 == 0 ? stage.host("b") : [:])
         }
         for (number, other) in zip(1..., others) {
-            let result = other.wait()
-            #expect(result.exit == 4, "\(result.error)")
-            #expect(result.closingLine.contains("next=wait"))
+            let result = other.wait().ends(4, "next=wait")
             // Runs of one host may also overlap.
-            if hosts == 2 && number % 2 == 0 && !result.error.contains("/lock;") {
-                #expect(result.error.contains("held by sweep on "), "\(result.error)")
+            if number % 2 == 0 && !result.error.contains("/lock;") {
+                result.says("held by sweep on ")
             }
         }
-        #expect(try stage.database.count("SELECT COUNT(*) FROM pushsweep_feed") == 0)
+        #expect(try stage.database.rows(of: "pushsweep_feed") == 0)
         first.signal(SIGTERM)
         #expect(first.wait().exit == 75)
         // One connection: no other run has asked the gateway.
         #expect(stage.gateway.records(atLeast: 1).count == 1)
         stage.lines.feedbackOptions = "idle-timeout: 200ms"
-        let next = try stage.sweep()
-        #expect(next.exit == 0, "\(next.error)")
+        try stage.sweep().ends(0)
         try checkWhole(stage)
     }
 
@@ -124,20 +118,16 @@ struct TwoHostsTests {
     func killed(_ engine: TestEngine) throws {
         let stage = try killedStage(engine)
         func onB() throws -> ToolResult {
-            try stage.start(["sweep", "--format", "json"], environment: stage.host("b")).wait()
+            try stage.json("sweep", environment: stage.host("b"))
         }
-        let early = try onB()
-        #expect(early.exit == 4 && early.error.contains(" until "), "\(early.error)")
+        try onB().ends(4, " until ")
         // A dry run changes nothing, but would read the gateway too.
-        let dry = try stage.start(["sweep", "--dry-run"], environment: stage.host("b")).wait()
-        #expect(dry.exit == 4, "\(dry.error)")
+        try stage.run("sweep", "--dry-run", environment: stage.host("b")).ends(4)
         #expect(stage.gateway.records.count <= 1)
         try endLease(stage)
-        #expect(try onB().exit == 0)
+        try onB().ends(0)
         // The bytes read belong to the first host, which continues with them.
-        let next = try stage.sweep()
-        #expect(next.exit == 0, "\(next.error)")
-        #expect(next.app()["resumed"] as? Bool == true)
+        try stage.sweep().ends(0).app(has: ["resumed": true])
         try checkWhole(stage)
     }
 
@@ -146,8 +136,7 @@ struct TwoHostsTests {
         arguments: TestEngine.available)
     func sameHost(_ engine: TestEngine) throws {
         let stage = try killedStage(engine)
-        let next = try stage.sweep()
-        #expect(next.exit == 0, "\(next.error)")
+        try stage.sweep().ends(0)
         try checkWhole(stage)
     }
 
@@ -181,20 +170,14 @@ struct TwoHostsTests {
             "UPDATE pushsweep_lease SET fence = fence + 1, owner = 'sweep@b run=r home=h since=s' "
                 + "WHERE name = 'active_users'")
         try database.sql.run("ROLLBACK")
-        let result = run.wait()
-        #expect(result.exit == 75, "\(result.error)")
-        #expect(result.error.contains("sweep on b"), "\(result.error)")
-        #expect(result.closingLine.hasSuffix("next=rerun why=lease"), "\(result.closingLine)")
-        #expect(try database.count("SELECT COUNT(*) FROM pushsweep_change") == 0)
+        run.wait().ends(75, "sweep on b", "next=rerun why=lease")
+        #expect(try database.rows(of: "pushsweep_change") == 0)
         let then = try rows()
         // The evidence stays on this host, and the message says to wait for the other one.
-        let waiting = try stage.sweep()
-        #expect(waiting.exit == 75, "\(waiting.error)")
+        try stage.sweep().ends(75)
         #expect(try rows() == then)
         try endLease(stage)
-        let next = try stage.sweep()
-        #expect(next.exit == 0, "\(next.error)")
-        #expect(next.app()["applied"] as? Int == Self.tokens)
+        try stage.sweep().ends(0).app(has: ["applied": Self.tokens])
         #expect(
             try database.texts("SELECT COUNT(*), COUNT(DISTINCT row_key) FROM pushsweep_change")
                 == [["\(Self.tokens)", "\(Self.tokens)"]])
@@ -213,11 +196,10 @@ struct TwoHostsTests {
         try stage.database.execute(
             "UPDATE pushsweep_lease SET fence = fence + 1, owner = 'sweep@b run=r home=h since=s' "
                 + "WHERE name = 'active_users'")
-        let result = run.wait()
-        #expect(result.exit == 75 && result.closingLine.contains("why=lease"), "\(result.error)")
-        #expect(try stage.database.count("SELECT COUNT(*) FROM pushsweep_feed") == 0)
+        run.wait().ends(75, "why=lease")
+        #expect(try stage.database.rows(of: "pushsweep_feed") == 0)
         try endLease(stage)
-        #expect(try stage.sweep().exit == 0)
+        try stage.sweep().ends(0)
         try checkWhole(stage)
     }
 
@@ -231,13 +213,11 @@ struct TwoHostsTests {
             "INSERT INTO pushsweep_lease (name, owner, fence, expires_at) "
                 + "VALUES ('active_users', 'sweep@b run=r home=h since=s', 7, ?)",
             [stage.database.time(4_000_000_000_000)])
-        let held = try stage.run("replay", file)
-        #expect(held.exit == 4, "\(held.error)")
+        try stage.run("replay", file).ends(4)
         // A dry replay of a file only reads rows, so it need not wait.
-        #expect(try stage.run("replay", file, "--dry-run").exit == 0)
+        try stage.run("replay", file, "--dry-run").ends(0)
         try endLease(stage)
-        let next = try stage.run("replay", file)
-        #expect(next.exit == 0, "\(next.error)")
+        try stage.run("replay", file).ends(0)
         #expect(try stage.database.count("SELECT fence FROM pushsweep_lease") == 8)
     }
 }

@@ -13,8 +13,8 @@ struct VersionTests {
 
     @Test("the version, the commit and the versions of the loaded libraries are one fact a line")
     func lines() throws {
-        let result = try Tool.pushsweep("--version")
-        #expect(result.exit == 0 && result.error.isEmpty)
+        let result = try Tool.pushsweep("--version").ends(0)
+        #expect(result.error.isEmpty)
         let lines = result.output.split(separator: "\n").map { $0.split(separator: " ") }
         #expect(
             lines.map(\.first) == [
@@ -67,10 +67,8 @@ struct VersionTests {
             [
                 "-C", folder.path, "-c", "user.name=t", "-c", "user.email=t@t", "-c",
                 "commit.gpgsign=no",
-            ]
-                + words
-        ).wait()
-        #expect(result.exit == 0, "\(result.error)")
+            ] + words
+        ).wait().ends(0)
         return result.output.trimmingCharacters(in: .newlines)
     }
 
@@ -87,8 +85,7 @@ struct VersionTests {
         #expect(try Self.commit(in: folder) == head)
         try folder.write("file", "two\n")
         #expect(try Self.commit(in: folder) == "\(head)-modified")
-        #expect(
-            try Self.commit(in: folder, environment: ["PUSHSWEEP_COMMIT": "abc"]) == "abc")
+        #expect(try Self.commit(in: folder, environment: ["PUSHSWEEP_COMMIT": "abc"]) == "abc")
         // An archive that is unpacked inside a repository is not a part of it.
         #expect(try Self.commit(in: folder, below: "archive/") == "unknown")
         #expect(try Self.commit(in: folder, below: "archive/", replacing: "abc") == "abc")

@@ -14,8 +14,7 @@ struct DocumentLinkTests {
     }
 
     private static func text(of page: String) throws -> String {
-        try String(
-            contentsOf: ReliabilityDocumentTests.root.appending(path: page), encoding: .utf8)
+        try String(contentsOf: ReliabilityDocumentTests.root.appending(path: page), encoding: .utf8)
     }
 
     @Test("every relative link leads to a file, and every anchor to a heading of that file")

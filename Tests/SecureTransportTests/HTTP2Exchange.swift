@@ -130,7 +130,7 @@ extension HTTP2ServerSession {
     }
 
     /// Answers each request with 200 until the client has left.
-    func serve() { serve { answer($0.streamID, HTTP2Answer(status: 200)) } }
+    func serve() { serve { answer($0.streamID, ScriptedReply(status: 200)) } }
 
     /// Waits until so many requests have come, without answering.
     func collect(_ count: Int) -> [HTTP2ServerRequest] {

@@ -38,11 +38,8 @@ package final class SQLRouter: Sendable {
 
     /// Starts to listen. `reads` is the port of the second server.
     package init(primary: Int, reads: Int? = nil, dying death: Death? = nil) throws {
-        let listener = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
-        guard listener >= 0, RouterSocket.bind(listener), listen(listener, 16) == 0 else {
-            throw TestFailure("no free port")
-        }
-        port = RouterSocket.port(of: listener)
+        let listener: Int32
+        (listener, port) = try LocalSocket.listen()
         let state = RouterState(
             listener: listener, primary: primary, reads: reads, death: death)
         self.state = state
@@ -157,11 +154,11 @@ private final class RouterConversation {
     init?(_ client: Int32, _ state: RouterState) {
         self.client = client
         self.state = state
-        guard let primary = RouterSocket.connect(state.primary) else { return nil }
+        guard let primary = LocalSocket.connect(state.primary) else { return nil }
         self.primary = primary
         var reads: Int32?
         if let port = state.reads {
-            guard let second = RouterSocket.connect(port) else {
+            guard let second = LocalSocket.connect(port) else {
                 close(primary)
                 return nil
             }
@@ -179,21 +176,21 @@ private final class RouterConversation {
         // The client's descriptor may be shut down from now on, and is closed by its thread.
         guard logsIn, state.keep([client]) else { return }
         defer { _ = state.shared.withLock { $0.open.remove(client) } }
-        while let command = RouterSocket.packet(client) {
+        while let command = LocalSocket.packet(client) {
             guard handle(command) else { return }
         }
     }
 
     private func login() -> Bool {
-        guard let greeting = RouterSocket.packet(primary), RouterSocket.send(client, greeting),
-            let login = RouterSocket.packet(client), login.count > 8
+        guard let greeting = LocalSocket.packet(primary), LocalSocket.send(client, greeting),
+            let login = LocalSocket.packet(client), login.count > 8
         else { return false }
         // CLIENT_DEPRECATE_EOF.
         endsWithoutMarks = login[7] & 0x01 != 0
-        guard RouterSocket.send(primary, login) else { return false }
+        guard LocalSocket.send(primary, login) else { return false }
         if let reads {
-            guard RouterSocket.packet(reads) != nil, RouterSocket.send(reads, login),
-                let answer = RouterSocket.packet(reads), answer.count > 4, answer[4] == 0
+            guard LocalSocket.packet(reads) != nil, LocalSocket.send(reads, login),
+                let answer = LocalSocket.packet(reads), answer.count > 4, answer[4] == 0
             else { return false }
         }
         return relayAnswer(from: primary)
@@ -210,7 +207,7 @@ private final class RouterConversation {
             guard poll(&waiting, 2, -1) > 0 else { return false }
             if waiting[0].revents != 0 {
                 let count = recv(server, &buffer, buffer.count, 0)
-                guard count > 0, RouterSocket.send(client, Array(buffer[..<count])) else {
+                guard count > 0, LocalSocket.send(client, Array(buffer[..<count])) else {
                     return false
                 }
                 continue
@@ -229,7 +226,7 @@ private final class RouterConversation {
         case 0x17: return execute(packet)
         case 0x19: return closeStatement(packet)
         default:
-            return RouterSocket.send(primary, packet) && relayAnswer(from: primary)
+            return LocalSocket.send(primary, packet) && relayAnswer(from: primary)
         }
     }
 
@@ -248,25 +245,25 @@ private final class RouterConversation {
     }
 
     private func query(_ packet: [UInt8], _ text: String) -> Bool {
-        if let refusal = refusal(of: text) { return RouterSocket.send(client, refusal) }
+        if let refusal = refusal(of: text) { return LocalSocket.send(client, refusal) }
         if text.hasPrefix("START TRANSACTION") { isInTransaction = true }
         if text == "COMMIT" || text == "ROLLBACK" { isInTransaction = false }
         if text == "COMMIT" {
             let death = state.commits()
             if death.before { state.die() }
             if death.after {
-                _ = RouterSocket.send(primary, packet)
-                _ = RouterSocket.packet(primary)
+                _ = LocalSocket.send(primary, packet)
+                _ = LocalSocket.packet(primary)
                 state.die()
             }
         }
         if let reads, text.hasPrefix("SET") {
-            guard RouterSocket.send(reads, packet), RouterSocket.packet(reads) != nil else {
+            guard LocalSocket.send(reads, packet), LocalSocket.packet(reads) != nil else {
                 return false
             }
         }
         let server = server(for: text)
-        return RouterSocket.send(server, packet) && relayAnswer(from: server)
+        return LocalSocket.send(server, packet) && relayAnswer(from: server)
     }
 
     private func server(for text: String) -> Int32 {
@@ -277,11 +274,11 @@ private final class RouterConversation {
     }
 
     private func prepare(_ packet: [UInt8], _ text: String) -> Bool {
-        guard RouterSocket.send(primary, packet), let answer = RouterSocket.packet(primary),
+        guard LocalSocket.send(primary, packet), let answer = LocalSocket.packet(primary),
             answer.count > 4
         else { return false }
         if answer[4] == 0, answer.count >= 9 { texts[Self.number(answer, at: 5)] = text }
-        return RouterSocket.send(client, answer) && relayAnswer(from: primary)
+        return LocalSocket.send(client, answer) && relayAnswer(from: primary)
     }
 
     private func execute(_ packet: [UInt8]) -> Bool {
@@ -290,13 +287,13 @@ private final class RouterConversation {
         let text = texts[number] ?? ""
         let server = server(for: text)
         guard server == reads else {
-            return RouterSocket.send(primary, packet) && relayAnswer(from: primary)
+            return LocalSocket.send(primary, packet) && relayAnswer(from: primary)
         }
         guard let known = numbers[number] ?? prepareElsewhere(text) else { return false }
         numbers[number] = known
         var packet = packet
         for byte in 0..<4 { packet[5 + byte] = UInt8(truncatingIfNeeded: known >> (8 * byte)) }
-        return RouterSocket.send(server, packet) && relayAnswer(from: server)
+        return LocalSocket.send(server, packet) && relayAnswer(from: server)
     }
 
     /// Prepares a statement on the second server, and drops the answer but for its number.
@@ -304,14 +301,14 @@ private final class RouterConversation {
         guard let reads else { return nil }
         let body = [0x16] + Array(text.utf8)
         let head = (0..<3).map { UInt8(truncatingIfNeeded: body.count >> (8 * $0)) }
-        guard RouterSocket.send(reads, head + [0] + body), let answer = RouterSocket.packet(reads),
+        guard LocalSocket.send(reads, head + [0] + body), let answer = LocalSocket.packet(reads),
             answer.count >= 13, answer[4] == 0
         else { return nil }
         let columns = Int(answer[9]) | Int(answer[10]) << 8
         let places = Int(answer[11]) | Int(answer[12]) << 8
         for count in [places, columns] where count > 0 {
             for _ in 0..<(count + (endsWithoutMarks ? 0 : 1))
-            where RouterSocket.packet(reads) == nil {
+            where LocalSocket.packet(reads) == nil {
                 return nil
             }
         }
@@ -323,85 +320,10 @@ private final class RouterConversation {
         guard packet.count >= 9 else { return false }
         texts[Self.number(packet, at: 5)] = nil
         numbers[Self.number(packet, at: 5)] = nil
-        return RouterSocket.send(primary, packet)
+        return LocalSocket.send(primary, packet)
     }
 
     private static func number(_ packet: [UInt8], at place: Int) -> UInt32 {
         (0..<4).reduce(0) { $0 | UInt32(packet[place + $1]) << (8 * UInt32($1)) }
-    }
-}
-
-/// Sockets on this machine.
-private enum RouterSocket {
-    private static func address(_ port: Int) -> sockaddr_in {
-        var address = sockaddr_in()
-        address.sin_family = sa_family_t(AF_INET)
-        address.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
-        address.sin_port = UInt16(port).bigEndian
-        return address
-    }
-
-    private static func with<R>(
-        _ address: inout sockaddr_in, _ body: (UnsafeMutablePointer<sockaddr>, socklen_t) -> R
-    ) -> R {
-        withUnsafeMutablePointer(to: &address) {
-            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                body($0, socklen_t(MemoryLayout<sockaddr_in>.size))
-            }
-        }
-    }
-
-    static func bind(_ descriptor: Int32) -> Bool {
-        var address = address(0)
-        return with(&address) { Glibc.bind(descriptor, $0, $1) == 0 }
-    }
-
-    static func port(of descriptor: Int32) -> Int {
-        var address = address(0)
-        _ = with(&address) { pointer, size in
-            var size = size
-            return getsockname(descriptor, pointer, &size)
-        }
-        return Int(UInt16(bigEndian: address.sin_port))
-    }
-
-    static func connect(_ port: Int) -> Int32? {
-        let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
-        var address = address(port)
-        if with(&address, { Glibc.connect(descriptor, $0, $1) == 0 }) { return descriptor }
-        close(descriptor)
-        return nil
-    }
-
-    static func send(_ descriptor: Int32, _ bytes: [UInt8]) -> Bool {
-        var sent = 0
-        while sent < bytes.count {
-            let count = bytes[sent...].withUnsafeBytes {
-                Glibc.send(descriptor, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL))
-            }
-            guard count > 0 else { return false }
-            sent += count
-        }
-        return true
-    }
-
-    /// The next packet with its header; nil at the end of the connection.
-    static func packet(_ descriptor: Int32) -> [UInt8]? {
-        guard let head = read(descriptor, 4) else { return nil }
-        let length = Int(head[0]) | Int(head[1]) << 8 | Int(head[2]) << 16
-        return read(descriptor, length).map { head + $0 }
-    }
-
-    private static func read(_ descriptor: Int32, _ count: Int) -> [UInt8]? {
-        var bytes = [UInt8](repeating: 0, count: count)
-        var found = 0
-        while found < count {
-            let some = bytes[found...].withUnsafeMutableBytes {
-                recv(descriptor, $0.baseAddress, $0.count, 0)
-            }
-            guard some > 0 else { return nil }
-            found += some
-        }
-        return bytes
     }
 }

@@ -15,7 +15,7 @@ package struct SeededGenerator: RandomNumberGenerator, Sendable {
     }
 
     /// Takes a seed that the caller prints if necessary.
-    package init(quietly seed: UInt64) { (self.seed, state) = (seed, seed) }
+    package init(_ seed: UInt64) { (self.seed, state) = (seed, seed) }
 
     package mutating func next() -> UInt64 {
         state &+= 0x9E37_79B9_7F4A_7C15
@@ -28,14 +28,6 @@ package struct SeededGenerator: RandomNumberGenerator, Sendable {
     /// The given number of random bytes.
     package mutating func bytes(_ count: Int) -> [UInt8] {
         (0..<count).map { _ in UInt8.random(in: 0...255, using: &self) }
-    }
-}
-
-extension SeededGenerator {
-    /// Takes a seed without printing it, for seeds that another generator makes.
-    package init(_ seed: UInt64) {
-        self.seed = seed
-        state = seed
     }
 }
 

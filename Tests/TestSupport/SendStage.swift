@@ -5,7 +5,7 @@ import TokenTable
 
 /// The environment of a sender for one test: a provider gateway, a separate database with both
 /// tables, a state folder, settings, and the real program.
-package final class SendStage {
+package final class SendStage: ToolStage {
     /// The test's folder.
     package let folder: TemporaryFolder
     /// The gateway that the settings name.
@@ -48,6 +48,19 @@ package final class SendStage {
         store = try database.settingsLines(in: folder)
     }
 
+    /// Prepares a queue with one notification for each of the first `rows` numbered tokens, all of them
+    /// registered in July 2023.
+    package convenience init(
+        _ engine: TestEngine = .sqlite, rows: Int, script: ProviderScript = ProviderScript(),
+        misbehaviour: ProviderMisbehaviour = ProviderMisbehaviour(),
+        scenario: ProviderScenario? = nil, lines: String = ""
+    ) throws {
+        try self.init(engine, script: script, misbehaviour: misbehaviour, scenario: scenario)
+        self.lines = lines
+        try database.register(0..<rows, at: 1_690_000_000_000)
+        try queue(0..<rows)
+    }
+
     /// Writes the present settings and returns the path of the file.
     package func settings() throws -> String {
         let certificates = try SweepStage.certificates.get()
@@ -76,19 +89,9 @@ package final class SendStage {
             + (more.isEmpty ? "}" : ", \(more)}")
     }
 
-    /// Starts `pushsweep` with these settings. A command given, such as a tracer or a shell, gets
-    /// the program as its last words.
-    package func start(
-        _ arguments: [String], environment: [String: String] = [:], under command: [String] = []
-    ) throws -> RunningTool {
-        try RunningTool(
-            "pushsweep", arguments + ["--config", try settings()], environment: environment,
-            under: command)
-    }
-
     /// Runs `pushsweep send` with JSON output.
     package func send(_ more: String...) throws -> ToolResult {
-        try start(["send", "--format", "json"] + more).wait()
+        try run(["send", "--format", "json"] + more)
     }
 
     /// Queues a notification for each of the numbered tokens in our own schema.

@@ -16,19 +16,8 @@ package final class SilentServer: Sendable {
 
     /// Starts to listen; every caller gets `greeting`.
     package init(saying greeting: [UInt8]) throws {
-        let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
-        var address = sockaddr_in()
-        address.sin_family = sa_family_t(AF_INET)
-        address.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
-        var size = socklen_t(MemoryLayout<sockaddr_in>.size)
-        let isListening = withUnsafeMutablePointer(to: &address) { pointer in
-            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                bind(descriptor, $0, size) == 0 && listen(descriptor, 8) == 0
-                    && getsockname(descriptor, $0, &size) == 0
-            }
-        }
-        guard isListening else { throw TestFailure("no free port") }
-        port = Int(UInt16(bigEndian: address.sin_port))
+        let descriptor: Int32
+        (descriptor, port) = try LocalSocket.listen()
         let ear = Ear(descriptor)
         self.ear = ear
         let thread = Thread { ear.listen(greeting) }

@@ -6,7 +6,7 @@ import SecureTransport
 
 /// The environment of a sweep for one test: a gateway with its list, a separate database, a state
 /// folder, settings, and the real program.
-package final class SweepStage {
+package final class SweepStage: ToolStage {
     /// The certificates for all tests of this process; making them takes longer than most tests.
     package static let certificates = Result {
         try SimulatorCertificates(directory: certificateFolder.file("certificates"))
@@ -39,7 +39,6 @@ package final class SweepStage {
         package var certificate = ""
         package var feedbackOptions = ""
         package var activeUsers = ""
-        package var storePassword = ""
         package var store = ""
     }
 
@@ -77,12 +76,6 @@ package final class SweepStage {
         try database.register(0..<count, at: 1_600_000_000_000)
     }
 
-    /// The state folder of the settings.
-    package var state: String { folder.file("state") }
-
-    /// The path of the journal.
-    package var journal: String { state + "/journal.sqlite" }
-
     /// Writes the present settings and returns the path of the file. Unchanged settings are not
     /// written again, since a run may be reading them.
     package func settings() throws -> String {
@@ -116,23 +109,6 @@ package final class SweepStage {
         """
     }
 
-    /// Runs `pushsweep` with these settings and waits for its end.
-    package func run(
-        _ arguments: String..., environment: [String: String] = [:]
-    ) throws -> ToolResult {
-        try start(arguments, environment: environment).wait()
-    }
-
-    /// Starts `pushsweep` with these settings. A command given, such as a tracer or a shell, gets
-    /// the program as its last words.
-    package func start(
-        _ arguments: [String], environment: [String: String] = [:], under command: [String] = []
-    ) throws -> RunningTool {
-        try RunningTool(
-            "pushsweep", arguments + ["--config", try settings()], environment: environment,
-            under: command)
-    }
-
     /// The environment variables that make a run one of another host: a separate state folder.
     package func host(_ name: String) -> [String: String] {
         ["PUSHSWEEP_STATE": folder.file("state-of-\(name)")]
@@ -141,11 +117,7 @@ package final class SweepStage {
     /// Waits until the journal has bytes of a feed; false if none came in 20 seconds.
     @discardableResult
     package func awaitJournal() -> Bool {
-        let deadline = Deadline.in(.seconds(20))
-        while !deadline.hasPassed {
-            if (try? journaledBytes().isEmpty) == false { return true }
-        }
-        return false
+        eventually(seconds: 20) { (try? journaledBytes().isEmpty) == false }
     }
 
     /// All durable bytes in the journal, feed by feed in the order of reading.
@@ -171,11 +143,6 @@ package final class SweepStage {
             path: path, creates: false, StoreSettings(location: .sqlite(path: path)))
         try connection.connect()
         return try connection.query(query)
-    }
-
-    /// Runs a sweep with JSON output.
-    package func sweep(_ more: String...) throws -> ToolResult {
-        try start(["sweep", "--format", "json"] + more).wait()
     }
 }
 

@@ -10,17 +10,8 @@ package final class TCPRelay: Sendable {
 
     /// Starts to relay to a port of 127.0.0.1.
     package init(to target: Int) throws {
-        let listener = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
-        var address = RelayState.address(port: 0)
-        var size = socklen_t(MemoryLayout<sockaddr_in>.size)
-        let isListening = withUnsafeMutablePointer(to: &address) { pointer in
-            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                bind(listener, $0, size) == 0 && listen(listener, 16) == 0
-                    && getsockname(listener, $0, &size) == 0
-            }
-        }
-        guard isListening else { throw TestFailure("no free port") }
-        port = Int(UInt16(bigEndian: address.sin_port))
+        let listener: Int32
+        (listener, port) = try LocalSocket.listen()
         let state = RelayState(listener, target)
         self.state = state
         Thread.detachNewThread { state.serve() }
@@ -49,20 +40,13 @@ private final class RelayState: Sendable {
 
     init(_ listener: Int32, _ target: Int) { (self.listener, self.target) = (listener, target) }
 
-    static func address(port: Int) -> sockaddr_in {
-        var address = sockaddr_in()
-        address.sin_family = sa_family_t(AF_INET)
-        address.sin_port = UInt16(port).bigEndian
-        address.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
-        return address
-    }
-
     func serve() {
         while !shared.withLock({ $0.isStopped }) {
             let client = accept(listener, nil, nil)
             guard client >= 0 else { continue }
             let server = shared.withLock { shared -> Int32? in
-                guard !shared.isCut, !shared.isStopped, let server = connected() else { return nil }
+                guard !shared.isCut, !shared.isStopped, let server = LocalSocket.connect(target)
+                else { return nil }
                 shared.sockets.formUnion([client, server])
                 return server
             }
@@ -76,18 +60,6 @@ private final class RelayState: Sendable {
             Thread.detachNewThread { right.pump(pair) }
         }
         close(listener)
-    }
-
-    private func connected() -> Int32? {
-        let server = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
-        var address = Self.address(port: target)
-        let isConnected = withUnsafePointer(to: &address) { pointer in
-            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                connect(server, $0, socklen_t(MemoryLayout<sockaddr_in>.size)) == 0
-            }
-        }
-        if !isConnected { close(server) }
-        return isConnected ? server : nil
     }
 
     func set(cut: Bool) {
@@ -134,17 +106,10 @@ private final class RelayState: Sendable {
 
         func pump(_ pair: Pair) {
             var buffer = [UInt8](repeating: 0, count: 65_536)
-            reading: while true {
+            while true {
                 let count = recv(from, &buffer, buffer.count, 0)
                 guard count > 0 else { break }
-                var sent = 0
-                while sent < count {
-                    let part = buffer[sent..<count].withUnsafeBytes {
-                        send(to, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL))
-                    }
-                    guard part > 0 else { break reading }
-                    sent += part
-                }
+                guard LocalSocket.send(to, Array(buffer[..<count])) else { break }
             }
             shutdown(from, Int32(SHUT_RDWR))
             shutdown(to, Int32(SHUT_RDWR))

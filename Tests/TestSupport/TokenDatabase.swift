@@ -118,6 +118,31 @@ package final class TokenDatabase {
         try sql.query(query, values).scalar?.count ?? -1
     }
 
+    /// Number of rows of our own schema with a mark.
+    package var marked: Int {
+        get throws { try rows(of: "active_users", "invalidated_at IS NOT NULL") }
+    }
+
+    /// Number of rows of a table that meet a condition.
+    package func rows(of table: String, _ condition: String = "1 = 1") throws -> Int {
+        try count("SELECT COUNT(*) FROM \(table) WHERE \(condition)")
+    }
+
+    /// Puts a row into `pushsweep_evidence`, as another sender does.
+    package func report(
+        _ token: String, status: Int? = 410, reason: String? = nil,
+        time: Int64? = 1_700_000_000_000, app: String = "chat",
+        on connection: (any SQLConnection)? = nil
+    ) throws {
+        _ = try (connection ?? sql).execute(
+            "INSERT INTO pushsweep_evidence (app, device_token, status, reason, timestamp_ms) "
+                + "VALUES (?, ?, ?, ?, ?)",
+            [
+                .text(app), .text(token), .integer(Int64(status ?? 410)),
+                reason.map(SQLValue.text) ?? .null, time.map(SQLValue.integer) ?? .null,
+            ])
+    }
+
     /// Registers a token in the table of our own schema; times in milliseconds since 1970.
     package func register(
         _ token: DeviceToken, at registered: Int64, app: String = "chat",

@@ -9,6 +9,11 @@ package struct ToolResult: Sendable {
     /// All text on stderr.
     package let error: String
 
+    /// A result of a job that ran in this process.
+    package init(exit: Int32, output: String, error: String) {
+        (self.exit, self.output, self.error) = (exit, output, error)
+    }
+
     /// The last line of stdout as a JSON object.
     package var json: [String: Any] {
         let line = output.split(separator: "\n").last.map(String.init) ?? ""

@@ -193,9 +193,7 @@ package struct Explain {
                 "the queue has more than \(TokenTable.mostQueueRowsRead) rows; the newest of them "
                     + "are explained")
         }
-        if found.lacksClaims { report.gaps.append(QueueGap.claims) }
-        if found.lacksStates { report.gaps.append(QueueGap.states) }
-        if found.lacksTimes { report.gaps.append(QueueGap.times) }
+        report.gaps += found.gaps
     }
 
     /// Reads the runs behind the changes, and tells the changes, also where no run can be read.
@@ -236,20 +234,4 @@ package enum TokenSubject: Hashable, Sendable {
             return (found.prefix(Self.mostTokens).sorted(), found.count > Self.mostTokens)
         }
     }
-}
-
-/// What is said where a table about the queue's rows cannot be read.
-enum QueueGap {
-    /// About the claims of senders.
-    static let claims =
-        "pushsweep_claim: the account may not read it, so a row that a sender holds looks pending; "
-        + "grant SELECT on it"
-    /// About the states of rows beside the queue.
-    static let states =
-        "pushsweep_delivery: the account may not read it or there is none, so only the time of sending "
-        + "tells the state of a row; grant SELECT on it, or run `pushsweep schema apply`"
-    /// About the column of the time of queueing.
-    static let times =
-        "the time of queueing: the account may not read the column; grant SELECT on it, as `pushsweep "
-        + "check --grants` says"
 }

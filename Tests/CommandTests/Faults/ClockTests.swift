@@ -74,7 +74,7 @@ struct ClockTests {
             try clock.set(jump)
             let result = run.wait()
             let length = ContinuousClock.now - monotonic
-            #expect(result.exit == 0, "\(result.error)")
+            result.ends(0)
             #expect(length > .milliseconds(500) && length < .seconds(15), "\(length)")
             try expectJump(in: result)
             #expect(try sweep.wrongEnd(after: sweep.feed.count * 38) == nil)
@@ -92,13 +92,10 @@ struct ClockTests {
             script.tokens[.numbered(7)] = .stall
             script.tokens[.numbered(9)] = .reply(
                 ScriptedReply(.unregistered, timestamp: 1_700_000_000_000))
-            let stage = try SendStage(engine, script: script)
-            stage.lines = "send: {request-timeout: 1s}"
-            try stage.database.register(0..<40, at: 1_600_000_000_000)
-            try stage.queue(0..<40)
+            let stage = try SendStage(
+                engine, rows: 40, script: script, lines: "send: {request-timeout: 1s}")
             let clock = try WallClockOfItsOwn()
-            let run = try stage.start(
-                ["send", "--format", "json"], environment: clock.environment)
+            let run = try stage.start(["send", "--format", "json"], environment: clock.environment)
             let deadline = ContinuousClock.now + .seconds(20)
             while stage.gateway.log.records.count < 39, ContinuousClock.now < deadline {
                 usleep(2_000)
@@ -107,7 +104,7 @@ struct ClockTests {
             try clock.set(jump)
             let result = run.wait()
             let length = ContinuousClock.now - monotonic
-            #expect(result.exit == 0, "\(result.error)")
+            result.ends(0)
             #expect(length > .milliseconds(400) && length < .seconds(15), "\(length)")
             try expectJump(in: result)
             #expect(try stage.states() == ["sent": 38, "gone": 1, "unknown": 1])

@@ -58,12 +58,11 @@ struct DiskFaultTests {
         var random = SeededGenerator("an unreadable journal")
         for number in stride(from: 2, through: 26, by: 4) {
             let sweep = try MixedSweep.inTwoPieces(.sqlite, random: &random)
-            #expect(try sweep.stage.start(["sweep", "--dry-run"]).wait().exit == 75)
-            let result = try sweep.stage.start(
+            try sweep.stage.run("sweep", "--dry-run").ends(75)
+            let result = try sweep.stage.run(
                 ["sweep"],
                 under: Strace.failing(
-                    "pread64", with: "EIO", from: number, at: [sweep.stage.journal])
-            ).wait()
+                    "pread64", with: "EIO", from: number, at: [sweep.stage.journal]))
             let problem =
                 result.exit == 74
                 ? try sweeps.wrongEnd(result, sweep, [74]) ?? sweep.recover()
@@ -225,11 +224,9 @@ struct FullDiskTests {
         guard let disk = try TinyDisk(mebibytes: 63) else {
             return print("skipped: \(TinyDisk.absence)")
         }
-        let result = try sweep.stage.start(
-            ["sweep"], environment: ["PUSHSWEEP_STATE": disk.path + "/state"]
-        ).wait()
-        #expect(result.exit == 73, "\(result.error)")
-        #expect(result.closingLine.hasPrefix("code=73 stage=state pending=0 applied=0"))
+        let result = try sweep.stage.run(
+            "sweep", environment: ["PUSHSWEEP_STATE": disk.path + "/state"]
+        ).ends(73, "code=73 stage=state pending=0 applied=0")
         #expect(result.error.contains("MiB free") && result.error.contains(disk.path))
         #expect(sweep.stage.gateway.records.isEmpty)
         #expect(try sweep.recover() == nil)

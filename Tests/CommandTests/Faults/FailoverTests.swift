@@ -39,13 +39,12 @@ struct FailoverTests {
                 url: mysql://\(account.name)@\(list)/\(stage.database.name)
                   tls: {mode: "off"}
                 """
-            return (try stage.start(words + ["--verbose"]).wait(), hosts)
+            return (try stage.run(words + ["--verbose"]), hosts)
         }
 
         var marks: Int {
             get throws {
-                try stage.database.count(
-                    "SELECT COUNT(*) FROM active_users WHERE invalidated_at IS NOT NULL")
+                try stage.database.marked
             }
         }
     }
@@ -81,9 +80,7 @@ struct FailoverTests {
             let undone = try hosts.run(["undo", "--since", "2020-01-01T00:00:00Z"], death)
             #expect(undone.result.exit == 0, "\(note) \(undone.result.error)")
             #expect(try hosts.marks == 0, note)
-            #expect(
-                try hosts.stage.database.count("SELECT COUNT(*) FROM pushsweep_change")
-                    == 2 * Self.tokens, note)
+            #expect(try hosts.stage.database.rows(of: "pushsweep_change") == 2 * Self.tokens, note)
         }
     }
 }

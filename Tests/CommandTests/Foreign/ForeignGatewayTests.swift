@@ -61,9 +61,7 @@ struct ForeignGatewayTests {
             "token-key: {file: \(key), key-id: ABC123DEFG, team-id: DEF123GHIJ}"
         try stage.database.register(0..<100, at: registered)
         try stage.queue(0..<100)
-        let result = try stage.send()
-        #expect(result.exit == 78, "\(result.error)")
-        #expect(result.error.contains("clock"), "\(result.error)")
+        try stage.send().ends(78, "clock")
         #expect(try stage.states() == ["pending": 100])
         _ = gateway.port
     }

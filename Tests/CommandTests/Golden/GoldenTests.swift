@@ -30,8 +30,7 @@ struct GoldenTests {
         waiting.append([])
         while !waiting.isEmpty {
             let words = waiting.removeFirst()
-            let page = try RunningTool(program, words + ["--help"]).wait()
-            #expect(page.exit == 0)
+            let page = try RunningTool(program, words + ["--help"]).wait().ends(0)
             pages.append(
                 "$ \(([program] + words + ["--help"]).joined(separator: " "))\n\(page.output)")
             let list = page.output.split(separator: "SUBCOMMANDS:\n").dropFirst().first ?? ""
@@ -53,8 +52,7 @@ struct GoldenTests {
     func schema(_ url: String) throws {
         let folder = try TemporaryFolder()
         let settings = try folder.write("pushsweep.yaml", "store: {url: \(url)}\n")
-        let result = try Tool.pushsweep("schema", "print", "--config", settings)
-        #expect(result.exit == 0, "\(result.error)")
+        let result = try Tool.pushsweep("schema", "print", "--config", settings).ends(0)
         let engine = url.hasPrefix("mysql") ? "mariadb" : "sqlite"
         let difference = try GoldenCopy(name: "schema-\(engine)").difference(from: result.output)
         #expect(difference == nil, "\(difference ?? "")")
@@ -76,7 +74,7 @@ struct GoldenTests {
             hiding: try hidden(stage.folder, [stage.gateway.port]))
         @discardableResult
         func run(_ words: String...) throws -> ToolResult {
-            let result = try stage.start(words).wait()
+            let result = try stage.run(words)
             transcript.add(words, result)
             return result
         }
@@ -118,7 +116,7 @@ struct GoldenTests {
             hiding: try hidden(stage.folder, [stage.gateway.port]))
         @discardableResult
         func run(_ words: String...) throws -> ToolResult {
-            let result = try stage.start(words).wait()
+            let result = try stage.run(words)
             transcript.add(words, result)
             return result
         }
@@ -153,7 +151,7 @@ struct GoldenTests {
         try stage.queue(0..<22)
         var transcript = Transcript(hiding: try hidden(stage.folder, [stage.port]))
         func run(_ words: String...) throws {
-            transcript.add(words, try stage.start(words).wait())
+            transcript.add(words, try stage.run(words))
         }
         try run("check", "--format", "json")
         try run("send", "--dry-run", "--format", "json")

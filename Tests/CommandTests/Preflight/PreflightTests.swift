@@ -74,67 +74,24 @@ struct PreflightTests {
 
     /// The report of a look at the same stage.
     private func report(_ stage: DeployStage, _ more: String...) throws -> ToolResult {
-        try stage.sender.start(["preflight", "--format", "json"] + more).wait()
+        try stage.sender.run(["preflight", "--format", "json"] + more)
     }
 
     private func expectShut(_ stage: DeployStage, by rule: String, held: Int = 0) throws {
-        let result = try stage.deploy()
-        #expect(result.exit == 2, "\(result.output)\(result.error)")
-        #expect(result.output.contains("  high: \(rule): "), "\(result.output)")
-        #expect(
-            result.error.contains(
-                "code=2 stage=preflight pending=0 applied=0 held=\(held) next=findings"),
-            "the counts are those of the run that applied what waited: \(result.error)")
-        #expect(result.error.contains("deploy: the gate is shut, nothing is sent"))
+        try stage.deploy().ends(
+            2, "  high: \(rule): ",
+            "code=2 stage=preflight pending=0 applied=0 held=\(held) next=findings",
+            "deploy: the gate is shut, nothing is sent")
         #expect(!stage.hasSent)
     }
 
     @Test("it goes on where everything is healthy", arguments: TestEngine.available)
     func healthy(_ engine: TestEngine) throws {
         let stage = try DeployStage(engine)
-        #expect(try stage.sender.start(["sweep"]).wait().exit == 0)
-        let result = try stage.deploy()
-        #expect(result.exit == 0, "\(result.output)\(result.error)")
-        #expect(result.output.contains("chat/production: the gate is open (0 high, 0 medium"))
+        try stage.sender.run("sweep").ends(0)
+        try stage.deploy().ends(0, "chat/production: the gate is open (0 high, 0 medium")
         #expect(stage.hasSent)
         #expect(stage.sender.gateway.log.totals.requests == 0, "preflight sent something")
-    }
-
-    @Test("it stops where the tokens are of the other environment", arguments: TestEngine.available)
-    func wrongEnvironment(_ engine: TestEngine) throws {
-        let stage = try DeployStage(engine)
-        try stage.sender.database.execute("UPDATE active_users SET environment = 'sandbox'")
-        try expectShut(stage, by: "other-environment-tokens")
-    }
-
-    @Test("it stops where the certificate is of another environment")
-    func wrongCertificateEnvironment() throws {
-        let stage = try DeployStage()
-        let folder = stage.sender.folder
-        try CertificateAuthority().issue(
-            CertificateRequest(
-                commonName: "Apple Development IOS Push Services: com.example.chat", usage: .client)
-        ).write(certificate: folder.file("own.pem"), key: folder.file("own.key"))
-        stage.sender.credential =
-            "certificate: {file: \(folder.file("own.pem")), key: \(folder.file("own.key"))}"
-        try expectShut(stage, by: "certificate-environment")
-    }
-
-    @Test("it stops where the topic is that of another app")
-    func wrongTopic() throws {
-        let stage = try DeployStage()
-        stage.sender.topic = "com.example.other"
-        try expectShut(stage, by: "certificate-topic")
-    }
-
-    @Test("it stops where the certificate has expired")
-    func expired() throws {
-        let stage = try DeployStage()
-        let certificates = try SweepStage.certificates.get()
-        stage.sender.credential =
-            "certificate: {file: \(certificates.certificate(.expiredClient)), "
-            + "key: \(certificates.key(.expiredClient))}"
-        try expectShut(stage, by: "certificate-expired")
     }
 
     @Test(
@@ -145,20 +102,12 @@ struct PreflightTests {
         stage.sender.lines = "guard: {floor: 1}"
         try stage.sender.database.register(100..<150, at: registered)
         for number in 100..<150 {
-            try stage.sender.database.execute(
-                "INSERT INTO pushsweep_evidence (app, device_token, status, timestamp_ms) "
-                    + "VALUES ('chat', ?, 410, 1700000000000)",
-                [.text(DeviceToken.numbered(number).hex)])
+            try stage.sender.database.report(DeviceToken.numbered(number).hex)
         }
         try expectShut(stage, by: "open-hold", held: 50)
-        let list = try stage.sender.start(["holds", "list", "--format", "json"]).wait()
-        let hold = try #require(
-            (list.json["holds"] as? [[String: Any]])?.first?["hold"] as? String)
-        let discard = try stage.sender.start(
-            ["holds", "discard", hold, "--reason", "a test of the deploy"]
-        ).wait()
-        #expect(discard.exit == 0, "\(discard.error)")
-        #expect(try stage.deploy().exit == 0)
+        let hold = try #require(try stage.sender.holds().first?["hold"] as? String)
+        try stage.sender.run("holds", "discard", hold, "--reason", "a test of the deploy").ends(0)
+        try stage.deploy().ends(0)
         #expect(stage.hasSent)
     }
 
@@ -168,20 +117,13 @@ struct PreflightTests {
     )
     func selectOnly() throws {
         let stage = try DeployStage(.mariaDB)
-        let server = try #require(MariaDBServer.fromEnvironment)
-        let name = "u" + UUID().uuidString.lowercased().filter { $0 != "-" }.prefix(12)
-        let admin = try server.connection()
-        try admin.run("CREATE USER '\(name)'@'%' IDENTIFIED BY 'p'")
-        defer { try? admin.run("DROP USER '\(name)'@'%'") }
-        try admin.run("GRANT SELECT ON `\(stage.sender.database.name)`.* TO '\(name)'@'%'")
-        stage.sender.database.settings = server.settings(
-            database: stage.sender.database.name, user: String(name), password: "p")
+        let account = try ServerAccount(of: stage.sender.database)
+        try account.grant()
+        stage.sender.database.settings = account.settings
         stage.sender.store = try stage.sender.database.settingsLines(in: stage.sender.folder)
-        let look = try report(stage, "--read-only")
-        #expect(look.exit == 0, "\(look.error)")
+        let look = try report(stage, "--read-only").ends(0)
         #expect((look.json["tokens"] as? [String: Int])?["living"] == 50)
-        let apply = try report(stage)
-        #expect(apply.exit == 77, "\(apply.error)")
+        let apply = try report(stage).ends(77)
         #expect(apply.output.isEmpty)
     }
 
@@ -189,10 +131,9 @@ struct PreflightTests {
     func blind() throws {
         let stage = try DeployStage()
         try stage.sender.database.execute("DROP TABLE push_queue")
-        let result = try stage.deploy()
-        #expect(result.exit == 78, "\(result.error)")
+        let result = try stage.deploy().ends(78)
         #expect(result.output.isEmpty)
-        #expect(result.error.contains("deploy: preflight could not look (78), nothing is sent"))
+        result.says("deploy: preflight could not look (78), nothing is sent")
         #expect(!stage.hasSent)
     }
 
@@ -206,8 +147,8 @@ struct PreflightTests {
         let step = try #require(steps.first?["run"]?.string)
         let summary = stage.sender.folder.file("summary.md")
         let result = try stage.run(
-            step, under: ["/bin/bash", "-e"], ["GITHUB_STEP_SUMMARY": summary])
-        #expect(result.exit == (isHealthy ? 0 : 2), "\(result.error)")
+            step, under: ["/bin/bash", "-e"], ["GITHUB_STEP_SUMMARY": summary]
+        ).ends((isHealthy ? 0 : 2))
         #expect(result.output.isEmpty)
         let page = try String(contentsOfFile: summary, encoding: .utf8)
         #expect(page.hasPrefix("### chat/production: the gate is \(isHealthy ? "open" : "shut") ("))
@@ -219,8 +160,7 @@ struct PreflightTests {
         var variables = ["PUSHSWEEP_CONFIG": try stage.sender.settings()]
         for (name, folder) in [("SECRETS", "secrets"), ("PRIVATE", "private")] {
             let path = stage.sender.folder.file(folder)
-            try FileManager.default.createDirectory(
-                atPath: path, withIntermediateDirectories: true)
+            try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
             variables[name] = path
         }
         try stage.sender.folder.write("secrets/db-password", "secret")
@@ -238,8 +178,7 @@ struct PreflightTests {
         let pod = try #require(job["spec"]?["template"]?["spec"])
         #expect(pod["restartPolicy"]?.string == "Never")
         let container = try #require(pod["initContainers"]?.array().first)
-        let result = try stage.run(container, try volumes(stage))
-        #expect(result.exit == (isHealthy ? 0 : 2), "\(result.error)")
+        try stage.run(container, try volumes(stage)).ends((isHealthy ? 0 : 2))
         #expect(!FileManager.default.fileExists(atPath: stage.sender.folder.file("state")))
         #expect(
             FileManager.default.fileExists(atPath: stage.sender.folder.file("private/db-password")))
@@ -254,19 +193,17 @@ struct PreflightTests {
         let container = try #require(pod["containers"]?.array().first)
         var variables = try volumes(stage)
         variables["LISTS"] = stage.sender.folder.path
-        try stage.sender.database.register(
-            .numbered(100), at: registered, mark: registered + 1)
+        try stage.sender.database.register(.numbered(100), at: registered, mark: registered + 1)
         let tokens = (0..<30).map { DeviceToken.numbered($0).hex + "\n" }
         try stage.sender.folder.write(
             "tokens.txt", (tokens + [DeviceToken.numbered(100).hex + "\n"]).joined())
-        let result = try stage.run(container, variables)
-        #expect(result.exit == 0, "\(result.error)")
+        try stage.run(container, variables).ends(0)
         let list = stage.sender.folder.file("sendable.txt")
         #expect(try String(contentsOfFile: list, encoding: .utf8) == tokens.joined())
         stage.sender.topic = "com.example.other"
         _ = try stage.sender.settings()
         try stage.sender.folder.write("tokens.txt", tokens[0])
-        #expect(try stage.run(container, variables).exit == 2)
+        try stage.run(container, variables).ends(2)
         #expect(try String(contentsOfFile: list, encoding: .utf8) == tokens.joined())
     }
 
@@ -279,77 +216,19 @@ struct PreflightTests {
             example.replacing("certificate-ends-soon", with: "certificate-topic")
                 .replacing("2026", with: "2099").replacing("*chat.pem", with: "*client.pem"))
         stage.sender.topic = "com.example.other"
-        let result = try report(stage, "--ignore", path)
-        #expect(result.exit == 0, "\(result.error)")
+        let result = try report(stage, "--ignore", path).ends(0)
         #expect(Self.rules(result).contains("certificate-topic"))
         let wrong = try stage.sender.folder.write("wrong.yaml", "- {rule: certificate-topics}")
-        let refused = try report(stage, "--ignore", wrong)
-        #expect(refused.exit == 78)
-        #expect(refused.error.contains("did you mean certificate-topic?"), "\(refused.error)")
+        try report(stage, "--ignore", wrong).ends(78, "did you mean certificate-topic?")
     }
 
-    // MARK: The command line
-
-    @Test(
-        "each form of the report goes to stdout alone",
-        arguments: ["text", "json", "sarif", "junit", "markdown"])
-    func formats(_ format: String) throws {
-        let stage = try DeployStage()
-        stage.sender.topic = "com.example.other"
-        let result = try stage.sender.start(["preflight", "--format", format]).wait()
-        #expect(result.exit == 2)
-        #expect(result.output.contains("certificate-topic"))
-        #expect(result.error == "code=2 stage=preflight pending=0 applied=0 held=0 next=findings\n")
-    }
-
-    @Test(
-        "a mistake on the command line ends with 64 and its reason",
-        arguments: [
-            (["--query", "DELETE FROM active_users"], "give one SELECT"),
-            (["--query", "SELECT 1; SELECT 2"], "several statements"),
-            (["--query", "SELECT 1", "--tokens-from", "-"], "one of --query and --tokens-from"),
-            (["--only-known"], "goes with --filter"), (["--filter", "--probe"], "without --probe"),
-            (["--filter", "--format", "json"], "without --format"),
-            (["--max-stale", "101%"], "0% to 100%"), (["--max-stale", "-1"], "max-stale"),
-            (["--max-hours", "soon"], "hours"), (["--memory", "1.5"], "whole MiB"),
-            (["--query-limit", "0"], "whole seconds"), (["--fail-on", "fatal"], "fail-on"),
-            (["--tokens-from", "/nowhere/tokens"], "check the path"),
-            (["--app", "other"], "no such app"),
-        ])
-    func mistakes(_ words: [String], _ reason: String) throws {
-        let stage = try DeployStage()
-        let result = try stage.sender.start(["preflight", "--read-only"] + words).wait()
-        #expect(result.exit == 64, "\(result.error)")
-        #expect(result.error.contains(reason), "\(result.error)")
-        #expect(result.output.isEmpty)
-        #expect(result.closingLine.contains("code=64"))
-    }
-
-    @Test("what preflight applies is told to the command after a run")
-    func hook() throws {
-        let stage = try DeployStage()
-        let told = stage.sender.folder.file("told")
-        stage.sender.lines = "hooks: {after-run: \"echo $PUSHSWEEP_KIND >> \(told)\"}"
-        #expect(try report(stage).exit == 0)
-        #expect(!FileManager.default.fileExists(atPath: told))
-        try stage.sender.database.execute(
-            "INSERT INTO pushsweep_evidence (app, device_token, status, timestamp_ms) "
-                + "VALUES ('chat', ?, 410, 1700000000000)", [.text(DeviceToken.numbered(3).hex)])
-        let result = try report(stage)
-        #expect(result.exit == 0, "\(result.error)")
-        #expect((result.json["applied"] as? [String: Any])?["applied"] as? Int == 1)
-        #expect(try String(contentsOfFile: told, encoding: .utf8) == "preflight\n")
-    }
-
-    @Test(
-        "a feedback gateway keeps its list",
-        arguments: [[], ["--probe"], ["--read-only"]] as [[String]])
-    func feedbackGateway(_ more: [String]) throws {
+    @Test("a feedback gateway keeps its list")
+    func feedbackGateway() throws {
         let stage = try SweepStage(.sqlite, dead: 3)
-        let result = try stage.start(["preflight"] + more).wait()
-        #expect(result.exit == 0, "\(result.error)")
+        for more in [[], ["--probe"], ["--read-only"]] {
+            try stage.run(["preflight"] + more).ends(0)
+        }
         #expect(stage.gateway.records.isEmpty)
-        let sweep = try stage.sweep()
-        #expect(sweep.app()["applied"] as? Int == 3)
+        try stage.sweep().app(has: ["applied": 3])
     }
 }

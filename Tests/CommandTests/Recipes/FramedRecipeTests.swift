@@ -71,7 +71,7 @@ struct FramedRecipeTests {
                         + "VALUES ('chat', UNHEX(?), ?)",
                     [.text(token), .text(payload(bytes: 60))])
             }
-            let result = try stage.run(["send", "--format", "json"])
+            let result = try stage.json("send")
             let rows = try stage.database.texts(
                 "SELECT LOWER(HEX(device_token)), state, COALESCE(reason, '') FROM push_queue "
                     + "ORDER BY id")
@@ -127,8 +127,7 @@ struct FramedRecipeTests {
     /// The state of a row by its status, as the table of docs/binary.md says; nil for other numbers.
     /// Status 10, whose row is accepted, has a paragraph of its own.
     private static func documentedStates() throws -> [Int?: String] {
-        let page = try String(
-            contentsOf: DocumentBlock.path("docs/binary.md"), encoding: .utf8)
+        let page = try String(contentsOf: DocumentBlock.path("docs/binary.md"), encoding: .utf8)
         #expect(page.contains("**Status 10**, a shutdown, says that the named row is done."))
         let lines = page.split(separator: "\n", omittingEmptySubsequences: false)
         let start = try #require(lines.firstIndex { $0.hasPrefix("| status | the row |") })

@@ -39,8 +39,7 @@ struct MigratingTests {
         }
         try stage.grantAgain()
         for command in [["check"], ["preflight"], ["send", "--limit", "50"]] {
-            let result = try stage.run(command)
-            #expect(result.exit == 0, "\(command): \(result.error)\(result.output)")
+            try stage.run(command).ends(0, for: "\(command)")
         }
         #expect(
             gateways.binary.log.acceptedByToken == [
@@ -79,8 +78,7 @@ struct MigratingTests {
             "UPDATE active_users SET app_id = 'chat' WHERE device_token IN (?, ?)",
             [8, 9].map { .bytes(DeviceToken.numbered($0).bytes) })
         try Self.queue(stage, 9, "chat")
-        let result = try stage.run(["send"])
-        #expect(result.exit == 0, "\(result.error)")
+        try stage.run("send").ends(0)
         #expect(
             older.binary.log.acceptedByToken
                 == Dictionary(uniqueKeysWithValues: (4..<8).map { (.numbered($0), 1) }))
@@ -126,8 +124,7 @@ struct MigratingTests {
 
             """
         let script = try stage.folder.write("results.py", report + results + stub)
-        let result = try ForeignProgram.python.run([script])
-        #expect(result.exit == 0, "\(result.error)")
+        let result = try ForeignProgram.python.run([script]).ends(0)
         let row = try JSONSerialization.jsonObject(with: Data(result.output.utf8)) as? [Any]
         #expect(
             row as NSArray?

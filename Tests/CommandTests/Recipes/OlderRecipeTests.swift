@@ -50,8 +50,7 @@ struct OlderRecipeTests {
             try stage.database.texts("SELECT reason FROM push_queue WHERE state = 'failed'")
                 == [["invalid payload size (7)"]])
         // A device that registered after the gateway's time is kept.
-        try stage.database.execute(
-            "UPDATE devices SET created_at = '2037-01-01' WHERE user_id = 3")
+        try stage.database.execute("UPDATE devices SET created_at = '2037-01-01' WHERE user_id = 3")
         try stage.follow("Dead tokens")
         #expect(
             try stage.database.texts("SELECT LOWER(HEX(token)) FROM pushsweep_invalid")
@@ -61,8 +60,7 @@ struct OlderRecipeTests {
                 "INSERT INTO push_queue (app_id, device_token, payload) VALUES ('chat', ?, ?)",
                 [.bytes(DeviceToken.numbered(number).bytes), .text(payload(bytes: 40))])
         }
-        try stage.awaitRows(
-            Self.states, [["failed", "1"], ["sent", "6"], ["skipped", "1"]])
+        try stage.awaitRows(Self.states, [["failed", "1"], ["sent", "6"], ["skipped", "1"]])
         follower.signal(SIGTERM)
         let end = follower.wait()
         #expect(Self.isStop(end.exit), "\(end.error)")
@@ -79,8 +77,7 @@ struct OlderRecipeTests {
 
     /// A payload as its object.
     private static func object(_ payload: [UInt8]) throws -> NSDictionary {
-        try #require(
-            try JSONSerialization.jsonObject(with: Data(payload)) as? NSDictionary)
+        try #require(try JSONSerialization.jsonObject(with: Data(payload)) as? NSDictionary)
     }
 
     @Test("pushchat-gateway: both daemons replaced on the unchanged tables, deleted rows come back")
@@ -120,8 +117,7 @@ struct OlderRecipeTests {
 
         let follower = try stage.start(block: "follow")
         try Self.message(stage, to: hexToken(3))
-        try stage.awaitRows(
-            "SELECT COUNT(*) FROM push_queue WHERE time_sent IS NOT NULL", [["4"]])
+        try stage.awaitRows("SELECT COUNT(*) FROM push_queue WHERE time_sent IS NOT NULL", [["4"]])
         follower.signal(SIGTERM)
         let end = follower.wait()
         #expect(Self.isStop(end.exit), "\(end.error)")
@@ -134,11 +130,9 @@ struct OlderRecipeTests {
 
         let users = "SELECT udid FROM active_users ORDER BY udid"
         try stage.follow("In place of feedback.php")
-        #expect(
-            try stage.database.texts(users) == [["udid0"], ["udid2"], ["udid3"], ["udid4"]])
+        #expect(try stage.database.texts(users) == [["udid0"], ["udid2"], ["udid3"], ["udid4"]])
         #expect(try stage.database.texts(columns) == before)
-        let undo = try stage.run(["undo", "--since", "2000-01-01T00:00:00Z"])
-        #expect(undo.exit == 0, "\(undo.error)")
+        try stage.run("undo", "--since", "2000-01-01T00:00:00Z").ends(0)
         #expect(try stage.database.texts(users).count == 5)
     }
 

@@ -50,6 +50,13 @@ final class RecipeStage {
         return try shell.run(words)
     }
 
+    /// Runs a command of `pushsweep` with the page's settings.
+    @discardableResult
+    func run(_ words: String...) throws -> ToolResult { try run(words) }
+
+    /// Runs a command with JSON output.
+    func json(_ words: String...) throws -> ToolResult { try run(words + ["--format", "json"]) }
+
     /// Starts the command of a named block, such as a sender that follows the queue.
     func start(block name: String) throws -> RunningTool {
         let block = try #require(blocks.first { $0.language == "sh" && $0.name == name })
@@ -83,9 +90,7 @@ final class RecipeStage {
                 guard let result = try run(line: words) else { continue }
                 results.append(result)
                 printed += result.output + result.error
-                #expect(
-                    result.exit == exit,
-                    "\(words.joined(separator: " ")): \(result.error)\(result.output)")
+                result.ends(exit, for: "\(words.joined(separator: " "))")
             }
         }
         return printed
@@ -162,7 +167,7 @@ final class RecipeStage {
     }
 
     /// The number of rows with a mark in `pushsweep_invalid`.
-    var marked: Int { get throws { try database.count("SELECT COUNT(*) FROM pushsweep_invalid") } }
+    var marked: Int { get throws { try database.rows(of: "pushsweep_invalid") } }
 }
 
 /// Tokens as the tables of other projects hold them.

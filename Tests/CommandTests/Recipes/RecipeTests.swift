@@ -105,8 +105,7 @@ struct RecipeTests {
 
             """
         let script = try stage.folder.write("listener.php", listener + stub)
-        let result = try ForeignProgram.php.run([script])
-        #expect(result.exit == 0, "\(result.error)\(result.output)")
+        let result = try ForeignProgram.php.run([script]).ends(0)
         let lines = result.output.split(separator: "\n")
         #expect(lines.count == 3)
         for line in lines {
@@ -119,8 +118,8 @@ struct RecipeTests {
         #expect(
             try stage.database.texts("SELECT token FROM device_tokens ORDER BY id").map { $0[0] }
                 == [hexToken(1), hexToken(2), hexToken(3)])
-        #expect(try stage.run(["undo", "--since", "2000-01-01T00:00:00Z"]).exit == 0)
-        #expect(try stage.database.count("SELECT COUNT(*) FROM device_tokens") == 4)
+        try stage.run("undo", "--since", "2000-01-01T00:00:00Z").ends(0)
+        #expect(try stage.database.rows(of: "device_tokens") == 4)
     }
 
     @Test(
@@ -155,8 +154,7 @@ struct RecipeTests {
 
             """
         let script = try stage.folder.write("sender.js", sender + stub)
-        let result = try ForeignProgram.node.run([script])
-        #expect(result.exit == 0, "\(result.error)")
+        let result = try ForeignProgram.node.run([script]).ends(0)
         let lines = result.output.split(separator: "\n")
         #expect(lines.count == 2)
         for line in lines {
@@ -170,7 +168,7 @@ struct RecipeTests {
                 == [["com.example.chat"]])
         let expected = [hexToken(1), Self.hex].sorted()
         try stage.follow("What the sender leaves out")
-        let view = try stage.run(["schema", "print", "--view", "--format", "json"])
+        let view = try stage.json("schema", "print", "--view")
         for statement in try #require(view.json["statements"] as? [String]) {
             try stage.database.sql.run(statement)
         }
@@ -201,8 +199,6 @@ struct RecipeTests {
         try stage.follow("First run")
         try stage.database.register(0..<3, at: 1_600_000_000_000)
         try stage.follow("Sweep")
-        #expect(
-            try stage.database.count(
-                "SELECT COUNT(*) FROM active_users WHERE invalidated_at IS NOT NULL") == 1)
+        #expect(try stage.database.marked == 1)
     }
 }

@@ -35,9 +35,7 @@ struct ServerRecipeTests {
         #expect(printed.contains("active_users has no column for the time of registration"))
         try stage.follow("Replace push.php")
         #expect(gateway.log.requestsByToken.count == 3)
-        #expect(
-            try stage.database.count("SELECT COUNT(*) FROM push_queue WHERE time_sent IS NOT NULL")
-                == 2)
+        #expect(try stage.database.rows(of: "push_queue", "time_sent IS NOT NULL") == 2)
         #expect(try stage.marked == 1)
         let log = try stage.follow("Replace push.log").split(separator: "\n")
         #expect(!log.contains { $0.contains("not read") }, "\(log)")
@@ -85,34 +83,30 @@ struct ServerRecipeTests {
             try stage.database.execute(
                 "INSERT INTO push_queue (device_token, payload, time_queued) VALUES (?, ?, NOW())",
                 [.text(Self.hex), .text(#"{"aps":{"alert":"hello"}}"#)])
-            return try stage.run(["send", "--format", "json"]).app()
+            return try stage.json("send").app()
         }
 
         // Without the time the token is skipped for good.
         try stage.database.execute(evidence, [.integer(now - 90_000)])
-        #expect(try stage.run(["sweep"]).exit == 0)
+        try stage.run("sweep").ends(0)
         try rejoin()
         #expect(try send()["skipped"] as? [String: Int] == ["stale": 1])
 
         let time = try #require(stage.blocks.first { $0.name == "time" }?.statements.first)
         try stage.database.sql.run(time)
         // A server hides the new column from the account, and rows must not be judged as if none was there.
-        let hidden = try stage.run(["check"])
-        #expect(hidden.exit == 77)
-        #expect(hidden.output.contains("GRANT SELECT (`registered_at`)"), "\(hidden.output)")
+        try stage.run("check").ends(77, "GRANT SELECT (`registered_at`)")
         try stage.follow("A device that comes back")
-        #expect(try !stage.run(["check"]).output.contains("no column for the time"))
+        #expect(try !stage.run("check").output.contains("no column for the time"))
         try stage.database.execute(
             "UPDATE active_users SET registered_at = registered_at - INTERVAL 1 DAY")
         try stage.database.execute(evidence, [.integer(now - 60_000)])
-        #expect(try stage.run(["sweep"]).exit == 0)
+        try stage.run("sweep").ends(0)
         #expect(try stage.marked == 1)
         #expect(try send()["skipped"] as? [String: Int] == ["stale": 1])
         try rejoin()
         try stage.database.execute(evidence, [.integer(now - 30_000)])
-        let again = try stage.run(["sweep", "--format", "json"])
-        #expect(again.exit == 0)
-        #expect(again.app()["newer"] as? Int == 1, "\(again.output)")
+        try stage.json("sweep").ends(0).app(has: ["newer": 1])
         let query = try #require(
             stage.blocks.first { $0.name == "sender-with-time" }?.statements.first)
         try stage.database.sql.run("SET time_zone = '+00:00'")
@@ -142,19 +136,17 @@ struct ServerRecipeTests {
         }
         try stage.follow("First run")
         try stage.insert(["pushchat", hexToken(1), 410, nil, 1_700_000_000_000])
-        #expect(try stage.run(["sweep"]).exit == 0)
-        let upgraded = try stage.run(["schema", "apply", "--upgrade"])
-        #expect(upgraded.exit == 0, "\(upgraded.error)")
+        try stage.run("sweep").ends(0)
+        try stage.run("schema", "apply", "--upgrade").ends(0)
         try stage.follow("A device that comes back")
         try stage.insert(["pushchat", hexToken(2), 410, nil, 1_700_000_000_000])
-        let swept = try stage.run(["sweep"])
-        #expect(swept.exit == 0, "\(swept.error)")
+        try stage.run("sweep").ends(0)
         #expect(
             try stage.database.texts(
                 "SELECT device_token FROM active_users WHERE invalidated_at IS NOT NULL")
                 == [[hexToken(2)]])
         #expect(try stage.marked == 1)
-        let view = try stage.run(["schema", "print", "--view", "--format", "json"])
+        let view = try stage.json("schema", "print", "--view")
         for statement in try #require(view.json["statements"] as? [String]) {
             try stage.database.sql.run(statement)
         }
@@ -166,8 +158,7 @@ struct ServerRecipeTests {
     @Test("pushchat: the list of a private gateway marks tokens of the unchanged table")
     func pushchatGateway() throws {
         let stage = try RecipeStage("pushchat", .mariaDB)
-        let gateway = try stage.feedback(
-            "pushchat", [FeedbackTuple.dead(1, at: 1_700_000_000)])
+        let gateway = try stage.feedback("pushchat", [FeedbackTuple.dead(1, at: 1_700_000_000)])
         defer { gateway.stop() }
         let other = try RecipeStage("private-gateway", .mariaDB).settings
         let lines = other.split(separator: "\n").filter {
@@ -180,9 +171,8 @@ struct ServerRecipeTests {
         try stage.database.execute(
             "INSERT INTO active_users VALUES ('u', ?, 'n', 'room', '127.0.0.1')",
             [.text(hexToken(1))])
-        #expect(try stage.run(["schema", "apply"]).exit == 0)
-        let result = try stage.run(["sweep"])
-        #expect(result.exit == 0, "\(result.error)")
+        try stage.run("schema", "apply").ends(0)
+        try stage.run("sweep").ends(0)
         #expect(try stage.marked == 1)
     }
 
@@ -251,8 +241,7 @@ struct ServerRecipeTests {
         stage.settings = stage.settings.replacingOccurrences(
             of: "{file: apns.pem}",
             with: try Self.codeSpan("certificate: ", in: "docs/recipes/server-density.md"))
-        let check = try stage.run(["check"])
-        #expect(check.exit == 0, "\(check.error)\(check.output)")
+        try stage.run("check").ends(0)
     }
 
     /// The rest of the first code span of a page that starts with a text.
@@ -284,14 +273,12 @@ struct ServerRecipeTests {
                 : "INSERT INTO devices (user_id, device_token, created_at) VALUES (1, ?, ?)"
             try stage.database.execute(insert, [.text(hexToken(number)), .text(time)])
             if number == 0 {
-                let result = try stage.run(["schema", "apply"])
-                #expect(result.exit == 0, "\(result.error)\(result.output)")
+                try stage.run("schema", "apply").ends(0)
             }
             let milliseconds = try Date(dead, strategy: .iso8601).timeIntervalSince1970 * 1_000
             try stage.insert(["chat", hexToken(number), 410, nil, Int(milliseconds)])
         }
-        let sweep = try stage.run(["sweep", "--format", "json"])
-        #expect(sweep.exit == 0, "\(sweep.error)")
+        let sweep = try stage.json("sweep").ends(0)
         #expect(try stage.marked == 0, "\(sweep.output)")
     }
 

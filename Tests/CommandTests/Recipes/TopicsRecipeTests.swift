@@ -15,8 +15,7 @@ struct TopicsRecipeTests {
         arguments: TestEngine.available, [false, true])
     func sends(_ engine: TestEngine, certificate: Bool) throws {
         let stage = try RecipeStage("topics", engine)
-        let gateway = try stage.provider(
-            Self.apps, dead: [.numbered(2)], certificate: certificate)
+        let gateway = try stage.provider(Self.apps, dead: [.numbered(2)], certificate: certificate)
         if certificate { try Self.useCertificate(stage) }
         try stage.follow("First run")
         for (number, app) in Self.apps.enumerated() {
@@ -42,12 +41,9 @@ struct TopicsRecipeTests {
         guard certificate else { return }
         try stage.database.register(
             .numbered(9), at: 1_600_000_000_000, app: "chat-voip", user: "cho")
-        let queued = try stage.run([
-            "enqueue", "--app", "chat-voip", "--user", "cho", "--alert", "another type",
-        ])
-        #expect(queued.exit == 0, "\(queued.error)")
-        let refused = try stage.run(["send"])
-        #expect(refused.exit == 78 && refused.error.contains("opic"), "\(refused.error)")
+        try stage.run("enqueue", "--app", "chat-voip", "--user", "cho", "--alert", "another type")
+            .ends(0)
+        try stage.run("send").ends(78, "opic")
     }
 
     @Test(
@@ -78,8 +74,7 @@ struct TopicsRecipeTests {
         try report("chat", 0..<20)
         try stage.database.sql.commit()
 
-        let result = try stage.run(["sweep", "--format", "json"])
-        #expect(result.exit == 3, "\(result.error)")
+        try stage.json("sweep").ends(3)
         #expect(
             try stage.database.texts(
                 "SELECT app_id, COUNT(*) FROM active_users WHERE invalidated_at IS NOT NULL "

@@ -105,8 +105,7 @@ struct ScheduleTests {
             let start = try #require(lines.firstIndex(of: "Environment=SWIFT_BACKTRACE=enable=no"))
             return Array(lines[start...]).filter { !$0.hasPrefix("[") && !$0.hasPrefix("Wanted") }
         }
-        #expect(
-            try contained("pushsweep-send.service") == contained("pushsweep-sweep.service"))
+        #expect(try contained("pushsweep-send.service") == contained("pushsweep-sweep.service"))
     }
 
     @Test("the service runs one contained sweep, and repeats only after passing failures")

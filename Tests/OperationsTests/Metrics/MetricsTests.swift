@@ -138,8 +138,7 @@ struct MetricsTests {
         for family in facts.families {
             #expect(text.contains("`\(MetricsText.prefix)\(family.name)`"), "\(family.name)")
         }
-        #expect(
-            text.ranges(of: "| `\(MetricsText.prefix)").count == facts.families.count)
+        #expect(text.ranges(of: "| `\(MetricsText.prefix)").count == facts.families.count)
     }
 
     @Test(

@@ -27,9 +27,7 @@ final class PreflightStage {
     }
 
     /// The settings as the program reads them.
-    func settings() throws -> Settings {
-        try Settings.load(configFile: sender.settings(), environment: [:])
-    }
+    func settings() throws -> Settings { try sender.loaded() }
 
     func plan(_ subject: PreflightPlan.Subject? = nil) throws -> PreflightPlan {
         try PreflightPlan(settings(), app: nil, environment: nil, subject: subject)
@@ -67,12 +65,7 @@ final class PreflightStage {
 
     /// Reports tokens dead as another sender does.
     func report(_ numbers: Range<Int>) throws {
-        for number in numbers {
-            try sender.database.execute(
-                "INSERT INTO pushsweep_evidence (app, device_token, status, timestamp_ms) "
-                    + "VALUES ('chat', ?, 410, 1700000000000)",
-                [.text(DeviceToken.numbered(number).hex)])
-        }
+        for number in numbers { try sender.database.report(DeviceToken.numbered(number).hex) }
     }
 
     /// Records a sweep that succeeded some hours ago.

@@ -2,7 +2,6 @@ import APNsProtocol
 import APNsSimulator
 import Database
 import Foundation
-import Logging
 import SecureTransport
 import Settings
 import TestSupport
@@ -96,8 +95,7 @@ struct PreflightSurroundingsTests {
     func doubtfulState() throws {
         let stage = try PreflightStage()
         let feed = try stage.sender.folder.write("feed.bin", [0x65, 0x53, 0xF1, 0x00, 0x00])
-        let replay = try stage.sender.start(["replay", feed]).wait()
-        #expect(replay.exit == 65, "\(replay.error)")
+        try stage.sender.replayed(feed).ends(65)
         #expect(try stage.look(lines: spelled([1])).severity("quarantined-evidence") == .low)
         let journal = stage.sender.folder.file("state/journal.sqlite")
         try Data("no journal".utf8).write(to: URL(fileURLWithPath: journal))
@@ -108,7 +106,7 @@ struct PreflightSurroundingsTests {
     @Test("a journal whose records of runs cannot be read shuts the gate, and the rest is judged")
     func unreadableRecords() throws {
         let stage = try PreflightStage()
-        #expect(try stage.sender.start(["sweep"]).wait().exit == 0)
+        try stage.sender.swept().ends(0)
         let journal = SQLiteConnection(
             path: stage.sender.folder.file("state/journal.sqlite"), .existing, busySeconds: 1)
         try journal.connect()
@@ -130,7 +128,7 @@ struct PreflightSurroundingsTests {
                 == nil)
         // A preflight applies what waits and is no sweep.
         #expect(try stage.look(lines: spelled([1])).severity("no-recent-sweep") == .medium)
-        #expect(try stage.sender.start(["sweep"]).wait().exit == 0)
+        try stage.sender.swept().ends(0)
         let report = try stage.look(lines: spelled([1]))
         #expect(report.severity("no-recent-sweep") == nil)
         #expect(try #require(report.hoursSinceSweep) < 1)
@@ -166,7 +164,7 @@ struct PreflightSurroundingsTests {
         #expect(recorded.lastSweep == nil)
         #expect(recorded.findings.contains { $0.sentence.contains("in the future") })
         // Seen from a clock that is far behind, the sweep of today lies in the future.
-        #expect(try stage.sender.start(["sweep"]).wait().exit == 0)
+        try stage.sender.swept().ends(0)
         #expect(try stage.look(lines: spelled([1])).severity("no-recent-sweep") == nil)
         stage.clockAhead = -40 * 86_400_000
         #expect(try stage.look(lines: spelled([1])).severity("no-recent-sweep") == .medium)
@@ -198,9 +196,7 @@ struct PreflightSurroundingsTests {
         #expect(throws: RunFailure.self) { try stage.look(.lines(foreign)) }
         let query = try SelectStatement("SELECT nonsense FROM nowhere")
         #expect(throws: RunFailure.self) { try stage.look(.query(query, seconds: 10)) }
-        let context = RunContext(
-            now: { .current }, interrupt: try Interrupt(),
-            log: Logger(label: "gate") { _ in SwiftLogNoOpLogHandler() })
+        let context = try RunContext.silent()
         for source in ["/nonexistent/tokens", foreign] {
             let plan = try stage.plan(.lines(source))
             #expect(throws: RunFailure.self) {
@@ -270,7 +266,7 @@ struct PreflightSurroundingsTests {
         "Apple's provider of the other environment, and its closed feedback gateway, are findings")
     func addresses() throws {
         let stage = try PreflightStage()
-        let text = try String(contentsOfFile: stage.sender.settings(), encoding: .utf8)
+        let text = try stage.sender.settingsText
         let path = try stage.sender.folder.write(
             "other.yaml",
             text.replacing("host: 127.0.0.1", with: "host: api.sandbox.push.apple.com")
@@ -281,7 +277,7 @@ struct PreflightSurroundingsTests {
         var plan = try PreflightPlan(
             settings, app: nil, environment: nil, subject: PreflightPlan.Subject.none)
         plan.readOnly = true
-        let context = RunContext(interrupt: try Interrupt(), log: .init(label: "gate"))
+        let context = try RunContext.silent()
         let report = try Preflight.run(plan, context).report
         #expect(report.severity("provider-environment") == .high)
         #expect(report.severity("feedback-address") == .low)

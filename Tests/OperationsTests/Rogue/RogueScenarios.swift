@@ -21,7 +21,7 @@ struct RogueCase: CustomStringConvertible {
 
     /// Draws a gateway.
     init(seed: UInt64) {
-        var random = SeededGenerator(quietly: seed)
+        var random = SeededGenerator(seed)
         self.seed = seed
         rows = Int.random(in: 1...(Bool.random(using: &random) ? 12 : 60), using: &random)
         connections = Int.random(in: 1...2, using: &random)

@@ -78,8 +78,7 @@ struct RunEndTests {
             .wrapping(StoreFailure(.unreachable, "applying: nobody answers"), at: .apply))
         try outcome.noteWaiting(in: journal)
         try outcome.noteLeft(in: journal)
-        #expect(
-            outcome.closingLine?.description.hasPrefix("code=75 stage=apply ") == true)
+        #expect(outcome.closingLine?.description.hasPrefix("code=75 stage=apply ") == true)
     }
 
     @Test("what was applied before the database went away is counted, without another long wait")

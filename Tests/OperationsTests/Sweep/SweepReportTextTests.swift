@@ -51,8 +51,7 @@ struct SweepReportTextTests {
         #expect(intake.knownWords.hasSuffix("imported before and discarded"))
         intake.discardedInPart = true
         #expect(intake.knownWords.hasSuffix("imported before and discarded in part"))
-        let read = try JSONDecoder().decode(
-            IntakeReport.self, from: JSONEncoder().encode(intake))
+        let read = try JSONDecoder().decode(IntakeReport.self, from: JSONEncoder().encode(intake))
         #expect(read == intake)
     }
 

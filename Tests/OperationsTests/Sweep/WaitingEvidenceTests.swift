@@ -22,17 +22,12 @@ struct WaitingEvidenceTests {
         try stage.database.register(0..<400, at: before)
         let halt = try stage.folder.write("halt", "")
         let older = try write("older.bin", 0..<30, stage)
-        for _ in 0..<2 {
-            #expect(try stage.run("replay", older, "--stop-file", halt).exit == 75)
-        }
-        let stopped = try stage.start(["sweep", "--stop-file", halt]).wait()
-        #expect(stopped.exit == 75 && !stopped.error.contains("other evidence"), "\(stopped.error)")
+        stage.lines.limits = "throttle: {stop-file: \(halt)}"
+        for _ in 0..<2 { try stage.replayed(older).ends(75) }
+        try stage.swept().ends(75).lacks("other evidence")
         try FileManager.default.removeItem(atPath: halt)
-        let replay = try stage.run(
-            "replay", try write("new.bin", 100..<105, stage), "--format", "json")
-        #expect(replay.exit == 75, "\(replay.error)")
-        #expect(replay.app()["applied"] as? Int == 5)
-        #expect(replay.json["waiting"] as? Int == 60)
+        let replay = try stage.replayed(try write("new.bin", 100..<105, stage)).ends(75).app(
+            has: ["applied": 5]).json(has: ["waiting": 60])
         #expect(replay.closingLine == "code=75 stage=done pending=60 applied=5 held=0 next=rerun")
         let feed = try #require(
             replay.error.firstMatch(
@@ -40,11 +35,10 @@ struct WaitingEvidenceTests {
                     /other evidence waits in the journal: feed .*, feed .* replay --feed ([0-9a-f-]+)/
             )
         ).1
-        let next = try stage.run("replay", "--feed", "\(feed)", "--format", "json")
-        #expect(next.exit == 75 && next.app()["applied"] as? Int == 30, "\(next.error)")
-        #expect(next.json["waiting"] as? Int == 30)
-        let last = try stage.sweep()
-        #expect(last.exit == 0, "\(last.error)")
+        try stage.replayed(feed: "\(feed)").ends(75).app(has: ["applied": 30]).json(has: [
+            "waiting": 30
+        ])
+        let last = try stage.swept().ends(0)
         #expect(last.json["waiting"] == nil && !last.error.contains("other evidence"))
     }
 
@@ -58,17 +52,12 @@ struct WaitingEvidenceTests {
             """
         try stage.database.register(0..<500, at: before)
         try stage.database.register(.numbered(700), at: before, app: "talk")
-        let sweep = try stage.sweep()
-        #expect(sweep.exit == 3, "\(sweep.error)")
-        #expect(!sweep.error.contains("other evidence"), "\(sweep.error)")
-        let replay = try stage.run(
-            "replay", try write("talk.bin", 700..<701, stage), "--app", "talk", "--format", "json")
-        #expect(replay.exit == 3, "\(replay.error)")
-        #expect(replay.app()["applied"] as? Int == 1)
+        let sweep = try stage.swept().ends(3).lacks("other evidence")
+        let replay = try stage.replayed(
+            try write("talk.bin", 700..<701, stage), app: "talk"
+        ).ends(3).app(has: ["applied": 1])
         let feed = try #require(sweep.app()["feed"] as? String)
-        #expect(
-            replay.error.contains(
-                "other evidence is held: feed \(feed) of chat/production; see pushsweep holds list"),
-            "\(replay.error)")
+        replay.says(
+            "other evidence is held: feed \(feed) of chat/production; see pushsweep holds list")
     }
 }

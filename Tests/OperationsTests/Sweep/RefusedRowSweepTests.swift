@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 @Suite("A sweep whose rows refuse a change")
-struct RefusedRowCommandTests {
+struct RefusedRowSweepTests {
     /// A trigger that keeps the row of one token as it is.
     private static func hold(_ number: Int, in database: TokenDatabase) throws {
         let token = DeviceToken.numbered(number).hex
@@ -17,34 +17,33 @@ struct RefusedRowCommandTests {
                 + "BEGIN SELECT RAISE(ABORT, 'held'); END", on: .sqlite)
     }
 
+    private static func warnings(_ stage: SweepStage) throws -> [String] {
+        try stage.check().of("database")
+    }
+
     @Test(
         "the sweep marks the other rows and names the refused one, which a later replay marks",
         arguments: TestEngine.available)
     func namedAndReplayed(_ engine: TestEngine) throws {
         let stage = try SweepStage(engine, dead: 50)
         try Self.hold(7, in: stage.database)
-        let result = try stage.sweep()
-        #expect(result.exit == 65, "\(result.error)")
+        let result = try stage.swept().ends(65)
         let feed = result.app()
         #expect(feed["applied"] as? Int == 49 && feed["refused"] as? Int == 1)
         #expect(feed["tuples"] as? Int == 50 && feed["state"] as? String == "applied")
         #expect((feed["refusals"] as? [String])?.first?.contains("a trigger refuses") == true)
         let name = try #require(feed["feed"] as? String)
-        #expect(result.error.contains("pushsweep replay --feed \(name)"), "\(result.error)")
+        result.says("pushsweep replay --feed \(name)")
         #expect(!result.error.contains(DeviceToken.numbered(7).hex))
         let unmarked = "SELECT COUNT(*) FROM active_users WHERE invalidated_at IS NULL"
         #expect(try stage.database.count(unmarked) == 1)
 
-        let check = try stage.start(["check"]).wait()
-        #expect(check.output.contains("1 row refused a change lately"), "\(check.output)")
+        #expect(try Self.warnings(stage).contains { $0.contains("1 row refused a change lately") })
         // While the trigger exists a replay has the same result.
-        let held = try stage.start(["replay", "--feed", name]).wait()
-        #expect(held.exit == 65, "\(held.error)")
+        try stage.replayed(feed: name).ends(65)
         try stage.database.sql.run("DROP TRIGGER hold")
-        let replay = try stage.start(["replay", "--feed", name]).wait()
-        #expect(replay.exit == 0, "\(replay.error)")
+        try stage.replayed(feed: name).ends(0)
         #expect(try stage.database.count(unmarked) == 0)
-        let after = try stage.start(["check"]).wait()
-        #expect(!after.output.contains("refused a change lately"), "\(after.output)")
+        #expect(try !Self.warnings(stage).contains { $0.contains("refused a change lately") })
     }
 }

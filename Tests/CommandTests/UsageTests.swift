@@ -1,0 +1,187 @@
+import APNsProtocol
+import Foundation
+import Settings
+import TestSupport
+import Testing
+
+private let hex = DeviceToken.numbered(1).hex
+
+/// Words of the command line that are refused with 64, and words of the reason.
+private let mistakes: [(words: [String], reason: String)] = [
+    (["swep"], "did you mean 'sweep'?"),
+    (["holds", "lst"], "did you mean 'list'?"), (["sweep", "--bogus"], "--bogus"),
+    (["demo", "--config", "/nowhere"], "--config"),
+    (["sweep", "--app", ""], "looking for app '': "),
+    (["sweep", "--connections", "17"], "connections"),
+    (["sweep", "--max-lag", "x"], "reading --max-lag"),
+    (["sweep", "--max-load", "a=b"], "reading --max-load"),
+    (["sweep", "--critical-load", ""], "reading --critical-load"),
+    (["sweep", "--time-budget", "10"], "reading --time-budget"),
+    (["sweep", "--lag-replica", "sqlite:///x"], "reading --lag-replica"),
+    (["replay"], "name either a feed file or a feed"),
+    (["replay", "/no/such/file"], "no such file"),
+    (["replay", "/tmp"], "it is a directory; name a file"),
+    (["replay", "--feed", ""], "looking for feed '': "),
+    (["import", "/nowhere/log", "--format", "jsonl"], "no such file"),
+    (["import", "/dev/null", "--format", "jsonl", "--map", "tokn=.a"], "is not FIELD=PATH"),
+    (
+        ["import", "/dev/null", "--format", "feedback", "--map", "token=.a"],
+        "are for jsonl and csv"
+    ),
+    (["undo"], "name one of"), (["undo", "abc", "--list"], "name one of"),
+    (["undo", "--since", "yesterday"], "is no time"),
+    (["undo", "--token", "zz"], "not a device token"),
+    (["undo", "abc"], "give at least 4 characters"),
+    (["undo", "--list", "--max-load", "x"], "reading --max-load"),
+    (["holds", "show", "abc"], "give at least 4 characters"),
+    (["holds", "discard", "abcd"], "--reason"),
+    (["holds", "discard", "abcd", "--reason", " "], "must be one line of text"),
+    (
+        ["holds", "release", String(repeating: "a", count: 64), "--reason", " "],
+        "one line"
+    ),
+    (["check", "somebody"], "goes with --grants only"),
+    (["check", "--grants", "@h"], "needs a name"),
+    (["check", "--grants", "--example"], "goes without --grants"),
+    (["check", "--example=django", "--all"], "--all goes with --example"),
+    (["check", "--example=Django"], "there is no example 'Django'; the names are short"),
+    (["schema", "print", "--view", "--upgrade"], "--view"),
+    (["schema", "print", "--view-name", "other"], "--view"),
+    (["audit", "--output", "report"], "says no format"),
+    (["audit", "--users-without-token", "x"], "needs --deep"),
+    (["changes", "--since", ""], "--since is empty"),
+    (["changes", "--since", "abc"], "see `pushsweep undo --list`"),
+    (["changes", "--since", "n1.2"], "neither a cursor"),
+    (["changes", "--since", "abcdef"], "no change of such a run"),
+    (["changes", "--since", "n9"], "beyond the last change, which is n1"),
+    (["changes", "--since", "n1.00000000"], "another one here"),
+    (["explain"], "name one of: a token"),
+    (["explain", "a5", "--user", "u"], "name one of: a token"),
+    (["explain", "--user", ""], "--user is empty"),
+    (["explain", "a5a5a"], "an odd number of hex digits"),
+    (["explain", "{length = 32, bytes = 0xc9d4 ... 15de }"], "middle bytes are lost"),
+    (["explain", "--token-file", "/dev/zero"], "which is the limit"),
+    (["deliveries", "--token", "secretsecret"], "reading --token: it is no device token in hex"),
+    (["deliveries", "--token", hex, "--user", "u"], "name only one of"),
+    (["deliveries", "--state", "lost"], "'lost' is invalid for '--state"),
+    (["deliveries", "--since", "yesterday"], "reading --since 'yesterday': it is no time"),
+    (["deliveries", "--limit", "0"], "from 1 to"), (["deliveries", "--app", "no"], "check --app"),
+    (["send", "--limit=9223372036854775808"], "from 1 to"), (["send", "--rate=nan"], "from 1 to"),
+    (["preflight", "--query", "DELETE FROM active_users"], "give one SELECT"),
+    (["preflight", "--query", "SELECT 1; SELECT 2"], "several statements"),
+    (
+        ["preflight", "--query", "SELECT 1", "--tokens-from", "-"],
+        "one of --query and --tokens-from"
+    ),
+    (["preflight", "--only-known"], "goes with --filter"),
+    (["preflight", "--filter", "--probe"], "without --probe"),
+    (["preflight", "--filter", "--format", "json"], "without --format"),
+    (["preflight", "--max-stale", "101%"], "0% to 100%"),
+    (["preflight", "--max-hours", "soon"], "hours"),
+    (["preflight", "--memory", "1.5"], "whole MiB"),
+    (["preflight", "--fail-on", "fatal"], "fail-on"),
+    (["preflight", "--query-limit", "0"], "whole seconds"),
+    (["preflight", "--tokens-from", "/nowhere/tokens"], "check the path"),
+    (["preflight", "--app", "other"], "no such app"),
+]
+
+/// Options of `enqueue` beside its token that are refused with 64, and words of the reason.
+private let queueing: [(words: [String], reason: String)] = [
+    ([], "either --payload or --alert"),
+    (["--payload", "/dev/null", "--alert", "x"], "either --payload or --alert"),
+    (
+        ["--payload", "/dev/null", "--sound", "a", "--content-available"],
+        "--sound, --content-available cannot be combined with --payload, which is sent as it is; "
+            + "write them into its aps"
+    ),
+    (["--payload", "/dev/zero"], "from /dev/zero: it has more than"), (["--badge=-1"], "from 0 to"),
+    (["--badge", "1", "--category", "C"], "--category belongs to an alert"),
+    (["--alert", "x", "--sound", ""], "--sound is empty"), (["--alert", ""], "--alert is empty"),
+    (["--alert", "x", "--user", ""], "--user is empty"),
+    (["--alert", "x", "--not-before=99999999999999"], "from 0 to"),
+    (["--alert", "x", "--priority=0x10"], "a whole number from"),
+    (["--alert", "x", "--push-type", "alrt"], "the types are alert, background"),
+    (["--content-available", "--priority", "10"], "background"),
+    (["--alert", "x", "--token", "abcdefxyz"], "--token number 2 is no device token in hex"),
+]
+
+@Suite("The command line")
+struct UsageTests {
+    @Test(
+        "a mistake is refused with 64, its reason and a closing line, and nothing is done"
+    )
+    func refused() throws {
+        let stage = try SendStage(rows: 3)
+        stage.credential +=
+            "\n    feedback: {host: 127.0.0.1, port: 1, ca: \(try SweepStage.certificates.get().authority)}"
+        try stage.database.report(hex)
+        // One change, for the cursors of `changes`.
+        _ = try stage.run("sweep")
+        let before =
+            try stage.database.marks()
+            + stage.database.texts("SELECT * FROM push_queue")
+            .map { "\($0)" }
+        for (words, reason) in mistakes {
+            let result =
+                words.contains("/nowhere")
+                ? try Tool.pushsweep("demo", "--config", "/nowhere")
+                : try stage.run(words)
+            result.ends(64, reason, "code=64 ", "next=usage", for: "\(words)").lacks("secret")
+            // A run that could not begin prints its report all the same.
+            if !["replay", "import", "undo"].contains(words[0]) {
+                #expect(result.output == "", "\(words)")
+            }
+        }
+        for (words, reason) in queueing {
+            try stage.run(["enqueue", "--token", hex] + words).ends(64, reason, for: "\(words)")
+                .lacks("abcdefxyz")
+        }
+        let after =
+            try stage.database.marks()
+            + stage.database.texts("SELECT * FROM push_queue")
+            .map { "\($0)" }
+        #expect(after == before)
+    }
+
+    @Test("check --example prints a file without reading settings")
+    func examples() throws {
+        let printed = { (words: [String]) in
+            try RunningTool(
+                "pushsweep", ["check"] + words + ["--config", "/nowhere.yaml"],
+                environment: ["PUSHSWEEP_STORE_URL": "nonsense"]
+            ).wait().ends(0).output
+        }
+        #expect(try printed(["--example"]) == SettingsExample.short.text)
+        #expect(try printed(["--all", "--example"]) == SettingsTable.sampleFile())
+        #expect(try printed(["--example", "django"]) == SettingsExample.django.text)
+    }
+}
+
+@Suite("The command demo")
+struct DemoTests {
+    /// Ports and times differ from run to run, and all of them are digits.
+    private static func timeless(_ text: String) -> [String] {
+        text.split(separator: "\n").map { line in
+            var end = Substring(line)
+            while end.last == " " { end.removeLast() }
+            return String(end.map { $0.isNumber ? "0" : $0 })
+        }
+    }
+
+    @Test("demo sweeps and sends with real connections, and prints what the README shows, or JSON")
+    func story() throws {
+        let result = try Tool.pushsweep("demo").ends(
+            0, "rows changed by the second run: none", "never on the wire: ada\n")
+        let rows = result.output.split(separator: "\n").filter { $0.hasPrefix("     eve") }
+        try #require(rows.count == 4)
+        #expect(rows[1].contains("  valid  "), "marked before anything was sent to it")
+        #expect(rows[2].contains("gone (Unregistered)") && rows[3].contains("invalid since"))
+        let readme = try String(contentsOf: DocumentBlock.path("README.md"), encoding: .utf8)
+        let block = readme.components(separatedBy: "```\n").first { $0.hasPrefix("1. A gateway") }
+        #expect(Self.timeless(result.output) == Self.timeless(try #require(block)))
+        let documents = try Tool.pushsweep("demo", "--format", "json").ends(0)
+        #expect(documents.output.split(separator: "\n").count == 4)
+        #expect(
+            documents.json["queued"] as? Int == nil && documents.output.contains("\"queued\":3"))
+    }
+}

@@ -1,0 +1,296 @@
+import APNsSimulator
+import Database
+import Foundation
+import Logging
+import Operations
+import SecureTransport
+import Settings
+import TestSupport
+import Testing
+
+extension ToolStage {
+    /// What `check` reports about the settings, or about such as a text has them.
+    func check(_ text: String? = nil) throws -> CheckReport {
+        Check.run(try loaded(text), try .silent())
+    }
+
+    /// Expects each row's exit code and words in the findings of its area, with each of its edits of the
+    /// settings: the old text and the new one.
+    fileprivate func expect(
+        _ rows: [(edits: [(String, String)], exit: Int32, area: String, words: [String])]
+    ) throws {
+        let base = try settingsText
+        for (edits, exit, area, words) in rows {
+            let text = edits.reduce(base) { text, edit in
+                #expect(text.contains(edit.0), "\(edit.0)")
+                return text.replacing(edit.0, with: edit.1)
+            }
+            let report = try check(text)
+            #expect(report.exit == exit, "\(edits): \(report.findings)")
+            let found = report.of(area)
+            for word in words {
+                #expect(found.contains { $0.contains(word) }, "\(edits): \(report.findings)")
+            }
+        }
+    }
+}
+
+extension CheckReport {
+    /// The findings of an area that are not ok.
+    func of(_ area: String) -> [String] {
+        findings.filter { $0.area == area && $0.severity != .ok }.map(\.message)
+    }
+}
+
+@Suite("What check finds")
+struct CheckTests {
+    /// A sender's stage with a feedback gateway beside its provider.
+    private static func stage(
+        _ engine: TestEngine = .sqlite
+    ) throws -> (stage: SendStage, feedback: FeedbackGateway) {
+        let stage = try SendStage(engine)
+        let feedback = try FeedbackGateway(
+            certificates: SweepStage.certificates.get(),
+            feeds: [.tuples([.dead(1, at: 1_700_000_000)])])
+        let authority = try SweepStage.certificates.get().authority
+        stage.credential +=
+            "\n    feedback: {host: 127.0.0.1, port: \(feedback.port), ca: \(authority)}"
+        return (stage, feedback)
+    }
+
+    @Test("each mistake is found in its area, and leads to its setting")
+    func mistakes() throws {
+        let (stage, feedback) = try Self.stage()
+        let certificates = try SweepStage.certificates.get()
+        let folder = stage.folder
+        let pem = String(decoding: try SigningKey().pem(), as: UTF8.self)
+        let key = try folder.write("AuthKey.p8", pem, mode: 0o644)
+        let notes = try folder.write("notes.txt", String(repeating: "no database ", count: 99))
+        let (port, list) = ("port: \(stage.port)", "port: \(feedback.port)")
+        let gateway = "feedback: {host: 127.0.0.1"
+        let provider = "provider: {host: 127.0.0.1, \(port), ca: \(certificates.authority)}"
+        let (client, expired) = (
+            SimulatorCertificates.Name.client, SimulatorCertificates.Name.expiredClient
+        )
+        let topic = ("topic: com.example.chat", "topic: com.example.other")
+        let apple = "Apple closed this gateway in 2021"
+        func metrics(_ file: String) -> (String, String) {
+            ("apps:", "report: {metrics-file: \(folder.file(file))}\napps:")
+        }
+        try stage.expect([
+            (
+                [(port, "port: 1")], 69, "provider",
+                [
+                    "chat/production: connecting to 127.0.0.1:1: connection refused",
+                    "(apps[chat/production].provider.host, apps[chat/production].provider.port)",
+                ]
+            ),
+            (
+                [
+                    (
+                        "\(port), ca: \(certificates.authority)",
+                        "\(port), ca: \(certificates.foreignAuthority)"
+                    )
+                ], 78, "provider", ["is not trusted", "production].provider.ca)"]
+            ),
+            ([(gateway, "feedback: {host: feedback.push.apple.com")], 78, "feedback", [apple]),
+            (
+                [(gateway, "feedback: {host: feedback.sandbox.push.apple.com")], 78, "feedback",
+                [apple]
+            ),
+            (
+                [(gateway, "feedback: {host: API.push.apple.com")], 78, "feedback",
+                ["Apple takes notifications over HTTP/2"]
+            ),
+            ([(list, port)], 78, "feedback", ["has the same address"]),
+            ([(list, "port: 2197")], 0, "feedback", ["a port of HTTP/2 gateways"]),
+            (
+                [topic], 78, "certificate",
+                [
+                    "is for com.example.chat, and the topic is com.example.other",
+                    "apps[chat/production].topic",
+                ]
+            ),
+            // Apple's suffixes belong to the same app, and a private gateway may know its clients by
+            // other names.
+            ([(topic.0, topic.0 + ".voip")], 0, "certificate", []),
+            ([topic, (provider, "")], 0, "certificate", ["is for com.example.chat"]),
+            (
+                [
+                    (certificates.certificate(client), certificates.certificate(expired)),
+                    (certificates.key(client), certificates.key(expired)),
+                ], 78, "certificate", ["expired"]
+            ),
+            (
+                [
+                    (
+                        stage.credential,
+                        "token-key: {file: \(key), key-id: ABC123DEFG, team-id: DEF123GHIJ}"
+                    )
+                ], 77, "provider", ["AuthKey.p8"]
+            ),
+            (
+                [("state: \(stage.state)", "state: \(notes)")], 73, "state",
+                ["is no folder; move it away"]
+            ),
+            ([(stage.store, "url: sqlite://\(notes)")], 78, "database", ["correct store.url"]),
+            ([metrics("metrics.txt")], 0, "report", ["report.metrics-file is"]),
+            ([metrics("missing/pushsweep.prom")], 73, "report", ["report.metrics-file"]),
+        ])
+        #expect(stage.gateway.log.totals.requests == 0 && feedback.records.isEmpty)
+    }
+
+    @Test("a feedback gateway given as provider is named, and keeps its list")
+    func feedbackAsProvider() throws {
+        let (stage, feedback) = try Self.stage()
+        stage.port = feedback.port
+        let report = try stage.check()
+        #expect(report.exit == 78)
+        let failure = try #require(report.of("provider").first)
+        #expect(failure.contains("h2 was offered and the server did not agree on it"))
+        #expect(failure.contains("127.0.0.1:\(feedback.port)"))
+        #expect(feedback.records(atLeast: 1).allSatisfy { $0.bytes == 0 })
+    }
+
+    @Test(
+        "a mistake about the connection to the database leads to its setting",
+        .enabled(if: MariaDBServer.isAvailable, Comment(rawValue: MariaDBServer.absence)))
+    func connections() throws {
+        let stage = try SweepStage(.mariaDB)
+        let account = try ServerAccount(of: stage.database)
+        let certificates = try SweepStage.certificates.get()
+        let server = try #require(MariaDBServer.fromEnvironment)
+        let plain = try SilentServer(saying: MySQLPacket.greeting(offersTLS: false))
+        let other = try EncryptedGreeter(
+            showing: .wrongHostServer, of: certificates,
+            greeting: MySQLPacket.greeting(offersTLS: true))
+        let right = try stage.folder.write("right", "p")
+        let wrong = try stage.folder.write("wrong", "wrong")
+        let user = ("mysql://\(server.user)@", "mysql://\(account.name)@")
+        let password = stage.folder.file("db-password")
+        let address = "localhost:\(server.port)"
+        let advice = "correct the database name in store.url, or give the account rights on it"
+        try stage.expect([
+            (
+                [user, (password, wrong)], 77, "database",
+                ["(1045); check the user in store.url and the password (store.password-file)"]
+            ),
+            ([user, (password, right)], 77, "database", ["(1044); " + advice]),
+            ([(stage.database.name, "ps_nowhere")], 78, "database", ["(1049); " + advice]),
+            (
+                [("ca: \(server.ca)", "ca: \(certificates.foreignAuthority)")], 78, "database",
+                [
+                    "no credentials were sent; name the file of the authority that signed the "
+                        + "server's certificate in store.tls.ca"
+                ]
+            ),
+            (
+                [(address, "127.0.0.1:\(plain.port)")], 78, "database",
+                [
+                    "no credentials were sent; give the server a certificate (ssl_cert",
+                    "store.tls.mode: off",
+                ]
+            ),
+            (
+                [
+                    (address, "127.0.0.1:\(other.port)"),
+                    ("ca: \(server.ca)", "ca: \(other.authority)"),
+                ], 78, "database",
+                ["write the host name of the server's certificate into store.url"]
+            ),
+        ])
+    }
+
+    @Test("settings that contradict themselves, or that older versions ignored, are refused")
+    func refusedSettings() throws {
+        let stage = try SendStage()
+        let base = try stage.settingsText
+        for (line, words) in [
+            ("policy: {action: delete, delete-after: 30d}", "policy.delete-after"),
+            ("policy: {action: delete, delete-after: 5m}", "policy.delete-after"),
+            (
+                "report: {healthcheck-url: \"https://example.net\"}",
+                "report.healthcheck-url is refused"
+            ),
+        ] {
+            let failure = #expect(throws: SettingsFailure.self) {
+                try stage.loaded(line + "\n" + base)
+            }
+            #expect(failure.map { "\($0)".contains(words) } == true, "\(failure.debugDescription)")
+        }
+        #expect(throws: SettingsFailure.self) {
+            try stage.loaded(base, ["PUSHSWEEP_REPORT_HEALTHCHECK_URL": "x"])
+        }
+    }
+
+    @Test(
+        "a healthy sender is told its gateway, its queue and all grants, and nothing is changed",
+        arguments: TestEngine.available)
+    func healthy(_ engine: TestEngine) throws {
+        let stage = try SendStage(engine)
+        let report = try stage.check()
+        #expect(report.exit == 0, "\(report.findings)")
+        let messages = report.findings.map(\.message)
+        let gateway = "chat/production sends to 127.0.0.1:\(stage.port) with its certificate, "
+        #expect(messages.contains(gateway + "connections: 2"), "\(messages)")
+        #expect(
+            messages.contains {
+                $0.hasPrefix("table push_queue: key id") && $0.hasSuffix("state in the row")
+            })
+        #expect(report.of("database").contains { $0.hasPrefix("active_users has no rows; ") })
+        if engine == .mariaDB {
+            for table in ["active_users", "push_queue", "pushsweep_claim", "pushsweep_queue"] {
+                #expect(report.grants.contains { $0.contains("`\(table)`") }, "\(report.grants)")
+            }
+            #expect(Set(report.grants).count == report.grants.count)
+        } else {
+            let authorities = report.settings.first { $0.key == "store.tls.ca" }
+            #expect(authorities?.value == "the system's authorities")
+        }
+        #expect(stage.gateway.log.totals.requests == 0)
+        #expect(try stage.check() == report, "the check has changed something")
+        try stage.database.register(0..<1, at: 1_600_000_000_000)
+        #expect(try !stage.check().of("database").contains { $0.contains("has no rows") })
+        try stage.database.execute("DROP TABLE active_users")
+        let missing = try stage.check()
+        #expect(missing.exit == 78 && missing.of("database").count == 1, "\(missing.findings)")
+    }
+
+    @Test("every missing file is named once, and the rest is still examined")
+    func missingFiles() throws {
+        let stage = try SweepStage()
+        let nowhere = stage.folder.file("nowhere")
+        stage.lines.ca = "\(nowhere)/feedback.pem"
+        stage.lines.certificate =
+            "certificate: {file: \(nowhere)/chat.pem, key: \(nowhere)/chat.key}"
+        stage.lines.apps = """
+              - name: mail
+                topic: com.example.mail
+                environment: production
+                token-key: {file: \(nowhere)/mail.p8, key-id: ABC123DEFG, team-id: DEF123GHIJ}
+                provider: {host: 127.0.0.1, ca: \(nowhere)/provider.pem}
+            """
+        let report = try stage.check()
+        #expect(report.exit == 78)
+        let failures = report.findings.filter { $0.severity == .failure }.map(\.message)
+        for name in ["chat.pem", "chat.key", "feedback.pem", "mail.p8", "provider.pem"] {
+            #expect(failures.count { $0.contains("\(nowhere)/\(name)") } == 1, "\(failures)")
+        }
+        #expect(failures.count == 5, "\(failures)")
+        #expect(report.findings.contains { $0.area == "database" && $0.severity == .ok })
+    }
+
+    @Test("the evidence of a sender that has ended is reported, and not touched")
+    func abandonedSender() throws {
+        let stage = try SweepStage(feeds: [.tuples([.dead(1, at: 1_700_000_000)])])
+        #expect(try stage.sweep("--dry-run").exit == 75)
+        #expect(try stage.check().pending == 1)
+        // A journal with a feed that waits, where a killed sender would have it.
+        try stage.moveStateToSender()
+        for _ in 1...2 {
+            let warnings = try stage.check().of("state")
+            try #require(warnings.count == 1, "\(warnings)")
+            #expect(warnings[0].contains("38 bytes, is pending; the next send or sweep applies"))
+        }
+    }
+}
