@@ -7,19 +7,6 @@ import Testing
 
 @Suite("Sending to a gateway that leaves notifications without an answer")
 struct SendSilenceTests {
-<<<<<<< HEAD
-    private static func stage(
-        _ rows: Int, usual: ScriptedAction = .reply(.accepted),
-        scenario: ProviderScenario = ProviderScenario()
-    ) throws -> SendStage {
-        var script = ProviderScript()
-        script.usual = usual
-        let stage = try SendStage(script: script, scenario: scenario)
-        stage.lines = "send: {request-timeout: 1s}"
-        try stage.database.register(0..<rows, at: registered)
-        try stage.queue(0..<rows)
-        return stage
-=======
     /// The most rows that a failed gateway costs before the sender gives it up.
     private static let most = 9
 
@@ -29,22 +16,20 @@ struct SendSilenceTests {
 
         func stage(_ rows: Int) throws -> SendStage {
             var script = ProviderScript()
-            var misbehaviour = ProviderMisbehaviour()
-            var scenario: ProviderScenario?
+            var scenario = ProviderScenario()
             switch self {
             case .resetsStreams: script.usual = .reset(.internalError)
             case .answersNothing: script.usual = .stall
-            case .cutsConnections: misbehaviour.resetAtRequest = 1
+            case .cutsConnections: scenario = ProviderScenario([.init(actions: [.resetConnection])])
             case .breaksHTTP2:
                 scenario = ProviderScenario([
                     .init(rest: .rawBytes([0xFF, 0xFF, 0xFF, 0, 0, 0, 0, 0, 1]))
                 ])
             }
             return try SendStage(
-                rows: rows, script: script, misbehaviour: misbehaviour, scenario: scenario,
+                rows: rows, script: script, scenario: scenario,
                 lines: "send: {request-timeout: 1s}")
         }
->>>>>>> bbd8d00e71158b47a2f88e0ccace8babf2fcf3f0
     }
 
     @Test(
@@ -61,52 +46,7 @@ struct SendSilenceTests {
         result.app(has: ["unknown": unknown])
     }
 
-<<<<<<< HEAD
-    @Test("a gateway that answers nothing costs a few rows; the others wait; exit code 69")
-    func answersNothing() throws {
-        let stage = try Self.stage(3_000, usual: .stall)
-        let result = try stage.send()
-        let states = try stage.states()
-        let unknown = states["unknown", default: 0]
-        #expect((1...most).contains(unknown), "\(states)")
-        #expect(states["pending"] == 3_000 - unknown)
-        #expect(result.exit == 69, "\(result.error)")
-        #expect(result.error.contains("unknown outcome"), "\(result.error)")
-    }
-
-    @Test("a gateway that cuts every connection costs a few rows, however many it was sent")
-    func cutsAll() throws {
-        let stage = try Self.stage(
-            3_000, scenario: ProviderScenario([.init(actions: [.resetConnection])]))
-        let result = try stage.send()
-        let states = try stage.states()
-        let unknown = states["unknown", default: 0]
-        #expect((1...most).contains(unknown), "\(states)")
-        #expect(states["pending"] == 3_000 - unknown)
-        #expect(result.exit == 69, "\(result.error)")
-        #expect(result.error.contains("unknown outcome"), "\(result.error)")
-    }
-
-    @Test(
-        "a gateway that breaks HTTP/2 instead of answering costs a few rows; exit code 76")
-    func breaksHTTP2() throws {
-        let frame: [UInt8] = [0xFF, 0xFF, 0xFF, 0, 0, 0, 0, 0, 1]
-        let stage = try Self.stage(
-            3_000, scenario: ProviderScenario([.init(rest: .rawBytes(frame))]))
-        let result = try stage.send()
-        let states = try stage.states()
-        let unknown = states["unknown", default: 0]
-        #expect((1...most).contains(unknown), "\(states)")
-        #expect(states["pending"] == 3_000 - unknown)
-        #expect(result.exit == 76, "\(result.error)")
-        #expect(result.error.contains("unknown outcome"), "\(result.error)")
-    }
-
-    @Test(
-        "the sender that takes over reports the rows that a killed sender left without an answer")
-=======
     @Test("the sender that takes over reports the rows that a killed one left without an answer")
->>>>>>> bbd8d00e71158b47a2f88e0ccace8babf2fcf3f0
     func takenOver() throws {
         let stage = try Failed.answersNothing.stage(2)
         stage.lines = "send: {request-timeout: 5m}"
@@ -135,22 +75,12 @@ struct SendSilenceTests {
 
     @Test("the sender soon leaves a gateway that answers only a hundred on each connection")
     func halfOfAll() throws {
-<<<<<<< HEAD
         let hundred = [ProviderScenario.Action](repeating: .serve, count: 100)
-        let stage = try Self.stage(
-            5_000, scenario: ProviderScenario([.init(actions: hundred, rest: .noAnswer)]))
-        let result = try stage.send()
-        let states = try stage.states()
-        #expect(states["pending", default: 0] > 3_000, "\(states)")
-        #expect(result.exit == 75, "\(result.exit) \(result.error)")
-=======
-        var misbehaviour = ProviderMisbehaviour()
-        misbehaviour.stallAtRequest = 101
         let stage = try SendStage(
-            rows: 5_000, misbehaviour: misbehaviour, lines: "send: {request-timeout: 1s}")
+            rows: 5_000, scenario: ProviderScenario([.init(actions: hundred, rest: .noAnswer)]),
+            lines: "send: {request-timeout: 1s}")
         try stage.send().ends(75)
         #expect(try stage.states()["pending", default: 0] > 3_000)
->>>>>>> bbd8d00e71158b47a2f88e0ccace8babf2fcf3f0
     }
 
     @Test(

@@ -88,25 +88,11 @@ struct SendTests {
 
     @Test("send repeats what GOAWAY left unprocessed, and counts the unanswered rest")
     func goAway() throws {
-<<<<<<< HEAD
         let faulty = ProviderScenario.Connection(
             goAway: .init(atRequest: 300, unprocessed: 10, unanswered: 3))
         let stage = try SendStage(
-            scenario: ProviderScenario(Array(repeating: faulty, count: 4) + [.init()]))
-        try stage.database.register(0..<3_000, at: registered)
-        try stage.queue(0..<3_000)
-        let result = try stage.send()
-        #expect(result.exit == 0, "\(result.error)")
-=======
-        var goAway = ProviderMisbehaviour.GoAway(atRequest: 300)
-        goAway.unprocessed = 10
-        goAway.unanswered = 3
-        var misbehaviour = ProviderMisbehaviour()
-        misbehaviour.goAway = goAway
-        misbehaviour.connections = 4
-        let stage = try SendStage(rows: 3_000, misbehaviour: misbehaviour)
+            rows: 3_000, scenario: ProviderScenario(Array(repeating: faulty, count: 4) + [.init()]))
         let result = try stage.send().ends(0)
->>>>>>> bbd8d00e71158b47a2f88e0ccace8babf2fcf3f0
         let totals = stage.gateway.log.totals
         #expect(totals.unprocessed > 0 && totals.unanswered > 0)
         // The gateway closes with requests unread, so answers that it counts can be lost on their way.
@@ -118,23 +104,12 @@ struct SendTests {
 
     @Test("send repeats an unanswered notification only if configured, under the same apns-id")
     func resendsUnknown() throws {
-<<<<<<< HEAD
         var faulty = ProviderScenario.Connection()
         faulty.set(.resetConnection, at: 20)
-        let stage = try SendStage(scenario: ProviderScenario([faulty, faulty, .init()]))
-        stage.lines = "send: {resend-unknown: true}"
-        try stage.database.register(0..<200, at: registered)
-        try stage.queue(0..<200)
-        let result = try stage.send()
-        #expect(result.exit == 0, "\(result.error)")
-=======
-        var misbehaviour = ProviderMisbehaviour()
-        misbehaviour.resetAtRequest = 20
-        misbehaviour.connections = 2
         let stage = try SendStage(
-            rows: 200, misbehaviour: misbehaviour, lines: "send: {resend-unknown: true}")
+            rows: 200, scenario: ProviderScenario([faulty, faulty, .init()]),
+            lines: "send: {resend-unknown: true}")
         let result = try stage.send().ends(0)
->>>>>>> bbd8d00e71158b47a2f88e0ccace8babf2fcf3f0
         let retried = result.app()["retry"] as? Int ?? 0
         #expect(retried > 0)
         #expect(try stage.states() == ["sent": 200 - retried, "retry": retried])

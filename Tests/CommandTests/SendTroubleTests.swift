@@ -7,31 +7,12 @@ import Testing
 
 @Suite("Sending to a gateway that misbehaves")
 struct SendTroubleTests {
-<<<<<<< HEAD
-    private static func stage(
-        _ rows: Int, script: ProviderScript = ProviderScript(),
-        scenario: ProviderScenario = ProviderScenario()
-    ) throws -> SendStage {
-        let stage = try SendStage(script: script, scenario: scenario)
-        try stage.database.register(0..<rows, at: registered)
-        try stage.queue(0..<rows)
-        return stage
-    }
-
     @Test("the sender leaves a gateway that allows no more streams, and unsent rows wait")
     func noStreams() throws {
         var scene = ProviderScenario.Connection()
         scene.set(.changeStreams(0), at: 100)
-        let stage = try Self.stage(500, scenario: ProviderScenario([scene]))
-        stage.lines = "send: {request-timeout: 1s}"
-=======
-    @Test("the sender leaves a gateway that allows no more streams, and unsent rows wait")
-    func noStreams() throws {
-        var misbehaviour = ProviderMisbehaviour()
-        misbehaviour.settingsChanges = [.init(atRequest: 100, maximumStreams: 0)]
         let stage = try SendStage(
-            rows: 500, misbehaviour: misbehaviour, lines: "send: {request-timeout: 1s}")
->>>>>>> bbd8d00e71158b47a2f88e0ccace8babf2fcf3f0
+            rows: 500, scenario: ProviderScenario([scene]), lines: "send: {request-timeout: 1s}")
         let result = try stage.send()
         let accepted = stage.gateway.log.totals.answered[200] ?? 0
         let states = try stage.states()
@@ -58,18 +39,9 @@ struct SendTroubleTests {
 
     @Test("one of two connections that cannot be made does not stop the other")
     func oneOfTwo() throws {
-<<<<<<< HEAD
-        let stage = try Self.stage(
-            400, scenario: ProviderScenario([.init(actions: [.resetConnection]), .init()]))
-        let result = try stage.send()
-        #expect(result.exit == 0, "\(result.error)")
-=======
-        var misbehaviour = ProviderMisbehaviour()
-        misbehaviour.resetAtRequest = 1
-        misbehaviour.connections = 1
-        let stage = try SendStage(rows: 400, misbehaviour: misbehaviour)
+        let stage = try SendStage(
+            rows: 400, scenario: ProviderScenario([.init(actions: [.resetConnection]), .init()]))
         try stage.send().ends(0)
->>>>>>> bbd8d00e71158b47a2f88e0ccace8babf2fcf3f0
         let states = try stage.states()
         #expect(states["sent", default: 0] + states["unknown", default: 0] == 400)
         #expect(states["sent", default: 0] > 0)

@@ -52,10 +52,9 @@ package final class SendStage: ToolStage {
     /// registered in July 2023.
     package convenience init(
         _ engine: TestEngine = .sqlite, rows: Int, script: ProviderScript = ProviderScript(),
-        misbehaviour: ProviderMisbehaviour = ProviderMisbehaviour(),
-        scenario: ProviderScenario? = nil, lines: String = ""
+        scenario: ProviderScenario = ProviderScenario(), lines: String = ""
     ) throws {
-        try self.init(engine, script: script, misbehaviour: misbehaviour, scenario: scenario)
+        try self.init(engine, script: script, scenario: scenario)
         self.lines = lines
         try database.register(0..<rows, at: 1_690_000_000_000)
         try queue(0..<rows)
