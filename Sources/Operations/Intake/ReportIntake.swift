@@ -77,8 +77,7 @@ struct ReportIntake {
             let intake = OpenIntake(name: UUID().uuidString.lowercased(), run: run)
             do {
                 return try takeRows(as: intake, atMost: limit)
-            } catch let refusal as IntakeTooLarge {
-                guard limit > 1 else { throw refusal.failure }
+            } catch let failure as StoreFailure where failure.isOfSize && limit > 1 {
                 limit /= 2
             } catch let failure as StoreFailure where failure.code == .busy && triesLeft > 1 {
                 triesLeft -= 1
