@@ -114,7 +114,7 @@ let package = Package(
         .target(
             name: "AuditFormats",
             dependencies: ["Database", "Encodings", "Operations", "SecureTransport", mustache],
-            swiftSettings: strict),
+            resources: [.embedInCode("Page/Templates")], swiftSettings: strict),
         .target(
             name: "APNsSimulator",
             dependencies: [
@@ -129,7 +129,7 @@ let package = Package(
                 "SecureTransport", "Settings", "TokenHygiene", "Database", "PushQueue",
                 "TokenTable", "AuditFormats", argumentParser, logging,
             ],
-            swiftSettings: strict, linkerSettings: lean),
+            resources: [.embedInCode("Help")], swiftSettings: strict, linkerSettings: lean),
         .executableTarget(
             name: "apns-simulator",
             dependencies: [
