@@ -50,7 +50,7 @@ extension PushQueue {
 
     private func lookup(of partition: Partition) throws(StoreFailure) -> TokenStatusLookup {
         if let known = lookups[partition] { return known }
-        let lookup = try store.lastingTokenStatuses(in: partition)
+        let lookup = try store.tokenStatuses(in: partition)
         lookups[partition] = lookup
         return lookup
     }

@@ -58,7 +58,7 @@ extension TokenTable {
         }
         let isUsable = !findings.contains { $0.failure?.code == .configuration }
         guard isUsable, case .server(let server) = settings.location else { return findings }
-        if need == .preview { findings += try hiddenTables(layout, server) }
+        if need == .preview { findings += try hiddenTables(layout) }
         let plan = try queueRights(need, layout, server)
         return findings + (try rightsFindings(plan, session.describe().account ?? server.user))
     }
@@ -76,9 +76,7 @@ extension TokenTable {
             let found = try catalog.triggers(of: table)
             return (found, found.isEmpty ? try catalog.seesTriggers(of: table) : true)
         }
-        if !seesAll, case .server(let server) = settings.location {
-            return [hiddenTriggersFinding(table, server, try session.describe())]
-        }
+        if !seesAll { return try hiddenTriggersFinding(table) }
         return triggers.compactMap { trigger in
             let column = written.first { column in
                 written.contains {
@@ -199,19 +197,15 @@ extension TokenTable {
 
     /// The tables that a preview cannot read because the account may not. Some servers give the
     /// same answer where the table does not exist.
-    private func hiddenTables(
-        _ layout: QueueLayout, _ server: StoreLocation.Server
-    ) throws(StoreFailure) -> [Finding] {
+    private func hiddenTables(_ layout: QueueLayout) throws(StoreFailure) -> [Finding] {
         var findings: [Finding] = []
-        let account = try session.describe().account ?? server.user
         for (table, visibility) in try previewTables(layout) where visibility == .hidden {
-            let right = PrivilegeMaker(server.database, connection.dialect)
-                .sideTable(table, .read)
+            let grant = try session.grant { $0.sideTable(table, .read) } ?? ""
             findings.append(
                 .warning(
                     "the account may not read \(table.name), so rows that senders hold or have "
                         + "finished may be counted as due; if the table exists, run "
-                        + right.grant(to: account)))
+                        + grant))
         }
         return findings
     }

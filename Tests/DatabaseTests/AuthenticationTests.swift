@@ -1,10 +1,11 @@
 // The login that a server may demand, after it has proved its name or without a proof.
 
 import APNsSimulator
-import Database
 import TestSupport
 import Testing
 import TokenTable
+
+@testable import Database
 
 @Suite("Authentication at the server")
 struct AuthenticationTests {
@@ -75,7 +76,7 @@ struct AuthenticationTests {
 
     @Test(
         "the usual plugins of a real server work",
-        .enabled(if: MariaDBServer.isAvailable, Comment(rawValue: MariaDBServer.absence)),
+        .needsServer,
         arguments: MariaDBServer.isMariaDB
             ? ["mysql_native_password", "ed25519"]
             : ["caching_sha2_password", "sha256_password"])

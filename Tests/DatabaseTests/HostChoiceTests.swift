@@ -9,7 +9,7 @@ import Testing
 
 @Suite(
     "Several hosts of one database", .serialized,
-    .enabled(if: MariaDBServer.isAvailable, Comment(rawValue: MariaDBServer.absence)))
+    .needsServer)
 struct HostChoiceTests {
     private let server: MariaDBServer
     private let told = Told()

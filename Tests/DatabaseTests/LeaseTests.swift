@@ -5,7 +5,6 @@ import Testing
 import TokenHygiene
 
 @testable import Database
-@testable import PushQueue
 @testable import TokenTable
 
 extension TokenDatabase {
@@ -47,51 +46,13 @@ extension LeaseAnswer {
     }
 }
 
-/// A connection that runs a closure between the reading of the lease and its taking.
-private final class MeddledConnection: SQLConnection {
-    private let real: any SQLConnection
-    private var meddle: (() throws -> Void)?
-
-    init(_ real: any SQLConnection, _ meddle: @escaping () throws -> Void) {
-        self.real = real
-        self.meddle = meddle
-    }
-
-    var dialect: SQLDialect { real.dialect }
-    func connect() throws(SQLFailure) { try real.connect() }
-    func run(_ sql: String) throws(SQLFailure) { try real.run(sql) }
-    func describe() throws(SQLFailure) -> ServerDescription { try real.describe() }
-
-    func query(_ sql: String, _ parameters: [SQLValue]) throws(SQLFailure) -> SQLRows {
-        try real.query(sql, parameters)
-    }
-
-    func execute(_ sql: String, _ parameters: [SQLValue]) throws(SQLFailure) -> Int {
-        if sql.hasPrefix("UPDATE pushsweep_lease"), let meddle {
-            self.meddle = nil
-            do {
-                try meddle()
-            } catch {
-                throw SQLFailure(kind: .other, code: 0, message: "meddling failed: \(error)")
-            }
-        }
-        return try real.execute(sql, parameters)
-    }
-}
-
 @Suite("The lease across hosts")
 struct LeaseTests {
-    private static func database(_ engine: TestEngine) throws -> TokenDatabase {
-        let database = try TokenDatabase(engine)
-        try database.createOwnSchema()
-        return database
-    }
-
     @Test(
         "one run holds the lease, and others learn the holder and the end",
         arguments: TestEngine.available)
     func oneHolder(_ engine: TestEngine) throws {
-        let database = try Self.database(engine)
+        let database = try TokenDatabase.own(engine)
         let (one, two) = (try database.store(), try database.store())
         #expect(try two.leaseHolder() == nil)
         let lease = try #require(try one.takeLease(LeaseApplicant("a", run: "run-a")).lease)
@@ -113,7 +74,7 @@ struct LeaseTests {
         "another host takes an ended lease, and the first holder learns it",
         arguments: TestEngine.available)
     func expiry(_ engine: TestEngine) throws {
-        let database = try Self.database(engine)
+        let database = try TokenDatabase.own(engine)
         let (one, two) = (try database.store(), try database.store())
         let lease = try #require(try one.takeLease(LeaseApplicant("a")).lease)
         try database.endLease()
@@ -141,22 +102,26 @@ struct LeaseTests {
     // SQLite has one writer at a time, so there is no such moment.
     @Test(
         "a host does not take a lease that another renews or takes at the same moment",
-        .enabled(if: MariaDBServer.isAvailable, Comment(rawValue: MariaDBServer.absence)),
+        .needsServer,
         arguments: Meddling.allCases)
     private func sameMoment(_ meddling: Meddling) throws {
-        let database = try Self.database(.mariaDB)
+        let database = try TokenDatabase.own(.mariaDB)
         let (one, three) = (try database.store(), try database.store())
         let lease = try #require(try one.takeLease(LeaseApplicant("a", run: "run-a")).lease)
         try database.endLease()
-        let two = try TokenTable(
-            database.settings,
-            MeddledConnection(database.driver()) {
+        let connection = FaultyConnection(database.driver())
+        connection.before = { sql in
+            guard sql.hasPrefix("UPDATE pushsweep_lease") else { return }
+            connection.before = { _ in }
+            #expect(throws: Never.self) {
                 switch meddling {
                 case .renewed: try one.session.renew(lease)
                 case .givenBack: try one.session.giveBack(lease)
                 case .taken: _ = try three.takeLease(LeaseApplicant("c", run: "run-c"))
                 }
-            }, hurried())
+            }
+        }
+        let two = try TokenTable(database.settings, connection, hurried())
         let answer = try two.takeLease(LeaseApplicant("b", run: "run-b"))
         switch meddling {
         case .renewed:
@@ -171,7 +136,7 @@ struct LeaseTests {
         "the next run of a folder takes the lease at once: the folder's lock proves the other dead",
         arguments: TestEngine.available)
     func sameHome(_ engine: TestEngine) throws {
-        let database = try Self.database(engine)
+        let database = try TokenDatabase.own(engine)
         let (one, two) = (try database.store(), try database.store())
         let lease = try #require(try one.takeLease(LeaseApplicant("a")).lease)
         let next = try #require(try two.takeLease(LeaseApplicant("a")).lease)
@@ -183,7 +148,7 @@ struct LeaseTests {
         "the lease has one holder who knows it, whichever answer is lost while it is taken",
         arguments: TestEngine.available)
     func lostAnswers(_ engine: TestEngine) throws {
-        let plain = try Self.database(engine)
+        let plain = try TokenDatabase.own(engine)
         let counting = FaultyConnection(plain.driver(), [])
         let counted = try TokenTable(plain.settings, counting, hurried())
         _ = try counted.layout()
@@ -191,7 +156,7 @@ struct LeaseTests {
         _ = try counted.takeLease(LeaseApplicant("a"))
         for operation in (before + 1)...counting.operations {
             for isExecuted in [false, true] {
-                let database = try Self.database(engine)
+                let database = try TokenDatabase.own(engine)
                 let connection = FaultyConnection(
                     database.driver(),
                     [.init(operation: operation, isExecuted: isExecuted, kind: .lost)])
@@ -216,7 +181,7 @@ struct LeaseTests {
         "one of twenty hosts that ask at the same time gets the lease",
         arguments: TestEngine.available)
     func race(_ engine: TestEngine) throws {
-        let database = try Self.database(engine)
+        let database = try TokenDatabase.own(engine)
         var settings = database.settings
         settings.timeouts.lockWait = 20
         for round in 0..<10 {
@@ -253,21 +218,15 @@ struct LeaseTests {
         "a lost lease stops the next commit: no row, ledger entry or checkpoint changes after it",
         arguments: TestEngine.available, RemovalPolicy.Action.allCases)
     func fencesChunks(_ engine: TestEngine, _ action: RemovalPolicy.Action) throws {
-        let database = try Self.database(engine)
-        try database.register(0..<240, at: start)
+        let database = try TokenDatabase.own(engine, 0..<240)
         let evidence = (0..<240).map { TokenEvidence.dead($0, at: start + 60_000) }
         let store = try database.store(pacing: hurried())
         let lease = try #require(try store.takeLease(LeaseApplicant("a")).lease)
-        func application(_ run: String, _ lease: Lease) -> FeedApplication {
-            FeedApplication(
-                run: run, feed: "f", partition: Partition(app: "chat", environment: "production"),
-                policy: RemovalPolicy(action: action), source: .feedback, lease: lease)
-        }
+        let policy = RemovalPolicy(action: action)
         var then: [[[String]]] = []
-        var list = EvidenceList(evidence)
         let failure = #expect(throws: StoreFailure.self) {
             try store.apply(
-                &list, application("one", lease),
+                evidence, policy: policy, feed: "f", run: "one", lease: lease,
                 report: { _ in
                     try? database.stealLease()
                     then = (try? database.everything()) ?? []
@@ -279,32 +238,23 @@ struct LeaseTests {
         // The next run, with its own lease, continues with exact counts.
         try database.endLease()
         let next = try #require(try store.takeLease(LeaseApplicant("b")).lease)
-        var rest = EvidenceList(evidence)
-        let progress = try store.apply(&rest, application("two", next))
+        let progress = try store.apply(
+            evidence, policy: policy, feed: "f", run: "two", lease: next)
         #expect(progress.isApplied && progress.counts.applied == 240)
-        #expect(
-            try database.texts("SELECT COUNT(*), COUNT(DISTINCT row_key) FROM pushsweep_change")
-                == [["240", "240"]])
+        #expect(try database.changedOnce(240))
     }
 
     @Test(
         "a lease lost before a feed begins leaves no checkpoint",
         arguments: TestEngine.available)
     func fencesCheckpoints(_ engine: TestEngine) throws {
-        let database = try Self.database(engine)
-        try database.register(0..<10, at: start)
+        let database = try TokenDatabase.own(engine, 0..<10)
         let store = try database.store(pacing: hurried())
         let lease = try #require(try store.takeLease(LeaseApplicant("a")).lease)
         try database.stealLease()
         let before = try database.everything()
-        var list = EvidenceList([.dead(1, at: start + 60_000)])
         let failure = #expect(throws: StoreFailure.self) {
-            try store.apply(
-                &list,
-                FeedApplication(
-                    run: "r", feed: "f",
-                    partition: Partition(app: "chat", environment: "production"),
-                    policy: RemovalPolicy(), source: .feedback, lease: lease))
+            try store.apply([.dead(1, at: start + 60_000)], lease: lease)
         }
         #expect(failure?.reason == .lease)
         #expect(try database.everything() == before)
@@ -312,15 +262,14 @@ struct LeaseTests {
 
     @Test("two connections of one run both apply under the lease", arguments: TestEngine.available)
     func workers(_ engine: TestEngine) throws {
-        let database = try Self.database(engine)
-        try database.register(0..<2_000, at: start)
+        let database = try TokenDatabase.own(engine, 0..<2_000)
         let evidence = (0..<2_000).map { TokenEvidence.dead($0, at: start + 60_000) }
             .sorted { $0.token < $1.token }
         let lease = try #require(try database.store().takeLease(LeaseApplicant("a")).lease)
         let progress = try StoreWorkers(database.settings, pacing: hurried()).apply(
             FeedApplication(
                 run: "r", feed: "f",
-                partition: Partition(app: "chat", environment: "production"),
+                partition: chat,
                 policy: RemovalPolicy(), source: .feedback, lease: lease),
             evidence: { _, position in EvidenceList(evidence, after: position) })
         #expect(progress.isApplied && progress.counts.applied == 2_000)
@@ -330,7 +279,7 @@ struct LeaseTests {
         "the run renews the lease while it works, until it loses it",
         arguments: TestEngine.available)
     func keeper(_ engine: TestEngine) throws {
-        let database = try Self.database(engine)
+        let database = try TokenDatabase.own(engine)
         let store = try database.store()
         let lease = try #require(try store.takeLease(LeaseApplicant("a")).lease)
         var rounds = 0
@@ -345,11 +294,9 @@ struct LeaseTests {
         #expect(rounds == 4)
     }
 
-    @Test(
-        "the lease needs the printed rights, and none for a dry run",
-        .enabled(if: MariaDBServer.isAvailable, Comment(rawValue: MariaDBServer.absence)))
+    @Test("the lease needs the printed rights, and none for a dry run", .needsServer)
     func rights() throws {
-        let database = try Self.database(.mariaDB)
+        let database = try TokenDatabase.own(.mariaDB)
         let grants = try database.store().grants(for: RemovalPolicy(), user: "u@%")
         #expect(
             grants.contains {
@@ -363,9 +310,8 @@ struct LeaseTests {
         try admin.run("GRANT SELECT ON \(database.name).active_users TO '\(name)'@'%'")
         let settings = server.settings(database: database.name, user: name, password: "p")
         #expect(try TokenTable(settings).leaseHolder() == nil)
-        let failure = #expect(throws: StoreFailure.self) {
+        expectFailure(.permission) {
             try TokenTable(settings).takeLease(LeaseApplicant("a"))
         }
-        #expect(failure?.code == .permission)
     }
 }

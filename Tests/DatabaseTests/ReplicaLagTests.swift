@@ -4,12 +4,9 @@ import TestSupport
 import Testing
 
 @testable import Database
-@testable import PushQueue
 @testable import TokenTable
 
-@Suite(
-    "The lag of a real replica",
-    .enabled(if: MariaDBServer.isAvailable, Comment(rawValue: MariaDBServer.absence)))
+@Suite("The lag of a real replica", .needsServer)
 struct ReplicaLagTests {
     /// A primary and its replica, which has caught up.
     struct Pair {

@@ -7,7 +7,7 @@ import Testing
 
 @Suite(
     "The session of a connection", .serialized,
-    .enabled(if: MariaDBServer.isAvailable, Comment(rawValue: MariaDBServer.absence)))
+    .needsServer)
 struct SessionTests {
     @Test("characters arrive whole, whatever the server sets at the login")
     func characterSet() throws {

@@ -1,9 +1,10 @@
 import APNsSimulator
-import Database
 import Foundation
 import TestSupport
 import Testing
 import TokenTable
+
+@testable import Database
 
 @Suite("Trust in the server")
 struct TrustTests {
@@ -57,15 +58,14 @@ struct TrustTests {
         settings.timeouts = StoreTimeouts(connect: 1, read: 1, write: 1)
         var pacing = hurried()
         pacing.patience = 0
-        let failure = #expect(throws: StoreFailure.self) {
+        expectFailure(.unreachable) {
             try TokenTable(settings, pacing: pacing)
         }
-        #expect(failure?.code == .unreachable, "\(failure as Any)")
     }
 
     @Test(
         "a certificate of an unknown authority is refused",
-        .enabled(if: MariaDBServer.fromEnvironment != nil, Comment(rawValue: MariaDBServer.absence))
+        .needsServer
     )
     func wrongAuthority() throws {
         let server = try #require(MariaDBServer.fromEnvironment)
@@ -76,7 +76,7 @@ struct TrustTests {
 
     @Test(
         "a certificate that names another host is refused",
-        .enabled(if: MariaDBServer.fromEnvironment != nil, Comment(rawValue: MariaDBServer.absence))
+        .needsServer
     )
     func wrongHost() throws {
         let server = try #require(MariaDBServer.fromEnvironment)
@@ -89,7 +89,7 @@ struct TrustTests {
 
     @Test(
         "a unix socket needs no TLS, and the settings must ask for TCP without TLS",
-        .enabled(if: MariaDBServer.fromEnvironment != nil, Comment(rawValue: MariaDBServer.absence))
+        .needsServer
     )
     func unixSocket() throws {
         let server = try #require(MariaDBServer.fromEnvironment)

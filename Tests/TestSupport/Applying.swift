@@ -32,6 +32,12 @@ extension TokenTable {
         return try apply(&list, application, shouldStop: shouldStop, report: report)
     }
 
+    /// Records a sweep that has not ended.
+    package func record(_ run: String, at time: Int64 = start) throws {
+        try session.record(
+            RunRecord(id: run, kind: "sweep", started: EpochMilliseconds(time), host: "h"))
+    }
+
     /// Classifies evidence that is in memory.
     package func classify(
         _ evidence: [TokenEvidence], app: String = "chat", environment: String = "production",
@@ -55,9 +61,8 @@ extension TokenTable {
     /// Removes the due rows; see `TableExpiry`.
     package func remove(
         _ expiry: Expiry, shouldStop: () -> Bool = { false },
-        refusing: (Int, String?) -> Void = { _, _ in }, report: (Int) -> Void = { _ in }
+        report: (ExpiryProgress) -> Void = { _ in }
     ) throws(StoreFailure) -> Int? {
-        try TableExpiry(self).remove(
-            expiry, shouldStop: shouldStop, refusing: refusing, report: report)
+        try TableExpiry(self).remove(expiry, shouldStop: shouldStop, report: report)
     }
 }

@@ -40,7 +40,11 @@ package final class FaultyConnection: SQLConnection {
     /// A refusal of statements by what they say, before the database sees them.
     package var refusal: (String) -> SQLFailure? = { _ in nil }
 
-    package init(_ real: any SQLConnection, _ faults: [Fault]) {
+    /// Called before each statement, BEGIN and COMMIT included, and after each query.
+    package var before: (String) -> Void = { _ in }
+    package var after: (String) -> Void = { _ in }
+
+    package init(_ real: any SQLConnection, _ faults: [Fault] = []) {
         self.real = real
         self.faults = faults
     }
@@ -79,6 +83,8 @@ package final class FaultyConnection: SQLConnection {
 
     package func query(_ sql: String, _ parameters: [SQLValue]) throws(SQLFailure) -> SQLRows {
         log.append((sql, parameters))
+        before(sql)
+        defer { after(sql) }
         if let failure = refusal(sql) { throw failure }
         return try meeting { () throws(SQLFailure) in try real.query(sql, parameters) }
     }
@@ -89,12 +95,14 @@ package final class FaultyConnection: SQLConnection {
 
     package func execute(_ sql: String, _ parameters: [SQLValue]) throws(SQLFailure) -> Int {
         log.append((sql, parameters))
+        before(sql)
         if let failure = refusal(sql) { throw failure }
         return try meeting { () throws(SQLFailure) in try real.execute(sql, parameters) }
     }
 
     package func run(_ sql: String) throws(SQLFailure) {
         if sql == "ROLLBACK" { return try real.run(sql) }
+        before(sql)
         if let failure = refusal(sql) { throw failure }
         try meeting { () throws(SQLFailure) in try real.run(sql) }
     }

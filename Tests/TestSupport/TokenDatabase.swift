@@ -82,6 +82,45 @@ package final class TokenDatabase {
         }
     }
 
+    /// Makes a database with our own schema and these tokens, registered at `start`.
+    package static func own(
+        _ engine: TestEngine, _ numbers: Range<Int>? = nil
+    ) throws -> TokenDatabase {
+        let database = try TokenDatabase(engine)
+        try database.createOwnSchema()
+        if let numbers { try database.register(numbers, at: start) }
+        return database
+    }
+
+    /// Makes a database with our side tables only.
+    package static func withSideTables(_ engine: TestEngine) throws -> TokenDatabase {
+        let database = try TokenDatabase(engine)
+        try database.createSideTables()
+        return database
+    }
+
+    /// The rows in the table of our own schema, or those under a condition.
+    package func rows(where condition: String = "1 = 1") throws -> Int {
+        try count("SELECT COUNT(*) FROM active_users WHERE \(condition)")
+    }
+
+    /// The rows with a mark, and those without.
+    package func marked() throws -> Int { try rows(where: "invalidated_at IS NOT NULL") }
+    package func unmarked() throws -> Int { try rows(where: "invalidated_at IS NULL") }
+
+    /// Whether the ledger has so many entries, each about another row.
+    package func changedOnce(_ count: Int) throws -> Bool {
+        try texts("SELECT COUNT(*), COUNT(DISTINCT row_key) FROM pushsweep_change")
+            == [["\(count)", "\(count)"]]
+    }
+
+    /// Empties the ledger, as if the changes had been made by another program.
+    package func forgetLedger() throws {
+        try execute("DELETE FROM pushsweep_change")
+        try execute("DELETE FROM pushsweep_commit WHERE number > 0")
+        try execute("DELETE FROM pushsweep_feed")
+    }
+
     /// Creates our whole schema.
     package func createOwnSchema() throws {
         for statement in SchemaScript.whole(for: settings.location).statements {
@@ -141,6 +180,15 @@ package final class TokenDatabase {
                 .text(app), .text(token), .integer(Int64(status ?? 410)),
                 reason.map(SQLValue.text) ?? .null, time.map(SQLValue.integer) ?? .null,
             ])
+    }
+
+    /// Changes the row of a numbered token in the table of our own schema.
+    package func update(
+        _ assignments: String, _ values: [SQLValue] = [], of number: Int
+    ) throws {
+        try execute(
+            "UPDATE active_users SET \(assignments) WHERE device_token = ?",
+            values + [.bytes(DeviceToken.numbered(number).bytes)])
     }
 
     /// Registers a token in the table of our own schema; times in milliseconds since 1970.

@@ -10,9 +10,7 @@ import TokenHygiene
 @Suite("Followers of changes")
 struct ChangeFollowerTests {
     private static func database(_ engine: TestEngine, rows: Int) throws -> TokenDatabase {
-        let database = try TokenDatabase(engine)
-        try database.createOwnSchema()
-        try database.register(0..<rows, at: start)
+        let database = try TokenDatabase.own(engine, 0..<rows)
         return database
     }
 
@@ -58,8 +56,7 @@ struct ChangeFollowerTests {
         "marks beside the table are listed, and their token is shortened in the key",
         arguments: TestEngine.available)
     func tokenMarks(_ engine: TestEngine) throws {
-        let database = try TokenDatabase(engine)
-        try database.createSideTables()
+        let database = try TokenDatabase.withSideTables(engine)
         try database.execute(
             "CREATE TABLE active_users (device_token VARCHAR(255) PRIMARY KEY, registered_at "
                 + "DATETIME)")
@@ -253,17 +250,13 @@ struct ChangeFollowerTests {
             .apply(RemovalPolicy()), .undo(actions: [], isDry: false), .purge(isDry: false),
         ]
         for use in uses {
-            let failure = #expect(throws: StoreFailure.self) {
+            expectFailure(.configuration, "pushsweep_commit", "`pushsweep schema apply`") {
                 try database.store().preflight(use)
             }
-            #expect(failure?.code == .configuration)
-            #expect(failure?.sentence.contains("pushsweep_commit") == true)
-            #expect(failure?.sentence.contains("`pushsweep schema apply`") == true)
         }
-        let failure = #expect(throws: StoreFailure.self) {
+        expectFailure(nil, "`pushsweep schema apply`") {
             try database.store().preflightFollowing()
         }
-        #expect(failure?.sentence.contains("`pushsweep schema apply`") == true)
         #expect(try database.store().preflight(.read).firstFailure == nil)
     }
 }

@@ -8,36 +8,6 @@ import TokenHygiene
 @testable import Database
 @testable import TokenTable
 
-/// A real connection that calls a closure before each statement.
-private final class WatchedConnection: SQLConnection {
-    private let real: any SQLConnection
-    var before: (String) -> Void = { _ in }
-
-    init(_ real: any SQLConnection) { self.real = real }
-
-    var dialect: SQLDialect { real.dialect }
-    var isInTransaction: Bool { real.isInTransaction }
-    var hasBrokenKeys: Bool { real.hasBrokenKeys }
-    var mostBytes: Int { real.mostBytes }
-    func connect() throws(SQLFailure) { try real.connect() }
-    func describe() throws(SQLFailure) -> ServerDescription { try real.describe() }
-
-    func query(_ sql: String, _ parameters: [SQLValue]) throws(SQLFailure) -> SQLRows {
-        before(sql)
-        return try real.query(sql, parameters)
-    }
-
-    func execute(_ sql: String, _ parameters: [SQLValue]) throws(SQLFailure) -> Int {
-        before(sql)
-        return try real.execute(sql, parameters)
-    }
-
-    func run(_ sql: String) throws(SQLFailure) {
-        before(sql)
-        try real.run(sql)
-    }
-}
-
 /// A change as a follower gets it.
 struct Followed: Sendable {
     let cursor: ChangeCursor
@@ -101,9 +71,7 @@ extension TokenDatabase {
 @Suite("The order of changes")
 struct ChangeOrderTests {
     private static func database(_ engine: TestEngine, rows: Int) throws -> TokenDatabase {
-        let database = try TokenDatabase(engine)
-        try database.createOwnSchema()
-        try database.register(0..<rows, at: start)
+        let database = try TokenDatabase.own(engine, 0..<rows)
         return database
     }
 
@@ -118,7 +86,7 @@ struct ChangeOrderTests {
         let database = try Self.database(.mariaDB, rows: 20)
         // The counter exists already.
         try database.store().apply(Self.dead(19..<20), run: "first")
-        let slow = WatchedConnection(database.driver())
+        let slow = FaultyConnection(database.driver())
         let store = try TokenTable(database.settings, slow, Pacing())
         var seen: [[String]] = []
         slow.before = { sql in
@@ -142,7 +110,7 @@ struct ChangeOrderTests {
         let database = try Self.database(.mariaDB, rows: 20)
         try database.store().apply(Self.dead(19..<20), run: "first")
         let settings = database.settings
-        let held = WatchedConnection(database.driver())
+        let held = FaultyConnection(database.driver())
         let store = try TokenTable(settings, held, Pacing())
         let other = DispatchGroup()
         var whileHeld: [String]?

@@ -45,12 +45,9 @@ struct CommitExaminationTests {
         #expect(Self.finding(spider, nil) != nil && Self.finding(spider, spider) != nil)
     }
 
-    @Test(
-        "the engine of the ledger is read before the first change",
-        .enabled(if: MariaDBServer.isAvailable, Comment(rawValue: MariaDBServer.absence)))
+    @Test("the engine of the ledger is read before the first change", .needsServer)
     func reads() throws {
-        let database = try TokenDatabase(.mariaDB)
-        try database.createOwnSchema()
+        let database = try TokenDatabase.own(.mariaDB)
         let catalog = Catalog(connection: database.sql)
         #expect(try catalog.engine(TableName(name: "pushsweep_change")) == Self.innodb)
         #expect(try catalog.engine(TableName(name: "no_such_table")) == nil)

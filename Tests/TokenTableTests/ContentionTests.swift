@@ -40,9 +40,7 @@ struct ContentionTests {
         arguments: TestEngine.available, RemovalPolicy.Action.allCases)
     func registrationRace(_ engine: TestEngine, _ action: RemovalPolicy.Action) throws {
         let pairs = 10_000
-        let database = try TokenDatabase(engine)
-        try database.createOwnSchema()
-        try database.register(0..<pairs, at: start)
+        let database = try TokenDatabase.own(engine, 0..<pairs)
         try Self.recordWrongs(in: database)
         let dead = start + 60_000
         let again = dead + 1
@@ -73,7 +71,7 @@ struct ContentionTests {
         #expect(try database.count("SELECT COUNT(*) FROM wrongs") == 0)
         #expect(progress.isApplied && progress.counts.total == pairs)
         #expect(during >= 100, "\(during) registrations while evidence was applied are too few")
-        #expect(try database.count("SELECT COUNT(*) FROM active_users") == pairs)
+        #expect(try database.rows() == pairs)
         #expect(
             try database.count(
                 "SELECT COUNT(*) FROM active_users WHERE registered_at = ? AND "
@@ -151,9 +149,7 @@ struct ContentionTests {
         "a row that another transaction holds is waited for and tried again",
         arguments: TestEngine.available)
     func lockedRow(_ engine: TestEngine) throws {
-        let database = try TokenDatabase(engine)
-        try database.createOwnSchema()
-        try database.register(0..<10, at: start)
+        let database = try TokenDatabase.own(engine, 0..<10)
         database.settings.timeouts.lockWait = 1
         try database.sql.begin()
         try database.execute("UPDATE active_users SET registered_at = registered_at WHERE id = 3")
@@ -175,9 +171,7 @@ struct ContentionTests {
         "between chunks SQLite leaves a gap for other writers, and servers need none",
         arguments: TestEngine.available)
     func leavesGaps(_ engine: TestEngine) throws {
-        let database = try TokenDatabase(engine)
-        try database.createOwnSchema()
-        try database.register(0..<300, at: start)
+        let database = try TokenDatabase.own(engine, 0..<300)
         let ticks = Mutex(0.0)
         let pauses = Mutex<[Int]>([])
         // A clock by which every chunk takes the time aimed at, so all have 100 tokens.
@@ -196,12 +190,10 @@ struct ContentionTests {
 
     @Test(
         "a killed connection is opened again and the feed continues",
-        .enabled(if: MariaDBServer.fromEnvironment != nil, Comment(rawValue: MariaDBServer.absence))
+        .needsServer
     )
     func killed() throws {
-        let database = try TokenDatabase(.mariaDB)
-        try database.createOwnSchema()
-        try database.register(0..<400, at: start)
+        let database = try TokenDatabase.own(.mariaDB, 0..<400)
         let store = try database.store(pacing: hurried())
         var kills = 0
         let progress = try store.apply(
@@ -224,9 +216,7 @@ struct ContentionTests {
         "where a confirmed chunk is gone after a takeover, the run ends, and the next one skips nothing",
         arguments: TestEngine.available)
     func takenBack(engine: TestEngine) throws {
-        let database = try TokenDatabase(engine)
-        try database.createOwnSchema()
-        try database.register(0..<400, at: start)
+        let database = try TokenDatabase.own(engine, 0..<400)
         let evidence = (0..<400).map { TokenEvidence.dead($0, at: start + 60_000) }
         let tables = ["active_users", "pushsweep_feed", "pushsweep_change", "pushsweep_commit"]
         var chunks = 0
@@ -253,20 +243,15 @@ struct ContentionTests {
         let progress = try database.store(pacing: hurried()).apply(evidence, feed: "one")
         #expect(progress.isApplied && progress.counts == Counts(applied: 400))
         #expect(try database.count("SELECT COUNT(*) FROM pushsweep_change") == 400)
-        #expect(
-            try database.count("SELECT COUNT(*) FROM active_users WHERE invalidated_at IS NULL")
-                == 0)
+        #expect(try database.unmarked() == 0)
     }
 
     @Test(
         "a forecast killed between two reads of a transaction begins with the first and counts once",
-        .enabled(
-            if: MariaDBServer.fromEnvironment != nil, Comment(rawValue: MariaDBServer.absence)),
+        .needsServer,
         arguments: 1...5)
     func killedForecast(_ read: Int) throws {
-        let database = try TokenDatabase(.mariaDB)
-        try database.createOwnSchema()
-        try database.register(0..<20, at: start)
+        let database = try TokenDatabase.own(.mariaDB, 0..<20)
         let connection = FaultyConnection(database.driver(), [])
         let store = try TokenTable(database.settings, connection, hurried())
         let victim = try #require(connection.query("SELECT CONNECTION_ID()").scalar?.count)
@@ -288,12 +273,10 @@ struct ContentionTests {
 
     @Test(
         "a transaction killed while it waits for a lock is redone whole",
-        .enabled(if: MariaDBServer.fromEnvironment != nil, Comment(rawValue: MariaDBServer.absence))
+        .needsServer
     )
     func killedInside() throws {
-        let database = try TokenDatabase(.mariaDB)
-        try database.createOwnSchema()
-        try database.register(0..<400, at: start)
+        let database = try TokenDatabase.own(.mariaDB, 0..<400)
         try database.sql.begin()
         try database.execute("UPDATE active_users SET registered_at = registered_at WHERE id = 300")
         let settings = database.settings
@@ -328,46 +311,19 @@ struct ContentionTests {
 
     @Test(
         "a server that becomes read-only ends the run as read-only",
-        .enabled(if: MariaDBServer.fromEnvironment != nil, Comment(rawValue: MariaDBServer.absence))
+        .needsServer
     )
     func readOnlySession() throws {
-        let database = try TokenDatabase(.mariaDB)
-        try database.createOwnSchema()
-        try database.register(0..<10, at: start)
-        guard case .server(let server) = database.settings.location else { return }
-        let connection = ReadOnlyConnection(server, database.settings)
+        let database = try TokenDatabase.own(.mariaDB, 0..<10)
+        let real = database.driver()
+        let connection = FaultyConnection(real)
+        // MariaDB itself keeps the session from writing (1792), as a replica would.
+        connection.before = { sql in
+            if sql == "START TRANSACTION" { try? real.run("SET SESSION TRANSACTION READ ONLY") }
+        }
         let store = try TokenTable(database.settings, connection, hurried())
-        let failure = #expect(throws: StoreFailure.self) {
+        expectFailure(.readOnly) {
             try store.apply([.dead(1, at: start + 9_000)])
         }
-        #expect(failure?.code == .readOnly, "\(failure as Any)")
     }
-}
-
-/// A session that MariaDB itself keeps from writing (error 1792), as a replica would.
-private final class ReadOnlyConnection: SQLConnection {
-    private let real: MariaDBConnection
-
-    init(_ server: StoreLocation.Server, _ settings: StoreSettings) {
-        real = MariaDBConnection(server, settings)
-    }
-
-    var dialect: SQLDialect { real.dialect }
-
-    func connect() throws(SQLFailure) {
-        try real.connect()
-        try real.run("SET SESSION TRANSACTION READ ONLY")
-    }
-
-    func query(_ sql: String, _ parameters: [SQLValue]) throws(SQLFailure) -> SQLRows {
-        try real.query(sql, parameters)
-    }
-
-    func execute(_ sql: String, _ parameters: [SQLValue]) throws(SQLFailure) -> Int {
-        try real.execute(sql, parameters)
-    }
-
-    func run(_ sql: String) throws(SQLFailure) { try real.run(sql) }
-
-    func describe() throws(SQLFailure) -> ServerDescription { try real.describe() }
 }

@@ -12,8 +12,7 @@ struct EvidenceHistoryTests {
     private static let day: Int64 = 86_400_000
 
     private static func database(_ engine: TestEngine) throws -> TokenDatabase {
-        let database = try TokenDatabase(engine)
-        try database.createOwnSchema()
+        let database = try TokenDatabase.own(engine)
         try database.register(0..<100, at: start)
         let store = try database.store(pacing: hurried())
         for (run, tokens) in [("first", 0..<30), ("second", 20..<60), ("third", 90..<130)] {

@@ -8,8 +8,7 @@ import TokenTable
 @Suite("Taking reports out of the table")
 struct EvidenceIntakeTests {
     private static func database(_ engine: TestEngine, rows: Int) throws -> TokenDatabase {
-        let database = try TokenDatabase(engine)
-        try database.createOwnSchema()
+        let database = try TokenDatabase.own(engine)
         for number in 0..<rows {
             try database.execute(
                 "INSERT INTO pushsweep_evidence (app, device_token) VALUES ('chat', ?)",

@@ -4,7 +4,6 @@ import Testing
 import TokenHygiene
 
 @testable import Database
-@testable import PushQueue
 @testable import TokenTable
 
 extension TokenDatabase {
@@ -25,8 +24,7 @@ extension TokenDatabase {
 struct ExactValueTests {
     @Test("a key with a NUL, or with invalid UTF-8, names its own row and no other")
     func oddKeys() throws {
-        let database = try TokenDatabase(.sqlite)
-        try database.createSideTables()
+        let database = try TokenDatabase.withSideTables(.sqlite)
         try database.sql.run(
             "CREATE TABLE devices (id TEXT PRIMARY KEY, device_token TEXT, registered_at DATETIME NULL, "
                 + "invalidated_at BIGINT, number INTEGER)")
@@ -50,8 +48,7 @@ struct ExactValueTests {
 
     @Test("SQLite returns text with NUL and with invalid UTF-8 unchanged")
     func sqliteText() throws {
-        let database = try TokenDatabase(.sqlite)
-        try database.createSideTables()
+        let database = try TokenDatabase.withSideTables(.sqlite)
         try database.sql.run(
             "CREATE TABLE devices (id INTEGER PRIMARY KEY, device_token TEXT, note TEXT, number INTEGER)"
         )
@@ -81,26 +78,19 @@ struct ExactValueTests {
         for statement in SchemaScript.whole(for: settings.location).statements {
             try sql.run(statement)
         }
-        let store = try TokenTable(settings)
-        let failure = #expect(throws: StoreFailure.self) {
-            try store.preflight(.apply(RemovalPolicy()))
-        }
-        #expect(failure?.code == .configuration)
-        #expect(failure?.sentence.contains("UTF-16le") == true, "\(failure as Any)")
-        try store.preflight(.read)
+        expectFailure(.configuration, "UTF-16le") { try TokenTable(settings) }
         withExtendedLifetime(folder) {}
     }
 
     @Test(
         "a key whose values do not compare as they are read is refused",
-        .enabled(if: MariaDBServer.isAvailable, Comment(rawValue: MariaDBServer.absence)),
+        .needsServer,
         arguments: [
             "DECIMAL(30,0)", "FLOAT", "DOUBLE", "ENUM('a','b')", "SET('a','b')", "BIT(8)",
             "VARCHAR(20) CHARACTER SET cp932", "VARCHAR(20) CHARACTER SET big5",
         ])
     func oddKeyTypes(_ type: String) throws {
-        let database = try TokenDatabase(.mariaDB)
-        try database.createSideTables()
+        let database = try TokenDatabase.withSideTables(.mariaDB)
         try database.sql.run(
             "CREATE TABLE devices (id INT, k \(type), device_token VARCHAR(64), PRIMARY KEY (k, id))"
         )
@@ -108,19 +98,14 @@ struct ExactValueTests {
             $0.table = "devices"
             $0.key = ["id", "k"]
         }
-        let failure = #expect(throws: StoreFailure.self) {
+        expectFailure(.configuration, "key column k has type") {
             try store.preflight(.apply(RemovalPolicy()))
         }
-        #expect(failure?.code == .configuration)
-        #expect(failure?.sentence.contains("key column k has type") == true, "\(failure as Any)")
     }
 
-    @Test(
-        "impossible dates and error values of an ENUM come back unchanged",
-        .enabled(if: MariaDBServer.isAvailable, Comment(rawValue: MariaDBServer.absence)))
+    @Test("impossible dates and error values of an ENUM come back unchanged", .needsServer)
     func oddDates() throws {
-        let database = try TokenDatabase(.mariaDB)
-        try database.createSideTables()
+        let database = try TokenDatabase.withSideTables(.mariaDB)
         try database.sql.run("SET SESSION sql_mode = 'ALLOW_INVALID_DATES'")
         try database.sql.run(
             "CREATE TABLE devices (id INT PRIMARY KEY, device_token VARCHAR(64), born DATETIME(6), "
@@ -149,10 +134,9 @@ struct ExactValueTests {
 
     @Test(
         "a row with text that no client gets whole is left and named; the others are removed",
-        .enabled(if: MariaDBServer.isAvailable, Comment(rawValue: MariaDBServer.absence)))
+        .needsServer)
     func unfitText() throws {
-        let database = try TokenDatabase(.mariaDB)
-        try database.createSideTables()
+        let database = try TokenDatabase.withSideTables(.mariaDB)
         try database.sql.run(
             "CREATE TABLE devices (id INT PRIMARY KEY, device_token VARCHAR(64), "
                 + "note VARCHAR(20) CHARACTER SET ucs2, kind ENUM('', 'a'), number INT)")

@@ -5,7 +5,6 @@ import Testing
 import TokenHygiene
 
 @testable import Database
-@testable import PushQueue
 @testable import TokenTable
 
 private let day: Int64 = 86_400_000
@@ -19,7 +18,7 @@ struct ExpiryTests {
     ) -> Expiry {
         Expiry(
             run: run, feed: UUID().uuidString.lowercased(),
-            partition: Partition(app: "chat", environment: "production"), policy: policy,
+            partition: chat, policy: policy,
             now: EpochMilliseconds(now))
     }
 
@@ -47,18 +46,16 @@ struct ExpiryTests {
         "only rows that stayed marked for long enough are removed, and undo brings them back",
         arguments: TestEngine.available)
     func exact(_ engine: TestEngine) throws {
-        let database = try TokenDatabase(engine)
-        try database.createOwnSchema()
+        let database = try TokenDatabase.own(engine)
         try Self.fill(database)
         let before = try database.contents()
         let store = try database.store(pacing: hurried())
         let now = start + 30 * day
         #expect(try store.due(Self.expiry(at: now)) == 250)
         #expect(try database.contents() == before)
-        try store.session.record(
-            RunRecord(id: "sweep", kind: "sweep", started: EpochMilliseconds(now), host: "h"))
+        try store.record("sweep", at: now)
         #expect(try store.remove(Self.expiry(at: now)) == 250)
-        #expect(try database.count("SELECT COUNT(*) FROM active_users") == 5)
+        #expect(try database.rows() == 5)
         #expect(
             try database.texts(
                 "SELECT action, source, COUNT(*) FROM pushsweep_change GROUP BY action, source "
@@ -77,16 +74,12 @@ struct ExpiryTests {
         "a recent mark for old evidence has its whole period before it",
         arguments: TestEngine.available)
     func lateEvidence(_ engine: TestEngine) throws {
-        let database = try TokenDatabase(engine)
-        try database.createOwnSchema()
-        try database.register(0..<20, at: start)
+        let database = try TokenDatabase.own(engine, 0..<20)
         let store = try database.store(pacing: hurried())
         let now = start + 30 * day
         try store.sweep(
             "late", (0..<20).map { .dead($0, at: start + day) }, at: now, policy: Self.policy)
-        #expect(
-            try database.count("SELECT COUNT(*) FROM active_users WHERE invalidated_at IS NOT NULL")
-                == 20)
+        #expect(try database.marked() == 20)
         #expect(try store.due(Self.expiry(at: now)) == 0)
         #expect(try store.due(Self.expiry(at: now + 7 * day - 1)) == 0)
         #expect(try store.due(Self.expiry(at: now + 7 * day)) == 20)
@@ -96,8 +89,7 @@ struct ExpiryTests {
         "marks of the side table go with their rows, unless another row needs them",
         arguments: TestEngine.available)
     func sideTable(_ engine: TestEngine) throws {
-        let database = try TokenDatabase(engine)
-        try database.createSideTables()
+        let database = try TokenDatabase.withSideTables(engine)
         try database.execute(
             "CREATE TABLE active_users (udid VARCHAR(40) PRIMARY KEY, device_token VARCHAR(255) "
                 + "NOT NULL, registered_at DATETIME NULL)")
@@ -116,8 +108,7 @@ struct ExpiryTests {
         let before = try database.contents()
         let now = start + 30 * day
         #expect(try store.due(Self.expiry(at: now)) == 150)
-        try store.session.record(
-            RunRecord(id: "sweep", kind: "sweep", started: EpochMilliseconds(now), host: "h"))
+        try store.record("sweep", at: now)
         #expect(try store.remove(Self.expiry(at: now)) == 150)
         #expect(
             try database.texts("SELECT udid FROM active_users ORDER BY udid")
@@ -137,15 +128,14 @@ struct ExpiryTests {
         arguments: TestEngine.available)
     func faults(_ engine: TestEngine) throws {
         func run(_ fault: FaultyConnection.Fault?) throws -> Int {
-            let database = try TokenDatabase(engine)
-            try database.createOwnSchema()
+            let database = try TokenDatabase.own(engine)
             try Self.fill(database)
             let connection = FaultyConnection(database.driver(), fault.map { [$0] } ?? [])
             let store = try TokenTable(database.settings, connection, hurried())
             let removed = try store.remove(Self.expiry(at: start + 30 * day))
             let note: Comment = "\(String(describing: fault))"
             #expect(removed == 250, note)
-            #expect(try database.count("SELECT COUNT(*) FROM active_users") == 5, note)
+            #expect(try database.rows() == 5, note)
             #expect(
                 try database.texts(
                     "SELECT COUNT(*), MIN(seq), MAX(seq) FROM pushsweep_change") == [
@@ -168,9 +158,7 @@ struct PurgeTests {
         "old entries go with their checkpoints and record, young ones stay",
         arguments: TestEngine.available)
     func retention(_ engine: TestEngine) throws {
-        let database = try TokenDatabase(engine)
-        try database.createOwnSchema()
-        try database.register(0..<300, at: start)
+        let database = try TokenDatabase.own(engine, 0..<300)
         let store = try database.store(pacing: hurried())
         try store.sweep("old", (0..<250).map { .dead($0, at: start + 60_000) }, at: start + day)
         try store.sweep(
@@ -192,9 +180,7 @@ struct PurgeTests {
     @Test(
         "the numbers that the guard needs outlast the ledger", arguments: TestEngine.available)
     func guardHistory(_ engine: TestEngine) throws {
-        let database = try TokenDatabase(engine)
-        try database.createOwnSchema()
-        try database.register(0..<100, at: start)
+        let database = try TokenDatabase.own(engine, 0..<100)
         let store = try database.store(pacing: hurried())
         let now = Int64(Date().timeIntervalSince1970 * 1_000)
         try store.sweep("old", (0..<100).map { .dead($0, at: start + 60_000) }, at: now - 20 * day)
@@ -211,9 +197,7 @@ struct PurgeTests {
     @Test(
         "recent changes of a sender that has run for long stay", arguments: TestEngine.available)
     func longRun(_ engine: TestEngine) throws {
-        let database = try TokenDatabase(engine)
-        try database.createOwnSchema()
-        try database.register(0..<300, at: start)
+        let database = try TokenDatabase.own(engine, 0..<300)
         let store = try database.store(pacing: hurried())
         try store.sweep("sender", (0..<250).map { .dead($0, at: start + 60_000) }, at: start + day)
         try store.apply((250..<300).map { .dead($0, at: start + 60_000) }, run: "sender")
@@ -230,9 +214,7 @@ struct PurgeTests {
     @Test(
         "the next purge finishes one that was stopped or failed", arguments: TestEngine.available)
     func resumes(_ engine: TestEngine) throws {
-        let database = try TokenDatabase(engine)
-        try database.createOwnSchema()
-        try database.register(0..<300, at: start)
+        let database = try TokenDatabase.own(engine, 0..<300)
         let owner = try database.store(pacing: hurried())
         try owner.sweep("old", (0..<300).map { .dead($0, at: start + 60_000) }, at: start + day)
         let cutoff = EpochMilliseconds(start + 10 * day)
@@ -248,8 +230,6 @@ struct PurgeTests {
             #expect(try database.count("SELECT COUNT(*) FROM \(table)") == 0)
         }
         // Marks are as before.
-        #expect(
-            try database.count("SELECT COUNT(*) FROM active_users WHERE invalidated_at IS NOT NULL")
-                == 300)
+        #expect(try database.marked() == 300)
     }
 }

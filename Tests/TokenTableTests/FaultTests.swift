@@ -13,9 +13,7 @@ struct FaultTests {
     }
 
     private static func database(_ engine: TestEngine) throws -> TokenDatabase {
-        let database = try TokenDatabase(engine)
-        try database.createOwnSchema()
-        try database.register(0..<150, at: start)
+        let database = try TokenDatabase.own(engine, 0..<150)
         try database.register(150..<200, at: start + 90_000)
         return database
     }
@@ -31,15 +29,11 @@ struct FaultTests {
         #expect(progress.counts == counts, note)
         #expect(progress.isApplied && progress.rowsChanged == 150, note)
         #expect(
-            try database.count("SELECT COUNT(*) FROM active_users WHERE invalidated_at IS NULL")
+            try database.unmarked()
                 == 50,
             note)
-        #expect(
-            try database.count("SELECT COUNT(*) FROM active_users")
-                == (action == .mark ? 200 : 50), note)
-        #expect(
-            try database.texts("SELECT COUNT(*), COUNT(DISTINCT row_key) FROM pushsweep_change")
-                == [["150", "150"]], note)
+        #expect(try database.rows() == (action == .mark ? 200 : 50), note)
+        #expect(try database.changedOnce(150), note)
     }
 
     /// Connects through faults.
@@ -104,7 +98,7 @@ struct FaultTests {
                     &rest,
                     FeedApplication(
                         run: "two", feed: "f",
-                        partition: Partition(app: "chat", environment: "production"),
+                        partition: chat,
                         policy: policy, source: .feedback))
                 try Self.check(
                     progress, database, action, "operation \(operation), executed: \(isExecuted)")
@@ -119,10 +113,9 @@ struct FaultTests {
         let (store, connection) = try Self.store(
             database, [.init(operation: last, isExecuted: true, kind: .lost)])
         connection.staysAway = true
-        let failure = #expect(throws: StoreFailure.self) {
+        expectFailure(.commitUnknown) {
             try store.apply(Self.evidence, feed: "f")
         }
-        #expect(failure?.code == .commitUnknown)
         let progress = try #require(try database.store().progress(of: "f"))
         try Self.check(progress, database, .mark, "after the lost commit")
     }
@@ -134,10 +127,9 @@ struct FaultTests {
             let (store, connection) = try Self.store(
                 database,
                 (20...3_000).map { .init(operation: $0, isExecuted: false, kind: .conflict) })
-            let failure = #expect(throws: StoreFailure.self) {
+            expectFailure(.busy) {
                 try store.apply(Self.evidence, feed: "f")
             }
-            #expect(failure?.code == .busy)
             #expect(connection.operations < 60)
             try Self.check(
                 try database.store().apply(Self.evidence, feed: "f"), database, .mark, "afterwards")
@@ -166,8 +158,7 @@ struct FaultTests {
             let (store, connection) = try Self.store(
                 database,
                 (20...99).map { .init(operation: $0, isExecuted: false, kind: .readOnly) })
-            let failure = #expect(throws: StoreFailure.self) { try store.apply(Self.evidence) }
-            #expect(failure?.code == .readOnly, "\(failure as Any)")
+            expectFailure(.readOnly) { try store.apply(Self.evidence) }
             #expect((2...8).contains(connection.connections))
         }
     }

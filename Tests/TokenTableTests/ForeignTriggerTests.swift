@@ -50,8 +50,7 @@ struct ForeignTriggerTests {
 
     @Test("check takes a trigger for one that writes the time only if it does", arguments: triggers)
     func writers(_ engine: TestEngine, _ trigger: String, _ writes: Bool) throws {
-        let database = try TokenDatabase(engine)
-        try database.createSideTables()
+        let database = try TokenDatabase.withSideTables(engine)
         try database.sql.run("CREATE TABLE audit (id INTEGER, registered_at DATETIME NULL)")
         try database.sql.run(
             "CREATE TABLE devices (id INTEGER PRIMARY KEY, device_token VARCHAR(64), "
@@ -74,9 +73,7 @@ struct ForeignTriggerTests {
         "a trigger that is made while a run works enters no change in the ledger that it takes back",
         arguments: TestEngine.available)
     func madeMeanwhile(_ engine: TestEngine) throws {
-        let database = try TokenDatabase(engine)
-        try database.createOwnSchema()
-        try database.register(0..<400, at: start)
+        let database = try TokenDatabase.own(engine, 0..<400)
         let store = try database.store(pacing: hurried())
         var chunks = 0
         let progress = try store.apply(
@@ -95,8 +92,7 @@ struct ForeignTriggerTests {
                     Issue.record(error)
                 }
             })
-        let marked = try database.count(
-            "SELECT COUNT(*) FROM active_users WHERE invalidated_at IS NOT NULL")
+        let marked = try database.marked()
         #expect(chunks > 1 && marked < 400)
         #expect(progress.counts.applied == marked)
         #expect(
@@ -108,20 +104,19 @@ struct ForeignTriggerTests {
         "a trigger for removed rows that is made while a run works ends it, and nothing runs it",
         arguments: TestEngine.available)
     func removalMeanwhile(_ engine: TestEngine) throws {
-        let database = try TokenDatabase(engine)
-        try database.createOwnSchema()
+        let database = try TokenDatabase.own(engine)
         try database.execute("CREATE TABLE gone (id INTEGER)")
         try database.register(0..<400, at: start)
         let store = try database.store(pacing: hurried())
         var left = 0
-        let failure = #expect(throws: StoreFailure.self) {
+        expectFailure(.configuration, "told") {
             try store.apply(
                 (0..<400).map { .dead($0, at: start + 60_000) },
                 policy: RemovalPolicy(action: .delete),
                 report: { _ in
                     guard left == 0 else { return }
                     do {
-                        left = try database.count("SELECT COUNT(*) FROM active_users")
+                        left = try database.rows()
                         try database.execute(
                             "CREATE TRIGGER told AFTER DELETE ON active_users FOR EACH ROW "
                                 + (engine == .sqlite ? "BEGIN " : "")
@@ -132,8 +127,7 @@ struct ForeignTriggerTests {
                     }
                 })
         }
-        #expect(failure?.code == .configuration && failure?.sentence.contains("told") == true)
-        #expect(try database.count("SELECT COUNT(*) FROM active_users") == left && left > 0)
+        #expect(try database.rows() == left && left > 0)
         #expect(try database.count("SELECT COUNT(*) FROM gone") == 0)
     }
 }

@@ -5,7 +5,6 @@ import Testing
 import TokenHygiene
 
 @testable import Database
-@testable import PushQueue
 @testable import TokenTable
 
 private let day: Int64 = 86_400_000
@@ -23,8 +22,7 @@ struct GeneratedCase: Sendable, CustomTestStringConvertible {
 
     /// Rows 0..<12: even ones of Apple's devices, with the first three and the last registered early.
     func database(marks: Bool = true) throws -> TokenDatabase {
-        let database = try TokenDatabase(engine)
-        try database.createSideTables()
+        let database = try TokenDatabase.withSideTables(engine)
         try database.execute(
             """
             CREATE TABLE devices (id INTEGER NOT NULL PRIMARY KEY, raw VARCHAR(200) NOT NULL, \
@@ -92,7 +90,7 @@ struct GeneratedColumnTests {
             #expect(
                 try database.texts(
                     "SELECT id FROM pushsweep_sendable WHERE place = 'production'") == [["6"]])
-            #expect(try store.livingRows(in: chat, atMost: 100) == 1)
+            #expect(try store.livingRows(in: chat).count(atMost: 100) == 1)
             let undone = try store.undo(.run("one"), as: "two")
             #expect(undone.restored == 4 && undone.kept.isEmpty)
             #expect(try database.contents(of: "devices") == before)
@@ -111,9 +109,7 @@ struct GeneratedColumnTests {
         let store = try database.store(pacing: hurried(), table.map)
         try store.apply(Self.evidence)
         let marked = try database.contents(of: "devices")
-        try database.execute("DELETE FROM pushsweep_change")
-        try database.execute("DELETE FROM pushsweep_commit WHERE number > 0")
-        try database.execute("DELETE FROM pushsweep_feed")
+        try database.forgetLedger()
         let now = EpochMilliseconds(start + 30 * day)
         try store.session.record(RunRecord(id: "run", kind: "sweep", started: now, host: "h"))
         let removal = Expiry(
@@ -159,7 +155,7 @@ struct GeneratedColumnTests {
         ]
         for (change, words) in changes {
             let database = try table.database()
-            let failure = #expect(throws: StoreFailure.self) {
+            let failure = expectFailure(.configuration) {
                 try database.store {
                     table.map(&$0)
                     change(&$0)
@@ -169,7 +165,6 @@ struct GeneratedColumnTests {
                     }
                 }.preflight(.apply(RemovalPolicy()))
             }
-            #expect(failure?.code == .configuration)
             #expect(failure?.sentence.contains(words) == true, "\(failure?.sentence ?? "")")
         }
     }
@@ -190,12 +185,10 @@ struct FilledColumnTests {
 
     @Test(
         "a registration computed from a column that moves by itself stays when a row is marked",
-        .enabled(
-            if: MariaDBServer.fromEnvironment != nil, Comment(rawValue: MariaDBServer.absence)),
+        .needsServer,
         arguments: ["VIRTUAL", "STORED"])
     func moving(_ kind: String) throws {
-        let database = try TokenDatabase(.mariaDB)
-        try database.createSideTables()
+        let database = try TokenDatabase.withSideTables(.mariaDB)
         try database.execute(
             """
             CREATE TABLE devices (id INT PRIMARY KEY, device_token VARBINARY(100) NOT NULL, \
@@ -222,7 +215,7 @@ struct FilledColumnTests {
 
     @Test(
         "the period of a system-versioned table is no registration, and its rows come back",
-        .enabled(if: MariaDBServer.fromEnvironment != nil, Comment(rawValue: MariaDBServer.absence))
+        .needsServer
     )
     func versioned() throws {
         let database = try TokenDatabase(.mariaDB)
@@ -239,14 +232,12 @@ struct FilledColumnTests {
         try database.execute(
             "INSERT INTO devices (id, device_token, registered_at, note) VALUES (1, ?, "
                 + "'2024-01-01 00:00:00', 'kept')", [.bytes(DeviceToken.numbered(1).bytes)])
-        let failure = #expect(throws: StoreFailure.self) {
+        expectFailure(.configuration, "whenever the row changes") {
             try database.store {
                 $0.table = "devices"
                 $0.registeredAt = TimeMapping(column: .named("valid_from"))
             }.preflight(.apply(RemovalPolicy()))
         }
-        #expect(failure?.code == .configuration)
-        #expect(failure?.sentence.contains("whenever the row changes") == true)
         let store = try database.store(pacing: hurried()) { $0.table = "devices" }
         let policy = RemovalPolicy(action: .delete)
         try store.preflight(.apply(policy))
@@ -260,7 +251,7 @@ struct FilledColumnTests {
 
     @Test(
         "a row comes back with its invisible columns, the key among them, and with the key 0",
-        .enabled(if: MariaDBServer.fromEnvironment != nil, Comment(rawValue: MariaDBServer.absence))
+        .needsServer
     )
     func invisible() throws {
         let database = try TokenDatabase(.mariaDB)

@@ -5,7 +5,6 @@ import Testing
 import TokenHygiene
 
 @testable import Database
-@testable import PushQueue
 @testable import TokenTable
 
 private let day: Int64 = 86_400_000
@@ -35,8 +34,7 @@ extension TokenTable {
 struct GraceTests {
     /// A table with marks in the row, or in the side table.
     private static func table(_ engine: TestEngine, marksBeside: Bool) throws -> TokenDatabase {
-        let database = try TokenDatabase(engine)
-        try database.createOwnSchema()
+        let database = try TokenDatabase.own(engine)
         if marksBeside {
             try database.execute("ALTER TABLE active_users DROP COLUMN invalidated_at")
             try database.execute("ALTER TABLE active_users DROP COLUMN invalid_reason")
@@ -108,7 +106,7 @@ struct GraceTests {
             return false
         }
         #expect(removed == 0)
-        #expect(try database.count("SELECT COUNT(*) FROM active_users") == 20)
+        #expect(try database.rows() == 20)
     }
 
     @Test(
@@ -131,9 +129,7 @@ struct GraceTests {
         #expect(try after.due(expiry(at: present + 8 * day)) == 5)
         let undone = try after.undo(.run("run"), at: present + day)
         #expect(undone.kept == ["foreign": 5])
-        #expect(
-            try database.count("SELECT COUNT(*) FROM active_users WHERE invalidated_at IS NULL")
-                == 15)
+        #expect(try database.unmarked() == 15)
         #expect(try before.undo(.run("run"), as: "again", at: present + day).restored == 5)
     }
 
@@ -167,7 +163,11 @@ struct GraceTests {
             "UPDATE active_users SET invalidated_at = ?", [database.time(start + day)])
         let sender = try database.store(pacing: hurried())
         try sender.began("sender", daysAgo: 0)
-        let connection = WatchedConnection(database.driver()) {
+        let connection = FaultyConnection(database.driver())
+        let name = connection.dialect.quoted("invalidated_at")
+        connection.after = { sql in
+            guard sql.contains("\(name) IS NOT NULL") else { return }
+            connection.after = { _ in }
             _ = try? sender.apply(
                 (0..<5).map { .dead($0, at: start + 2 * day) }, policy: grace, run: "sender")
         }
@@ -206,38 +206,6 @@ struct GraceTests {
     }
 }
 
-/// A connection that runs a closure right after the first reading of marked rows.
-private final class WatchedConnection: SQLConnection {
-    private let real: any SQLConnection
-    private var act: (() -> Void)?
-
-    init(_ real: any SQLConnection, _ act: @escaping () -> Void) {
-        self.real = real
-        self.act = act
-    }
-
-    var dialect: SQLDialect { real.dialect }
-
-    func connect() throws(SQLFailure) { try real.connect() }
-
-    func query(_ sql: String, _ parameters: [SQLValue]) throws(SQLFailure) -> SQLRows {
-        let rows = try real.query(sql, parameters)
-        if sql.contains("\(dialect.quoted("invalidated_at")) IS NOT NULL"), let act {
-            self.act = nil
-            act()
-        }
-        return rows
-    }
-
-    func execute(_ sql: String, _ parameters: [SQLValue]) throws(SQLFailure) -> Int {
-        try real.execute(sql, parameters)
-    }
-
-    func run(_ sql: String) throws(SQLFailure) { try real.run(sql) }
-
-    func describe() throws(SQLFailure) -> ServerDescription { try real.describe() }
-}
-
 extension TokenDatabase {
     /// Gives all changes in the ledger another time.
     func ageLedger(_ time: SQLValue) throws {
@@ -252,9 +220,7 @@ struct UndoOrderTests {
         "undo follows the order of changes, also of a sender that began before a sweep",
         arguments: TestEngine.available, [false, true])
     func interleaved(_ engine: TestEngine, _ deletes: Bool) throws {
-        let database = try TokenDatabase(engine)
-        try database.createOwnSchema()
-        try database.register(0..<50, at: start)
+        let database = try TokenDatabase.own(engine, 0..<50)
         let store = try database.store(pacing: hurried())
         let before = try database.contents()
         try store.began("sender", daysAgo: 30)
@@ -275,9 +241,7 @@ struct UndoOrderTests {
         "undo follows the values that changes left where the database's clock stepped back",
         arguments: TestEngine.available)
     func steppedBack(_ engine: TestEngine) throws {
-        let database = try TokenDatabase(engine)
-        try database.createOwnSchema()
-        try database.register(0..<50, at: start)
+        let database = try TokenDatabase.own(engine, 0..<50)
         let store = try database.store(pacing: hurried())
         let before = try database.contents()
         for (number, run) in ["a", "b", "c", "d"].enumerated() {

@@ -7,14 +7,11 @@ import TokenHygiene
 @testable import Database
 @testable import TokenTable
 
-@Suite(
-    "Indexes of changes",
-    .enabled(if: MariaDBServer.isAvailable, Comment(rawValue: MariaDBServer.absence)))
+@Suite("Indexes of changes", .needsServer)
 struct IndexHintTests {
     /// A table that the server takes for an almost empty one.
     private static func stage(_ options: String, rows: Int = 3_000) throws -> TokenDatabase {
-        let database = try TokenDatabase(.mariaDB)
-        try database.createSideTables()
+        let database = try TokenDatabase.withSideTables(.mariaDB)
         try database.sql.run(
             "CREATE TABLE devices (id BIGINT PRIMARY KEY, device_token VARCHAR(64) NOT NULL, "
                 + "registered_at DATETIME(3) NOT NULL, invalidated_at DATETIME(3) NULL, "

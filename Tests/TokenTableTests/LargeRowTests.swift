@@ -5,7 +5,6 @@ import Testing
 import TokenHygiene
 
 @testable import Database
-@testable import PushQueue
 @testable import TokenTable
 
 @Suite("Deletion of large rows")
@@ -15,8 +14,7 @@ struct LargeRowTests {
     private static func database(
         _ engine: TestEngine, rows: Int, large: (Int) -> Bool
     ) throws -> TokenDatabase {
-        let database = try TokenDatabase(engine)
-        try database.createSideTables()
+        let database = try TokenDatabase.withSideTables(engine)
         try database.execute(
             "CREATE TABLE devices (id INTEGER PRIMARY KEY, device_token VARCHAR(64), registered_at "
                 + "DATETIME, avatar \(engine == .mariaDB ? "MEDIUMBLOB" : "BLOB"))")

@@ -26,9 +26,7 @@ private enum ChangeInBetween: String, CaseIterable {
     var keepsEvidence: Bool { self == .reason }
 }
 
-@Suite(
-    "Locks on nodes that certify commits",
-    .enabled(if: MariaDBServer.isAvailable, Comment(rawValue: MariaDBServer.absence)))
+@Suite("Locks on nodes that certify commits", .needsServer)
 struct LateLockTests {
     private static let evidence = (0..<200).map { TokenEvidence.dead($0, at: start + 60_000) }
     private static let change = "UPDATE `active_users`"
@@ -39,9 +37,7 @@ struct LateLockTests {
         let store: TokenTable
 
         init(certifies: Bool = true) throws {
-            database = try TokenDatabase(.mariaDB)
-            try database.createOwnSchema()
-            try database.register(0..<200, at: start)
+            database = try TokenDatabase.own(.mariaDB, 0..<200)
             connection = FaultyConnection(database.driver(), [])
             connection.certifiesCommits = certifies
             store = try TokenTable(database.settings, connection, hurried())
@@ -94,9 +90,7 @@ struct LateLockTests {
         #expect(entry < mark)
         #expect(try stage.apart() == [["0", "0"]])
         #expect(try stage.store.undo(.run("marks")).restored == 200)
-        #expect(
-            try stage.database.count(
-                "SELECT COUNT(*) FROM active_users WHERE invalidated_at IS NULL") == 200)
+        #expect(try stage.database.unmarked() == 200)
     }
 
     @Test(

@@ -11,9 +11,7 @@ struct LedgerTests {
         "the ledger has every changed row with its old values",
         arguments: TestEngine.available)
     func entries(_ engine: TestEngine) throws {
-        let database = try TokenDatabase(engine)
-        try database.createOwnSchema()
-        try database.register(.numbered(1), at: start)
+        let database = try TokenDatabase.own(engine, 1..<2)
         try database.register(.numbered(2), at: start, mark: start + 1_000)
         try database.register(.numbered(3), at: start + 90_000)
         let store = try database.store()
@@ -38,8 +36,7 @@ struct LedgerTests {
 
     @Test("a deleted row comes back exactly from its before-image", arguments: TestEngine.available)
     func restores(_ engine: TestEngine) throws {
-        let database = try TokenDatabase(engine)
-        try database.createSideTables()
+        let database = try TokenDatabase.withSideTables(engine)
         let columns =
             engine == .mariaDB
             ? "id BIGINT PRIMARY KEY, device_token VARBINARY(100), registered_at DATETIME(6), "
@@ -101,8 +98,7 @@ struct LedgerTests {
 
     @Test("large before-images are split over statements", arguments: TestEngine.available)
     func largeImages(_ engine: TestEngine) throws {
-        let database = try TokenDatabase(engine)
-        try database.createSideTables()
+        let database = try TokenDatabase.withSideTables(engine)
         try database.execute(
             "CREATE TABLE devices (id INTEGER PRIMARY KEY, device_token VARCHAR(64), "
                 + "registered_at DATETIME, avatar \(engine == .mariaDB ? "MEDIUMBLOB" : "BLOB"))")
@@ -124,8 +120,7 @@ struct LedgerTests {
 
     @Test("a run is recorded, and its end updates the record", arguments: TestEngine.available)
     func runs(_ engine: TestEngine) throws {
-        let database = try TokenDatabase(engine)
-        try database.createSideTables()
+        let database = try TokenDatabase.withSideTables(engine)
         let store = try database.store()
         let began = EpochMilliseconds(start)
         try store.session.record(RunRecord(id: "r", kind: "sweep", started: began, host: "h"))

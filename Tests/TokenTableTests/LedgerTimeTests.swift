@@ -24,9 +24,7 @@ private func expiry(at now: Int64) -> Expiry {
 struct LedgerTimeTests {
     /// Twenty rows marked just now for evidence long past, by a sender that began long ago.
     private static func lateMarks(_ engine: TestEngine) throws -> (TokenDatabase, TokenTable) {
-        let database = try TokenDatabase(engine)
-        try database.createOwnSchema()
-        try database.register(0..<20, at: start)
+        let database = try TokenDatabase.own(engine, 0..<20)
         let store = try database.store(pacing: hurried())
         try store.session.record(
             RunRecord(

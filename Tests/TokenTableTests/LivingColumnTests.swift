@@ -62,9 +62,7 @@ private struct LivingStage {
 
     func set(_ numbers: [Int], to word: String) throws {
         for number in numbers {
-            try database.execute(
-                "UPDATE active_users SET active = \(column.literal(word)) WHERE device_token = ?",
-                [.bytes(DeviceToken.numbered(number).bytes)])
+            try database.update("active = \(column.literal(word))", of: number)
         }
     }
 
@@ -102,7 +100,7 @@ struct LivingColumnTests {
         let stage = try LivingStage(column)
         let store = try stage.store()
         let before = try stage.database.contents()
-        #expect(try store.livingRows(in: chat, atMost: 100) == 3)
+        #expect(try store.livingRows(in: chat).count(atMost: 100) == 3)
         let forecast = try store.classify(stage.evidence())
         #expect(forecast.counts == Counts(applied: 2, already: 1))
         #expect(forecast.candidateRows == 2)
@@ -110,7 +108,7 @@ struct LivingColumnTests {
         let marked = try stage.database.contents()
         #expect(try stage.dead() == [0, 2, 3])
         #expect(try stage.times() == 2)
-        #expect(try store.livingRows(in: chat, atMost: 100) == 1)
+        #expect(try store.livingRows(in: chat).count(atMost: 100) == 1)
         #expect(
             try stage.database.count("SELECT COUNT(invalidated_at) FROM active_users") == 0)
         // The same evidence again changes nothing, later evidence moves the time.
@@ -157,7 +155,7 @@ struct LivingColumnTests {
         #expect(
             try store.skipReasons(of: tokens, in: chat) == [tokens[2]: .stale, tokens[3]: .stale])
         #expect(Set(try store.tokens(ofUser: "user", in: chat)) == [tokens[0], tokens[1]])
-        #expect(try store.livingRows(in: chat, atMost: 100) == 2)
+        #expect(try store.livingRows(in: chat).count(atMost: 100) == 2)
         // The evidence that the app has overruled does not mark the row again.
         let again = try store.apply(stage.evidence(of: [0]))
         #expect(again.counts == Counts(newer: 1))
@@ -180,12 +178,8 @@ struct LivingColumnTests {
         let store = try stage.store()
         try store.sweep("one", stage.evidence())
         try stage.set([0], to: column.living)
-        try stage.database.execute(
-            "UPDATE active_users SET registered_at = ? WHERE device_token = ?",
-            [
-                stage.database.time(start + 650_000),
-                .bytes(DeviceToken.numbered(0).bytes),
-            ])
+        try stage.database.update(
+            "registered_at = ?", [stage.database.time(start + 650_000)], of: 0)
         try stage.set([0], to: column.dead)
         let undone = try store.undo(.run("one"), as: "u1")
         #expect(undone.restored == 2)
@@ -231,9 +225,7 @@ struct LivingColumnTests {
         let store = try stage.store()
         try store.apply(stage.evidence(of: [0, 1, 2, 3]))
         try stage.set([1], to: column.living)
-        try stage.database.execute("DELETE FROM pushsweep_change")
-        try stage.database.execute("DELETE FROM pushsweep_commit WHERE number > 0")
-        try stage.database.execute("DELETE FROM pushsweep_feed")
+        try stage.database.forgetLedger()
         let now = EpochMilliseconds(start + 30 * day)
         let removal = Expiry(
             run: "run", feed: UUID().uuidString.lowercased(), partition: chat,
@@ -319,7 +311,7 @@ struct LivingColumnTests {
         let store = try stage.store()
         let before = try stage.database.contents()
         try store.sweep("one", stage.evidence(of: [0, 1]), policy: RemovalPolicy(action: .delete))
-        #expect(try stage.database.count("SELECT COUNT(*) FROM active_users") == 2)
+        #expect(try stage.database.rows() == 2)
         #expect(try stage.times() == 0)
         #expect(try store.undo(.run("one")).restored == 2)
         #expect(try stage.database.contents() == before)
@@ -349,7 +341,7 @@ struct LivingColumnTests {
         try stage.set([1], to: "n")
         let reasons = try stage.store().skipReasons(of: [.numbered(1)], in: chat)
         #expect(reasons[.numbered(1)] == (isOne ? .stale : nil))
-        #expect(try stage.store().livingRows(in: chat, atMost: 100) == (isOne ? 2 : 3))
+        #expect(try stage.store().livingRows(in: chat).count(atMost: 100) == (isOne ? 2 : 3))
     }
 }
 
@@ -393,8 +385,7 @@ struct LivingColumnRefusalTests {
 
     @Test("values that the column cannot hold are refused with 78", arguments: TestEngine.available)
     func values(_ engine: TestEngine) throws {
-        let database = try TokenDatabase(engine)
-        try database.createOwnSchema()
+        let database = try TokenDatabase.own(engine)
         try database.execute("ALTER TABLE active_users ADD number INTEGER")
         try database.execute(
             "ALTER TABLE active_users ADD word VARCHAR(3)"

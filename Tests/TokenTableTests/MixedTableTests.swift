@@ -32,8 +32,7 @@ struct MixedTableTests {
     private static func database(
         _ engine: TestEngine, _ platform: Platform, with marks: Bool = true
     ) throws -> TokenDatabase {
-        let database = try TokenDatabase(engine)
-        try database.createOwnSchema()
+        let database = try TokenDatabase.own(engine)
         try database.execute("ALTER TABLE active_users ADD platform \(platform.type)")
         if !marks {
             try database.execute("ALTER TABLE active_users DROP COLUMN invalidated_at")
@@ -42,9 +41,7 @@ struct MixedTableTests {
         try database.register(0..<40, at: start)
         try database.execute("UPDATE active_users SET platform = ?", [platform.other])
         for number in stride(from: 0, to: 38, by: 2) {
-            try database.execute(
-                "UPDATE active_users SET platform = ? WHERE device_token = ?",
-                [platform.apple, .bytes(DeviceToken.numbered(number).bytes)])
+            try database.update("platform = ?", [platform.apple], of: number)
         }
         try database.execute(
             "UPDATE active_users SET platform = NULL WHERE device_token IN (?, ?)",
@@ -72,16 +69,14 @@ struct MixedTableTests {
         #expect(forecast.counts.applied == 19)
         #expect(forecast.counts.unknown == 21)
         #expect(forecast.candidateRows == 19)
-        #expect(try store.livingRows(in: chat, atMost: 1_000) == 19)
+        #expect(try store.livingRows(in: chat).count(atMost: 1_000) == 19)
         try store.sweep("sweep", evidence)
-        #expect(
-            try database.count("SELECT COUNT(*) FROM active_users WHERE invalidated_at IS NOT NULL")
-                == 19)
+        #expect(try database.marked() == 19)
         #expect(
             try database.count(
                 "SELECT COUNT(*) FROM active_users WHERE invalidated_at IS NOT NULL "
                     + "AND platform = ?", [platform.apple]) == 19)
-        #expect(try store.livingRows(in: chat, atMost: 1_000) == 0)
+        #expect(try store.livingRows(in: chat).count(atMost: 1_000) == 0)
         #expect(try store.undo(.run("sweep")).restored == 19)
         #expect(try database.contents() == before)
     }
@@ -110,9 +105,7 @@ struct MixedTableTests {
         let all = try database.store(pacing: hurried())
         // Marks of a time before the setting.
         try all.apply((0..<40).map { .dead($0, at: start + 60_000) })
-        try database.execute("DELETE FROM pushsweep_change")
-        try database.execute("DELETE FROM pushsweep_commit WHERE number > 0")
-        try database.execute("DELETE FROM pushsweep_feed")
+        try database.forgetLedger()
         let store = try Self.store(database, platform)
         let removal = Expiry(
             run: "run", feed: UUID().uuidString.lowercased(), partition: chat,
@@ -120,7 +113,7 @@ struct MixedTableTests {
             now: EpochMilliseconds(start + 30 * day))
         #expect(try store.due(removal) == 19)
         #expect(try store.remove(removal) == 19)
-        #expect(try database.count("SELECT COUNT(*) FROM active_users") == 21)
+        #expect(try database.rows() == 21)
         #expect(
             try database.count(
                 "SELECT COUNT(*) FROM active_users WHERE platform = ?", [platform.apple]) == 0)

@@ -26,8 +26,7 @@ struct OrderTests {
                 at: start + Int64.random(in: 0..<12_000, using: &random))
         }
         func rows(after feeds: [[TokenEvidence]]) throws -> [String] {
-            let database = try TokenDatabase(engine)
-            try database.createOwnSchema()
+            let database = try TokenDatabase.own(engine)
             for token in 0..<tokens {
                 try database.register(
                     .numbered(token), at: registrations[token], mark: marks[token])

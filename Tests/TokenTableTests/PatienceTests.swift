@@ -16,9 +16,7 @@ struct PatienceTests {
     private static func stage(
         _ time: VirtualTime, _ pacing: Pacing? = nil
     ) throws -> (TokenDatabase, TokenTable, FaultyConnection) {
-        let database = try TokenDatabase(.sqlite)
-        try database.createOwnSchema()
-        try database.register(0..<300, at: start)
+        let database = try TokenDatabase.own(.sqlite, 0..<300)
         let connection = FaultyConnection(database.driver(), [])
         let store = try TokenTable(database.settings, connection, pacing ?? time.pacing)
         return (database, store, connection)
@@ -52,9 +50,7 @@ struct PatienceTests {
             }
             #expect(try store.apply(Self.evidence).counts == Counts(applied: 300))
             #expect(time.now >= 29_000)
-            #expect(
-                try database.texts("SELECT COUNT(*), COUNT(DISTINCT row_key) FROM pushsweep_change")
-                    == [["300", "300"]])
+            #expect(try database.changedOnce(300))
         }
     }
 
@@ -79,8 +75,7 @@ struct PatienceTests {
         "a first connection that is refused is given up after three seconds, a later one after 30")
     func connecting() throws {
         let time = VirtualTime()
-        let database = try TokenDatabase(.sqlite)
-        try database.createOwnSchema()
+        let database = try TokenDatabase.own(.sqlite)
         let connection = FaultyConnection(database.driver(), [])
         let refused = SQLFailure(kind: .unreachable, code: 2_002, message: "refused")
         connection.outage = { refused }

@@ -13,8 +13,7 @@ struct PreflightTests {
     private static func devices(
         _ engine: TestEngine, _ token: String, _ values: [SQLValue] = []
     ) throws -> TokenDatabase {
-        let database = try TokenDatabase(engine)
-        try database.createSideTables()
+        let database = try TokenDatabase.withSideTables(engine)
         try database.execute("CREATE TABLE devices (id INTEGER PRIMARY KEY, device_token \(token))")
         for (row, value) in values.enumerated() {
             try database.execute(
@@ -26,8 +25,7 @@ struct PreflightTests {
 
     @Test("our own schema has nothing to refuse, in either mode", arguments: TestEngine.available)
     func ownSchema(_ engine: TestEngine) throws {
-        let database = try TokenDatabase(engine)
-        try database.createOwnSchema()
+        let database = try TokenDatabase.own(engine)
         // A table in which no device has registered for a month gets a warning.
         try database.register(0..<50, at: Int64(Date().timeIntervalSince1970 * 1_000))
         let before = try database.marks()
@@ -43,7 +41,7 @@ struct PreflightTests {
 
     @Test(
         "a column with room for the tokens of today only is named and stops nothing",
-        .enabled(if: MariaDBServer.fromEnvironment != nil, Comment(rawValue: MariaDBServer.absence))
+        .needsServer
     )
     func narrowColumn() throws {
         let database = try Self.devices(.mariaDB, "VARCHAR(64)")
@@ -65,8 +63,7 @@ struct PreflightTests {
 
     @Test("missing side tables are named with the remedy", arguments: TestEngine.available)
     func sideTables(_ engine: TestEngine) throws {
-        let database = try TokenDatabase(engine)
-        try database.createOwnSchema()
+        let database = try TokenDatabase.own(engine)
         try database.execute("DROP TABLE pushsweep_change")
         try database.execute("DROP TABLE pushsweep_lease")
         try database.execute("ALTER TABLE pushsweep_feed DROP COLUMN rows_changed")
@@ -86,7 +83,7 @@ struct PreflightTests {
 
     @Test(
         "tokens that no evidence would ever find are refused or counted",
-        .enabled(if: MariaDBServer.fromEnvironment != nil, Comment(rawValue: MariaDBServer.absence))
+        .needsServer
     )
     func spellings() throws {
         let hex = DeviceToken.numbered(1).hex
@@ -115,8 +112,7 @@ struct PreflightTests {
         "an app that the table cannot hold is refused before anything is read",
         arguments: TestEngine.available)
     func numberedApps(_ engine: TestEngine) throws {
-        let database = try TokenDatabase(engine)
-        try database.createSideTables()
+        let database = try TokenDatabase.withSideTables(engine)
         try database.execute(
             "CREATE TABLE devices (id INTEGER PRIMARY KEY, device_token VARCHAR(255), app_id INTEGER)"
         )
@@ -124,14 +120,12 @@ struct PreflightTests {
         let store = try database.store { $0.table = "devices" }
         #expect(try store.examine(.read).firstFailure == nil)
         let wrong = [
-            Partition(app: "chat", environment: "production"),
+            chat,
             Partition(app: "chat", environment: "sandbox"),
         ]
-        let failure = #expect(throws: StoreFailure.self) {
+        expectFailure(.configuration, "column app_id holds whole numbers") {
             try store.preflight(.read, partitions: wrong)
         }
-        #expect(failure?.code == .configuration)
-        #expect(failure?.sentence.contains("column app_id holds whole numbers") == true)
         let right = [Partition(app: "3", environment: "production")]
         let report = try store.preflight(.read, partitions: right)
         #expect(!report.findings.contains { $0.sentence.contains("no row has") })
@@ -141,13 +135,12 @@ struct PreflightTests {
         "an app or environment without rows gives a warning, an empty table none",
         arguments: TestEngine.available)
     func absentApps(_ engine: TestEngine) throws {
-        let database = try TokenDatabase(engine)
-        try database.createSideTables()
+        let database = try TokenDatabase.withSideTables(engine)
         try database.execute(
             "CREATE TABLE active_users (id INTEGER PRIMARY KEY, device_token VARCHAR(255), "
                 + "app_id VARCHAR(64), environment VARCHAR(16))")
         let partitions = [
-            Partition(app: "chat", environment: "production"),
+            chat,
             Partition(app: "mail", environment: "sandbox"),
         ]
         func warnings() throws -> [String] {
@@ -172,7 +165,7 @@ struct PreflightTests {
 
     @Test(
         "a column that pads tokens with zeros gives a warning",
-        .enabled(if: MariaDBServer.fromEnvironment != nil, Comment(rawValue: MariaDBServer.absence))
+        .needsServer
     )
     func paddedTokens() throws {
         for (type, isWarned) in [("BINARY(100)", true), ("BINARY(32)", false)] {
@@ -219,12 +212,10 @@ struct PreflightTests {
 
     @Test(
         "the locking read uses the token's index, however small the table",
-        .enabled(if: MariaDBServer.fromEnvironment != nil, Comment(rawValue: MariaDBServer.absence))
+        .needsServer
     )
     func locksIndexFirst() throws {
-        let database = try TokenDatabase(.mariaDB)
-        try database.createOwnSchema()
-        try database.register(0..<20, at: start)
+        let database = try TokenDatabase.own(.mariaDB, 0..<20)
         let connection = FaultyConnection(database.driver(), [])
         connection.certifiesCommits = false
         let store = try TokenTable(database.settings, connection, hurried())
@@ -276,8 +267,7 @@ struct PreflightTests {
         "an index that leads through the app to the token suffices",
         arguments: TestEngine.available)
     func leadingIndex(_ engine: TestEngine) throws {
-        let database = try TokenDatabase(engine)
-        try database.createOwnSchema()
+        let database = try TokenDatabase.own(engine)
         try database.execute("DROP TABLE active_users")
         try database.execute(
             "CREATE TABLE active_users (id INTEGER PRIMARY KEY, app_id VARCHAR(64), device_token "
@@ -311,8 +301,7 @@ struct PreflightTests {
         let database = try TokenDatabase(.sqlite)
         var settings = database.settings
         settings.location = .sqlite(path: "/nonexistent/\(database.name)")
-        let failure = #expect(throws: StoreFailure.self) { try TokenTable(settings) }
-        #expect(failure?.code == .configuration)
+        expectFailure(.configuration) { try TokenTable(settings) }
     }
 }
 

@@ -5,7 +5,6 @@ import Testing
 import TokenHygiene
 
 @testable import Database
-@testable import PushQueue
 @testable import TokenTable
 
 @Suite("Effects of a change beyond its row")
@@ -29,8 +28,7 @@ struct ReachTests {
         "a foreign key that changes rows of another table stops removal and is named",
         arguments: TestEngine.available, ["CASCADE", "SET NULL"])
     func foreignKeys(_ engine: TestEngine, _ rule: String) throws {
-        let database = try TokenDatabase(engine)
-        try database.createOwnSchema()
+        let database = try TokenDatabase.own(engine)
         try database.sql.run(
             "CREATE TABLE messages (device \(engine == .sqlite ? "INTEGER" : "BIGINT"), "
                 + "FOREIGN KEY (device) REFERENCES active_users (id) ON DELETE \(rule))")
@@ -45,8 +43,7 @@ struct ReachTests {
         "a trigger that writes elsewhere stops removal and is named",
         arguments: TestEngine.available)
     func triggers(_ engine: TestEngine) throws {
-        let database = try TokenDatabase(engine)
-        try database.createOwnSchema()
+        let database = try TokenDatabase.own(engine)
         try database.sql.run("CREATE TABLE log (id INTEGER)")
         try database.execute(
             "CREATE TRIGGER `update` AFTER DELETE ON active_users FOR EACH ROW "
@@ -62,7 +59,7 @@ struct ReachTests {
 
     @Test(
         "tables without transactions are refused and unchanged, ours and others",
-        .enabled(if: MariaDBServer.isAvailable, Comment(rawValue: MariaDBServer.absence)),
+        .needsServer,
         arguments: ["MyISAM", "Aria", "MEMORY"],
         ["active_users", "pushsweep_feed", "pushsweep_lease"])
     func engines(_ storage: String, _ table: String) throws {
@@ -88,7 +85,7 @@ struct ReachTests {
 
     @Test(
         "a server that is set to read-only is named once, not for every right, and missing ones too",
-        .enabled(if: MariaDBServer.isAvailable, Comment(rawValue: MariaDBServer.absence)))
+        .needsServer)
     func readOnlyServer() throws {
         let server = try PrivateServer([])
         let administrator = try server.server.connection()
@@ -114,9 +111,7 @@ struct ReachTests {
         withExtendedLifetime(server) {}
     }
 
-    @Test(
-        "a binary log of statements is refused before the first change",
-        .enabled(if: MariaDBServer.isAvailable, Comment(rawValue: MariaDBServer.absence)))
+    @Test("a binary log of statements is refused before the first change", .needsServer)
     func binaryLog() throws {
         let server = try PrivateServer(["--log-bin=log", "--binlog-format=STATEMENT"])
         let administrator = try server.server.connection()
@@ -127,12 +122,9 @@ struct ReachTests {
             try sql.run(statement)
         }
         let store = try TokenTable(settings)
-        let failure = #expect(throws: StoreFailure.self) {
+        expectFailure(.configuration, "set binlog_format to ROW") {
             try store.preflight(.apply(RemovalPolicy()))
         }
-        #expect(failure?.code == .configuration)
-        #expect(
-            failure?.sentence.contains("set binlog_format to ROW") == true, "\(failure as Any)")
         try store.preflight(.read)
         try administrator.run("SET GLOBAL binlog_format = 'ROW'")
         try TokenTable(settings).preflight(.apply(RemovalPolicy()))
@@ -141,10 +133,9 @@ struct ReachTests {
 
     @Test(
         "an account that sees no other table is refused, with the grant that it needs",
-        .enabled(if: MariaDBServer.isAvailable, Comment(rawValue: MariaDBServer.absence)))
+        .needsServer)
     func blindAccounts() throws {
-        let database = try TokenDatabase(.mariaDB)
-        try database.createOwnSchema()
+        let database = try TokenDatabase.own(.mariaDB)
         let user = "u" + UUID().uuidString.prefix(12).lowercased().filter { $0 != "-" }
         try database.sql.run("CREATE USER '\(user)'@'%' IDENTIFIED BY 'password'")
         defer { try? database.sql.run("DROP USER '\(user)'@'%'") }

@@ -25,8 +25,7 @@ struct RemovalRecordsTests {
 
     @Test("removals add up by hours of the database's clock", arguments: TestEngine.available)
     func hours(_ engine: TestEngine) throws {
-        let database = try TokenDatabase(engine)
-        try database.createSideTables()
+        let database = try TokenDatabase.withSideTables(engine)
         for (removed, ago) in [(3, 30.0), (4, 30.0), (9, 60), (50, 719), (1_000, 721), (0, 5)] {
             try checkpoint(database, removed: removed, hoursAgo: ago)
         }
@@ -43,9 +42,7 @@ struct RemovalRecordsTests {
         "applied removals count at once, by the rows that were living",
         arguments: TestEngine.available)
     func presentHour(_ engine: TestEngine) throws {
-        let database = try TokenDatabase(engine)
-        try database.createOwnSchema()
-        try database.register(0..<40, at: start)
+        let database = try TokenDatabase.own(engine, 0..<40)
         try database.register(.numbered(40), at: start, mark: start + 1_000)
         let store = try database.store()
         // The present hour may end between two statements: then it is another hour, and the day's.
@@ -69,24 +66,21 @@ struct RemovalRecordsTests {
         "living rows are those without a mark, or with a later registration, up to a limit",
         arguments: TestEngine.available)
     func living(_ engine: TestEngine) throws {
-        let database = try TokenDatabase(engine)
-        try database.createOwnSchema()
-        try database.register(0..<20, at: start)
+        let database = try TokenDatabase.own(engine, 0..<20)
         try database.register(.numbered(20), at: start, mark: start + 1)
         try database.register(.numbered(21), at: start, mark: start)
         try database.register(.numbered(22), at: start + 1, mark: start)
         try database.register(.numbered(23), at: start, app: "talk")
         try database.register(.numbered(24), at: start, environment: "sandbox")
         let store = try database.store()
-        #expect(try store.livingRows(in: chat, atMost: .max) == 21)
-        #expect(try store.livingRows(in: chat, atMost: 21) == 21)
-        #expect(try store.livingRows(in: chat, atMost: 7) == 7)
+        #expect(try store.livingRows(in: chat).count(atMost: .max) == 21)
+        #expect(try store.livingRows(in: chat).count(atMost: 21) == 21)
+        #expect(try store.livingRows(in: chat).count(atMost: 7) == 7)
     }
 
     @Test("marks in the side table count too", arguments: TestEngine.available)
     func sideMarks(_ engine: TestEngine) throws {
-        let database = try TokenDatabase(engine)
-        try database.createSideTables()
+        let database = try TokenDatabase.withSideTables(engine)
         try database.execute(
             "CREATE TABLE devices (id INTEGER PRIMARY KEY, device_token VARCHAR(64))")
         for row in 0..<10 {
@@ -95,10 +89,10 @@ struct RemovalRecordsTests {
                 [.integer(Int64(row)), .text(DeviceToken.numbered(row).hex)])
         }
         let store = try database.store { $0.table = "devices" }
-        #expect(try store.livingRows(in: chat, atMost: .max) == 10)
+        #expect(try store.livingRows(in: chat).count(atMost: .max) == 10)
         try store.apply((0..<4).map { .dead($0, at: start) })
-        #expect(try store.livingRows(in: chat, atMost: .max) == 6)
-        #expect(try store.livingRows(in: chat, atMost: 5) == 5)
+        #expect(try store.livingRows(in: chat).count(atMost: .max) == 6)
+        #expect(try store.livingRows(in: chat).count(atMost: 5) == 5)
         #expect(try store.removals(from: chat).day == 4)
     }
 
@@ -118,6 +112,6 @@ struct RemovalRecordsTests {
             $0.registeredAt.type = .epochSeconds
             $0.invalidatedAt.type = .epochSeconds
         }
-        #expect(try store.livingRows(in: chat, atMost: .max) == 3)
+        #expect(try store.livingRows(in: chat).count(atMost: .max) == 3)
     }
 }

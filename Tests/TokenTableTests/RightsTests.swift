@@ -6,9 +6,7 @@ import Testing
 import TokenHygiene
 import TokenTable
 
-@Suite(
-    "Rights of the account",
-    .enabled(if: MariaDBServer.fromEnvironment != nil, Comment(rawValue: MariaDBServer.absence)))
+@Suite("Rights of the account", .needsServer)
 struct RightsTests {
     /// A separate account for one test with given grants.
     private final class Account {
@@ -38,7 +36,7 @@ struct RightsTests {
     ]
 
     private static let expiry = Expiry(
-        run: "r", feed: "f", partition: Partition(app: "chat", environment: "production"),
+        run: "r", feed: "f", partition: chat,
         policy: RemovalPolicy(action: .delete, deletesAfter: 1), now: EpochMilliseconds(start))
 
     private static func schemas() -> [(String, (TokenDatabase) throws -> Void)] {
@@ -100,15 +98,13 @@ struct RightsTests {
             let progress = try store.apply(
                 (0..<30).map { .dead($0, at: start + 60_000) }, policy: policy)
             #expect(progress.counts == Counts(applied: 20, unknown: 10), "\(name)")
-            try store.session.record(
-                RunRecord(id: "r", kind: "sweep", started: EpochMilliseconds(start), host: "h"))
+            try store.record("r")
         }
     }
 
     @Test("a follower needs SELECT on two tables and no other right, and a missing one is named")
     func followerGrants() throws {
-        let database = try TokenDatabase(.mariaDB)
-        try database.createOwnSchema()
+        let database = try TokenDatabase.own(.mariaDB)
         try Self.fill(database, "own")
         try database.store().apply((0..<3).map { .dead($0, at: start + 60_000) })
         let account = try Account(database)
@@ -133,8 +129,7 @@ struct RightsTests {
 
     @Test("grants name the account as the server sees it and end without a semicolon")
     func grantedAccount() throws {
-        let database = try TokenDatabase(.mariaDB)
-        try database.createOwnSchema()
+        let database = try TokenDatabase.own(.mariaDB)
         let account = try #require(
             try database.sql.query("SELECT CURRENT_USER()").scalar?.text?.split(separator: "@"))
         let store = try database.store()
@@ -150,8 +145,7 @@ struct RightsTests {
 
     @Test("triggers that the account may not see are never taken for absent")
     func hiddenTriggers() throws {
-        let database = try TokenDatabase(.mariaDB)
-        try database.createOwnSchema()
+        let database = try TokenDatabase.own(.mariaDB)
         try Self.fill(database, "own")
         try database.sql.run(
             "CREATE TRIGGER keep BEFORE UPDATE ON active_users FOR EACH ROW "
@@ -177,9 +171,7 @@ struct RightsTests {
             // Even a run that did not ask would read the rows again.
             let progress = try store.apply((0..<30).map { .dead($0, at: start + 60_000) })
             #expect(progress.counts == Counts(unknown: 10, refused: 20))
-            try database.execute("DELETE FROM pushsweep_feed")
-            try database.execute("DELETE FROM pushsweep_change")
-            try database.execute("DELETE FROM pushsweep_commit WHERE number > 0")
+            try database.forgetLedger()
         }
     }
 
@@ -206,8 +198,7 @@ struct RightsTests {
         let progress = try store.apply(
             (0..<30).map { .dead($0, at: start + 60_000) }, run: "run")
         #expect(progress.counts == Counts(applied: 20, unknown: 10))
-        try store.session.record(
-            RunRecord(id: "run", kind: "sweep", started: EpochMilliseconds(start), host: "h"))
+        try store.record("run")
         try store.preflight(use)
         let undone = try store.undo(.run("run"))
         #expect(undone.restored == 20, "\(undone)")
@@ -215,23 +206,20 @@ struct RightsTests {
 
     @Test("a column that is only hidden is a right that the account lacks, and not a wrong name")
     func hiddenColumns() throws {
-        let database = try TokenDatabase(.mariaDB)
-        try database.createOwnSchema()
+        let database = try TokenDatabase.own(.mariaDB)
         let some = try Account(database)
         try some.run([
             "GRANT SELECT (id, device_token, environment, registered_at, invalidated_at) ON "
                 + "\(database.name).active_users TO '\(some.name)'@'%'"
         ])
         some.settings.mapping.app = .named("app_id")
-        let hidden = #expect(throws: StoreFailure.self) { try TokenTable(some.settings).layout() }
-        #expect(hidden?.code == .permission)
+        let hidden = expectFailure(.permission) { try TokenTable(some.settings).layout() }
         let grant = "GRANT SELECT (`app_id`) ON `\(database.name)`.`active_users` TO"
         #expect(hidden?.sentence.contains(grant) == true, "\(hidden as Any)")
         let all = try Account(database)
         try all.run(["GRANT SELECT ON \(database.name).active_users TO '\(all.name)'@'%'"])
         all.settings.mapping.app = .named("app_idd")
-        let missing = #expect(throws: StoreFailure.self) { try TokenTable(all.settings).layout() }
-        #expect(missing?.code == .configuration)
+        let missing = expectFailure(.configuration) { try TokenTable(all.settings).layout() }
         #expect(missing?.sentence.contains("GRANT SELECT (") == false, "\(missing as Any)")
     }
 
@@ -239,8 +227,7 @@ struct RightsTests {
         "a column with a default name that is hidden from the account is refused, not taken for absent",
         arguments: ["app_id", "environment", "registered_at", "invalidated_at"])
     func hiddenDefaults(_ column: String) throws {
-        let database = try TokenDatabase(.mariaDB)
-        try database.createOwnSchema()
+        let database = try TokenDatabase.own(.mariaDB)
         let store = try database.store()
         let account = try Account(database)
         let grants = try store.grants(for: RemovalPolicy(), user: String(account.name))
@@ -248,10 +235,9 @@ struct RightsTests {
             grants.map {
                 $0.replacing("`\(column)`, ", with: "").replacing(", `\(column)`", with: "")
             })
-        let hidden = #expect(throws: StoreFailure.self) {
+        let hidden = expectFailure(.permission) {
             try TokenTable(account.settings).layout()
         }
-        #expect(hidden?.code == .permission)
         let grant = "GRANT SELECT (`\(column)`) ON `\(database.name)`.`active_users` TO"
         #expect(hidden?.sentence.contains(grant) == true, "\(hidden as Any)")
         try account.run(grants)
@@ -262,8 +248,7 @@ struct RightsTests {
 
     @Test("an account that marks cannot delete rows or change tokens")
     func leastPrivilege() throws {
-        let database = try TokenDatabase(.mariaDB)
-        try database.createOwnSchema()
+        let database = try TokenDatabase.own(.mariaDB)
         try Self.fill(database, "own")
         let account = try Account(database)
         try account.run(
@@ -300,10 +285,9 @@ struct RightsTests {
             #expect(try store.progress(of: "f") == nil)
             #expect(try store.due(Self.expiry) == 0)
             #expect(try database.texts(tables) == before)
-            let failure = #expect(throws: StoreFailure.self) {
+            expectFailure(.permission) {
                 try store.apply([.dead(1, at: start + 60_000)])
             }
-            #expect(failure?.code == .permission)
         }
     }
 
@@ -342,16 +326,13 @@ struct RightsTests {
         let server = try #require(MariaDBServer.fromEnvironment)
         var wrong = database.settings
         wrong.password = Secret("not it")
-        let denied = #expect(throws: StoreFailure.self) { try TokenTable(wrong, pacing: hurried()) }
-        #expect(denied?.code == .permission)
+        let denied = expectFailure(.permission) { try TokenTable(wrong, pacing: hurried()) }
         #expect(denied?.sentence.contains("not it") == false)
-        let nowhere = #expect(throws: StoreFailure.self) {
+        expectFailure(.configuration) {
             try TokenTable(server.settings(database: "ps_nothing"), pacing: hurried())
         }
-        #expect(nowhere?.code == .configuration)
         var down = database.settings
         down.location = try StoreLocation("mysql://u@127.0.0.1:1/push", relativeTo: "/")
-        let absent = #expect(throws: StoreFailure.self) { try TokenTable(down, pacing: hurried()) }
-        #expect(absent?.code == .unreachable)
+        expectFailure(.unreachable) { try TokenTable(down, pacing: hurried()) }
     }
 }

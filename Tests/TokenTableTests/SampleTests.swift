@@ -16,8 +16,7 @@ struct SampleTests {
         _ engine: TestEngine, key: String, primary: String, _ count: Int = 3_000,
         _ row: (Int) -> (key: String, token: String)
     ) throws -> TokenDatabase {
-        let database = try TokenDatabase(engine)
-        try database.createSideTables()
+        let database = try TokenDatabase.withSideTables(engine)
         let text = engine == .mariaDB ? " CHARACTER SET ascii" : ""
         try database.execute(
             "CREATE TABLE devices (\(key.replacing("TEXT", with: "VARCHAR(40)\(text)")), "
@@ -77,15 +76,15 @@ struct SampleTests {
 
     @Test("steps between two values of a key are in order, from the first on")
     func steps() {
-        let numbers = TokenSampling.steps(.integer(.min), .integer(.max)).compactMap(\.integer)
+        let numbers = TokenSampling.steps(.integer(.min), .integer(.max), 20).compactMap(\.integer)
         #expect(numbers.first == .min && numbers.count == 20 && numbers == numbers.sorted())
-        let texts = TokenSampling.steps(.text("01HFAAAA"), .text("01HFZZZZ")).compactMap(\.text)
+        let texts = TokenSampling.steps(.text("01HFAAAA"), .text("01HFZZZZ"), 20).compactMap(\.text)
         #expect(texts.count == 20 && texts.allSatisfy { $0.hasPrefix("01HF") })
         #expect(
             texts.map { Array($0.utf8) }
                 == texts.map { Array($0.utf8) }.sorted { $0.lexicographicallyPrecedes($1) })
-        #expect(TokenSampling.steps(.bytes([1, 2]), .bytes([1, 2])).isEmpty)
-        #expect(TokenSampling.steps(.null, .null).isEmpty)
+        #expect(TokenSampling.steps(.bytes([1, 2]), .bytes([1, 2]), 20).isEmpty)
+        #expect(TokenSampling.steps(.null, .null, 20).isEmpty)
     }
 
     @Test(

@@ -5,7 +5,6 @@ import Testing
 import TokenHygiene
 
 @testable import Database
-@testable import PushQueue
 @testable import TokenTable
 
 /// The random tables compare the view with the sender too; these are the shapes that they lack.
@@ -112,12 +111,10 @@ struct SendableViewTests {
 
     @Test(
         "a dead word is the same for the lookup, the fingerprints and the view, whatever its letters",
-        .enabled(
-            if: MariaDBServer.fromEnvironment != nil, Comment(rawValue: MariaDBServer.absence)),
+        .needsServer,
         arguments: DeadWord.all)
     func deadWords(_ word: DeadWord) throws {
-        let database = try TokenDatabase(.mariaDB)
-        try database.createOwnSchema()
+        let database = try TokenDatabase.own(.mariaDB)
         try database.execute(
             "ALTER TABLE active_users ADD status VARCHAR(20) CHARACTER SET \(word.type)")
         try database.register(0..<12, at: start)
@@ -141,8 +138,7 @@ struct SendableViewTests {
         ],
         ["2024-01-01 00:01:00", nil])
     func nullKey(_ key: String, _ mark: String?) throws {
-        let database = try TokenDatabase(.sqlite)
-        try database.createSideTables()
+        let database = try TokenDatabase.withSideTables(.sqlite)
         try database.execute(
             "CREATE TABLE active_users (device_token BLOB NOT NULL, registered_at DATETIME, "
                 + "invalidated_at DATETIME, id \(key))")
@@ -172,8 +168,7 @@ struct SendableViewTests {
         "rows of other platforms are left out, and values of apps and environments are the table's",
         arguments: TestEngine.available, [true, false])
     func words(_ engine: TestEngine, _ marksInRow: Bool) throws {
-        let database = try TokenDatabase(engine)
-        try database.createOwnSchema()
+        let database = try TokenDatabase.own(engine)
         try database.execute("ALTER TABLE active_users ADD platform VARCHAR(20)")
         for number in 0..<12 {
             try database.register(
@@ -211,9 +206,7 @@ struct SendableViewTests {
         "marks beside the table count after the table has got a column for them",
         arguments: TestEngine.available)
     func upgraded(_ engine: TestEngine) throws {
-        let database = try TokenDatabase(engine)
-        try database.createOwnSchema()
-        try database.register(0..<12, at: start)
+        let database = try TokenDatabase.own(engine, 0..<12)
         try database.store {
             $0.invalidatedAt.column = .absent
             $0.reason = .absent
@@ -230,15 +223,13 @@ struct SendableViewTests {
 
     @Test(
         "times of another zone or form are compared as instants",
-        .enabled(
-            if: MariaDBServer.fromEnvironment != nil, Comment(rawValue: MariaDBServer.absence)),
+        .needsServer,
         arguments: [
             ("TIMESTAMP(3) NULL", "DATETIME(3) NULL"), ("DATETIME(3) NULL", "TIMESTAMP(3) NULL"),
             ("TIMESTAMP(3) NULL", "TIMESTAMP(6) NULL"), ("DATETIME(6) NULL", "DATETIME(6) NULL"),
         ])
     func zones(_ registered: String, _ marked: String) throws {
-        let database = try TokenDatabase(.mariaDB)
-        try database.createSideTables()
+        let database = try TokenDatabase.withSideTables(.mariaDB)
         try database.execute(
             "CREATE TABLE active_users (id INT PRIMARY KEY, device_token VARBINARY(100), "
                 + "registered_at \(registered), invalidated_at \(marked))")
@@ -259,8 +250,7 @@ struct SendableViewTests {
 
     @Test("texts with a zone of their own, of a declared zone and without seconds are instants")
     func texts() throws {
-        let database = try TokenDatabase(.sqlite)
-        try database.createSideTables()
+        let database = try TokenDatabase.withSideTables(.sqlite)
         try database.execute(
             "CREATE TABLE active_users (id INTEGER PRIMARY KEY, device_token BLOB, "
                 + "registered_at DATETIME, invalidated_at DATETIME)")
@@ -305,12 +295,9 @@ struct SendableViewTests {
 
     @Test(
         "the view works without the account that made it, and with the rights of the sender",
-        .enabled(
-            if: MariaDBServer.fromEnvironment != nil, Comment(rawValue: MariaDBServer.absence)))
+        .needsServer)
     func withoutDefiner() throws {
-        let database = try TokenDatabase(.mariaDB)
-        try database.createOwnSchema()
-        try database.register(0..<3, at: start)
+        let database = try TokenDatabase.own(.mariaDB, 0..<3)
         let view = try database.store().sendableView(named: "may_send", partitions: [chat])
         // As if an account that is gone had made it.
         for statement in view.statements {
@@ -326,8 +313,7 @@ struct SendableViewTests {
         "apps that differ in case only have marks of their own", arguments: TestEngine.available,
         [["chat", "Chat"], ["Chat", "chat"]])
     func casesOfApps(_ engine: TestEngine, _ apps: [String]) throws {
-        let database = try TokenDatabase(engine)
-        try database.createSideTables()
+        let database = try TokenDatabase.withSideTables(engine)
         try database.execute(
             "CREATE TABLE active_users (id INTEGER PRIMARY KEY, device_token VARCHAR(64), "
                 + "app_id VARCHAR(9))")
@@ -346,8 +332,7 @@ struct SendableViewTests {
 
     @Test("a token with a line feed after it is none", arguments: TestEngine.available)
     func lineFeeds(_ engine: TestEngine) throws {
-        let database = try TokenDatabase(engine)
-        try database.createSideTables()
+        let database = try TokenDatabase.withSideTables(engine)
         try database.execute(
             "CREATE TABLE active_users (id INTEGER PRIMARY KEY, device_token VARCHAR(80))")
         for (id, end) in ["\n", "", " ", " \n"].enumerated() {
@@ -369,16 +354,13 @@ struct SendableViewTests {
         "a table that does not show the app is refused for several apps with marks beside it",
         arguments: TestEngine.available)
     func severalApps(_ engine: TestEngine) throws {
-        let database = try TokenDatabase(engine)
-        try database.createSideTables()
+        let database = try TokenDatabase.withSideTables(engine)
         try database.execute(
             "CREATE TABLE active_users (id INTEGER PRIMARY KEY, device_token VARCHAR(64))")
-        let failure = #expect(throws: StoreFailure.self) {
+        expectFailure(.configuration, "store.active-users.app") {
             try database.store().sendableView(
                 partitions: [chat, Partition(app: "mail", environment: "production")])
         }
-        #expect(failure?.code == .configuration)
-        #expect(failure?.sentence.contains("store.active-users.app") == true)
         try database.execute(
             "INSERT INTO active_users VALUES (1, ?)", [.text(Self.tokens[1].hex.uppercased())])
         #expect(try Self.shown(database, database.store()) == [Self.tokens[1]])

@@ -1,7 +1,6 @@
 import Testing
 
 @testable import Database
-@testable import PushQueue
 @testable import TokenTable
 
 @Suite("Sizes and pauses")

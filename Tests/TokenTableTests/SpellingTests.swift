@@ -1,10 +1,11 @@
 import APNsProtocol
-import Database
 import Encodings
 import Foundation
 import TestSupport
 import Testing
 import TokenHygiene
+
+@testable import Database
 
 @Suite("Storage of tokens")
 struct SpellingTests {
@@ -54,12 +55,10 @@ struct SpellingTests {
 
     @Test(
         "a token is found in the spelling that its column can hold, and not guessed",
-        .enabled(
-            if: MariaDBServer.fromEnvironment != nil, Comment(rawValue: MariaDBServer.absence)),
+        .needsServer,
         arguments: serverVariants)
     func findsSpellings(_ variant: Variant) throws {
-        let database = try TokenDatabase(.mariaDB)
-        try database.createSideTables()
+        let database = try TokenDatabase.withSideTables(.mariaDB)
         try database.execute("SET SESSION sql_mode = ''")
         try database.execute(
             "CREATE TABLE devices (udid VARCHAR(40) PRIMARY KEY, device_token \(variant.type))")
@@ -89,8 +88,7 @@ struct SpellingTests {
 
     @Test("SQLite text and blobs are found in either case", arguments: [true, false])
     func findsInSQLite(_ isUpper: Bool) throws {
-        let database = try TokenDatabase(.sqlite)
-        try database.createSideTables()
+        let database = try TokenDatabase.withSideTables(.sqlite)
         try database.execute("CREATE TABLE devices (udid TEXT PRIMARY KEY, device_token TEXT)")
         let hex = isUpper ? Self.token.hex.uppercased() : Self.token.hex
         try database.execute(
@@ -110,8 +108,7 @@ struct SpellingTests {
     @Test(
         "tokens of any length are applied", arguments: TestEngine.available, [1, 31, 54, 80, 100])
     func anyLength(_ engine: TestEngine, _ length: Int) throws {
-        let database = try TokenDatabase(engine)
-        try database.createOwnSchema()
+        let database = try TokenDatabase.own(engine)
         let token = DeviceToken.numbered(length, count: length)
         try database.register(token, at: start)
         let progress = try database.store().apply(
@@ -120,28 +117,11 @@ struct SpellingTests {
         #expect(progress.position == token)
     }
 
-    @Test("a token of 108 digits is found in a column of 255 characters")
-    func longHex() throws {
-        for engine in TestEngine.available {
-            let database = try TokenDatabase(engine)
-            try database.createSideTables()
-            try database.execute(
-                "CREATE TABLE devices (id INTEGER PRIMARY KEY, device_token VARCHAR(255))")
-            let token = DeviceToken.numbered(7, count: 54)
-            try database.execute(
-                "INSERT INTO devices VALUES (1, ?)", [.text(token.hex.uppercased())])
-            let progress = try database.store { $0.table = "devices" }.apply(
-                [TokenEvidence(token: token, time: EpochMilliseconds(start))])
-            #expect(progress.counts == Counts(applied: 1))
-        }
-    }
-
     @Test(
         "a token longer than any column counts as unknown and does not stop the feed",
         arguments: TestEngine.available)
     func overlong(_ engine: TestEngine) throws {
-        let database = try TokenDatabase(engine)
-        try database.createOwnSchema()
+        let database = try TokenDatabase.own(engine)
         let token = DeviceToken.numbered(7, count: 60_000)
         let evidence = TokenEvidence(token: token, time: EpochMilliseconds(start))
         let store = try database.store()
@@ -166,8 +146,7 @@ struct SpellingTests {
         "check refuses tokens in groups and prints the statement after which all are found",
         arguments: hexColumns)
     func normalization(_ engine: TestEngine, _ type: String) throws {
-        let database = try TokenDatabase(engine)
-        try database.createSideTables()
+        let database = try TokenDatabase.withSideTables(engine)
         try database.execute(
             "CREATE TABLE devices (id INTEGER PRIMARY KEY, device_token \(type), platform VARCHAR(9))"
         )
@@ -236,8 +215,7 @@ struct SpellingTests {
         arguments: TestEngine.available, [" ", "\r", "\n", "\r\n", "\t"])
     func ends(_ engine: TestEngine, _ end: String) throws {
         for type in try Self.strictColumns(engine) {
-            let database = try TokenDatabase(engine)
-            try database.createSideTables()
+            let database = try TokenDatabase.withSideTables(engine)
             try database.execute(
                 "CREATE TABLE devices (id INTEGER PRIMARY KEY, device_token \(type))")
             for id in 0..<20 {
@@ -270,8 +248,7 @@ struct SpellingTests {
         "the sample is of the whole key, an odd row only warns, a column that tells kinds apart is named",
         arguments: TestEngine.available)
     func wholeRange(_ engine: TestEngine) throws {
-        let database = try TokenDatabase(engine)
-        try database.createSideTables()
+        let database = try TokenDatabase.withSideTables(engine)
         try database.execute(
             "CREATE TABLE devices (id INTEGER PRIMARY KEY, device_token VARCHAR(200), "
                 + "kind VARCHAR(9), model VARCHAR(9))")
@@ -325,8 +302,7 @@ struct SpellingTests {
     func oddSpellings(_ column: (TestEngine, String), _ spelling: Int) throws {
         let (engine, type) = column
         let (name, spell) = Self.odd[spelling]
-        let database = try TokenDatabase(engine)
-        try database.createSideTables()
+        let database = try TokenDatabase.withSideTables(engine)
         try database.execute(
             "CREATE TABLE devices (id INTEGER PRIMARY KEY, device_token \(type))")
         // Bytes that need every character of both alphabets.
@@ -375,8 +351,7 @@ struct SpellingTests {
         "check names how Base64 in a column of bytes becomes bytes", arguments: TestEngine.available
     )
     func base64AsBytes(_ engine: TestEngine) throws {
-        let database = try TokenDatabase(engine)
-        try database.createSideTables()
+        let database = try TokenDatabase.withSideTables(engine)
         try database.execute(
             "CREATE TABLE devices (id INTEGER PRIMARY KEY, device_token "
                 + "\(engine == .mariaDB ? "VARBINARY(100)" : "BLOB"))")

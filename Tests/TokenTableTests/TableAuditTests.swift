@@ -4,7 +4,6 @@ import Testing
 import TokenHygiene
 
 @testable import Database
-@testable import PushQueue
 @testable import TokenTable
 
 @Suite("Counting the rows of the token table")
@@ -18,8 +17,7 @@ struct TableAuditTests {
     private static func database(
         _ engine: TestEngine, marksInRow: Bool
     ) throws -> (TokenDatabase, TokenTable) {
-        let database = try TokenDatabase(engine)
-        try database.createOwnSchema()
+        let database = try TokenDatabase.own(engine)
         let store = try database.store {
             guard !marksInRow else { return }
             $0.invalidatedAt.column = .absent
@@ -41,9 +39,7 @@ struct TableAuditTests {
             .dead(4, at: time(daysAgo: 100)), .dead(5, at: time(daysAgo: 2)),
             .dead(6, at: time(daysAgo: 10)),
         ])
-        try database.execute(
-            "UPDATE active_users SET registered_at = ? WHERE device_token = ?",
-            [database.time(time(daysAgo: 5)), .bytes(DeviceToken.numbered(6).bytes)])
+        try database.update("registered_at = ?", [database.time(time(daysAgo: 5))], of: 6)
         return (database, store)
     }
 
@@ -75,8 +71,7 @@ struct TableAuditTests {
         "living and stale are what the sender's own code says, for every kind of hex",
         arguments: TestEngine.available)
     func agrees(_ engine: TestEngine) throws {
-        let database = try TokenDatabase(engine)
-        try database.createSideTables()
+        let database = try TokenDatabase.withSideTables(engine)
         try database.execute(
             "CREATE TABLE active_users (id INTEGER PRIMARY KEY, device_token VARCHAR(255), "
                 + "registered_at BIGINT, invalidated_at BIGINT)")
@@ -129,8 +124,7 @@ struct TableAuditTests {
         "a table of several ranges is counted whole",
         arguments: TestEngine.available)
     func ranges(_ engine: TestEngine) throws {
-        let database = try TokenDatabase(engine)
-        try database.createOwnSchema()
+        let database = try TokenDatabase.own(engine)
         try database.register(0..<2_500, at: 1_700_000_000_000)
         var seen: [Int] = []
         let audit = try TableAudit(try database.store(), [chat], at: Self.now, span: 1_000)
@@ -144,8 +138,7 @@ struct TableAuditTests {
         "sorting shows tokens in several rows, and users without a living token",
         arguments: TestEngine.available)
     func deep(_ engine: TestEngine) throws {
-        let database = try TokenDatabase(engine)
-        try database.createSideTables()
+        let database = try TokenDatabase.withSideTables(engine)
         try database.execute(
             "CREATE TABLE active_users (id INTEGER PRIMARY KEY, user_id VARCHAR(20), "
                 + "environment VARCHAR(20), device_token VARCHAR(64), invalidated_at BIGINT)")

@@ -6,7 +6,6 @@ import Testing
 import TokenHygiene
 
 @testable import Database
-@testable import PushQueue
 @testable import TokenTable
 
 /// A clock that moves with each pause, and by some milliseconds with every reading.
@@ -68,17 +67,13 @@ struct ThrottleTests {
     private static let evidence = (0..<500).map { TokenEvidence.dead($0, at: start + 60_000) }
 
     private static func database(_ engine: TestEngine) throws -> TokenDatabase {
-        let database = try TokenDatabase(engine)
-        try database.createOwnSchema()
-        try database.register(0..<500, at: start)
+        let database = try TokenDatabase.own(engine, 0..<500)
         return database
     }
 
     private static func isDone(_ progress: FeedProgress, _ database: TokenDatabase) throws {
         #expect(progress.isApplied && progress.counts.applied == 500)
-        #expect(
-            try database.texts("SELECT COUNT(*), COUNT(DISTINCT row_key) FROM pushsweep_change")
-                == [["500", "500"]])
+        #expect(try database.changedOnce(500))
     }
 
     @Test("the throttle obeys the most urgent limit")
@@ -205,9 +200,7 @@ struct ThrottleTests {
         #expect(failure?.code == .stopped && failure?.reason == ending.reason, "\(failure as Any)")
         let known = try #require(try database.store().progress(of: "f"))
         #expect((90..<500).contains(known.counts.applied) && !known.isApplied, "\(known)")
-        #expect(
-            try database.count("SELECT COUNT(*) FROM active_users WHERE invalidated_at IS NOT NULL")
-                == known.counts.applied)
+        #expect(try database.marked() == known.counts.applied)
         try Self.isDone(
             try database.store().apply(Self.evidence, feed: "f", run: "two"), database)
     }
@@ -231,7 +224,7 @@ struct ThrottleTests {
                 try store.session.record(RunRecord(id: run, kind: "sweep", started: end, host: "h"))
                 let expiry = Expiry(
                     run: run, feed: UUID().uuidString,
-                    partition: Partition(app: "chat", environment: "production"),
+                    partition: chat,
                     policy: RemovalPolicy(action: .delete, deletesAfter: 7 * 86_400_000), now: end)
                 return try store.remove(expiry, shouldStop: shouldStop) != nil
             }
@@ -241,10 +234,9 @@ struct ThrottleTests {
         func left(in database: TokenDatabase) throws -> Int {
             switch self {
             case .undo:
-                try database.count(
-                    "SELECT COUNT(*) FROM active_users WHERE invalidated_at IS NOT NULL")
+                try database.marked()
             case .purge: try database.count("SELECT COUNT(*) FROM pushsweep_change")
-            case .removal: try database.count("SELECT COUNT(*) FROM active_users")
+            case .removal: try database.rows()
             }
         }
     }
@@ -292,16 +284,13 @@ struct ThrottleTests {
         throttle.maxLoad = try LoadLimits("No_such_figure=1")
         for engine in TestEngine.available {
             let database = try Self.database(engine)
-            let failure = #expect(throws: StoreFailure.self) {
+            expectFailure(.configuration) {
                 try database.store(pacing: Clock().pacing(throttle)).session.waitForThrottle()
             }
-            #expect(failure?.code == .configuration, "\(failure as Any)")
         }
     }
 
-    @Test(
-        "the throttle reads the load of a real server",
-        .enabled(if: MariaDBServer.isAvailable, Comment(rawValue: MariaDBServer.absence)))
+    @Test("the throttle reads the load of a real server", .needsServer)
     func realLoad() throws {
         let database = try Self.database(.mariaDB)
         var throttle = Throttle()
@@ -317,7 +306,7 @@ struct ThrottleTests {
 
     @Test(
         "the throttle reads the lag of a real server, and pauses while replication is stopped",
-        .enabled(if: MariaDBServer.isAvailable, Comment(rawValue: MariaDBServer.absence)))
+        .needsServer)
     func realLag() throws {
         // A server of its own: a replica is refused by the runs of all other tests.
         let own = try PrivateServer([])
@@ -333,11 +322,9 @@ struct ThrottleTests {
         // An empty list of servers is a mistake in the settings, and the error names the remedy.
         for replicas in [[], [settings]] {
             throttle.replicas = replicas
-            let failure = #expect(throws: StoreFailure.self) {
+            expectFailure(.configuration, "it is no replica") {
                 try wait(Clock().pacing(throttle))
             }
-            #expect(failure?.code == .configuration)
-            #expect(failure?.sentence.contains("it is no replica") == true)
         }
         // A replica that does not answer counts as not replicating.
         var absent = settings

@@ -33,9 +33,7 @@ private func limit(
 @Suite("Transactions of limited size")
 struct TransactionSizeTests {
     private static func stage() throws -> (TokenDatabase, FaultyConnection) {
-        let database = try TokenDatabase(.sqlite)
-        try database.createOwnSchema()
-        try database.register(0..<400, at: start)
+        let database = try TokenDatabase.own(.sqlite, 0..<400)
         return (database, FaultyConnection(database.driver(), []))
     }
 
@@ -55,9 +53,7 @@ struct TransactionSizeTests {
         #expect(failure.kind == .tooLarge)
         #expect(try store.apply(Self.evidence).counts == Counts(applied: 400))
         #expect(time.now == 0)
-        #expect(
-            try database.texts("SELECT COUNT(*), COUNT(DISTINCT row_key) FROM pushsweep_change")
-                == [["400", "400"]])
+        #expect(try database.changedOnce(400))
         let sentences = Set(told.withLock { $0 })
         #expect(sentences.count == 1)
         #expect(sentences.first?.contains(atCommit ? "wsrep_max_ws_size" : "_ws_rows") == true)
@@ -68,12 +64,9 @@ struct TransactionSizeTests {
         let (database, connection) = try Self.stage()
         let store = try TokenTable(database.settings, connection, VirtualTime().pacing)
         _ = limit(connection, to: { 0 }, atCommit: true)
-        let thrown = #expect(throws: StoreFailure.self) { try store.apply(Self.evidence) }
-        #expect(thrown?.code == .configuration)
+        let thrown = expectFailure(.configuration) { try store.apply(Self.evidence) }
         #expect(thrown?.sentence.hasSuffix("raise wsrep_max_ws_size") == true, "\(thrown as Any)")
-        #expect(
-            try database.count("SELECT COUNT(*) FROM active_users WHERE invalidated_at IS NULL")
-                == 400)
+        #expect(try database.unmarked() == 400)
     }
 
     @Test("the ceiling rises again after some chunks, and more seldom after each refusal")

@@ -5,7 +5,6 @@ import Testing
 import TokenHygiene
 
 @testable import Database
-@testable import PushQueue
 @testable import TokenTable
 
 @Suite("Undo under faults")
@@ -17,9 +16,7 @@ struct UndoFaultTests {
     private static func database(
         _ engine: TestEngine, _ action: RemovalPolicy.Action
     ) throws -> (TokenDatabase, [[String]]) {
-        let database = try TokenDatabase(engine)
-        try database.createOwnSchema()
-        try database.register(0..<200, at: start)
+        let database = try TokenDatabase.own(engine, 0..<200)
         let before = try database.contents()
         try database.store(pacing: hurried()).sweep(
             "wrong", evidence, policy: RemovalPolicy(action: action))
@@ -111,8 +108,7 @@ struct UndoFaultTests {
         "rows that their table refuses are counted, and the others come back",
         arguments: TestEngine.available)
     func refused(_ engine: TestEngine) throws {
-        let database = try TokenDatabase(engine)
-        try database.createSideTables()
+        let database = try TokenDatabase.withSideTables(engine)
         try database.execute("CREATE TABLE person (name VARCHAR(20) PRIMARY KEY)")
         try database.execute(
             "CREATE TABLE devices (id INTEGER PRIMARY KEY, device_token VARCHAR(64), registered_at "
@@ -141,9 +137,7 @@ struct UndoFaultTests {
     }
 }
 
-@Suite(
-    "Rights to undo",
-    .enabled(if: MariaDBServer.fromEnvironment != nil, Comment(rawValue: MariaDBServer.absence)))
+@Suite("Rights to undo", .needsServer)
 struct UndoRightsTests {
     @Test(
         "the printed rights suffice, each missing one is named, and a dry run needs only SELECT"
@@ -152,9 +146,7 @@ struct UndoRightsTests {
         let server = try #require(MariaDBServer.fromEnvironment)
         let admin = try server.connection()
         for action in RemovalPolicy.Action.allCases {
-            let database = try TokenDatabase(.mariaDB)
-            try database.createOwnSchema()
-            try database.register(0..<50, at: start)
+            let database = try TokenDatabase.own(.mariaDB, 0..<50)
             let owner = try database.store()
             try owner.sweep(
                 "wrong", (0..<50).map { .dead($0, at: start + 60_000) },

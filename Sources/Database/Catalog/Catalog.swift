@@ -57,12 +57,6 @@ package struct CatalogEngine: Hashable, Sendable {
     package let name: String
     /// Whether a rolled back transaction leaves no changes.
     package let hasTransactions: Bool
-
-    /// Names an engine.
-    package init(name: String, hasTransactions: Bool) {
-        self.name = name
-        self.hasTransactions = hasTransactions
-    }
 }
 
 /// One column as the database describes it.

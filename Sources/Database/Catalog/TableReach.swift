@@ -158,27 +158,37 @@ extension Catalog {
     }
 
     /// The event in the text of a trigger: the first of the three event words outside quotes,
-    /// because names in quotes may be any words.
+    /// because names in quotes may be any words. A trigger without one may be for any event.
     static func event(ofTrigger sql: String) -> String {
+        words(sql).first { !$0.isQuoted && ["delete", "insert", "update"].contains($0.text) }?
+            .text.uppercased() ?? "DELETE"
+    }
+
+    /// The words of a text in lower case, each sign by itself, names without their quotes.
+    static func words(_ sql: String) -> [(text: String, isQuoted: Bool)] {
+        var words: [(text: String, isQuoted: Bool)] = []
         var word = ""
         var closing: Character?
         for character in uncommented(sql) + " " {
             if let end = closing {
-                if character == end { closing = nil }
-            } else if let end = Self.quotes[character] {
-                closing = end
-                word = ""
-            } else if character.isLetter || character == "_" || character.isNumber {
+                if character == end {
+                    words.append((end == "'" ? "''" : word.lowercased(), true))
+                    (word, closing) = ("", nil)
+                } else {
+                    word.append(character)
+                }
+            } else if character.isLetter || character.isNumber || "_$@".contains(character) {
                 word.append(character)
             } else {
-                if ["DELETE", "INSERT", "UPDATE"].contains(word.uppercased()) {
-                    return word.uppercased()
-                }
+                if !word.isEmpty { words.append((word.lowercased(), false)) }
                 word = ""
+                closing = quotes[character]
+                if closing == nil, !character.isWhitespace {
+                    words.append((String(character), false))
+                }
             }
         }
-        // A trigger that cannot be parsed may be for any event.
-        return "DELETE"
+        return words
     }
 }
 
@@ -193,7 +203,7 @@ extension TableReach.Trigger {
         _ engine: SQLDialect.Engine
     ) -> Bool {
         guard event == "UPDATE" else { return false }
-        let words = Self.words(body)
+        let words = Catalog.words(body).map(\.text)
         let target =
             engine == .mariaDB ? ["new", ".", column.lowercased()] : [column.lowercased()]
         if engine == .sqlite, !Self.isCalled(words, forUpdateOf: cause.lowercased()) {
@@ -230,30 +240,5 @@ extension TableReach.Trigger {
         guard let event = words.firstIndex(of: "update"), words.dropFirst(event + 1).first == "of"
         else { return true }
         return words[event...].prefix { $0 != "on" }.contains(column)
-    }
-
-    /// The words of a text in lower case, each sign by itself, names without their quotes.
-    private static func words(_ sql: String) -> [String] {
-        var words: [String] = []
-        var word = ""
-        var closing: Character?
-        for character in Catalog.uncommented(sql) + " " {
-            if let end = closing {
-                if character == end {
-                    words.append(end == "'" ? "''" : word.lowercased())
-                    (word, closing) = ("", nil)
-                } else {
-                    word.append(character)
-                }
-            } else if character.isLetter || character.isNumber || "_$@".contains(character) {
-                word.append(character)
-            } else {
-                if !word.isEmpty { words.append(word.lowercased()) }
-                word = ""
-                closing = Catalog.quotes[character]
-                if closing == nil, !character.isWhitespace { words.append(String(character)) }
-            }
-        }
-        return words
     }
 }

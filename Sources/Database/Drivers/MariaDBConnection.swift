@@ -109,7 +109,9 @@ package final class MariaDBConnection: SQLConnection {
         }
         self.handle = handle
         do throws(SQLFailure) {
-            try MariaDBOpening(handle, endpoint, address, settings).open()
+            try MariaDBOpening(
+                handle: handle, endpoint: endpoint, address: address, settings: settings
+            ).open()
             try prepareSession()
             if settings.use != .reports, let role = try role(),
                 let objection = objection(role)

@@ -9,21 +9,12 @@ import Glibc
 
 /// Opens the connection of one handle to one host.
 struct MariaDBOpening {
-    private let handle: UnsafeMutablePointer<MYSQL>
-    private let endpoint: StoreLocation.Server
-    private let address: StoreLocation.Address
-    private let settings: StoreSettings
-
-    /// Opens a fresh `handle` to one of the endpoint's addresses.
-    init(
-        _ handle: UnsafeMutablePointer<MYSQL>, _ endpoint: StoreLocation.Server,
-        _ address: StoreLocation.Address, _ settings: StoreSettings
-    ) {
-        self.handle = handle
-        self.endpoint = endpoint
-        self.address = address
-        self.settings = settings
-    }
+    /// A fresh handle.
+    let handle: UnsafeMutablePointer<MYSQL>
+    let endpoint: StoreLocation.Server
+    /// One of the endpoint's addresses.
+    let address: StoreLocation.Address
+    let settings: StoreSettings
 
     /// Connects and checks the encryption. Throws `SQLFailure`.
     func open() throws(SQLFailure) {

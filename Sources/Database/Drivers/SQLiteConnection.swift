@@ -29,9 +29,6 @@ package final class SQLiteConnection: SQLConnection {
     private let preparation: String
     private var connection: OpaquePointer?
     private var statements = StatementCache<SQLiteStatement>(capacity: 64)
-    /// Whether the file stores text as UTF-8.
-    private var isUTF8 = true
-
     /// Stores the path; `connect` opens the file, and creates it only if `creates` is true.
     package convenience init(path: String, creates: Bool, _ settings: StoreSettings) {
         self.init(
@@ -70,11 +67,23 @@ package final class SQLiteConnection: SQLConnection {
             pushsweep_sqlite_refuse_quoted_text(connection)
             try run("PRAGMA foreign_keys = ON")
             try run(preparation)
-            isUTF8 = try query("PRAGMA encoding").scalar?.text == "UTF-8"
+            try refuseOtherEncodings()
         } catch {
             close()
             throw error
         }
+    }
+
+    /// SQLite converts text of a UTF-16 file to UTF-8, and replaces half a character, or an invalid
+    /// one, by another character. So different keys become equal, and before-images are altered.
+    private func refuseOtherEncodings() throws(SQLFailure) {
+        let encoding = try query("PRAGMA encoding").scalar?.text ?? ""
+        guard encoding != "UTF-8" else { return }
+        throw SQLFailure(
+            kind: .misplaced, code: 0,
+            message:
+                "it stores text as \(encoding), which cannot be restored byte by byte; copy it "
+                + "into a new file of UTF-8: sqlite3 OLD .dump | sqlite3 NEW")
     }
 
     deinit { close() }
@@ -118,7 +127,7 @@ package final class SQLiteConnection: SQLConnection {
         let limit = SQLiteTimeLimit(seconds: seconds)
         limit.begin(on: connection)
         defer { limit.end(on: connection) }
-        let prepared = try SQLiteStatement(connection, statement.text, isUTF8: isUTF8)
+        let prepared = try SQLiteStatement(connection, statement.text)
         try prepared.rows(block: block, body)
     }
 
@@ -129,7 +138,7 @@ package final class SQLiteConnection: SQLConnection {
 
     private func prepared(_ sql: String) throws(SQLFailure) -> SQLiteStatement {
         if let known = statements[sql] { return known }
-        let statement = try SQLiteStatement(try opened(), sql, isUTF8: isUTF8)
+        let statement = try SQLiteStatement(try opened(), sql)
         statements[sql] = statement
         return statement
     }

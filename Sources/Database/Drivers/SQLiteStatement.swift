@@ -3,21 +3,16 @@ import CSQLite
 // Values are passed by length, as the bytes in the file. As C strings, text would end at a NUL, and
 // bytes that are not UTF-8 would be replaced by U+FFFD: a key that was cut is the key of another row,
 // and a before-image with a replaced byte restores a different row.
-//
-// SQLite stores text in the encoding of the file. It converts UTF-16 to UTF-8 on reading, and puts
-// U+FFFD in the place of half a character. Such a replacement cannot be distinguished from a stored
-// U+FFFD. So in a UTF-16 file, text that contains one counts as text that is not UTF-8.
 
 /// One prepared statement of SQLite. Used on the connection's thread only.
 final class SQLiteStatement {
     private let connection: OpaquePointer
     private let statement: OpaquePointer
-    private let isUTF8: Bool
 
     /// Prepares a statement on an open connection, which has to outlive this object.
     ///
     /// - Throws: SQLite's error about the statement.
-    init(_ connection: OpaquePointer, _ sql: String, isUTF8: Bool) throws(SQLFailure) {
+    init(_ connection: OpaquePointer, _ sql: String) throws(SQLFailure) {
         var statement: OpaquePointer?
         let code = sqlite3_prepare_v2(connection, sql, -1, &statement, nil)
         guard code == SQLITE_OK, let statement else {
@@ -27,7 +22,6 @@ final class SQLiteStatement {
         }
         self.connection = connection
         self.statement = statement
-        self.isUTF8 = isUTF8
     }
 
     deinit { sqlite3_finalize(statement) }
@@ -181,9 +175,7 @@ final class SQLiteStatement {
     }
 
     private func text(_ bytes: [UInt8]) -> SQLValue {
-        guard let text = String(validating: bytes, as: UTF8.self) else { return .rawText(bytes) }
-        let isDoubtful = !isUTF8 && text.unicodeScalars.contains("\u{FFFD}")
-        return isDoubtful ? .rawText(bytes) : .text(text)
+        String(validating: bytes, as: UTF8.self).map(SQLValue.text) ?? .rawText(bytes)
     }
 }
 

@@ -135,20 +135,15 @@ package struct StoreFailure: Error, Hashable, Sendable, CustomStringConvertible 
     /// Whether that column is known to be there and hidden from the account.
     package var isHidden = false
 
-    /// States a failure.
-    package init(_ code: Code, _ sentence: String, hint: String = "") {
-        self.code = code
-        self.sentence = sentence
-        self.hint = hint
-        reason = nil
-    }
+    /// Whether the server or its cluster limits the size of a transaction, so that one with fewer rows
+    /// may be accepted.
+    package var isOfSize = false
 
-    /// Makes the failure `stopped`, with the reason for the end of the run.
-    package init(stopped reason: StopReason, _ sentence: String) {
-        code = .stopped
-        self.sentence = sentence
-        hint = ""
-        self.reason = reason
+    /// States a failure.
+    package init(
+        _ code: Code, _ sentence: String, hint: String = "", reason: StopReason? = nil
+    ) {
+        (self.code, self.sentence, self.hint, self.reason) = (code, sentence, hint, reason)
     }
 
     /// The sentence with its hint.
@@ -210,6 +205,7 @@ package struct StoreFailure: Error, Hashable, Sendable, CustomStringConvertible 
                 "\(happened); the server accepts no transaction of this size, and this one cannot be "
                     + "made smaller; raise "
                     + failure.limitOfSize)
+            isOfSize = true
         case .unreachable:
             self.init(.unreachable, "\(happened); check that the database runs and is reachable")
         case .untrusted:
@@ -223,8 +219,8 @@ package struct StoreFailure: Error, Hashable, Sendable, CustomStringConvertible 
         case .refused: self = Self.difference(happened)
         case .leaseLost:
             self.init(
-                stopped: .lease,
-                "\(happened); committed changes are kept, run again to continue")
+                .stopped, "\(happened); committed changes are kept, run again to continue",
+                reason: .lease)
         case .inconsistent:
             self.init(.inconsistent, "\(happened); nothing was decided by it, report this")
         case .other:

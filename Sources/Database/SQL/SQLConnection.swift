@@ -44,10 +44,6 @@ package protocol SQLConnection: AnyObject {
     /// Commits the transaction. Throws `SQLFailure`; a lost answer leaves the outcome unknown.
     func commit() throws(SQLFailure)
 
-    /// Commits the changes of the user's rows only; the same as `commit` where they do not commit
-    /// apart from the ledger.
-    func commitRows() throws(SQLFailure)
-
     /// Rolls the transaction back. A failure is not thrown: either there was no transaction, or the
     /// connection is lost or closed, and the transaction with it.
     func rollBack()
@@ -106,9 +102,6 @@ extension SQLConnection {
 
     /// Commits the transaction. Throws `SQLFailure`; a lost answer leaves the outcome unknown.
     package func commit() throws(SQLFailure) { try run("COMMIT") }
-
-    /// Commits the transaction.
-    package func commitRows() throws(SQLFailure) { try commit() }
 
     /// Rolls the transaction back. A failure is ignored: either the connection is lost, and the
     /// transaction with it, or there was no transaction.

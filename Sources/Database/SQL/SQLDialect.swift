@@ -126,19 +126,11 @@ extension SQLDialect {
         }
     }
 
-    /// An SQL expression for the present plus a number of seconds.
+    /// An SQL expression for the present plus a number of seconds, which may be below 0.
     package func now(adding seconds: Int) -> String {
         switch engine {
         case .mariaDB: "UTC_TIMESTAMP(3) + INTERVAL \(seconds) SECOND"
-        case .sqlite: "strftime('%Y-%m-%d %H:%M:%f', 'now', '+\(seconds) seconds')"
-        }
-    }
-
-    /// An SQL expression for the moment a number of hours ago.
-    package func past(hours: Int) -> String {
-        switch engine {
-        case .mariaDB: "\(now) - INTERVAL \(hours) HOUR"
-        case .sqlite: "strftime('%Y-%m-%d %H:%M:%f', 'now', '-\(hours) hours')"
+        case .sqlite: "strftime('%Y-%m-%d %H:%M:%f', 'now', '\(seconds) seconds')"
         }
     }
 }

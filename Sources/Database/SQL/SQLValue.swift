@@ -48,6 +48,9 @@ package enum SQLValue: Hashable, Sendable {
     }
 }
 
+/// SQL with the values of its places: a statement, or a part of one.
+package typealias BoundSQL = (sql: String, values: [SQLValue])
+
 // A chunk reads thousands of values from here in another module, so these small readers may be inlined there.
 
 /// The rows of one result, stored consecutively so that a chunk of them is one allocation.

@@ -9,54 +9,34 @@ package struct SelectStatement: Hashable, Sendable {
     /// The text without the semicolon at its end.
     package let text: String
 
-    /// The reason why a text is not such a statement.
-    package enum Refusal: Error, Hashable, Sendable, CaseIterable, CustomStringConvertible {
-        /// No statement at all.
-        case empty
-        /// Another statement follows the first.
-        case several
-        /// It begins with another word than SELECT, WITH, VALUES or TABLE.
-        case noQuery
-        /// It writes its result to a file or a variable.
-        case into
-        /// It has a comment that a server executes.
-        case executableComment
-        /// A quote or a comment does not end.
-        case unfinished
-
-        /// A clause for messages, with what to do.
-        package var description: String {
-            switch self {
-            case .empty: "it is empty; give one SELECT whose first column is the token"
-            case .several: "it has several statements; give one SELECT"
-            case .noQuery: "it does not begin with SELECT or WITH; give one SELECT"
-            case .into: "it has INTO, which writes a file or a variable; leave that part out"
-            case .executableComment:
-                "it has a comment that a server executes (/*!); leave the comment out"
-            case .unfinished: "a quote or a comment does not end; correct the text"
-            }
-        }
-    }
-
     /// Examines a text.
     ///
     /// - Throws: why it is refused.
-    package init(_ text: String) throws(Refusal) {
+    package init(_ text: String) throws(SettingRefusal) {
         var scanner = SelectScanner(Array(text.utf8))
         var words: [String] = []
         var end: Int?
         while let part = try scanner.next() {
-            guard end == nil else { throw .several }
+            guard end == nil else {
+                throw SettingRefusal("it has several statements; give one SELECT")
+            }
             switch part {
             case .semicolon(let place): end = place
             case .word(let word):
-                if word == "INTO" { throw .into }
+                if word == "INTO" {
+                    throw SettingRefusal(
+                        "it has INTO, which writes a file or a variable; leave that part out")
+                }
                 if words.isEmpty { words.append(word) }
             case .other: if words.isEmpty { words.append("") }
             }
         }
-        guard let first = words.first else { throw .empty }
-        guard ["SELECT", "WITH", "VALUES", "TABLE"].contains(first) else { throw .noQuery }
+        guard let first = words.first else {
+            throw SettingRefusal("it is empty; give one SELECT whose first column is the token")
+        }
+        guard ["SELECT", "WITH", "VALUES", "TABLE"].contains(first) else {
+            throw SettingRefusal("it does not begin with SELECT or WITH; give one SELECT")
+        }
         self.text = end.map { String(decoding: scanner.bytes[..<$0], as: UTF8.self) } ?? text
     }
 }
@@ -72,18 +52,24 @@ private struct SelectScanner {
     let bytes: [UInt8]
     private var place = 0
 
+    private static let unfinished = SettingRefusal(
+        "a quote or a comment does not end; correct the text")
+
     init(_ bytes: [UInt8]) { self.bytes = bytes }
 
     private func has(_ text: String) -> Bool { bytes[place...].starts(with: text.utf8) }
 
     /// The next part; nil at the end.
-    mutating func next() throws(SelectStatement.Refusal) -> Part? {
+    mutating func next() throws(SettingRefusal) -> Part? {
         while place < bytes.count {
             let byte = bytes[place]
             if byte == UInt8(ascii: " ") || (9...13).contains(byte) {
                 place += 1
             } else if has("/*") {
-                if has("/*!") || has("/*M!") { throw .executableComment }
+                if has("/*!") || has("/*M!") {
+                    throw SettingRefusal(
+                        "it has a comment that a server executes (/*!); leave the comment out")
+                }
                 try skip(past: "*/", from: 2)
             } else if isLineComment(byte) {
                 while place < bytes.count, bytes[place] != UInt8(ascii: "\n") { place += 1 }
@@ -102,7 +88,7 @@ private struct SelectScanner {
         return place + 2 >= bytes.count || bytes[place + 2] <= UInt8(ascii: " ")
     }
 
-    private mutating func part(_ byte: UInt8) throws(SelectStatement.Refusal) -> Part {
+    private mutating func part(_ byte: UInt8) throws(SettingRefusal) -> Part {
         let start = place
         switch byte {
         case UInt8(ascii: ";"):
@@ -127,12 +113,14 @@ private struct SelectScanner {
 
     /// Skips a quoted part. A quote is written twice inside. A backslash before a quote ends the text in
     /// SQLite and not in a server, so where they differ the text is refused as unfinished or several.
-    private mutating func quoted(_ quote: UInt8) throws(SelectStatement.Refusal) {
+    private mutating func quoted(_ quote: UInt8) throws(SettingRefusal) {
         place += 1
         while place < bytes.count {
             if bytes[place] == UInt8(ascii: "\\"), quote != UInt8(ascii: "`") {
                 // No engine agrees with another about what follows, so only a harmless character may.
-                guard place + 1 < bytes.count, bytes[place + 1] != quote else { throw .unfinished }
+                guard place + 1 < bytes.count, bytes[place + 1] != quote else {
+                    throw Self.unfinished
+                }
                 place += bytes[place + 1] == UInt8(ascii: "\\") ? 1 : 2
                 continue
             }
@@ -142,15 +130,15 @@ private struct SelectScanner {
             }
             place += 1
         }
-        throw .unfinished
+        throw Self.unfinished
     }
 
     private mutating func skip(
         past end: String, from offset: Int
-    ) throws(SelectStatement.Refusal) {
+    ) throws(SettingRefusal) {
         place += offset
         while place < bytes.count, !has(end) { place += 1 }
-        guard place < bytes.count else { throw .unfinished }
+        guard place < bytes.count else { throw Self.unfinished }
         place += end.utf8.count
     }
 }

@@ -2,18 +2,26 @@
 // compare byte by byte (utf8mb4_bin), because evidence for `chat` must not change rows of `Chat`.
 
 extension PushsweepTable {
+    private static let part = ("SMALLINT NOT NULL DEFAULT 0", "INTEGER NOT NULL DEFAULT 0")
     private static let word = ("VARCHAR(64) NOT NULL", "TEXT NOT NULL")
-    private static let uuid = (
+    static let uuid = (
         "VARCHAR(36) CHARACTER SET ascii COLLATE ascii_bin NOT NULL", "TEXT NOT NULL"
     )
-    private static let number = ("BIGINT NOT NULL DEFAULT 0", "INTEGER NOT NULL DEFAULT 0")
-    private static let time = ("DATETIME(3) NOT NULL", "DATETIME NOT NULL")
-    private static let timeOrNull = ("DATETIME(3) NULL", "DATETIME NULL")
+    static let number = ("BIGINT NOT NULL DEFAULT 0", "INTEGER NOT NULL DEFAULT 0")
+    static let time = ("DATETIME(3) NOT NULL", "DATETIME NOT NULL")
+    static let timeOrNull = ("DATETIME(3) NULL", "DATETIME NULL")
     private static let shortOrNull = ("VARCHAR(32) NULL", "TEXT NULL")
 
-    private static func column(_ name: String, _ type: (String, String)) -> Column {
+    static func column(_ name: String, _ type: (String, String)) -> Column {
         Column(name, type.0, type.1)
     }
+
+    /// The number of a row that the database gives.
+    static let ownNumber = Column(
+        "id", "BIGINT NOT NULL AUTO_INCREMENT", "INTEGER PRIMARY KEY AUTOINCREMENT")
+    static let ownEnvironment = Column(
+        "environment", "VARCHAR(16) NOT NULL DEFAULT 'production'",
+        "TEXT NOT NULL DEFAULT 'production'")
 
     /// The number of characters in the longest key of a row that the ledger can hold.
     package static let longestKey = 2_048
@@ -22,12 +30,10 @@ extension PushsweepTable {
     package static let activeUsers = PushsweepTable(
         name: "active_users",
         columns: [
-            Column("id", "BIGINT NOT NULL AUTO_INCREMENT", "INTEGER PRIMARY KEY AUTOINCREMENT"),
+            ownNumber,
             column("user_id", word),
             column("app_id", word),
-            Column(
-                "environment", "VARCHAR(16) NOT NULL DEFAULT 'production'",
-                "TEXT NOT NULL DEFAULT 'production'"),
+            ownEnvironment,
             Column("device_token", "VARBINARY(100) NOT NULL", "BLOB NOT NULL"),
             column("registered_at", time),
             column("invalidated_at", timeOrNull),
@@ -68,7 +74,7 @@ extension PushsweepTable {
         name: "pushsweep_feed",
         columns: [
             column("feed", uuid),
-            Column("part", "SMALLINT NOT NULL DEFAULT 0", "INTEGER NOT NULL DEFAULT 0"),
+            column("part", part),
             Column("parts", "SMALLINT NOT NULL DEFAULT 1", "INTEGER NOT NULL DEFAULT 1"),
             column("run", uuid), column("app", word), column("environment", word),
             column("source", word),
@@ -100,7 +106,7 @@ extension PushsweepTable {
         name: "pushsweep_change",
         columns: [
             column("run", uuid), column("feed", uuid),
-            Column("part", "SMALLINT NOT NULL DEFAULT 0", "INTEGER NOT NULL DEFAULT 0"),
+            column("part", part),
             column("seq", number),
             Column("action", "VARCHAR(16) NOT NULL", "TEXT NOT NULL"),
             Column("row_key", "VARCHAR(\(longestKey)) NOT NULL", "TEXT NOT NULL"),
@@ -120,7 +126,7 @@ extension PushsweepTable {
         columns: [
             Column("number", "BIGINT NOT NULL", "INTEGER NOT NULL"),
             column("run", uuid), column("feed", uuid),
-            Column("part", "SMALLINT NOT NULL DEFAULT 0", "INTEGER NOT NULL DEFAULT 0"),
+            column("part", part),
             column("app", word), column("environment", word), column("source", word),
             column("first_seq", number), column("last_seq", number),
             column("committed_at", time),
@@ -151,11 +157,9 @@ extension PushsweepTable {
     package static let evidence = PushsweepTable(
         name: "pushsweep_evidence",
         columns: [
-            Column("id", "BIGINT NOT NULL AUTO_INCREMENT", "INTEGER PRIMARY KEY AUTOINCREMENT"),
+            ownNumber,
             column("app", word),
-            Column(
-                "environment", "VARCHAR(16) NOT NULL DEFAULT 'production'",
-                "TEXT NOT NULL DEFAULT 'production'"),
+            ownEnvironment,
             Column("device_token", "VARBINARY(1024) NOT NULL", "TEXT NOT NULL"),
             Column("status", "SMALLINT NOT NULL DEFAULT 410", "INTEGER NOT NULL DEFAULT 410"),
             Column("reason", "VARCHAR(64) NULL", "TEXT NULL"),

@@ -12,13 +12,6 @@ extension PushsweepTable {
         "VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NULL", "TEXT NULL"
     )
     private static let tally = ("INT NOT NULL DEFAULT 0", "INTEGER NOT NULL DEFAULT 0")
-    private static let claimNumber = ("BIGINT NOT NULL DEFAULT 0", "INTEGER NOT NULL DEFAULT 0")
-    private static let timeOrNull = ("DATETIME(3) NULL", "DATETIME NULL")
-    private static let time = ("DATETIME(3) NOT NULL", "DATETIME NOT NULL")
-
-    private static func column(_ name: String, _ type: (String, String)) -> Column {
-        Column(name, type.0, type.1)
-    }
 
     /// The columns of a row's delivery state, in the row or in the side table.
     private static let deliveryColumns = [
@@ -31,11 +24,9 @@ extension PushsweepTable {
     package static let pushQueue = PushsweepTable(
         name: "push_queue",
         columns: [
-            Column("id", "BIGINT NOT NULL AUTO_INCREMENT", "INTEGER PRIMARY KEY AUTOINCREMENT"),
+            ownNumber,
             Column("app_id", "VARCHAR(64) NOT NULL", "TEXT NOT NULL"),
-            Column(
-                "environment", "VARCHAR(16) NOT NULL DEFAULT 'production'",
-                "TEXT NOT NULL DEFAULT 'production'"),
+            ownEnvironment,
             Column("device_token", "VARBINARY(100) NOT NULL", "BLOB NOT NULL"),
             Column("payload", "VARBINARY(5120) NOT NULL", "BLOB NOT NULL"),
             Column("push_type", "VARCHAR(16) NULL", "TEXT NULL"),
@@ -56,7 +47,7 @@ extension PushsweepTable {
         name: "pushsweep_queue",
         columns: [
             column("name", name), Column("apns_space", "BIGINT NOT NULL", "INTEGER NOT NULL"),
-            column("last_claim", claimNumber),
+            column("last_claim", number),
         ],
         primaryKey: ["name"])
 
@@ -65,9 +56,7 @@ extension PushsweepTable {
         name: "pushsweep_claim",
         columns: [
             Column("id", "BIGINT NOT NULL", "INTEGER NOT NULL"), column("queue", name),
-            Column(
-                "run", "VARCHAR(36) CHARACTER SET ascii COLLATE ascii_bin NOT NULL", "TEXT NOT NULL"
-            ),
+            column("run", uuid),
             Column("host", "VARCHAR(255) NOT NULL", "TEXT NOT NULL"),
             Column(
                 "state", "VARCHAR(8) CHARACTER SET ascii COLLATE ascii_bin NOT NULL",

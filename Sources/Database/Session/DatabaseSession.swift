@@ -136,6 +136,17 @@ package final class DatabaseSession {
     }
 }
 
+extension DatabaseSession {
+    /// The GRANT statement for this connection's account, of a right that `make` chooses; nil for a file.
+    ///
+    /// - Throws: any failure of asking for the account.
+    package func grant(_ make: (PrivilegeMaker) -> Privilege) throws(StoreFailure) -> String? {
+        guard case .server(let server) = settings.location else { return nil }
+        return make(PrivilegeMaker(server.database, connection.dialect))
+            .grant(to: try describe().account ?? server.user)
+    }
+}
+
 /// The account's view of a table.
 package enum TableVisibility {
     /// The account can read the table.

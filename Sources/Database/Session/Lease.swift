@@ -154,13 +154,6 @@ struct LeaseRow {
 extension EpochMilliseconds {
     /// The instant in UTC, as messages print it.
     var clockText: String {
-        WallClock(milliseconds: rawValue).text(fraction: 0)
-            .replacingSpace(with: "T") + "Z"
-    }
-}
-
-extension String {
-    fileprivate func replacingSpace(with mark: Character) -> String {
-        String(map { $0 == " " ? mark : $0 })
+        WallClock(milliseconds: rawValue).text(fraction: 0).replacing(" ", with: "T") + "Z"
     }
 }

@@ -174,11 +174,8 @@ extension DatabaseSession {
     ///
     /// - Throws: any failure of reading the server's description.
     package func lagGrants() throws(StoreFailure) -> [String] {
-        let throttle = pacing.throttle
-        guard throttle.maxLag != nil, case .server(let server) = settings.location else {
-            return []
-        }
+        guard pacing.throttle.maxLag != nil else { return [] }
         let right = try replicationRight(purpose: "read the replica lag of")
-        return [right.grant(to: try describe().account ?? server.user)]
+        return [try grant { _ in right }].compactMap { $0 }
     }
 }

@@ -106,25 +106,17 @@ package struct Secret: Sendable, Hashable, CustomStringConvertible, CustomReflec
 /// The store's time limits, in seconds. The client library has none by default.
 package struct StoreTimeouts: Hashable, Sendable {
     /// The limit for a connection and its TLS handshake.
-    package var connect: Int
+    package var connect = 10
     /// The limit for an answer.
-    package var read: Int
+    package var read = 60
     /// The limit for sending a statement.
-    package var write: Int
+    package var write = 60
     /// The limit for a row that another transaction holds. Short, because a chunk can be redone,
     /// and holds locks itself while it waits.
-    package var lockWait: Int
+    package var lockWait = 5
     /// The silence after which the server may end a transaction: at least a minute, and longer than a
     /// statement on another connection of the same change can take.
     var idleTransaction: Int { max(60, read + write + lockWait) }
-
-    /// Makes limits; the defaults are 10, 60, 60 and 5 seconds.
-    package init(connect: Int = 10, read: Int = 60, write: Int = 60, lockWait: Int = 5) {
-        self.connect = connect
-        self.read = read
-        self.write = write
-        self.lockWait = lockWait
-    }
 }
 
 /// The location of the token tables.

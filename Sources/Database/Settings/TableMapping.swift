@@ -42,12 +42,6 @@ package struct PlatformMapping: Hashable, Sendable {
     package var column: String?
     /// The column's value in rows of Apple's devices.
     package var value: String?
-
-    /// Makes a mapping; by default the table is not mixed.
-    package init(column: String? = nil, value: String? = nil) {
-        self.column = column
-        self.value = value
-    }
 }
 
 /// A column of two values, such as `active`, that says whether a token is used. All fields are set
@@ -59,13 +53,6 @@ package struct LivingMapping: Hashable, Sendable {
     package var living: String?
     /// The value of a row that is not used any more; a mark sets it.
     package var dead: String?
-
-    /// Makes a mapping; by default the table has no such column.
-    package init(column: String? = nil, living: String? = nil, dead: String? = nil) {
-        self.column = column
-        self.living = living
-        self.dead = dead
-    }
 }
 
 /// A column that a table may lack.

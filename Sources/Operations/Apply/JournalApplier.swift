@@ -179,7 +179,7 @@ struct JournalApplier {
 
     /// What became of the evidence of a feed.
     private struct Judged {
-        var progress = FeedProgress()
+        var progress = FeedProgress(counts: Counts())
         var hold: GuardHold?
         /// The first rows that refused the changes; nil where none did.
         var refusals: [String]?

@@ -268,7 +268,9 @@ extension Hold {
         let forecast = try store.classify(
             &stream, in: stored, policy: policy, shouldStop: { context.interrupt.isTripped })
         guard forecast.isComplete else { throw RunFailure.stopped }
-        let (outcome, living) = (forecast.counts, try store.livingRows(in: stored, atMost: .max))
+        let (outcome, living) = (
+            forecast.counts, try store.livingRows(in: stored).count(atMost: .max)
+        )
         (details.quarantined, details.tokens) = (counts.quarantined, evidence.count)
         (details.applied, details.already) = (outcome.applied, outcome.already)
         (details.newer, details.unknown) = (outcome.newer, outcome.unknown)

@@ -67,8 +67,7 @@ extension JournalApplier {
             let open = newIntake
             do {
                 return try takeRows(as: open, atMost: limit)
-            } catch let refusal as IntakeTooLarge {
-                guard limit > 1 else { throw refusal.failure }
+            } catch let failure as StoreFailure where failure.isOfSize && limit > 1 {
                 limit /= 2
             } catch let failure as StoreFailure where failure.code == .busy && triesLeft > 1 {
                 triesLeft -= 1

@@ -80,11 +80,11 @@ extension JournalApplier {
         defer { context.progress.clear() }
         var first: String?
         let removed = try tableExpiry.remove(
-            expiry, shouldStop: { context.interrupt.isTripped },
-            refusing: { (entry.refused, first) = ($0, $1) }
-        ) { removed in
-            entry.removed = removed
-            context.progress.show("removing rows of \(partition)", removed, of: due)
+            expiry, shouldStop: { context.interrupt.isTripped }
+        ) { progress in
+            (entry.removed, entry.refused) = (progress.rows, progress.refused)
+            first = progress.firstRefused
+            context.progress.show("removing rows of \(partition)", progress.rows, of: due)
         }
         if removed == nil { throw RunFailure.stopped }
         guard entry.refused > 0 else { return }

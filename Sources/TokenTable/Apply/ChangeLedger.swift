@@ -210,7 +210,7 @@ enum LedgerState: String {
 extension RowLookup {
     /// The token in a row that was read by this lookup; nil for one that the ledger cannot hold.
     func ledgerToken(of row: MatchedRow) -> [UInt8]? {
-        ledgerToken(row.values[row.values.startIndex + token])
+        ledgerToken(row[token])
     }
 
     /// The token in the content of a row.

@@ -78,42 +78,25 @@ struct ChangeTransaction {
         }
     }
 
-    /// What a transaction writes to the ledger, and what it leaves behind.
-    struct Commit {
-        /// The number of entries of the chunk.
-        let entries: Int
-        /// The entries of the ledger.
-        let written: [LedgerRange]
-        /// The progress of the feed with this chunk; nil where the checkpoint is not that of a feed.
-        var next: FeedProgress?
-    }
-
     /// Runs `moving`, which moves the checkpoint and changes marks of the side table, numbers the
-    /// entries written (see `ChangeOrder`), renews the lease and commits. If only the commit is
-    /// refused, the failure does not name the row at fault; `rows` are the changed ones, as the
-    /// ledger spells them.
+    /// entries written (see `ChangeOrder`), renews the lease and commits. If only the commit of the
+    /// `entries` is refused, the failure does not name the row at fault; `rows` are the changed ones, as
+    /// the ledger spells them.
     func commit(
-        _ commit: Commit, rows: () -> [String], moving: () throws(SQLFailure) -> Void
+        _ written: [LedgerRange], entries: Int, rows: () -> [String],
+        moving: () throws(SQLFailure) -> Void
     ) throws(SQLFailure) {
         try moving()
-        try ChangeOrder(connection: connection).number(commit.written)
+        try ChangeOrder(connection: connection).number(written)
         try lease?.renew(connection)
         do {
             try connection.commit()
         } catch {
-            isolation.noteCommit(error, entries: commit.entries, rows: rows())
+            isolation.noteCommit(error, entries: entries, rows: rows())
             throw error
         }
     }
 
-    /// The same for the changes of a set.
-    func commit(
-        _ set: ChangeSet, _ commit: Commit, moving: () throws(SQLFailure) -> Void
-    ) throws(SQLFailure) {
-        try self.commit(commit) {
-            set.rows.map { lookup.name(of: $0.row) }
-        } moving: { () throws(SQLFailure) in
-            try moving()
-        }
-    }
+    /// The rows of a set, as the ledger spells them.
+    func names(_ set: ChangeSet) -> [String] { set.rows.map { lookup.name(of: $0.row) } }
 }

@@ -135,8 +135,8 @@ struct ChangeStatements {
 
     /// Adds to a condition the value of the column of two values, which all its rows share.
     private func repeatingLiving(
-        _ condition: (sql: String, values: [SQLValue]), of changes: ArraySlice<RowChange>
-    ) -> (sql: String, values: [SQLValue]) {
+        _ condition: BoundSQL, of changes: ArraySlice<RowChange>
+    ) -> BoundSQL {
         guard let column = layout.living, let living = lookup.living, let first = changes.first
         else { return condition }
         let name = dialect.quoted(column.name)
@@ -153,13 +153,13 @@ struct ChangeStatements {
     }
 
     private func number(_ change: RowChange) -> Int64? {
-        change.row.values[change.row.values.startIndex + lookup.key[0]].integer
+        change.row[lookup.key[0]].integer
     }
 
     private func key(_ change: RowChange) -> [SQLValue] { lookup.key(of: change.row) }
 
     private func value(_ change: RowChange, _ column: Int) -> SQLValue {
-        change.row.values[change.row.values.startIndex + column]
+        change.row[column]
     }
 
     /// The column that shows whether a row is marked; nil where the table has none.
@@ -195,7 +195,7 @@ struct ChangeStatements {
             changes: changes, effect: .marked)
     }
 
-    private func markTime(_ changes: ArraySlice<RowChange>) -> (sql: String, values: [SQLValue]) {
+    private func markTime(_ changes: ArraySlice<RowChange>) -> BoundSQL {
         func value(_ change: RowChange) -> SQLValue { layout.mark?.value(change.time) ?? .null }
         if changes.count == 1, let change = changes.first { return ("?", [value(change)]) }
         let padded = StatementShape.padded(changes)
@@ -215,7 +215,7 @@ struct ChangeStatements {
 
     /// A query for the marks, where the table has them, of the rows that some changes name by key
     /// and token.
-    func rereading(_ changes: ArraySlice<RowChange>) -> (sql: String, values: [SQLValue]) {
+    func rereading(_ changes: ArraySlice<RowChange>) -> BoundSQL {
         let column = stateColumn.map(dialect.quoted) ?? "NULL"
         let match = (layout.key.map(\.name) + [layout.token.name])
             .map { "\(dialect.quoted($0)) = ?" }.joined(separator: " AND ")
@@ -238,7 +238,7 @@ struct ChangeStatements {
     }
 
     /// A query for all selected columns of all rows that have the token of a change.
-    func searchingRows(of change: RowChange) -> (sql: String, values: [SQLValue]) {
+    func searchingRows(of change: RowChange) -> BoundSQL {
         (
             "SELECT \(lookup.selected) FROM \(layout.table.sql(dialect)) WHERE "
                 + "\(dialect.quoted(layout.token.name)) = ?", [value(change, lookup.token)]
@@ -246,7 +246,7 @@ struct ChangeStatements {
     }
 
     /// A query for the keys of all rows that have a token of some changes.
-    func searchingTokens(of changes: ArraySlice<RowChange>) -> (sql: String, values: [SQLValue]) {
+    func searchingTokens(of changes: ArraySlice<RowChange>) -> BoundSQL {
         let keys = layout.key.map { dialect.quoted($0.name) }.joined(separator: ", ")
         let padded = StatementShape.padded(changes)
         return (
@@ -258,9 +258,7 @@ struct ChangeStatements {
 
     /// The condition for the rows of some changes. Each guard value is NULL in all of them or in
     /// none.
-    private func condition(
-        on changes: ArraySlice<RowChange>
-    ) -> (sql: String, values: [SQLValue]) {
+    private func condition(on changes: ArraySlice<RowChange>) -> BoundSQL {
         let condition = repeatingLiving(keyCondition(on: changes), of: changes)
         guard isUnlocked else { return condition }
         let partition = lookup.condition
@@ -277,9 +275,7 @@ struct ChangeStatements {
     private typealias Guard = (column: Int, name: String, isNull: Bool)
 
     /// The condition for rows by one list in which key and guard values of each row stand together.
-    private func wholeRows(
-        _ changes: [RowChange], _ key: String, _ guards: [Guard]
-    ) -> (sql: String, values: [SQLValue]) {
+    private func wholeRows(_ changes: [RowChange], _ key: String, _ guards: [Guard]) -> BoundSQL {
         let given = guards.filter { !$0.isNull }
         let names = [key] + given.map { $0.column == lookup.reason ? bytes($0.name) : $0.name }
         let row = "(\(placeholders(names.count)))"
@@ -304,9 +300,7 @@ struct ChangeStatements {
         return "CAST(CONVERT(\(name) USING utf8mb4) AS BINARY)"
     }
 
-    private func keyCondition(
-        on changes: ArraySlice<RowChange>
-    ) -> (sql: String, values: [SQLValue]) {
+    private func keyCondition(on changes: ArraySlice<RowChange>) -> BoundSQL {
         let keys = layout.key.map { dialect.quoted($0.name) }
         let padded = StatementShape.padded(changes)
         let guards: [Guard] = guards.map { column in

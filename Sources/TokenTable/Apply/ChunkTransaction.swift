@@ -99,7 +99,7 @@ struct ChunkTransaction {
     }
 
     private func judged(
-        _ chunk: ArraySlice<TokenEvidence>, _ found: FoundRows
+        _ chunk: ArraySlice<TokenEvidence>, _ found: FoundRows<[MatchedRow]>
     ) throws(SQLFailure) -> ClassifiedChunk {
         let marks =
             layout.mark == nil
@@ -131,9 +131,9 @@ struct ChunkTransaction {
             run: application.run, feed: application.feed, part: application.part.index,
             partition: application.partition, source: application.source.rawValue,
             first: progress.rowsChanged, count: changes.count)
-        let commit = ChangeTransaction.Commit(
-            entries: chunk.count, written: [written], next: next)
-        try transaction.commit(changes, commit) { () throws(SQLFailure) in
+        try transaction.commit([written], entries: chunk.count) {
+            transaction.names(changes)
+        } moving: { () throws(SQLFailure) in
             try changing()
             try checkpoint.update(next, run: application.run, layout)
         }

@@ -59,7 +59,8 @@ struct ClassifiedChunk {
                     continue
                 }
                 verdicts.append(verdict)
-                note(policy.order(of: row.registeredAt, to: time), verdict)
+                if verdict.invalidates { invalidated += 1 }
+                if policy.order(of: row.registeredAt, to: time) == .unknown { undated += 1 }
                 let isInRow = layout.mark != nil || layout.living != nil && verdict == .mark
                 if verdict == .delete || verdict.changesRow && isInRow {
                     changes.rows.append(RowChange(verdict: verdict, row: row, time: time))
@@ -106,11 +107,6 @@ struct ClassifiedChunk {
                 counted[change.row.evidence] = refused
             }
         }
-    }
-
-    private mutating func note(_ order: RegistrationOrder, _ verdict: Verdict) {
-        if verdict.invalidates { invalidated += 1 }
-        if order == .unknown { undated += 1 }
     }
 }
 

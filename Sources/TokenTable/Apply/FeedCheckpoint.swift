@@ -9,7 +9,7 @@ package struct FeedApplication: Hashable, Sendable {
     /// The captured feed, as a UUID in text. Applying the same feed again changes nothing.
     package let feed: String
     /// The part of the feed to apply.
-    package let part: TokenRange
+    package var part: TokenRange
     /// The partition whose rows are judged.
     package let partition: Partition
     /// The policy for stale rows.
@@ -38,13 +38,6 @@ package struct FeedApplication: Hashable, Sendable {
         self.lease = lease
         self.isReleased = isReleased
     }
-
-    /// The application of one part of the feed.
-    func part(_ part: TokenRange) -> FeedApplication {
-        FeedApplication(
-            run: run, feed: feed, part: part, partition: partition, policy: policy, source: source,
-            lease: lease, isReleased: isReleased)
-    }
 }
 
 /// The progress of a feed as stored in its checkpoint.
@@ -53,27 +46,22 @@ package struct FeedProgress: Hashable, Sendable {
     /// several parts taken together.
     package var position: DeviceToken?
     /// The outcomes of the statements up to `position`.
-    package var counts: Counts
+    package var counts = Counts()
     /// The number of rows marked, deleted or advanced so far.
-    package var rowsChanged: Int
+    package var rowsChanged = 0
     /// The number of living rows that became invalid so far.
-    package var rowsInvalidated: Int
+    package var rowsInvalidated = 0
     /// The number of rows that could not be judged or refused the change; the ledger names them.
-    package var rowsRefused: Int
+    package var rowsRefused = 0
     /// Whether the whole feed is applied.
-    package var isApplied: Bool
+    package var isApplied = false
+}
 
-    /// Makes progress; by default none.
-    package init(
-        position: DeviceToken? = nil, counts: Counts = Counts(), rowsChanged: Int = 0,
-        rowsInvalidated: Int = 0, rowsRefused: Int = 0, isApplied: Bool = false
-    ) {
-        self.position = position
+extension FeedProgress {
+    /// The progress of a forecast, which changes no row.
+    package init(counts: Counts) {
+        self.init()
         self.counts = counts
-        self.rowsChanged = rowsChanged
-        self.rowsInvalidated = rowsInvalidated
-        self.rowsRefused = rowsRefused
-        self.isApplied = isApplied
     }
 
     /// The total progress of several parts; nil stands for a part that is not begun.
@@ -103,22 +91,15 @@ struct FeedCheckpoint {
     /// The checkpoint as committed, or as locked for this transaction; nil before the first run.
     func read(locking: Bool) throws(SQLFailure) -> FeedProgress? {
         let rows = try connection.query(
-            "SELECT last_token, applied, already, newer, unknown_tokens, rows_changed, state, "
-                + "invalidated, refused, rows_refused FROM pushsweep_feed WHERE feed = ? AND part = ?"
+            "SELECT last_token, \(Counts.columns.joined(separator: ", ")), rows_changed, "
+                + "invalidated, rows_refused, state FROM pushsweep_feed WHERE feed = ? AND part = ?"
                 + (locking ? dialect.rowLock : ""), [.text(feed), .integer(Int64(part.index))])
         guard rows.count > 0 else { return nil }
         try rows.require(width: 10)
-        var position: DeviceToken?
-        if case .bytes(let bytes) = rows[0, 0] { position = DeviceToken(bytes) }
         return FeedProgress(
-            position: position,
-            counts: Counts(
-                applied: rows[0, 1].count ?? 0, already: rows[0, 2].count ?? 0,
-                newer: rows[0, 3].count ?? 0, unknown: rows[0, 4].count ?? 0,
-                refused: rows[0, 8].count ?? 0),
-            rowsChanged: rows[0, 5].count ?? 0, rowsInvalidated: rows[0, 7].count ?? 0,
-            rowsRefused: rows[0, 9].count ?? 0,
-            isApplied: rows[0, 6].text == "applied")
+            position: rows.token(0, 0), counts: rows.counts(0, 1),
+            rowsChanged: rows[0, 6].count ?? 0, rowsInvalidated: rows[0, 7].count ?? 0,
+            rowsRefused: rows[0, 8].count ?? 0, isApplied: rows[0, 9].text == "applied")
     }
 
     /// The source of changes that follow from the end of a grace period.

@@ -9,6 +9,16 @@ struct TokenMark: Hashable, Sendable {
     let reason: String?
 }
 
+/// A mark in `pushsweep_invalid` as a person sees it.
+package struct MarkBeside: Hashable, Sendable {
+    /// The app, by the table's value, and the environment.
+    package let partition: Partition
+    /// Since when the token is dead.
+    package let time: EpochMilliseconds?
+    /// What the mark follows from.
+    package let reason: String?
+}
+
 /// A change of one token's mark in `pushsweep_invalid`.
 struct TokenMarkChange {
     let token: DeviceToken
@@ -31,31 +41,36 @@ struct InvalidTokenTable {
     /// The longest token that the table can hold, in bytes. Rows with longer ones cannot be marked.
     static let longestToken = 1_024
 
-    /// Whether the partition has any mark.
-    func hasAny() throws(SQLFailure) -> Bool {
-        try connection.query(
-            "SELECT 1 FROM pushsweep_invalid WHERE app = ? AND environment = ? LIMIT 1", place
-        ).count > 0
-    }
-
     /// The marks on some tokens.
     func marks(
         on tokens: [DeviceToken], locking: Bool
     ) throws(SQLFailure) -> [DeviceToken: TokenMark] {
-        var marks: [DeviceToken: TokenMark] = [:]
+        try Self.marks(on: tokens, of: self, connection, locking: locking).compactMapValues {
+            guard let mark = $0.first, let time = mark.time else { return nil }
+            return TokenMark(time: time, reason: mark.reason)
+        }
+    }
+
+    /// The marks on some tokens in one partition, or in all of them.
+    static func marks(
+        on tokens: [DeviceToken], of own: InvalidTokenTable?, _ connection: any SQLConnection,
+        locking: Bool
+    ) throws(SQLFailure) -> [DeviceToken: [MarkBeside]] {
+        let time = connection.dialect.ownTime("invalidated_at")
+        let condition: BoundSQL = own?.condition ?? (" ORDER BY token, app, environment", [])
+        var marks: [DeviceToken: [MarkBeside]] = [:]
         for run in tokens.runs(of: StatementShape.longest) {
             let values = StatementShape.padded(run.map { SQLValue.bytes($0.bytes) })
             let rows = try connection.query(
-                "SELECT token, invalidated_at, reason FROM pushsweep_invalid WHERE token IN "
-                    + "(\(placeholders(values.count))) AND app = ? AND environment = ?"
-                    + (locking ? dialect.rowLock : ""), values + place)
+                "SELECT token, app, environment, invalidated_at, reason FROM pushsweep_invalid WHERE "
+                    + "token IN (\(placeholders(values.count)))\(condition.sql)"
+                    + (locking ? connection.dialect.rowLock : ""), values + condition.values)
             for row in 0..<rows.count {
-                guard case .bytes(let bytes) = rows[row, 0], let token = DeviceToken(bytes) else {
-                    continue
-                }
-                marks[token] = dialect.ownTime("invalidated_at").mark(rows[row, 1]).map {
-                    TokenMark(time: $0, reason: rows[row, 2].text)
-                }
+                guard let token = rows.token(row, 0) else { continue }
+                marks[token, default: []].append(
+                    MarkBeside(
+                        partition: rows.partition(row, 1), time: time.mark(rows[row, 3]),
+                        reason: rows[row, 4].text))
             }
         }
         return marks
@@ -93,58 +108,13 @@ struct InvalidTokenTable {
         for run in tokens.runs(of: StatementShape.longest) {
             let values = StatementShape.padded(run.map { SQLValue.bytes($0.bytes) })
             _ = try connection.execute(
-                "DELETE FROM pushsweep_invalid WHERE token IN (\(placeholders(values.count))) "
-                    + "AND app = ? AND environment = ?", values + place)
+                "DELETE FROM pushsweep_invalid WHERE token IN (\(placeholders(values.count)))"
+                    + condition.sql, values + condition.values)
         }
     }
 
-    // MARK: Ranges of tokens
-
-    /// The tokens in a range with a mark up to a time, at most `limit`, in their order. `end` is the
-    /// last token of the range; nil for all after `position`.
-    func tokens(
-        after position: SQLValue, upTo end: SQLValue?, markedUntil cutoff: EpochMilliseconds,
-        limit: Int
-    ) throws(SQLFailure) -> [SQLValue] {
-        let time = dialect.ownTime("invalidated_at")
-        let range = range(after: position, upTo: end)
-        let rows = try connection.query(
-            "SELECT token \(range.sql) AND invalidated_at <= ? ORDER BY token LIMIT \(limit)",
-            range.values + [time.value(cutoff)])
-        return (0..<rows.count).map { rows[$0, 0] }
-    }
-
-    /// The tokens with a mark in a range, as a result of one column.
-    func marked(after position: SQLValue, upTo end: SQLValue?) throws(SQLFailure) -> SQLRows {
-        let range = range(after: position, upTo: end)
-        return try connection.query("SELECT token \(range.sql)", range.values)
-    }
-
-    /// The number of marks in a range.
-    func count(after position: SQLValue, upTo end: SQLValue?) throws(SQLFailure) -> Int {
-        let range = range(after: position, upTo: end)
-        return try connection.query("SELECT COUNT(*) \(range.sql)", range.values)
-            .scalar?.count ?? 0
-    }
-
-    private func range(
-        after position: SQLValue, upTo end: SQLValue?
-    ) -> (sql: String, values: [SQLValue]) {
-        (
-            "FROM pushsweep_invalid WHERE token > ?\(end == nil ? "" : " AND token <= ?") "
-                + "AND app = ? AND environment = ?", [position] + [end].compactMap { $0 } + place
-        )
-    }
-
-    /// The token at the end of the range after `position`; nil where the rest fits into the span of
-    /// a statement (`KeyRanges.span`).
-    func end(after position: SQLValue) throws(SQLFailure) -> SQLValue? {
-        // The primary key begins with the token.
-        let rows = try connection.query(
-            "SELECT token FROM pushsweep_invalid WHERE token > ? ORDER BY token, app, environment "
-                + "LIMIT 1 OFFSET \(KeyRanges.span - 1)", [position])
-        return rows.count > 0 ? rows[0, 0] : nil
-    }
+    /// The marks of the partition, as the end of a WHERE.
+    var condition: BoundSQL { (" AND app = ? AND environment = ?", place) }
 }
 
 extension TokenTable {
@@ -154,28 +124,18 @@ extension TokenTable {
         try session.canRead("pushsweep_invalid", "token, invalidated_at")
     }
 
-    /// Whether `pushsweep_invalid` has marks of a partition. After a table gets a mark column,
-    /// earlier marks stay in the side table and still count for a sender.
-    func hasTokenMarks(in partition: Partition) throws(StoreFailure) -> Bool {
-        guard try canReadTokenMarks() else { return false }
-        return try retries.retrying(
-            "looking for marks of \(partition)",
-            do: InvalidTokenTable(partition: partition, connection: connection).hasAny())
-    }
-
     /// The number of marks of a partition in `pushsweep_invalid`, counted range by range.
     func countTokenMarks(in partition: Partition) throws(StoreFailure) -> Int {
         let marks = InvalidTokenTable(partition: partition, connection: connection)
+        let ranges = KeyRanges(ofTokenMarks: connection)
         var count = 0
-        var position: SQLValue? = .bytes([])
-        while let start = position {
-            let (found, end) = try retries.retrying("counting marks of \(partition)") {
-                () throws(SQLFailure) in
-                let end = try marks.end(after: start)
-                return (try marks.count(after: start, upTo: end), end)
-            }
+        var position: [SQLValue]? = []
+        try walk(ranges, after: &position, doing: "counting marks of \(partition)") {
+            range throws(SQLFailure) in
+            try ranges.query("COUNT(*)", in: range, marks.condition).scalar?.count ?? 0
+        } take: { found in
             count += found
-            position = end
+            return true
         }
         return count
     }

@@ -1,6 +1,5 @@
 import APNsProtocol
 import Database
-import Encodings
 import TokenHygiene
 
 // Rows that refused a change are in the ledger, under numbers below 0. Reports name the first of
@@ -9,37 +8,15 @@ import TokenHygiene
 extension LedgerEntry {
     /// The row that refused its change and why, as the end of a sentence.
     package var refusalInWords: String {
-        Self.refusal(of: storedKey, because: refusal.flatMap(RowRefusal.init))
+        Self.refusal(of: key, because: refusal.flatMap(RowRefusal.init))
     }
 
     /// The same for a key as the ledger spells it. A key may be a token, and no output shows a whole
     /// token.
-    static func refusal(of key: String, because reason: RowRefusal?) -> String {
-        var name = "with an unreadable key"
-        if let values = RowImageReader.key(key) {
-            name = values.map(shortened).joined(separator: ", ")
-        }
-        return "row \(name): \(reason?.words ?? "refused for a reason this version does not know")"
-    }
-
-    private static func shortened(_ value: SQLValue) -> String {
-        let text =
-            switch value {
-            case .bytes(let bytes), .rawText(let bytes): Hex.text(bytes.prefix(5))
-            case .text(let text): text
-            case .integer(let number): "\(number)"
-            case .unsigned(let number): "\(number)"
-            case .real(let number): "\(number)"
-            case .null, .wallClock: "NULL"
-            }
-        return text.count > 24 || isBytes(value) ? "\(text.prefix(8))…" : text
-    }
-
-    private static func isBytes(_ value: SQLValue) -> Bool {
-        switch value {
-        case .bytes, .rawText: true
-        default: false
-        }
+    static func refusal(of key: LedgerKey, because reason: RowRefusal?) -> String {
+        let name = key.text(wholeTokens: false)
+        return "row \(name.isEmpty ? "with an unreadable key" : name): "
+            + (reason?.words ?? "refused for a reason this version does not know")
     }
 }
 
@@ -52,20 +29,19 @@ extension TokenTable {
     ) throws(StoreFailure) -> [LedgerEntry] {
         var found: [LedgerEntry] = []
         for part in 0..<(try parts(of: feed) ?? 0) where found.count < limit {
-            found += try refusedChanges(
-                ofFeed: feed, part: part, run: run, limit: limit - found.count)
+            let place = LedgerPlace(run: run, feed: feed, part: Int64(part))
+            found += try refusedChanges(of: place, limit: limit - found.count)
         }
         return found
     }
 
     /// The first refused rows of one part.
     func refusedChanges(
-        ofFeed feed: String, part: Int, run: String, limit: Int
+        of place: LedgerPlace, limit: Int
     ) throws(StoreFailure) -> [LedgerEntry] {
         try retries.retrying(
             "reading the change ledger",
-            do: LedgerReader(connection: connection).refusals(
-                of: LedgerPlace(run: run, feed: feed, part: Int64(part)), limit: limit))
+            do: LedgerReader(connection: connection).refusals(of: place, limit: limit))
     }
 }
 
@@ -87,9 +63,7 @@ extension TokenTable {
         var refused: [String: LedgerEntry] = [:]
         // The oldest first: a replayed feed has another id the second time.
         for row in (0..<feeds.count).reversed() {
-            let changes = try refusedChanges(
-                ofFeed: feeds[row, 1].text ?? "", part: feeds[row, 2].count ?? 0,
-                run: feeds[row, 0].text ?? "", limit: 100)
+            let changes = try refusedChanges(of: feeds.place(row, 0), limit: 100)
             for change in changes where refused[change.storedKey] == nil {
                 refused[change.storedKey] = change
             }

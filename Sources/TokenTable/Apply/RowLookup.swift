@@ -17,6 +17,9 @@ struct MatchedRow {
     /// The reason why the row cannot be judged or, where it is to be removed, not be restored.
     var obstacle: RowRefusal?
 
+    /// The value of a column, by its index in `RowLookup.columns`.
+    subscript(column: Int) -> SQLValue { values[values.startIndex + column] }
+
     /// The state by which the row is judged. `time` is that of the token's mark in
     /// `pushsweep_invalid`.
     func judged(markedAt time: EpochMilliseconds?) -> RegisteredToken {
@@ -24,9 +27,9 @@ struct MatchedRow {
     }
 }
 
-/// Rows found for some evidence.
-struct FoundRows {
-    var rows: [MatchedRow] = []
+/// Rows that were found, in a list or by their keys.
+struct FoundRows<Rows> {
+    var rows: Rows
     /// The number of bytes in the rows read.
     var bytes = 0
     /// Whether the read stopped at its size limit, so that some rows are missing.
@@ -62,7 +65,7 @@ struct RowLookup {
     private let exactness: String?
     /// The end of a SELECT that locks rows.
     private let lock: String
-    let condition: (sql: String, values: [SQLValue])
+    let condition: BoundSQL
 
     /// Prepares the lookup, in all partitions where `partition` is nil. `wholeRows` selects every
     /// column, for the before-image of deletes; `changesRows` states whether locked rows are changed
@@ -99,7 +102,7 @@ struct RowLookup {
 
     /// The values of a row's key.
     func key(of row: MatchedRow) -> [SQLValue] {
-        key.map { row.values[row.values.startIndex + $0] }
+        key.map { row[$0] }
     }
 
     /// The key of a row as the ledger spells it.
@@ -109,8 +112,8 @@ struct RowLookup {
     func rows(
         for evidence: ArraySlice<TokenEvidence>, locking: Bool,
         mostBytes: Int = .max
-    ) throws(SQLFailure) -> FoundRows {
-        var found = FoundRows()
+    ) throws(SQLFailure) -> FoundRows<[MatchedRow]> {
+        var found = FoundRows<[MatchedRow]>(rows: [])
         found.rows.reserveCapacity(evidence.count)
         var rest = evidence
         while !rest.isEmpty {
@@ -168,19 +171,17 @@ struct RowLookup {
     var width: Int { columns.count + (exactness == nil ? 0 : 1) }
 
     private func selection(_ length: Int, locking: Bool) -> String {
-        let hint = self.hint(layout.tokenIndex)
+        let hint = dialect.indexHint(layout.tokenIndex)
         return "SELECT \(selected) FROM \(layout.table.sql(dialect))\(hint) WHERE "
             + "\(dialect.quoted(layout.token.name)) IN (\(placeholders(length)))\(condition.sql)"
             + (locking ? lock : "")
     }
 
-    /// Names the index for changes and locking reads by key, since statistics may be wrong.
+    /// Names the index to use, since statistics may be wrong. Without the hint MariaDB reads a small table
+    /// whole. A locking read then waits for rows that it does not want. And it locks rows before index
+    /// entries, a registration locks them in the opposite order, and the server rolls the registration
+    /// back (error 1213).
     var keyHint: String { dialect.indexHint(layout.keyIndex) }
-
-    /// Names the index to use. Without the hint MariaDB reads a small table whole. A locking read then
-    /// waits for rows that it does not want. And it locks rows before index entries, a registration locks
-    /// them in the opposite order, and the server rolls the registration back (error 1213).
-    private func hint(_ index: String?) -> String { dialect.indexHint(index) }
 
     private func match(
         _ values: ArraySlice<SQLValue>, in evidence: ArraySlice<TokenEvidence>
@@ -259,28 +260,17 @@ extension ArraySlice<TokenEvidence> {
     }
 }
 
-/// Rows read by their keys.
-struct KeyedRows {
-    /// The rows, by their keys as the ledger spells them.
-    var rows: [String: ArraySlice<SQLValue>] = [:]
-    /// The number of bytes in the rows read.
-    var bytes = 0
-    /// Whether the read stopped at its size limit, so that some rows are missing.
-    var isCutShort = false
-}
-
 extension RowLookup {
     /// The rows with given keys, until they have more than `mostBytes` bytes. A row whose key the
     /// database treats as equal but spells differently is listed under its own spelling.
     func rows(
         keys: [[SQLValue]], locking: Bool, mostBytes: Int = .max
-    ) throws(SQLFailure) -> KeyedRows {
-        var found = KeyedRows()
+    ) throws(SQLFailure) -> FoundRows<[String: ArraySlice<SQLValue>]> {
+        var found = FoundRows<[String: ArraySlice<SQLValue>]>(rows: [:])
         let isSingle = layout.key.count == 1
         let names = layout.key.map { dialect.quoted($0.name) }
         let match = "(\(names.map { "\($0) = ?" }.joined(separator: " AND ")))"
         let longest = isSingle ? StatementShape.longest : StatementShape.longestLinear
-        let hint = self.hint(layout.keyIndex)
         for run in keys.runs(of: longest) {
             let padded = StatementShape.padded(run)
             let condition =
@@ -288,7 +278,7 @@ extension RowLookup {
                 ? "\(names[0]) IN (\(placeholders(padded.count)))"
                 : repeatElement(match, count: padded.count).joined(separator: " OR ")
             let rows = try connection.query(
-                "SELECT \(selected) FROM \(layout.table.sql(dialect))\(hint) WHERE \(condition)"
+                "SELECT \(selected) FROM \(layout.table.sql(dialect))\(keyHint) WHERE \(condition)"
                     + (locking ? lock : ""),
                 padded.flatMap { $0 }, mostBytes: mostBytes - found.bytes)
             try rows.require(width: width)

@@ -71,7 +71,7 @@ package struct StoreWorkers: Sendable {
     ) throws(StoreFailure) -> Classification {
         let shares = try perform(TokenRange.parts(count), shouldStop) {
             (store, part, isStopping) throws(StoreFailure) in
-            var stream = RangeEvidence(try Self.open(part, evidence), part)
+            var stream = RangeEvidence(whole: try Self.open(part, evidence), part: part)
             return try store.classify(
                 &stream, in: partition, policy: policy, shouldStop: isStopping)
         }
@@ -95,10 +95,11 @@ package struct StoreWorkers: Sendable {
         let known = Mutex<[Int: FeedProgress]>([:])
         let shares = try perform(parts, shouldStop) {
             (store, part, isStopping) throws(StoreFailure) in
-            let application = application.part(part)
+            var application = application
+            application.part = part
             let position = try store.progress(of: application.feed, part: part)?.position
             var stream = RangeEvidence(
-                try Self.open(part) { try evidence($0, position) }, part)
+                whole: try Self.open(part) { try evidence($0, position) }, part: part)
             return try store.apply(&stream, application, shouldStop: isStopping) { progress in
                 let together = known.withLock { known in
                     known[part.index] = progress
@@ -166,14 +167,9 @@ package struct StoreWorkers: Sendable {
 
 /// The evidence of one part, filtered from the stream of all evidence.
 struct RangeEvidence<Whole: EvidenceStream>: EvidenceStream {
-    private var whole: Whole
-    private let part: TokenRange
-    private var isEnded = false
-
-    init(_ whole: Whole, _ part: TokenRange) {
-        self.whole = whole
-        self.part = part
-    }
+    var whole: Whole
+    let part: TokenRange
+    var isEnded = false
 
     mutating func next(_ limit: Int) throws -> [TokenEvidence] {
         while !isEnded {

@@ -14,17 +14,9 @@ package enum TokenStatus: Hashable, Sendable {
 
 /// Looks up which tokens of a partition may be sent to. Reads only.
 package struct TokenStatusLookup {
-    private let lookup: RowLookup
-    /// The marks of the side table; nil where they need not be read.
-    private let tokenMarks: InvalidTokenTable?
-    /// Whether each look asks first if the partition has marks in the side table.
-    private let asksForMarks: Bool
-
-    fileprivate init(_ lookup: RowLookup, _ tokenMarks: InvalidTokenTable?, asksForMarks: Bool) {
-        self.lookup = lookup
-        self.tokenMarks = tokenMarks
-        self.asksForMarks = asksForMarks
-    }
+    fileprivate let lookup: RowLookup
+    /// The marks of the side table; nil where they cannot be read.
+    fileprivate let tokenMarks: InvalidTokenTable?
 
     /// The status of each token.
     ///
@@ -37,7 +29,8 @@ package struct TokenStatusLookup {
         let time = EpochMilliseconds(0)
         let asked = sorted.map { TokenEvidence(token: $0, time: time) }
         let rows = try lookup.rows(for: asked[...], locking: false).rows
-        let marks = try marks(of: rows, in: asked[...])
+        let marks =
+            try tokenMarks?.marks(of: rows, in: asked[...], locking: false) ?? [:]
         var statuses = [TokenStatus](repeating: .unknown, count: sorted.count)
         // A token in several rows may be sent to if one of them is living.
         for row in rows where statuses[row.evidence] != .living {
@@ -46,39 +39,17 @@ package struct TokenStatusLookup {
         }
         return Dictionary(uniqueKeysWithValues: zip(sorted, statuses))
     }
-
-    private func marks(
-        of rows: [MatchedRow], in asked: ArraySlice<TokenEvidence>
-    ) throws(SQLFailure) -> [DeviceToken: TokenMark] {
-        guard let tokenMarks else { return [:] }
-        if asksForMarks, try !tokenMarks.hasAny() { return [:] }
-        return try tokenMarks.marks(of: rows, in: asked, locking: false)
-    }
 }
 
 extension TokenTable {
-    /// The lookup for one partition.
+    /// The lookup for one partition. A look runs all its queries itself, so that each of them belongs to
+    /// the caller's transaction.
     ///
     /// - Throws: `configuration` where the table does not fit the settings; any failure of a query.
     package func tokenStatuses(in partition: Partition) throws(StoreFailure) -> TokenStatusLookup {
         TokenStatusLookup(
-            try RowLookup(layout(), connection, partition, wholeRows: false),
-            try hasTokenMarks(in: partition)
-                ? InvalidTokenTable(partition: partition, connection: connection) : nil,
-            asksForMarks: false)
-    }
-
-    /// The lookup for one partition, for many looks inside transactions: a look runs all its queries
-    /// itself, so that each of them belongs to the caller's transaction.
-    ///
-    /// - Throws: `configuration` where the table does not fit the settings; any failure of a query.
-    package func lastingTokenStatuses(
-        in partition: Partition
-    ) throws(StoreFailure) -> TokenStatusLookup {
-        TokenStatusLookup(
-            try RowLookup(layout(), connection, partition, wholeRows: false),
-            try canReadTokenMarks()
-                ? InvalidTokenTable(partition: partition, connection: connection) : nil,
-            asksForMarks: true)
+            lookup: try RowLookup(layout(), connection, partition, wholeRows: false),
+            tokenMarks: try canReadTokenMarks()
+                ? InvalidTokenTable(partition: partition, connection: connection) : nil)
     }
 }

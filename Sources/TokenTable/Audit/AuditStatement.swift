@@ -35,17 +35,15 @@ struct AuditStatement {
     ///
     /// - Throws: any failure of the query.
     func groups(
-        _ ranges: KeyRanges, after position: [SQLValue], upTo end: [SQLValue]?,
-        on connection: any SQLConnection
+        of source: String, _ range: BoundSQL, on connection: any SQLConnection
     ) throws(SQLFailure) -> [RowGroup] {
-        let range = ranges.condition(after: position, upTo: end)
         let condition = ([range.sql] + rows.platform).joined(separator: " AND ")
         let columns = columns
         // A number in GROUP BY is a place in the list. A name could be a column of the table.
         let places = columns.indices.filter { columns[$0] != nil }.map { "\($0 + 1)" }
         let list = columns.map { $0 ?? "NULL" }.joined(separator: ", ")
         let found = try connection.query(
-            "SELECT \(list), COUNT(*) FROM \(ranges.source)\(sideMarks) "
+            "SELECT \(list), COUNT(*) FROM \(source)\(sideMarks) "
                 + "WHERE \(condition) GROUP BY \(places.joined(separator: ", "))", range.values)
         try found.require(width: columns.count + 1)
         return (0..<found.count).map { row in
@@ -156,45 +154,33 @@ struct AuditStatement {
     }
 
     private var isEmpty: String {
-        let name = tokenName
-        switch (layout.token.encoding, dialect.engine) {
-        case (.binary, .mariaDB): return "\(name) IS NULL OR OCTET_LENGTH(\(name)) = 0"
-        case (.binary, .sqlite): return "\(name) IS NULL OR length(\(name)) = 0"
-        case (.hex, .mariaDB):
-            return "\(name) IS NULL OR TRIM(\(rows.serverText)) IN ('', '0')"
-        case (.hex, .sqlite):
-            return "\(name) IS NULL OR trim(CAST(\(name) AS TEXT)) IN ('', '0')"
-        }
+        layout.token.encoding == .binary
+            ? "\(tokenName) IS NULL OR LENGTH(\(tokenName)) = 0"
+            : "\(tokenName) IS NULL OR TRIM(\(rows.hexText)) IN ('', '0')"
     }
 
     private var isTruncated: String? {
-        guard layout.token.encoding == .hex else { return nil }
-        return dialect.engine == .mariaDB
-            ? "\(rows.serverText) LIKE '{length%'" : "CAST(\(tokenName) AS TEXT) LIKE '{length%'"
+        layout.token.encoding == .hex ? "\(rows.hexText) LIKE '{length%'" : nil
     }
 
     private var length: String {
-        let name = tokenName
-        let most = RowGroup.longest + 1
-        switch (layout.token.encoding, dialect.engine) {
-        case (.binary, .mariaDB): return "LEAST(OCTET_LENGTH(\(name)), \(most))"
-        case (.binary, .sqlite): return "MIN(length(\(name)), \(most))"
-        case (.hex, .mariaDB): return "LEAST(CHAR_LENGTH(TRIM(\(name))) DIV 2, \(most))"
-        case (.hex, .sqlite): return "MIN(length(trim(CAST(\(name) AS TEXT))) / 2, \(most))"
+        let isServer = dialect.engine == .mariaDB
+        var length = "LENGTH(\(tokenName))"
+        if layout.token.encoding == .hex {
+            length =
+                isServer
+                ? "CHAR_LENGTH(TRIM(\(tokenName))) DIV 2" : "LENGTH(TRIM(\(rows.hexText))) / 2"
         }
+        return "\(isServer ? "LEAST" : "MIN")(\(length), \(RowGroup.longest + 1))"
     }
 
     private var isUpper: String? {
         guard layout.token.encoding == .hex else { return nil }
         // Digits alone are no upper case.
-        switch dialect.engine {
-        case .mariaDB:
-            let text = rows.serverText
-            return "CAST(\(text) AS BINARY) <> CAST(LOWER(\(text)) AS BINARY)"
-        case .sqlite:
-            let text = "CAST(\(tokenName) AS TEXT)"
-            return "\(text) COLLATE BINARY <> lower(\(text))"
-        }
+        let text = rows.hexText
+        return dialect.engine == .mariaDB
+            ? "CAST(\(text) AS BINARY) <> CAST(LOWER(\(text)) AS BINARY)"
+            : "\(text) COLLATE BINARY <> LOWER(\(text))"
     }
 
     private var reason: String? {

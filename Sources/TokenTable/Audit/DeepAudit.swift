@@ -53,10 +53,8 @@ package struct DeepAudit {
 
     /// The column of tokens in the form in which equal tokens are equal.
     private var token: String {
-        let name = rows.column(layout.token.name)
-        guard layout.token.encoding == .hex else { return name }
-        return dialect.engine == .mariaDB
-            ? "LOWER(TRIM(\(rows.serverText)))" : "lower(rtrim(CAST(\(name) AS TEXT)))"
+        layout.token.encoding == .hex
+            ? "LOWER(RTRIM(\(rows.hexText)))" : rows.column(layout.token.name)
     }
 
     /// Counts the tokens that several rows have, over all partitions. One token of two apps is of

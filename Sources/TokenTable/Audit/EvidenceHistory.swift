@@ -23,7 +23,6 @@ package struct DayOfEvidence: Hashable, Sendable {
 
 /// Reads and keeps the daily totals.
 package struct EvidenceHistory {
-    private static let outcomes = ["applied", "already", "newer", "unknown_tokens", "refused"]
     private static let day = "SUBSTR(changed_at, 1, 10)"
 
     private let session: DatabaseSession
@@ -38,8 +37,8 @@ package struct EvidenceHistory {
     package func days(
         from first: String, to last: String
     ) throws(StoreFailure) -> [DayOfEvidence] {
-        let sums = Self.outcomes.map { "SUM(\($0))" }.joined(separator: ", ")
-        let columns = Self.outcomes.joined(separator: ", ")
+        let sums = Counts.columns.map { "SUM(\($0))" }.joined(separator: ", ")
+        let columns = Counts.columns.joined(separator: ", ")
         let kept =
             try session.canRead(PushsweepTable.day.name, "day")
             ? "UNION ALL SELECT day, app, environment, source, \(columns) FROM pushsweep_day" : ""
@@ -53,14 +52,8 @@ package struct EvidenceHistory {
             try rows.require(width: 9)
             return (0..<rows.count).map { row in
                 DayOfEvidence(
-                    day: rows[row, 0].text ?? "",
-                    partition: Partition(
-                        app: rows[row, 1].text ?? "", environment: rows[row, 2].text ?? ""),
-                    source: rows[row, 3].text ?? "",
-                    counts: Counts(
-                        applied: rows[row, 4].count ?? 0, already: rows[row, 5].count ?? 0,
-                        newer: rows[row, 6].count ?? 0, unknown: rows[row, 7].count ?? 0,
-                        refused: rows[row, 8].count ?? 0))
+                    day: rows.string(row, 0), partition: rows.partition(row, 1),
+                    source: rows.string(row, 3), counts: rows.counts(row, 4))
             }
         }
     }
@@ -78,14 +71,14 @@ package struct EvidenceHistory {
         _ checkpoint: [SQLValue], on connection: any SQLConnection
     ) throws(SQLFailure) {
         let rows = try connection.query(
-            "SELECT \(day), app, environment, source, \(outcomes.joined(separator: ", ")) "
+            "SELECT \(day), app, environment, source, \(Counts.columns.joined(separator: ", ")) "
                 + "FROM pushsweep_feed WHERE feed = ? AND part = ? AND run = ? "
                 + "AND changed_at IS NOT NULL" + connection.dialect.rowLock, checkpoint)
         guard rows.count > 0 else { return }
         try rows.require(width: 9)
         _ = try connection.execute(
             connection.dialect.accumulation(
-                "pushsweep_day", key: ["day", "app", "environment", "source"], sums: outcomes),
+                "pushsweep_day", key: ["day", "app", "environment", "source"], sums: Counts.columns),
             Array(rows.row(0)))
     }
 }

@@ -52,33 +52,30 @@ package struct TableAudit {
         var tallies: [Partition: RowTally] = [:]
         for partition in partitions { tallies[partition] = RowTally() }
         var (others, counted) = (0, 0)
-        var position: [SQLValue] = []
         let finder = try PartitionFinder(partitions, layout)
-        while true {
-            if shouldStop() { return nil }
-            guard try table.session.waitForThrottle(shouldStop: shouldStop) else { return nil }
-            let start = position
-            let (found, end) = try table.retries.retrying("counting the rows of \(layout.table)") {
-                () throws(SQLFailure) -> ([RowGroup], [SQLValue]?) in
-                let end = try ranges.end(after: start)
-                return (
-                    try statement.groups(ranges, after: start, upTo: end, on: table.connection), end
-                )
-            }
+        func mayContinue() throws(StoreFailure) -> Bool {
+            if shouldStop() { return false }
+            return try table.session.waitForThrottle(shouldStop: shouldStop)
+        }
+        guard try mayContinue() else { return nil }
+        var position: [SQLValue]? = []
+        try table.walk(
+            ranges, after: &position, doing: "counting the rows of \(layout.table)"
+        ) { range throws(SQLFailure) in
+            try statement.groups(of: ranges.source, range, on: table.connection)
+        } take: { (found) throws(StoreFailure) in
             for rows in found {
                 counted += rows.count
-                guard
-                    let partition = finder.partition(app: rows.app, environment: rows.environment)
-                else {
+                if let partition = finder.partition(app: rows.app, environment: rows.environment) {
+                    tallies[partition, default: RowTally()].add(rows)
+                } else {
                     others += rows.count
-                    continue
                 }
-                tallies[partition, default: RowTally()].add(rows)
             }
             report(counted)
-            guard let end else { return (tallies, others) }
-            position = end
+            return try mayContinue()
         }
+        return position == nil ? (tallies, others) : nil
     }
 }
 

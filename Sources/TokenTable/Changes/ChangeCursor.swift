@@ -10,20 +10,16 @@ import Encodings
 ///
 /// The check recognizes a cursor of another database, or of one that lost commits when it was
 /// restored: there the number belongs to another transaction.
-package struct ChangeCursor: Hashable, Sendable, CustomStringConvertible {
+package struct ChangeCursor: Hashable, Sendable {
     /// The last number of which all or some entries were seen; 0 before the first.
     let number: Int64
     /// How many entries of the number were seen; nil: all of them.
-    let entries: Int64?
+    var entries: Int64?
     /// The check of the number's transaction; nil where a person wrote the cursor.
-    let check: UInt32?
+    var check: UInt32?
+}
 
-    init(number: Int64, entries: Int64? = nil, check: UInt32? = nil) {
-        self.number = number
-        self.entries = entries
-        self.check = check
-    }
-
+extension ChangeCursor: CustomStringConvertible {
     /// Reads a cursor; nil for any other text.
     package init?(_ text: String) {
         let parts = text.split(separator: ".", omittingEmptySubsequences: false)

@@ -69,7 +69,7 @@ extension TokenTable {
                 LayoutExamination(
                     layout: layout, table: table, mapping: settings.mapping, need: need
                 ).findings
-            report.findings += try reachFindings(layout, table, need, server)
+            report.findings += try reachFindings(layout, table, need)
         } catch {
             guard error.code == .configuration || error.code == .permission else { throw error }
             report.findings.append(Finding(error))
@@ -91,7 +91,7 @@ extension TokenTable {
         }
         if searchesRows && report.firstFailure == nil {
             report.findings += try refusalFindings(layout)
-            report.findings += try registrationFindings(layout)
+            report.findings += try registrationFindings(layout, report.sample)
         }
         return report
     }

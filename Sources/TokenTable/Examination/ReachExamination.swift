@@ -8,25 +8,21 @@ import TokenHygiene
 extension TokenTable {
     /// Findings that forbid changing or removing rows of the token table.
     func reachFindings(
-        _ layout: TableLayout, _ table: CatalogTable, _ need: TableUse, _ server: ServerDescription
+        _ layout: TableLayout, _ table: CatalogTable, _ need: TableUse
     ) throws(StoreFailure) -> [Finding] {
         var findings = try commitFindings(table, need)
-        if need.writes { findings += try binaryLogFindings() + encodingFindings() }
+        if need.writes { findings += try binaryLogFindings() }
         let reach = try retries.retrying(
             "reading what refers to \(table.name)",
             do: Catalog(connection: connection).reach(of: table.name))
-        if need.changesRows(of: layout), !reach.seesTriggers,
-            case .server(let location) = settings.location
-        {
-            findings.append(hiddenTriggersFinding(table.name, location, server))
+        if need.changesRows(of: layout), !reach.seesTriggers {
+            findings += try hiddenTriggersFinding(table.name)
         }
         guard need.removesRows else {
             return findings + [triggerWarning(reach, table)].compactMap { $0 }
         }
         findings += spreadFindings(reach, table)
-        if !reach.seesKeys, case .server(let location) = settings.location {
-            findings.append(hiddenKeysFinding(table, location, server))
-        }
+        if !reach.seesKeys { findings += try hiddenKeysFinding(table) }
         return findings
     }
 
@@ -61,22 +57,6 @@ extension TokenTable {
                 .configuration,
                 "\(settings.location) writes its binary log by statements (binlog_format=STATEMENT), and "
                     + "refuses changes under READ COMMITTED; set binlog_format to ROW or MIXED")
-        ]
-    }
-
-    /// SQLite converts text of a UTF-16 file to UTF-8, and replaces half a character, or an invalid
-    /// one, by another character. So different keys become equal, and before-images are altered.
-    private func encodingFindings() throws(StoreFailure) -> [Finding] {
-        guard connection.dialect.engine == .sqlite else { return [] }
-        let encoding = try retries.retrying(
-            "reading the encoding of \(settings.location)",
-            do: connection.query("PRAGMA encoding").scalar?.text ?? "")
-        guard encoding != "UTF-8" else { return [] }
-        return [
-            .failure(
-                .configuration,
-                "\(settings.location) stores text as \(encoding), which cannot be restored byte by byte; copy it "
-                    + "into a new file of UTF-8: sqlite3 OLD .dump | sqlite3 NEW")
         ]
     }
 
@@ -119,28 +99,29 @@ extension TokenTable {
         return findings
     }
 
-    private func hiddenKeysFinding(
-        _ table: CatalogTable, _ location: StoreLocation.Server, _ server: ServerDescription
-    ) -> Finding {
-        let grant = RequiredPrivileges.seeingKeys.grant(to: server.account ?? location.user)
-        return .failure(
-            .permission,
-            "looking for foreign keys that would spread a removal from \(table.name): the account does "
-                + "not see those of all tables; run \(grant), which lets it see them and change nothing",
-            grant: grant)
+    private func hiddenKeysFinding(_ table: CatalogTable) throws(StoreFailure) -> [Finding] {
+        guard let grant = try session.grant({ _ in RequiredPrivileges.seeingKeys }) else {
+            return []
+        }
+        return [
+            .failure(
+                .permission,
+                "looking for foreign keys that would spread a removal from \(table.name): the account "
+                    + "does not see those of all tables; run \(grant), which lets it see them and "
+                    + "change nothing", grant: grant)
+        ]
     }
 
     /// Refuses an account to which the server does not show the triggers of a table.
-    package func hiddenTriggersFinding(
-        _ table: TableName, _ location: StoreLocation.Server, _ server: ServerDescription
-    ) -> Finding {
-        let grant = PrivilegeMaker(location.database, connection.dialect)
-            .seeingTriggers(of: table).grant(to: server.account ?? location.user)
-        return .failure(
-            .permission,
-            "looking for triggers of \(table), which may take a change back or change other rows: "
-                + "this server shows them only to accounts with the right TRIGGER; run \(grant)",
-            grant: grant)
+    package func hiddenTriggersFinding(_ table: TableName) throws(StoreFailure) -> [Finding] {
+        guard let grant = try session.grant({ $0.seeingTriggers(of: table) }) else { return [] }
+        return [
+            .failure(
+                .permission,
+                "looking for triggers of \(table), which may take a change back or change other rows: "
+                    + "this server shows them only to accounts with the right TRIGGER; run \(grant)",
+                grant: grant)
+        ]
     }
 
     private func triggerWarning(_ reach: TableReach, _ table: CatalogTable) -> Finding? {

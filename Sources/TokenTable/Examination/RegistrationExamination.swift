@@ -11,12 +11,11 @@ import TokenHygiene
 extension TokenTable {
     /// The days after which the newest registration of a table is suspicious.
     private static let usualAge: Int64 = 30
-    /// The number of rows that are read at the end of the key.
-    private static let newestRows = 200
 
-    /// Warnings where nothing seems to write the time of a registration. Reads the first rows, those
-    /// with the highest keys where the key is one number, and the end of an index on the column.
-    func registrationFindings(_ layout: TableLayout) throws(StoreFailure) -> [Finding] {
+    /// Warnings where nothing seems to write the time of a registration, by the rows of the sample.
+    func registrationFindings(
+        _ layout: TableLayout, _ sample: TokenSample?
+    ) throws(StoreFailure) -> [Finding] {
         guard let column = layout.registration else { return [] }
         if let finding = try triggerFinding(layout, column) { return [finding] }
         if layout.registrationMovesItself { return [] }
@@ -34,9 +33,8 @@ extension TokenTable {
                 )
             ]
         }
-        let times = try registrations(layout, column)
-        guard times.hasRows else { return [] }
-        guard let newest = times.newest else {
+        guard let sample, sample.total > 0 else { return [] }
+        guard let newest = sample.newest else {
             return [
                 .warning(
                     "column \(column.name) of \(layout.table) is empty in all rows read, so nothing "
@@ -78,40 +76,6 @@ extension TokenTable {
         try retries.retrying(
             "reading the triggers of \(layout.table)",
             do: Catalog(connection: connection).triggers(of: layout.table))
-    }
-
-    /// Whether there are rows, and the newest registration among those read.
-    private func registrations(
-        _ layout: TableLayout, _ column: TimeColumn
-    ) throws(StoreFailure) -> (hasRows: Bool, newest: EpochMilliseconds?) {
-        let dialect = connection.dialect
-        let table = layout.table.sql(dialect)
-        let name = dialect.quoted(column.name)
-        let key = dialect.quoted(layout.key[0].name)
-        var queries = ["SELECT \(name), \(key) FROM \(table) LIMIT \(Self.newestRows)"]
-        let indexes = try catalogTable().indexes
-        let isOrdered =
-            layout.key.count == 1 && layout.key[0].isInteger
-            && (connection.dialect.engine == .sqlite
-                || indexes.contains {
-                    $0.columns.first?.lowercased() == layout.key[0].name.lowercased()
-                })
-        if isOrdered {
-            queries.append(
-                "SELECT \(name), \(key) FROM \(table) ORDER BY \(key) DESC LIMIT \(Self.newestRows)"
-            )
-        }
-        if indexes.contains(where: { $0.columns.first?.lowercased() == column.name.lowercased() }) {
-            queries.append("SELECT \(name) FROM \(table) ORDER BY \(name) DESC LIMIT 1")
-        }
-        var values: [SQLValue] = []
-        for sql in queries {
-            let rows = try retries.retrying(
-                "reading registrations of \(layout.table)", do: connection.query(sql))
-            values += (0..<rows.count).map { rows[$0, 0] }
-        }
-        let known = values.compactMap { column.isUnreadable($0) ? nil : column.registration($0) }
-        return (!values.isEmpty, known.max())
     }
 }
 

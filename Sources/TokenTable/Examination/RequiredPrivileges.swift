@@ -79,22 +79,19 @@ package enum TableUse: Hashable, Sendable {
                 + (hasMarkColumn
                     ? [] : [SideAccess(table: .invalid, access: .change, deletes: removesMarks)])
         case .undo(let actions, let isDry):
-            return [
-                SideAccess(table: .run, access: isDry ? .read : .change),
-                SideAccess(table: .feed, access: isDry ? .read : .add),
-                SideAccess(table: .change, access: isDry ? .read : .add),
+            let (change, add): (SideTableAccess, SideTableAccess) =
+                isDry ? (.read, .read) : (.change, .add)
+            var used = [
+                SideAccess(table: .run, access: change), SideAccess(table: .feed, access: add),
+                SideAccess(table: .change, access: add),
             ]
-                + (isDry
-                    ? []
-                    : [
-                        SideAccess(table: .lease, access: .change),
-                        SideAccess(table: .commit, access: .change),
-                    ])
-                + (actions.contains { $0.hasPrefix("side-") }
-                    ? [
-                        SideAccess(
-                            table: .invalid, access: isDry ? .read : .change, deletes: !isDry)
-                    ] : [])
+            if !isDry {
+                used += [.lease, .commit].map { SideAccess(table: $0, access: change) }
+            }
+            if actions.contains(where: LedgerEntry.isBeside) {
+                used.append(SideAccess(table: .invalid, access: change, deletes: !isDry))
+            }
+            return used
         case .purge(let isDry):
             return [PushsweepTable.run, .feed, .change, .commit].map {
                 SideAccess(table: $0, access: .read, deletes: !isDry)
@@ -223,13 +220,8 @@ extension TableLayout {
 
     /// The columns that are read to judge a row, each once.
     fileprivate var judgedColumns: [String] {
-        let optional = [
-            app?.name, environment?.name, platform?.column.name, registration?.name, living?.name,
-            mark?.name, reason,
-        ]
         var seen: Set<String> = []
-        let names = key.map(\.name) + [token.name] + optional.compactMap { $0 } + heldColumns
-        return names.filter { seen.insert($0).inserted }
+        return (usedColumns + heldColumns).filter { seen.insert($0).inserted }
     }
 
     /// The columns that a mark writes; nil without a mark column.

@@ -105,81 +105,76 @@ extension TokenColumn {
 
 extension SpellingRewriting {
     /// The findings about tokens in spellings that no search finds, each with the statements that
-    /// rewrite them.
+    /// rewrite them. So many of all such spellings that each run would lose evidence are refused; one
+    /// row in thousands is no reason to stop the others.
     func findings(
         _ counts: [UnfindableSpelling: Int], of total: Int
     ) -> [Finding] {
-        let loses = Self.loses(counts.values.reduce(0, +), of: total)
-        var findings: [Finding] = []
-        var grouped = (count: 0, separators: Set<UInt8>())
-        var prefixes: [(word: String, count: Int)] = []
+        var separators: Set<UInt8> = []
+        var sums: [UnfindableSpelling: Int] = [:]
         for (spelling, count) in counts {
-            switch spelling {
-            case .grouped(let separators):
-                grouped.count += count
-                grouped.separators.formUnion(separators)
-            case .prefixed(let word): prefixes.append((word, count))
-            case .base64:
-                findings.append(
-                    finding(
-                        "\(count) of \(total) rows read have Base64", base64, isLong: true,
-                        loses: loses))
-            }
+            if case .grouped(let used) = spelling { separators.formUnion(used) }
+            sums[spelling.kind, default: 0] += count
         }
-        if grouped.count > 0 {
-            findings.append(
-                finding(
-                    "\(grouped.count) of \(total) rows read have hex in groups, in brackets, in mixed "
-                        + "case, or with spaces or line ends around it",
-                    ungrouping(grouped.separators), loses: loses))
-        }
+        let isRefused = counts.values.reduce(0, +) * 100 >= total
         // Apps, devices or users may be in front of each token; then one example tells enough.
-        for prefix in prefixes.sorted(by: { ($1.count, $0.word) < ($0.count, $1.word) }).prefix(3) {
-            findings.append(
-                finding(
-                    "\(prefix.count) of \(total) rows read have hex after `\(prefix.word)`",
-                    cutting(prefix.word), loses: loses))
+        let order = sums.sorted { ($1.value, $0.key.words) < ($0.value, $1.key.words) }
+        let prefixes = order.filter { if case .prefixed = $0.key { true } else { false } }
+        let others = order.filter { if case .prefixed = $0.key { false } else { true } }
+        return (others + prefixes.prefix(3)).map { spelling, count in
+            let statements =
+                switch spelling {
+                case .grouped: ungrouping(separators)
+                case .prefixed(let word): cutting(word)
+                case .base64: base64
+                }
+            let sentence =
+                "column \(layout.token.name) of \(layout.table): \(count) of \(total) rows read have "
+                + "\(spelling.words), and sweep, send and enqueue find none of their tokens; "
+                + room(for: spelling) + cure(statements)
+            return isRefused
+                ? .failure(.configuration, sentence, isAboutRows: true)
+                : .warning(sentence)
         }
-        return findings
     }
 
-    /// Whether so many rows, of all such spellings, would lose evidence in each run. One row in thousands is
-    /// no reason to stop the others.
-    private static func loses(_ count: Int, of total: Int) -> Bool { count * 100 >= total }
-
-    /// `isLong` says that the new spelling needs more room than the old one, `loses` that the run is
-    /// refused.
-    private func finding(
-        _ what: String, _ statements: [String]?, isLong: Bool = false, loses: Bool
-    ) -> Finding {
+    private func cure(_ statements: [String]?) -> String {
         let token = layout.token
         let form = token.encoding == .binary ? "the bytes of tokens" : "plain lower-case hex"
-        var cure: String
         if layout.generated.contains(token.name) {
-            cure = "the column is computed from others: let its expression give \(form)"
-        } else if let statements {
-            cure = "let the app store \(form), then run"
-            if statements.count > 1 { cure += " in one session" }
-            if let note { cure += " (\(note))" }
-            cure += ": \(statements.joined(separator: "; "))"
-        } else {
-            cure =
+            return "the column is computed from others: let its expression give \(form)"
+        }
+        guard let statements else {
+            return
                 "SQLite has no function that makes bytes of it, so let the app store \(form) and "
                 + "rewrite the rows"
         }
-        var room = ""
-        if token.encoding == .hex, let length {
-            if length < UnfindableSpelling.usualDigits {
-                room = "widen the column to VARCHAR(200), "
-            } else if isLong, length < UnfindableSpelling.mostBytes * 2 {
-                room =
-                    "tokens of more than \(length) digits stay as they are until the column is wider; "
-            }
+        return "let the app store \(form), then run\(statements.count > 1 ? " in one session" : "")"
+            + (note.map { " (\($0))" } ?? "") + ": \(statements.joined(separator: "; "))"
+    }
+
+    /// What to do first where the new spelling needs more room than the column has.
+    private func room(for spelling: UnfindableSpelling) -> String {
+        guard layout.token.encoding == .hex, let length else { return "" }
+        if length < UnfindableSpelling.usualDigits { return "widen the column to VARCHAR(200), " }
+        return spelling == .base64 && length < UnfindableSpelling.mostBytes * 2
+            ? "tokens of more than \(length) digits stay as they are until the column is wider; "
+            : ""
+    }
+}
+
+extension UnfindableSpelling {
+    /// The same, without what separates the digits: one statement rewrites all of these.
+    fileprivate var kind: UnfindableSpelling {
+        if case .grouped = self { .grouped([]) } else { self }
+    }
+
+    fileprivate var words: String {
+        switch self {
+        case .grouped:
+            "hex in groups, in brackets, in mixed case, or with spaces or line ends around it"
+        case .prefixed(let word): "hex after `\(word)`"
+        case .base64: "Base64"
         }
-        let sentence =
-            "column \(token.name) of \(layout.table): \(what), and sweep, send and enqueue find none of "
-            + "their tokens; \(room)\(cure)"
-        return loses
-            ? .failure(.configuration, sentence, isAboutRows: true) : .warning(sentence)
     }
 }

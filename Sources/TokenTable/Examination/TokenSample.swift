@@ -35,6 +35,9 @@ package struct TokenSample: Hashable, Sendable {
     /// The number of rows by spelling.
     package private(set) var counts: [Spelling: Int] = [:]
 
+    /// The latest registration in the rows; nil where none has one that can be read.
+    var newest: EpochMilliseconds?
+
     /// Starts without rows.
     package init() {}
 
@@ -124,7 +127,11 @@ extension TokenTable {
             }
             guard let registration = layout.registration else { continue }
             let time = row[row.startIndex + 1]
-            if registration.isUnreadable(time) { unreadable += 1 }
+            if registration.isUnreadable(time) {
+                unreadable += 1
+            } else if let registered = registration.registration(time) {
+                sample.newest = max(sample.newest ?? registered, registered)
+            }
             if registration.storage == .epochSeconds,
                 let value = time.integer, value >= TimeColumn.leastMilliseconds
             {

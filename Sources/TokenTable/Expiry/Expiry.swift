@@ -53,18 +53,18 @@ package struct Expiry: Hashable, Sendable {
 }
 
 /// The progress of a removal.
-struct ExpiryProgress: Hashable {
+package struct ExpiryProgress: Hashable {
     /// The last key or token examined.
     var position: [SQLValue] = []
     /// The number of ledger entries: rows removed, and marks of the side table.
     var changes = 0
     /// The number of rows removed, or in a dry run that would be.
-    var rows = 0
+    package internal(set) var rows = 0
     /// The number of rows that are due and stay, because they refuse the removal or could not be
     /// restored.
-    var refused = 0
+    package internal(set) var refused = 0
     /// The first of these rows, in words.
-    var firstRefused: String?
+    package internal(set) var firstRefused: String?
     var isDone = false
 }
 
@@ -89,26 +89,19 @@ package final class TableExpiry {
         _ expiry: Expiry, shouldStop: () -> Bool = { false },
         noticing: (EpochMilliseconds) -> Void = { _ in }
     ) throws(StoreFailure) -> Int? {
-        try run(expiry, isDry: true, shouldStop: shouldStop, noticing: noticing) {
-            (_: ExpiryProgress) in
-        }
+        try run(expiry, isDry: true, shouldStop: shouldStop, noticing: noticing) { _ in }
     }
 
     /// Removes the rows that are due, chunk by chunk, each with its before-image in the ledger.
-    ///
-    /// `refusing` receives the number of rows that are due and stay, because they refuse the
-    /// removal or could not be restored, and the first of them.
     ///
     /// - Returns: the number of rows removed; nil if `shouldStop` ended the removal early.
     /// - Throws: any failure; committed removals stay in effect, and the next run removes the rest.
     package func remove(
         _ expiry: Expiry, shouldStop: () -> Bool = { false },
-        refusing: (Int, String?) -> Void = { _, _ in }, report: (Int) -> Void = { _ in }
+        report: (ExpiryProgress) -> Void = { _ in }
     ) throws(StoreFailure) -> Int? {
-        try run(expiry, isDry: false, shouldStop: shouldStop, noticing: { _ in }) { progress in
-            refusing(progress.refused, progress.firstRefused)
-            report(progress.rows)
-        }
+        try run(
+            expiry, isDry: false, shouldStop: shouldStop, noticing: { _ in }, report)
     }
 
     private func run(

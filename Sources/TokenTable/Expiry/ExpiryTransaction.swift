@@ -22,6 +22,7 @@ struct ExpiryTransaction {
 
     private var connection: any SQLConnection { lookup.connection }
     private var wholeLookup: RowLookup { transaction.lookup }
+    private var judging: RowLookup { isDry ? lookup : wholeLookup }
 
     /// Prepares the transactions of one removal. `isolation` is shared with the loop that tries
     /// them.
@@ -56,10 +57,11 @@ struct ExpiryTransaction {
         _ size: Int, after progress: ExpiryProgress, attempting: (ExpiryProgress) -> Void
     ) throws(SQLFailure) -> ChunkOutcome<ExpiryProgress> {
         var next = progress
-        if layout.mark == nil {
+        guard let mark = layout.mark else {
             return try removeByTokenMarks(size, after: progress, attempting)
         }
-        let page = try page(after: progress.position, limit: size)
+        let page = try page(
+            ranges, lookup.columns, after: progress.position, isMarked(mark), limit: size)
         next.isDone = page.isLast
         next.position = page.position
         let due = page.rows.compactMap { lookup.match($0, evidence: 0) }.filter(isDue)
@@ -85,21 +87,16 @@ struct ExpiryTransaction {
         }
         var changes = ChangeSet()
         for row in rows { add(row, markedAt: row.mark, by: reason(of: row), to: &changes) }
-        let commit = Commit(entries: size, bytes: found.bytes)
-        return try self.commit(changes, after: next, commit, attempting)
+        return try commit(
+            changes, after: next, entries: size, bytes: found.bytes, attempting)
     }
 
     /// The progress by the checkpoint after a chunk whose outcome is not known: `start` or what was
-    /// attempted, without the rows that a settlement left out.
+    /// attempted.
     func committed(
         after start: ExpiryProgress, _ attempted: ExpiryProgress
     ) throws(SQLFailure) -> ExpiryProgress {
-        let changes = try checkpoint.read(locking: false)?.rowsChanged ?? start.changes
-        guard changes != start.changes else { return start }
-        var reached = attempted
-        reached.rows -= attempted.changes - changes
-        reached.changes = changes
-        return reached
+        try checkpoint.read(locking: false)?.rowsChanged == attempted.changes ? attempted : start
     }
 
     private func isDue(_ row: MatchedRow) -> Bool {
@@ -130,49 +127,47 @@ struct ExpiryTransaction {
         }
     }
 
-    /// Marked rows of the next range of the key, at most `limit`. Marks in text columns are not
-    /// compared in the statement, because text does not sort by its time.
+    /// Rows of the next range of a key with some columns, at most `limit`.
     private func page(
-        after position: [SQLValue], limit: Int
+        _ ranges: KeyRanges, _ columns: [String], after position: [SQLValue],
+        _ condition: BoundSQL, limit: Int
     ) throws(SQLFailure) -> (rows: [ArraySlice<SQLValue>], position: [SQLValue], isLast: Bool) {
-        let dialect = connection.dialect
-        guard let mark = layout.mark else { return ([], [], true) }
         let end = try ranges.end(after: position)
-        let range = ranges.condition(after: position, upTo: end)
-        let name = dialect.quoted(mark.name)
-        var sql = "\(range.sql) AND \(name) IS NOT NULL"
-        var values = range.values
+        let rows = try ranges.query(
+            columns.map(connection.dialect.quoted).joined(separator: ", "),
+            in: ranges.condition(after: position, upTo: end), condition,
+            " ORDER BY \(ranges.list) LIMIT \(limit)")
+        try rows.require(width: columns.count)
+        let found = (0..<rows.count).map { rows.row($0) }
+        guard let last = found.last, found.count == limit else {
+            return (found, end ?? position, end == nil)
+        }
+        let places = ranges.columns.compactMap { columns.firstIndex(of: $0) }
+        return (found, places.map { last[last.startIndex + $0] }, false)
+    }
+
+    /// The marked rows whose mark may be old enough. Marks in text columns are not compared in the
+    /// statement, because text does not sort by its time.
+    private func isMarked(_ mark: TimeColumn) -> BoundSQL {
+        let name = connection.dialect.quoted(mark.name)
+        var (sql, values) = (" AND \(name) IS NOT NULL", [SQLValue]())
         if case .text = mark.storage {
         } else {
             sql += " AND \(name) <= ?"
             values.append(mark.value(mark.floor(expiry.cutoff)))
         }
-        let list = lookup.columns.map(dialect.quoted).joined(separator: ", ")
-        let rows = try connection.query(
-            "SELECT \(list) FROM \(ranges.source) WHERE \(sql)" + lookup.condition.sql
-                + " ORDER BY \(ranges.list) LIMIT \(limit)", values + lookup.condition.values)
-        try rows.require(width: lookup.columns.count)
-        let found = (0..<rows.count).map { rows.row($0) }
-        guard let last = found.last, found.count == limit else {
-            return (found, end ?? position, end == nil)
-        }
-        let places = ranges.columns.compactMap { lookup.columns.firstIndex(of: $0) }
-        return (found, places.map { last[last.startIndex + $0] }, false)
+        return (sql + lookup.condition.sql, values + lookup.condition.values)
     }
 
     // MARK: Marks of the side table
 
-    /// Old marks of the next range of tokens, at most `limit`.
-    private func tokenMarkPage(
-        after position: SQLValue, limit: Int
-    ) throws(SQLFailure) -> (tokens: [SQLValue], position: SQLValue, isLast: Bool) {
-        let end = try tokenMarks.end(after: position)
-        let tokens = try tokenMarks.tokens(
-            after: position, upTo: end, markedUntil: expiry.cutoff, limit: limit)
-        guard let last = tokens.last, tokens.count == limit else {
-            return (tokens, end ?? position, end == nil)
-        }
-        return (tokens, last, false)
+    /// The old marks of the partition.
+    private var isOldMark: BoundSQL {
+        let time = connection.dialect.ownTime("invalidated_at")
+        return (
+            "\(tokenMarks.condition.sql) AND invalidated_at <= ?",
+            tokenMarks.condition.values + [time.value(expiry.cutoff)]
+        )
     }
 
     /// Locks marks after their rows, the order in which a sender that applies its answers locks them:
@@ -190,20 +185,21 @@ struct ExpiryTransaction {
         _ size: Int, after progress: ExpiryProgress, _ attempting: (ExpiryProgress) -> Void
     ) throws(SQLFailure) -> ChunkOutcome<ExpiryProgress> {
         var next = progress
-        let page = try tokenMarkPage(after: progress.position.first ?? .bytes([]), limit: size)
+        let page = try page(
+            KeyRanges(ofTokenMarks: connection), ["token"], after: progress.position, isOldMark,
+            limit: size)
         next.isDone = page.isLast
-        next.position = [page.position]
-        let tokens = page.tokens.compactMap { value -> DeviceToken? in
-            guard case .bytes(let bytes) = value else { return nil }
-            return recent.contains(RowImage.key([value])) ? nil : DeviceToken(bytes)
+        next.position = page.position
+        let tokens = page.rows.compactMap { row -> DeviceToken? in
+            guard case .bytes(let bytes)? = row.first else { return nil }
+            return recent.contains(RowImage.key(Array(row))) ? nil : DeviceToken(bytes)
         }
-        guard !tokens.isEmpty else { return .committed(next, entries: page.tokens.count, bytes: 0) }
+        guard !tokens.isEmpty else { return .committed(next, entries: page.rows.count, bytes: 0) }
         if !isDry { try begin(after: progress) }
         var marks = try tokenMarks.marks(on: tokens, locking: false)
         let evidence = tokens.sorted().compactMap { token in
             marks[token].map { TokenEvidence(token: token, time: $0.time) }
         }
-        let judging = isDry ? lookup : wholeLookup
         let found = try judging.rows(
             for: evidence[...], locking: !isDry,
             mostBytes: size > 1 ? ChunkSizing.mostBytes : .max)
@@ -236,28 +232,21 @@ struct ExpiryTransaction {
             if !isDry { connection.rollBack() }
             next.rows += changes.rows.count
             count(changes.refused, in: &next)
-            return .committed(next, entries: page.tokens.count, bytes: found.bytes)
+            return .committed(next, entries: page.rows.count, bytes: found.bytes)
         }
         // A mark left behind would make a returning device stale where no registration time exists.
         let gone = Set(changes.rows.map { evidence[$0.row.evidence].token }).subtracting(kept)
         changes.tokenMarks = gone.sorted().map {
             TokenMarkChange(token: $0, former: marks[$0], mark: nil)
         }
-        let commit = Commit(entries: size, bytes: found.bytes)
-        return try self.commit(changes, after: next, commit, attempting)
+        return try commit(
+            changes, after: next, entries: size, bytes: found.bytes, attempting)
     }
 
     // MARK: Writing
 
-    /// The size of the chunk to commit.
-    private struct Commit {
-        let entries: Int
-        /// The number of bytes in its rows.
-        let bytes: Int
-    }
-
     private func commit(
-        _ changes: ChangeSet, after progress: ExpiryProgress, _ commit: Commit,
+        _ changes: ChangeSet, after progress: ExpiryProgress, entries: Int, bytes: Int,
         _ attempting: (ExpiryProgress) -> Void
     ) throws(SQLFailure) -> ChunkOutcome<ExpiryProgress> {
         var (changes, next) = (changes, progress)
@@ -273,29 +262,29 @@ struct ExpiryTransaction {
             run: expiry.run, feed: expiry.feed, part: 0, partition: expiry.partition,
             source: Expiry.source, first: progress.changes, count: changes.count)
         let reached = FeedProgress(rowsChanged: next.changes, isApplied: true)
-        try transaction.commit(
-            changes, .init(entries: commit.entries, written: [written], next: reached)
-        ) { () throws(SQLFailure) in
+        try transaction.commit([written], entries: entries) {
+            transaction.names(changes)
+        } moving: { () throws(SQLFailure) in
             try tokenMarks.write(changes.tokenMarks)
             try checkpoint.update(reached, run: expiry.run, layout)
         }
-        return .committed(next, entries: commit.entries, bytes: commit.bytes)
+        return .committed(next, entries: entries, bytes: bytes)
     }
 
     /// Counts rows that are due and stay.
     private func count(_ refused: [RefusedRow], in next: inout ExpiryProgress) {
         next.refused += refused.count
         guard next.firstRefused == nil, let first = refused.first else { return }
-        let key = (isDry ? lookup : wholeLookup).name(of: first.row)
+        let key = LedgerKey(judging.name(of: first.row), of: token(of: first.row))
         next.firstRefused = LedgerEntry.refusal(of: key, because: first.reason)
     }
 
     private func token(of row: MatchedRow) -> DeviceToken? {
-        layout.token.token(row.values[row.values.startIndex + wholeLookup.token])
+        layout.token.token(row[judging.token])
     }
 
     /// The reason of the mark in a row that was read whole.
     private func reason(of row: MatchedRow) -> String? {
-        wholeLookup.reason.flatMap { row.values[row.values.startIndex + $0].text }
+        wholeLookup.reason.flatMap { row[$0].text }
     }
 }

@@ -71,7 +71,7 @@ final class RecentChanges {
     /// recent; values that an undo restored may be older than its evidence. Removals are final.
     private func read(_ ranges: [LedgerRange]) throws(SQLFailure) {
         let range = "(run = ? AND feed = ? AND part = ? AND seq >= ? AND seq <= ?)"
-        func condition(_ ranges: [LedgerRange]) -> (sql: String, values: [SQLValue]) {
+        func condition(_ ranges: [LedgerRange]) -> BoundSQL {
             (
                 "(\(repeatElement(range, count: ranges.count).joined(separator: " OR ")))",
                 ranges.flatMap { $0.place.values + [.integer($0.first), .integer($0.last)] }

@@ -30,16 +30,6 @@ package struct TokenRow: Hashable, Sendable {
     package let judgedByEvidence: RegisteredToken
 }
 
-/// A mark in `pushsweep_invalid`.
-package struct MarkBeside: Hashable, Sendable {
-    /// The app, by the table's value, and the environment.
-    package let partition: Partition
-    /// Since when the token is dead.
-    package let time: EpochMilliseconds?
-    /// What the mark follows from.
-    package let reason: String?
-}
-
 /// Reads what the database has about tokens. Reads only.
 package struct TokenHistory {
     let table: TokenTable
@@ -105,7 +95,7 @@ package struct TokenHistory {
             key: LedgerKey(lookup.name(of: row), of: token), partition: partition,
             registeredAt: isUnreadable ? nil : row.registeredAt,
             hasUnreadableRegistration: isUnreadable, mark: row.mark,
-            reason: lookup.reason.flatMap { row.values[row.values.startIndex + $0].text },
+            reason: lookup.reason.flatMap { row[$0].text },
             isDead: row.isDead, judged: row.judged(markedAt: mark),
             judgedByEvidence: row.judged(markedAt: layout.mark == nil ? mark : nil))
     }
@@ -116,28 +106,10 @@ package struct TokenHistory {
     package func marks(
         on tokens: [DeviceToken]
     ) throws(StoreFailure) -> [DeviceToken: [MarkBeside]] {
-        let time = dialect.ownTime("invalidated_at")
-        var marks: [DeviceToken: [MarkBeside]] = [:]
-        for run in Set(tokens).sorted().runs(of: StatementShape.longest) {
-            let values = StatementShape.padded(run.map { SQLValue.bytes($0.bytes) })
-            let rows = try table.retries.retrying(
-                "reading the marks in pushsweep_invalid",
-                do: connection.query(
-                    "SELECT token, app, environment, invalidated_at, reason FROM pushsweep_invalid "
-                        + "WHERE token IN (\(placeholders(values.count))) "
-                        + "ORDER BY token, app, environment", values))
-            for row in 0..<rows.count {
-                guard case .bytes(let bytes) = rows[row, 0], let token = DeviceToken(bytes) else {
-                    continue
-                }
-                marks[token, default: []].append(
-                    MarkBeside(
-                        partition: Partition(
-                            app: rows[row, 1].text ?? "", environment: rows[row, 2].text ?? ""),
-                        time: time.mark(rows[row, 3]), reason: rows[row, 4].text))
-            }
-        }
-        return marks
+        let tokens = Set(tokens).sorted()
+        return try table.retries.retrying(
+            "reading the marks in pushsweep_invalid",
+            do: InvalidTokenTable.marks(on: tokens, of: nil, connection, locking: false))
     }
 }
 
@@ -197,11 +169,10 @@ extension TokenHistory {
                 "SELECT feed, part, app, environment, released, source FROM pushsweep_feed "
                     + "WHERE feed IN (\(placeholders(values.count)))", values)
             for row in 0..<rows.count {
-                found["\(rows[row, 0].text ?? "") \(rows[row, 1].integer ?? 0)"] =
+                found["\(rows.string(row, 0)) \(rows[row, 1].integer ?? 0)"] =
                     LedgerEntry.Origin(
-                        partition: Partition(
-                            app: rows[row, 2].text ?? "", environment: rows[row, 3].text ?? ""),
-                        source: rows[row, 5].text ?? "", isReleased: rows[row, 4].count == 1)
+                        partition: rows.partition(row, 2), source: rows.string(row, 5),
+                        isReleased: rows[row, 4].count == 1)
             }
         }
         return found
@@ -244,11 +215,8 @@ extension TokenHistory {
             var found: [String: RunRecord] = [:]
             for run in names.sorted().runs(of: StatementShape.longest) {
                 let values = StatementShape.padded(run.map(SQLValue.text))
-                let rows = try connection.query(
-                    "SELECT \(RunRecord.columns) FROM pushsweep_run "
-                        + "WHERE id IN (\(placeholders(values.count)))", values)
-                for row in 0..<rows.count {
-                    let record = RunRecord(rows.row(row), dialect)
+                let isNamed = "WHERE id IN (\(placeholders(values.count)))"
+                for record in try RunRecord.read(connection, (isNamed, values)) {
                     found[record.id] = record
                 }
             }

@@ -115,11 +115,9 @@ package struct EvidenceIntake {
             }
             guard isDone else { return false }
         } catch {
-            guard error.code == .permission, case .server(let server) = session.settings.location
+            guard error.code == .permission,
+                let grant = try session.grant({ $0.numbering(.evidence) })
             else { throw error }
-            let account = try session.describe().account ?? server.user
-            let grant = PrivilegeMaker(server.database, connection.dialect).numbering(.evidence)
-                .grant(to: account)
             throw StoreFailure(
                 .permission,
                 "numbering \(table) anew: a sender used up its numbers with one of its own, so no sender "
@@ -185,8 +183,8 @@ package struct EvidenceIntake {
     /// name.
     ///
     /// - Throws: any failure. Then it is unknown whether the rows changed hands; ask with `resolve`.
-    ///   The errors of `keep`; then they did not. `IntakeTooLarge` where the server refuses a
-    ///   transaction with so many rows.
+    ///   The errors of `keep`; then they did not. One that `isOfSize` where the server refuses
+    ///   a transaction with so many rows.
     package func take(
         as name: String, run: String, limit: Int = mostRows,
         keep: ([EvidenceRow]) throws -> ReportCounts
@@ -222,9 +220,7 @@ package struct EvidenceIntake {
             return taken
         } catch let failure as SQLFailure {
             connection.rollBack()
-            let sentence = StoreFailure(failure, while: "taking rows out of pushsweep_evidence")
-            if failure.kind == .tooLarge { throw IntakeTooLarge(failure: sentence) }
-            throw sentence
+            throw StoreFailure(failure, while: "taking rows out of pushsweep_evidence")
         } catch {
             connection.rollBack()
             throw error
@@ -342,13 +338,6 @@ package struct EvidenceIntake {
         try found.require(width: 9)
         return (0..<found.count).map { EvidenceRow(found.row($0), connection.dialect) }
     }
-}
-
-/// The server or its cluster limits the size of a transaction, and the rows taken together exceed it. With
-/// fewer rows it may be accepted.
-package struct IntakeTooLarge: Error {
-    /// The failure to report where not even one row is accepted.
-    package let failure: StoreFailure
 }
 
 extension SQLValue {

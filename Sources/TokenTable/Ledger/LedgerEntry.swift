@@ -92,7 +92,9 @@ struct LedgerRange {
 
     var last: Int64 { first + count - 1 }
     var origin: LedgerEntry.Origin { LedgerEntry.Origin(partition: partition, source: source) }
+}
 
+extension LedgerRange {
     /// A range that was written and has no number yet.
     init(
         run: String, feed: String, part: Int, partition: Partition, source: String, first: Int,
@@ -101,14 +103,6 @@ struct LedgerRange {
         self.init(
             place: LedgerPlace(run: run, feed: feed, part: Int64(part)), partition: partition,
             source: source, first: Int64(first), count: Int64(count))
-    }
-
-    init(
-        place: LedgerPlace, partition: Partition, source: String, first: Int64, count: Int64,
-        number: Int64 = 0, committed: EpochMilliseconds? = nil
-    ) {
-        (self.place, self.partition, self.source) = (place, partition, source)
-        (self.first, self.count, self.number, self.committed) = (first, count, number, committed)
     }
 }
 

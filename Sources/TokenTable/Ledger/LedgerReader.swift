@@ -25,19 +25,14 @@ struct LedgerReader {
         try rows.require(width: 13)
         let time = connection.dialect.ownTime("changed_at")
         return (0..<rows.count).map { row in
-            var token: DeviceToken?
-            if case .bytes(let bytes) = rows[row, 9] { token = DeviceToken(bytes) }
-            return LedgerEntry(
-                place: LedgerPlace(
-                    run: rows[row, 0].text ?? "", feed: rows[row, 1].text ?? "",
-                    part: rows[row, 2].integer ?? 0),
-                sequence: rows[row, 3].integer ?? 0, action: rows[row, 4].text ?? "",
-                storedKey: rows[row, 5].text ?? "",
+            LedgerEntry(
+                place: rows.place(row, 0), sequence: rows[row, 3].integer ?? 0,
+                action: rows.string(row, 4), storedKey: rows.string(row, 5),
                 evidence: time.mark(rows[row, 6]) ?? EpochMilliseconds(0),
-                source: rows[row, 7].text ?? "",
-                changed: time.mark(rows[row, 8]) ?? EpochMilliseconds(0), token: token,
-                state: rows[row, 10].text, hasImage: rows[row, 11].count == 1,
-                image: rows[row, 12].text)
+                source: rows.string(row, 7),
+                changed: time.mark(rows[row, 8]) ?? EpochMilliseconds(0),
+                token: rows.token(row, 9), state: rows[row, 10].text,
+                hasImage: rows[row, 11].count == 1, image: rows[row, 12].text)
         }
     }
 
@@ -64,14 +59,15 @@ struct LedgerReader {
             place.values, image: "before_image")
     }
 
-    /// The places in which a run has entries.
-    func places(ofRun run: String) throws(SQLFailure) -> [LedgerPlace] {
+    /// The places in which a run has entries; `condition` is the end of the WHERE, where the ledger has
+    /// the name `c`.
+    func places(
+        ofRun run: String, _ condition: BoundSQL = ("", [])
+    ) throws(SQLFailure) -> [LedgerPlace] {
         let rows = try connection.query(
-            "SELECT DISTINCT feed, part FROM pushsweep_change WHERE run = ?", [.text(run)])
-        return (0..<rows.count).compactMap { row in
-            guard let feed = rows[row, 0].text, let part = rows[row, 1].integer else { return nil }
-            return LedgerPlace(run: run, feed: feed, part: part)
-        }
+            "SELECT DISTINCT c.run, c.feed, c.part FROM pushsweep_change c WHERE c.run = ?"
+                + condition.sql, [.text(run)] + condition.values)
+        return (0..<rows.count).map { rows.place($0, 0) }
     }
 
     /// The number of changes of a run, or of one of its places.
@@ -135,7 +131,7 @@ struct LedgerReader {
             "SELECT run, MIN(number) FROM pushsweep_commit WHERE number > 0 AND run >= ? "
                 + "AND run < ? GROUP BY run ORDER BY run LIMIT 2",
             [.text(name), .text(name + "\u{7F}")])
-        return (0..<rows.count).map { (rows[$0, 0].text ?? "", rows[$0, 1].integer ?? 0) }
+        return (0..<rows.count).map { (rows.string($0, 0), rows[$0, 1].integer ?? 0) }
     }
 
     /// The numbers after a number with their ranges of entries, in order. One statement, so one
@@ -150,12 +146,8 @@ struct LedgerReader {
         return (0..<rows.count).map { row in
             let first = rows[row, 7].integer ?? 0
             return LedgerRange(
-                place: LedgerPlace(
-                    run: rows[row, 1].text ?? "", feed: rows[row, 2].text ?? "",
-                    part: rows[row, 3].integer ?? 0),
-                partition: Partition(
-                    app: rows[row, 4].text ?? "", environment: rows[row, 5].text ?? ""),
-                source: rows[row, 6].text ?? "", first: first,
+                place: rows.place(row, 1), partition: rows.partition(row, 4),
+                source: rows.string(row, 6), first: first,
                 count: (rows[row, 8].integer ?? 0) - first + 1, number: rows[row, 0].integer ?? 0,
                 committed: time.mark(rows[row, 9]))
         }

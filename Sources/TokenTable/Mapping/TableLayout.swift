@@ -83,13 +83,22 @@ package struct TableLayout: Hashable, Sendable {
         living.map { [$0.name] } ?? [mark?.name, reason].compactMap { $0 }
     }
 
+    /// The columns that have a role, some perhaps more than once.
+    var usedColumns: [String] {
+        let optional = [
+            app?.name, environment?.name, platform?.column.name, registration?.name, living?.name,
+            mark?.name, reason,
+        ]
+        return key.map(\.name) + [token.name] + optional.compactMap { $0 }
+    }
+
     /// The instant stored for a mark of this time: rounded down to the precision of the mark
     /// column.
     func floor(_ time: EpochMilliseconds) -> EpochMilliseconds { mark?.floor(time) ?? time }
 
     /// The rows of Apple's devices, as the end of a WHERE with its values; empty where the table has
     /// no others.
-    package func platformCondition(_ dialect: SQLDialect) -> (sql: String, values: [SQLValue]) {
+    package func platformCondition(_ dialect: SQLDialect) -> BoundSQL {
         platform?.condition(dialect) ?? ("", [])
     }
 
@@ -109,7 +118,7 @@ package struct PlatformRows: Hashable, Sendable {
     let value: SQLValue
 
     /// The condition as the end of a WHERE, with its values.
-    func condition(_ dialect: SQLDialect) -> (sql: String, values: [SQLValue]) {
+    func condition(_ dialect: SQLDialect) -> BoundSQL {
         (" AND \(dialect.quoted(column.name)) = ?", [value])
     }
 
@@ -139,9 +148,7 @@ package struct PartitionSelection {
 
     /// The condition as the end of a WHERE, with its values; empty where the table has neither
     /// column. `alias` is the table's name in the statement, with a dot.
-    package func condition(
-        _ dialect: SQLDialect, alias: String = ""
-    ) -> (sql: String, values: [SQLValue]) {
+    package func condition(_ dialect: SQLDialect, alias: String = "") -> BoundSQL {
         let terms = values.map { " AND \(alias)\(dialect.quoted($0.column.name)) = ?" }
         return (terms.joined(), values.map(\.value))
     }

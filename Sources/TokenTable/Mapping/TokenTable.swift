@@ -50,24 +50,19 @@ package final class TokenTable {
             ).layout()
         }
         let name = layout.table
-        (layout.mayHaveUpdateTriggers, layout.knownTriggers) = try retries.retrying(
-            "reading the triggers of \(name)"
-        ) { () throws(SQLFailure) in
-            let catalog = Catalog(connection: connection)
+        let catalog = Catalog(connection: connection)
+        layout = try retries.retrying("reading the triggers and rules of \(name)") {
+            () throws(SQLFailure) in
+            var layout = layout
             let triggers = try catalog.triggers(of: name)
-            let mayHave = triggers.contains { $0.event == "UPDATE" }
-            return (
-                mayHave ? true : try !catalog.seesTriggers(of: name), Set(triggers.map(\.name))
-            )
+            let isKnown = triggers.contains { $0.event == "UPDATE" }
+            layout.mayHaveUpdateTriggers = isKnown ? true : try !catalog.seesTriggers(of: name)
+            layout.knownTriggers = Set(triggers.map(\.name))
+            let rules = try [layout.exactness].compactMap { $0 } + catalog.insertConditions(name)
+            layout.exactness = rules.isEmpty ? nil : "(\(rules.joined(separator: " AND ")))"
+            layout.ignoresNameCase = try catalog.ignoresNameCase()
+            return layout
         }
-        let conditions = try retries.retrying(
-            "reading the rules of \(name)",
-            do: Catalog(connection: connection).insertConditions(name))
-        let all = [layout.exactness].compactMap { $0 } + conditions
-        layout.exactness = all.isEmpty ? nil : "(\(all.joined(separator: " AND ")))"
-        layout.ignoresNameCase = try retries.retrying(
-            "asking how names of tables compare",
-            do: Catalog(connection: connection).ignoresNameCase())
         resolved = layout
         return layout
     }
@@ -80,11 +75,8 @@ package final class TokenTable {
     package func renewLayout(for policy: RemovalPolicy) throws(StoreFailure) {
         guard policy.deletesAtOnce else { return }
         resolved = nil
-        let findings = try reachFindings(
-            layout(), catalogTable(), .apply(policy), session.describe())
-        for finding in findings {
-            if let failure = finding.failure { throw failure }
-        }
+        let findings = try reachFindings(layout(), catalogTable(), .apply(policy))
+        if let failure = findings.lazy.compactMap(\.failure).first { throw failure }
     }
 
     /// The token table as the database describes it.
@@ -104,12 +96,10 @@ package final class TokenTable {
         do {
             return try body()
         } catch {
-            guard let column = error.unseenColumn, case .server(let server) = settings.location,
-                try hidesColumns(of: table)
+            guard let column = error.unseenColumn, case .server = settings.location,
+                try hidesColumns(of: table),
+                let grant = try session.grant({ $0.reading([column], of: table) })
             else { throw error }
-            let grant = PrivilegeMaker(server.database, connection.dialect)
-                .reading([column], of: table)
-                .grant(to: try session.describe().account ?? server.user)
             let doubt = error.isHidden ? "" : "it is missing or hidden; if the table has it, "
             throw StoreFailure(
                 .permission,
@@ -155,12 +145,6 @@ package final class TokenTable {
         return table
     }
 
-    /// Whether the account sees all columns of the token table.
-    func seesAllColumns() throws(StoreFailure) -> Bool {
-        guard case .server = settings.location else { return true }
-        return try !hidesColumns(of: try TableName(settings.mapping.table))
-    }
-
     private func hidesColumns(of table: TableName) throws(StoreFailure) -> Bool {
         do {
             try retries.retrying("reading all columns of \(table)") { () throws(SQLFailure) in
@@ -179,7 +163,9 @@ package final class TokenTable {
     ///
     /// - Throws: `permission` for such an account; any failure of the query.
     package func ensureSeesAllColumns() throws(StoreFailure) {
-        guard try !seesAllColumns() else { return }
+        guard case .server = settings.location,
+            try hidesColumns(of: try TableName(settings.mapping.table))
+        else { return }
         throw StoreFailure(
             .permission,
             "reading all columns of \(settings.mapping.table): the account may see only some of them, and "

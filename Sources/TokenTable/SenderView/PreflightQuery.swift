@@ -88,56 +88,49 @@ extension TokenTable {
         if let mark = Self.markCondition(layout, connection.dialect) {
             try addMarkedRows(layout, mark, partition, &set, shouldStop, progress)
         }
-        guard !set.isIncomplete, try canReadTokenMarks() else { return }
+        guard !set.isIncomplete, !shouldStop(), try canReadTokenMarks() else { return }
         let marks = InvalidTokenTable(partition: partition, connection: connection)
-        var position: SQLValue? = .bytes([])
-        while let start = position, !set.isIncomplete, !shouldStop() {
-            let (tokens, end) = try retries.retrying("reading the marks of \(partition)") {
-                () throws(SQLFailure) in
-                let end = try marks.end(after: start)
-                return (try marks.marked(after: start, upTo: end), end)
-            }
+        let ranges = KeyRanges(ofTokenMarks: connection)
+        var position: [SQLValue]? = []
+        try walk(ranges, after: &position, doing: "reading the marks of \(partition)") {
+            range throws(SQLFailure) in
+            try ranges.query("token", in: range, marks.condition)
+        } take: { tokens in
             for row in 0..<tokens.count {
                 guard case .bytes(let bytes) = tokens[row, 0] else { continue }
                 set.insert(bytes.withUnsafeBytes { set.fingerprint($0) })
             }
             progress(set.count)
-            position = end
+            return !set.isIncomplete && !shouldStop()
         }
     }
 
     private func addMarkedRows(
-        _ layout: TableLayout, _ mark: (sql: String, values: [SQLValue]), _ partition: Partition,
+        _ layout: TableLayout, _ mark: BoundSQL, _ partition: Partition,
         _ set: inout TokenFingerprints, _ shouldStop: () -> Bool, _ progress: (Int) -> Void
     ) throws(StoreFailure) {
         let ranges = KeyRanges(layout, try catalogTable(), connection)
         let condition = try layout.selection(of: partition).condition(connection.dialect)
         let token = connection.dialect.quoted(layout.token.name)
-        var position: [SQLValue]? = []
-        while let start = position, !set.isIncomplete, !shouldStop() {
-            let (rows, end) = try retries.retrying("reading the marked rows of \(layout.table)") {
-                () throws(SQLFailure) in
-                let end = try ranges.end(after: start)
-                let range = ranges.condition(after: start, upTo: end)
-                let rows = try connection.query(
-                    "SELECT \(token) FROM \(ranges.source) WHERE \(range.sql)\(condition.sql)"
-                        + mark.sql, range.values + condition.values + mark.values)
-                return (rows, end)
-            }
+        let all = (condition.sql + mark.sql, condition.values + mark.values)
+        var position: [SQLValue]? = shouldStop() ? nil : []
+        try walk(
+            ranges, after: &position, doing: "reading the marked rows of \(layout.table)"
+        ) { range throws(SQLFailure) in
+            try ranges.query(token, in: range, all)
+        } take: { rows in
             for row in 0..<rows.count {
                 guard let token = layout.token.token(rows[row, 0]) else { continue }
                 set.insert(token)
             }
             progress(set.count)
-            position = end
+            return !set.isIncomplete && !shouldStop()
         }
     }
 
     /// The condition that selects rows with a mark, as the end of a WHERE; nil where marks are in
     /// `pushsweep_invalid` alone.
-    private static func markCondition(
-        _ layout: TableLayout, _ dialect: SQLDialect
-    ) -> (sql: String, values: [SQLValue])? {
+    private static func markCondition(_ layout: TableLayout, _ dialect: SQLDialect) -> BoundSQL? {
         if let living = layout.living {
             return (" AND \(dialect.quoted(living.name)) = ?", [living.compared(living.dead)])
         }

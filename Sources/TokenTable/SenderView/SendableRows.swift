@@ -119,6 +119,11 @@ package struct SendableRows {
         return layout.token.isBinary ? "CONVERT(\(name) USING latin1)" : name
     }
 
+    /// The same on either engine, where SQLite may have bytes too.
+    var hexText: String {
+        dialect.engine == .mariaDB ? serverText : "CAST(\(column(layout.token.name)) AS TEXT)"
+    }
+
     // MARK: Mark
 
     private var mark: [String] {

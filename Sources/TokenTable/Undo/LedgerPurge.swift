@@ -115,18 +115,12 @@ extension TokenTable {
         ofRun run: String, before cutoff: EpochMilliseconds
     ) throws(StoreFailure) -> [LedgerPlace] {
         let time = connection.dialect.ownTime("changed_at").value(cutoff)
-        return try retries.retrying("reading the change ledger") { () throws(SQLFailure) in
-            let rows = try connection.query(
-                "SELECT DISTINCT c.feed, c.part FROM pushsweep_change c WHERE c.run = ? AND NOT EXISTS "
-                    + "(SELECT 1 FROM pushsweep_feed f WHERE f.feed = c.feed AND f.part = c.part "
-                    + "AND f.changed_at >= ?)", [.text(run), time])
-            return (0..<rows.count).compactMap { row in
-                guard let feed = rows[row, 0].text, let part = rows[row, 1].integer else {
-                    return nil
-                }
-                return LedgerPlace(run: run, feed: feed, part: part)
-            }
-        }
+        let isLeft =
+            " AND NOT EXISTS (SELECT 1 FROM pushsweep_feed f WHERE f.feed = c.feed "
+            + "AND f.part = c.part AND f.changed_at >= ?)"
+        return try retries.retrying(
+            "reading the change ledger",
+            do: LedgerReader(connection: connection).places(ofRun: run, (isLeft, [time])))
     }
 
     /// Drops the old entries of one part, by ranges of their numbers.

@@ -124,7 +124,7 @@ package final class UndoPlan {
                 [.text(position ?? ""), .integer(Int64(room))])
             var targets: [UndoTarget] = []
             for row in 0..<rows.count {
-                let name = rows[row, 0].text ?? ""
+                let name = rows.string(row, 0)
                 if targets.last?.name != name { targets.append(target(name, rows, row)) }
                 targets[targets.count - 1].entries.append(entry(rows, row))
             }
@@ -146,8 +146,8 @@ package final class UndoPlan {
     private func entry(_ rows: SQLRows, _ row: Int) -> LedgerEntry {
         LedgerEntry(
             place: places[rows[row, 1].count ?? 0].place, sequence: rows[row, 2].integer ?? 0,
-            action: rows[row, 3].text ?? "", evidence: EpochMilliseconds(rows[row, 4].integer ?? 0),
-            source: rows[row, 5].text ?? "", hasImage: rows[row, 6].count == 1)
+            action: rows.string(row, 3), evidence: EpochMilliseconds(rows[row, 4].integer ?? 0),
+            source: rows.string(row, 5), hasImage: rows[row, 6].count == 1)
     }
 }
 
@@ -184,9 +184,7 @@ extension UndoPlan {
         guard checkpoint.count > 0, layout.isNamed(checkpoint[0, 2].text),
             checkpoint[0, 3].text == layout.keyNames
         else { return false }
-        let partition = Partition(
-            app: checkpoint[0, 0].text ?? "", environment: checkpoint[0, 1].text ?? "")
-        places.append((place, partition))
+        places.append((place, checkpoint.partition(0, 0)))
         return true
     }
 

@@ -39,11 +39,9 @@ extension TokenTable {
 
     /// All runs in `pushsweep_run`, newest first.
     package func runs() throws(StoreFailure) -> [RunRecord] {
-        try retries.retrying("reading the records of runs") { () throws(SQLFailure) in
-            let rows = try connection.query(
-                "SELECT \(RunRecord.columns) FROM pushsweep_run ORDER BY started DESC, id DESC")
-            return (0..<rows.count).map { RunRecord(rows.row($0), connection.dialect) }
-        }
+        try retries.retrying(
+            "reading the records of runs",
+            do: RunRecord.read(connection, ("ORDER BY started DESC, id DESC", [])))
     }
 
     /// The newest undo of a selection that has not ended; nil without one.
@@ -145,9 +143,7 @@ extension TokenTable {
         let rows = try connection.query(
             "SELECT app, environment FROM pushsweep_feed WHERE feed = ? ORDER BY part",
             [.text(run)])
-        return (0..<rows.count).map {
-            Partition(app: rows[$0, 0].text ?? "", environment: rows[$0, 1].text ?? "")
-        }
+        return (0..<rows.count).map { rows.partition($0, 0) }
     }
 
     /// Whether a token can be in one row of a partition only.
@@ -161,6 +157,17 @@ extension TokenTable {
                 && index.columns.allSatisfy { columns.contains($0.lowercased()) }
                 && index.columns.contains { $0.lowercased() == layout.token.name.lowercased() }
         }
+    }
+}
+
+extension RunRecord {
+    /// The records of a statement that ends like this.
+    static func read(
+        _ connection: any SQLConnection, _ end: BoundSQL
+    ) throws(SQLFailure) -> [RunRecord] {
+        let rows = try connection.query(
+            "SELECT \(columns) FROM pushsweep_run \(end.sql)", end.values)
+        return (0..<rows.count).map { RunRecord(rows.row($0), connection.dialect) }
     }
 }
 

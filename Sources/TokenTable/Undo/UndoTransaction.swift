@@ -123,7 +123,8 @@ struct UndoTransaction {
     // MARK: Reading
 
     private func rows(
-        _ targets: [UndoTarget], _ images: [LedgerEntry.ID: String], _ found: KeyedRows
+        _ targets: [UndoTarget], _ images: [LedgerEntry.ID: String],
+        _ found: FoundRows<[String: ArraySlice<SQLValue>]>
     ) -> [Undone] {
         targets.filter { !$0.isTokenMark }.map { target in
             let values = found.rows[target.key]
@@ -257,7 +258,7 @@ struct UndoTransaction {
         _ undone: [Undone], _ written: [LedgerRange], _ next: UndoProgress
     ) throws(SQLFailure) {
         let changed = undone.filter(\.isChanged)
-        try transaction.commit(.init(entries: undone.count, written: written)) {
+        try transaction.commit(written, entries: undone.count) {
             changed.map(\.target.key)
         } moving: { () throws(SQLFailure) in
             for (partition, items) in Dictionary(

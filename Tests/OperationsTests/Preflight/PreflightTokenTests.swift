@@ -196,16 +196,20 @@ struct SelectStatementTests {
     @Test(
         "anything else is refused with its reason",
         arguments: [
-            ("", .empty), ("  -- nothing\n", .empty), ("SELECT 1; SELECT 2", .several),
-            ("SELECT 1;;", .several), ("DELETE FROM t", .noQuery), ("; SELECT 1", .several),
-            ("(SELECT 1)", .noQuery), ("SELECT a FROM b INTO OUTFILE '/tmp/x'", .into),
-            ("SELECT 1 INTO @a", .into), ("SELECT 5--1 INTO OUTFILE '/tmp/x'", .into),
-            ("SELECT 1 /*! INTO OUTFILE '/tmp/x' */", .executableComment),
-            ("SELECT 1 /*M! , 2 */", .executableComment), ("SELECT 'a", .unfinished),
-            ("SELECT 1 /* a", .unfinished), (#"SELECT 'a\'; DELETE FROM t -- '"#, .unfinished),
-            (#"SELECT "a\" INTO OUTFILE '/tmp/x' -- ""#, .unfinished),
-        ] as [(String, SelectStatement.Refusal)])
-    func refused(_ text: String, _ reason: SelectStatement.Refusal) {
-        #expect(throws: reason) { try SelectStatement(text) }
+            ("", "it is empty"), ("  -- nothing\n", "it is empty"),
+            ("SELECT 1; SELECT 2", "several statements"),
+            ("SELECT 1;;", "several statements"), ("DELETE FROM t", "does not begin"),
+            ("; SELECT 1", "several statements"),
+            ("(SELECT 1)", "does not begin"), ("SELECT a FROM b INTO OUTFILE '/tmp/x'", "has INTO"),
+            ("SELECT 1 INTO @a", "has INTO"), ("SELECT 5--1 INTO OUTFILE '/tmp/x'", "has INTO"),
+            ("SELECT 1 /*! INTO OUTFILE '/tmp/x' */", "a comment that a server"),
+            ("SELECT 1 /*M! , 2 */", "a comment that a server"), ("SELECT 'a", "does not end"),
+            ("SELECT 1 /* a", "does not end"),
+            (#"SELECT 'a\'; DELETE FROM t -- '"#, "does not end"),
+            (#"SELECT "a\" INTO OUTFILE '/tmp/x' -- ""#, "does not end"),
+        ])
+    func refused(_ text: String, _ reason: String) {
+        let refusal = #expect(throws: SettingRefusal.self) { try SelectStatement(text) }
+        #expect(refusal?.reason.contains(reason) == true, "\(refusal as Any)")
     }
 }

@@ -1,3 +1,4 @@
+import APNsProtocol
 import Foundation
 import Glibc
 import Logging
@@ -12,18 +13,21 @@ struct AfterRunTests {
     /// Informs a command of a script, which may use `$out`, a file. Returns the warnings and what the
     /// script wrote.
     private static func inform(
-        _ script: String, timeout: String = "10s", report: String = "report"
+        _ script: String, command: String? = nil, timeout: String = "10s", report: String = ""
     ) throws -> (warnings: String, out: String) {
         let stage = try SweepStage()
         let out = stage.folder.file("out")
         let path = try stage.folder.write("hook", "out=\(out)\n\(script)\n")
-        stage.lines.limits = "hooks: {after-run: sh \(path), timeout: \(timeout)}"
+        stage.lines.limits = "hooks: {after-run: \(command ?? "sh \(path)"), timeout: \(timeout)}"
         let hook = try #require(AfterRun(stage.loaded(), environment: ["PATH": "/usr/bin:/bin"]))
         let heard = HeardWords()
         let context = RunContext(
             interrupt: try Interrupt(),
             log: Logger(label: "test") { _ in HeardWords.Handler(heard: heard) })
-        hook.inform("sweep", "r", exit: .done, report, context)
+        var document = SweepReport(
+            run: "r", kind: "sweep", dryRun: false, started: EpochMilliseconds(0))
+        document.reason = report
+        hook.inform(RunOutcome(report: document), context)
         return (heard.all, (try? String(contentsOfFile: out, encoding: .utf8)) ?? "")
     }
 
@@ -33,7 +37,7 @@ struct AfterRunTests {
         #expect(failed.warnings.contains("it ended with 3: last"), "\(failed.warnings)")
         #expect(!failed.warnings.contains("first") && !failed.warnings.contains("\n"))
         #expect(
-            try Self.inform("kill -9 $PPID; sleep 9").warnings.contains(
+            try Self.inform("", command: "kill -9 $$").warnings.contains(
                 "it was ended by signal 9; "))
     }
 
@@ -70,7 +74,8 @@ struct AfterRunTests {
             script, report: String(repeating: "x", count: 1 << 20))
         #expect(warnings.isEmpty, "\(warnings)")
         if script.contains("wc") {
-            #expect(out.trimmingCharacters(in: .whitespacesAndNewlines) == "1048577")
+            let size = try #require(Int(out.trimmingCharacters(in: .whitespacesAndNewlines)))
+            #expect(size > 1 << 20)
         }
     }
 }

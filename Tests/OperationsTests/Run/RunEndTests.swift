@@ -59,7 +59,8 @@ struct RunEndTests {
     func keeps() throws {
         var limited = Self.outcome()
         limited.fail(
-            .wrapping(StoreFailure(stopped: .timeBudget, "ending this run early"), at: .store))
+            .wrapping(
+                StoreFailure(.stopped, "ending this run early", reason: .timeBudget), at: .store))
         try limited.noteLeft(in: journal)
         #expect(limited.exit == .pending)
 

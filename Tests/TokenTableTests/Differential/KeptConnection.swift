@@ -1,7 +1,6 @@
 import TestSupport
 
 @testable import Database
-@testable import PushQueue
 @testable import TokenTable
 
 /// A connection that stays open over the stores of many tables, and fails at chosen moments. A loss

@@ -3,7 +3,6 @@ import TestSupport
 import TokenHygiene
 
 @testable import Database
-@testable import PushQueue
 @testable import TokenTable
 
 /// An unusual table of tokens: keys of any kind, columns of any type with values at

@@ -4,7 +4,6 @@ import TestSupport
 import TokenHygiene
 
 @testable import Database
-@testable import PushQueue
 @testable import TokenTable
 
 /// The differences that a trial found.
@@ -34,7 +33,7 @@ struct TableCourse {
     private var marks: [DeviceToken: Int64] = [:]
     /// The sweeps that moved them.
     private var markedBy: [DeviceToken: Set<Int>] = [:]
-    private let partition = Partition(app: "chat", environment: "production")
+    private let partition = chat
 
     init(table: RandomTable, database: TokenDatabase, connection: KeptConnection) {
         self.table = table
@@ -111,7 +110,7 @@ struct TableCourse {
             candidates: strangers.candidateRows, counts: strangers.counts, tuples: 10, tokens: 10)
         let cause = try RemovalGuard(GuardLimits(floor: 10)).cause(
             toHold: proposal, after: RemovalHistory()
-        ) { try store.livingRows(in: partition, atMost: $0) }
+        ) { try store.livingRows(in: partition).count(atMost: $0) }
         findings.expect(cause != nil, "a feed of unknown tokens was not held")
     }
 

@@ -4,7 +4,6 @@ import TestSupport
 import TokenHygiene
 
 @testable import Database
-@testable import PushQueue
 @testable import TokenTable
 
 /// One database in which random tables are made, swept, undone and dropped.
@@ -30,8 +29,7 @@ final class TableTrial {
 
     init(_ engine: TestEngine) throws {
         self.engine = engine
-        database = try TokenDatabase(engine)
-        try database.createSideTables()
+        database = try TokenDatabase.withSideTables(engine)
         if engine == .mariaDB {
             try database.sql.run("SET SESSION sql_mode = 'ALLOW_INVALID_DATES'")
             try database.sql.run("SET SESSION time_zone = '+00:00'")

@@ -50,6 +50,13 @@ struct KeyRanges {
         hint = connection.dialect.indexHint(index?.name)
     }
 
+    /// Prepares the reading of the marks in `pushsweep_invalid`, in the order of their tokens.
+    init(ofTokenMarks connection: any SQLConnection) {
+        (self.connection, span) = (connection, KeyRanges.span)
+        table = TableName(name: PushsweepTable.invalid.name)
+        (columns, nullable, hint) = (["token"], [], "")
+    }
+
     /// The key at the end of the range after `position` (empty: the start); nil where the rest of
     /// the table fits into the span.
     func end(
@@ -65,6 +72,15 @@ struct KeyRanges {
         return Array(rows.row(0))
     }
 
+    /// Selects from a range; `condition` is the end of the WHERE.
+    func query(
+        _ list: String, in range: BoundSQL, _ condition: BoundSQL, _ end: String = ""
+    ) throws(SQLFailure) -> SQLRows {
+        try connection.query(
+            "SELECT \(list) FROM \(source) WHERE \(range.sql)\(condition.sql)\(end)",
+            range.values + condition.values)
+    }
+
     /// The table in SQL, with the hint for the index.
     var source: String { "\(table.sql(dialect))\(hint)" }
 
@@ -77,9 +93,7 @@ struct KeyRanges {
     }
 
     /// The condition that selects a range, with its values.
-    func condition(
-        after position: [SQLValue], upTo end: [SQLValue]?
-    ) -> (sql: String, values: [SQLValue]) {
+    func condition(after position: [SQLValue], upTo end: [SQLValue]?) -> BoundSQL {
         var (parts, values): ([String], [SQLValue]) = ([], [])
         if position.isEmpty {
             parts += columns.map { "\(name($0)) IS NOT NULL" }
@@ -101,9 +115,7 @@ struct KeyRanges {
 
     /// `(a, b) > (x, y)`, spelled so that the engine uses its index: servers can use it only with
     /// the long form, SQLite only with the short one.
-    private func comparison(
-        _ sign: String, _ last: String, _ key: [SQLValue]
-    ) -> (sql: String, values: [SQLValue]) {
+    private func comparison(_ sign: String, _ last: String, _ key: [SQLValue]) -> BoundSQL {
         if columns.count == 1 { return ("\(name(columns[0])) \(last) ?", key) }
         if dialect.engine == .sqlite {
             let list = columns.map(name).joined(separator: ", ")
@@ -118,5 +130,24 @@ struct KeyRanges {
         return (
             "(\(steps.joined(separator: " OR ")))", names.indices.flatMap { Array(key[...$0]) }
         )
+    }
+}
+
+extension TokenTable {
+    /// Reads a table range by range after `position`, which is nil once its end is reached. `read` reads
+    /// the rows of a condition, and `take` returns whether to go on.
+    func walk<Found>(
+        _ ranges: KeyRanges, after position: inout [SQLValue]?, doing: String,
+        _ read: (BoundSQL) throws(SQLFailure) -> Found,
+        take: (Found) throws(StoreFailure) -> Bool
+    ) throws(StoreFailure) {
+        while let start = position {
+            let (found, end) = try retries.retrying(doing) { () throws(SQLFailure) in
+                let end = try ranges.end(after: start)
+                return (try read(ranges.condition(after: start, upTo: end)), end)
+            }
+            position = end
+            guard try take(found) else { return }
+        }
     }
 }

@@ -54,9 +54,10 @@ final class Throttler {
                 + Throttle.seconds(((pacing.monotonic() - $0) / 1_000).rounded())
         }
         throw StoreFailure(
-            stopped: reason,
+            .stopped,
             "ending this run early: \(sentence)\(pause ?? ""); its changes stay, "
-                + (reason == .stopFile ? "remove that file, then " : "") + "run again to continue")
+                + (reason == .stopFile ? "remove that file, then " : "") + "run again to continue",
+            reason: reason)
     }
 }
 

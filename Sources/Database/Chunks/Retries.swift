@@ -101,15 +101,8 @@ struct RetryClock {
 package struct RetryPolicy {
     let connection: any SQLConnection
     let pacing: Pacing
-    let health: SessionHealth
-
-    /// Repeats on a connection, with the patience and pauses of the pacing. `health` is that of the
-    /// connection.
-    init(connection: any SQLConnection, pacing: Pacing, health: SessionHealth = SessionHealth()) {
-        self.connection = connection
-        self.pacing = pacing
-        self.health = health
-    }
+    /// That of the connection.
+    var health = SessionHealth()
 
     /// Runs a transaction or a read until it succeeds; connects again after a loss. Throws
     /// `StoreFailure` where the patience is over.

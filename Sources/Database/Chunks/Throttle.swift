@@ -100,24 +100,12 @@ package struct ThrottleReading: Hashable, Sendable {
         package let name: String
         /// The seconds behind; nil where replication has stopped or the replica does not answer.
         package let seconds: Double?
-
-        /// Makes the lag of one replication.
-        package init(name: String, seconds: Double?) {
-            self.name = name
-            self.seconds = seconds
-        }
     }
 
     /// Values of SHOW GLOBAL STATUS by variable name in lower case.
-    package var status: [String: Double]
+    package var status: [String: Double] = [:]
     /// The lags, one per replication.
-    package var lags: [Lag]
-
-    /// Makes a reading; by default an empty one.
-    package init(status: [String: Double] = [:], lags: [Lag] = []) {
-        self.status = status
-        self.lags = lags
-    }
+    package var lags: [Lag] = []
 }
 
 /// Limits on values of a server's status: `Threads_running=25,wsrep_local_recv_queue=100`, or a
