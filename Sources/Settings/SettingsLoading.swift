@@ -132,35 +132,17 @@ enum SettingsFile {
             let bytes = try TextStart.whole(read().bytes)
             if let text = String(validating: bytes, as: UTF8.self) { return text }
         } catch let refusal as GuardedFile.Refusal {
-            let (kind, sentence) = words(refusal)
-            throw SettingsFailure(kind, "\(what): \(sentence)")
+            let isOfAccess =
+                switch refusal {
+                case .denied, .openToOthers, .foreign, .changeable: true
+                case .missing, .tooLarge, .notRegular, .failed: false
+                }
+            throw SettingsFailure(
+                isOfAccess ? .permission : .configuration, "\(what): \(refusal.sentence)")
         } catch {
             throw SettingsFailure(.configuration, "\(what): \(error)")
         }
         throw SettingsFailure(
             .configuration, "\(what): it is not valid UTF-8; save it as UTF-8")
-    }
-
-    private static func words(
-        _ refusal: GuardedFile.Refusal
-    ) -> (SettingsFailure.Kind, sentence: String) {
-        switch refusal {
-        case .missing:
-            (.configuration, "there is no such file; create it or correct the path")
-        case .denied: (.permission, "this user may not read it; change its owner or mode")
-        case .openToOthers(let mode):
-            (
-                .permission,
-                "others may read it (mode 0\(String(mode & 0o777, radix: 8))); give it mode 0600 "
-                    + "and, if the secret may have been seen, a new secret"
-            )
-        case .tooLarge(let limit):
-            (
-                .configuration,
-                "it is larger than \(SettingQuantity.size.text(limit)); check that this is the right file"
-            )
-        case .foreign, .changeable: (.permission, refusal.sentence ?? "")
-        case .notRegular, .failed: (.configuration, refusal.sentence ?? "")
-        }
     }
 }
