@@ -83,7 +83,7 @@ struct DeliveryRules {
         case .accepted: return counted(.known, Judgement(result: .sent))
         case .gone(let time):
             let evidence = Evidence(
-                source: answer.body.reason == .expiredToken ? .expiredToken : .unregistered,
+                source: EvidenceSource(gone: answer.body.reason),
                 time: Self.time(time, handedAt: handedAt))
             return counted(
                 .known, Judgement(result: .gone(reason: reason), evidence: evidence))

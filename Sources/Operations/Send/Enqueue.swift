@@ -20,7 +20,7 @@ package struct Enqueue {
     }
 
     /// The result of queueing.
-    package struct Report: Codable, Hashable, Sendable {
+    package struct EnqueueReport: Codable, Hashable, Sendable {
         /// The app's name in the settings.
         package let app: String
         /// `production` or `sandbox`.
@@ -73,13 +73,13 @@ package struct Enqueue {
     package static func run(
         _ content: Content, to recipients: Recipients, app name: String?, environment: String?,
         _ settings: Settings, _ context: RunContext
-    ) throws -> Report {
+    ) throws -> EnqueueReport {
         let app = try settings.app(
             named: name, in: environment, for: "queueing a notification")
         try check(content, app)
         let limits = BinaryLimits(app)
         let content = limits?.adapted(content) ?? content
-        var report = Report(app: app.name, environment: app.environment.rawValue)
+        var report = EnqueueReport(app: app.name, environment: app.environment.rawValue)
         var tokens: [DeviceToken] = []
         switch recipients {
         case .tokens(let texts): tokens = try parsed(texts, app, limits)
@@ -127,7 +127,7 @@ package struct Enqueue {
 
     /// The tokens of a file's lines that can be sent to; says which lines have none.
     private static func usable(
-        _ lines: [String], of file: String, _ limits: BinaryLimits?, _ report: inout Report,
+        _ lines: [String], of file: String, _ limits: BinaryLimits?, _ report: inout EnqueueReport,
         _ context: RunContext
     ) -> [DeviceToken] {
         var tokens: [DeviceToken] = []
@@ -161,7 +161,7 @@ package struct Enqueue {
     /// The tokens of users; says which users have none that can be sent to.
     private static func living(
         _ users: [String], _ app: Settings.App, _ store: TokenTable, _ limits: BinaryLimits?,
-        _ report: inout Report, _ context: RunContext
+        _ report: inout EnqueueReport, _ context: RunContext
     ) throws(StoreFailure) -> [DeviceToken] {
         var tokens: [DeviceToken] = []
         var named: [String] = []
