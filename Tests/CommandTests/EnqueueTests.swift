@@ -96,8 +96,9 @@ struct EnqueueTests {
         ]
         for (command, words, message) in cases {
             let (stage, _) = try Self.binary(command)
-            try Self.enqueue(stage, ["--alert", "x"] + words).ends(
-                message == nil ? 0 : 64, message ?? "", for: "\(command) \(words)")
+            let result = try Self.enqueue(stage, ["--alert", "x"] + words).ends(
+                message == nil ? 0 : 64, for: "\(command) \(words)")
+            if let message { result.says(message) }
             #expect(try Self.payloads(stage).count == (message == nil ? 1 : 0))
         }
     }

@@ -38,9 +38,12 @@ struct ReplicaReadTests {
         }
     }
 
+    // Only these tests use it, one after the other, and none of them changes it.
+    nonisolated(unsafe) private static let replica = Result { try Replica() }
+
     @Test("a dry run of a large feed forecasts there, and a run that changes rows reads no feed")
     func forecasts() throws {
-        let replica = try Replica()
+        let replica = try Self.replica.get()
         // More tokens than one connection judges.
         let stage = try SweepStage(.mariaDB, dead: 6_000)
         stage.lines.store = replica.lines()
@@ -53,7 +56,7 @@ struct ReplicaReadTests {
 
     @Test("preflight and its filter answer there with --read-only, and say that rows may be old")
     func gates() throws {
-        let replica = try Replica()
+        let replica = try Self.replica.get()
         let stage = try SendStage(.mariaDB)
         stage.store = replica.lines()
         try stage.run("preflight").ends(78)
@@ -72,7 +75,7 @@ struct ReplicaReadTests {
 
     @Test("check examines it where the other hosts are down")
     func checked() throws {
-        let replica = try Replica()
+        let replica = try Self.replica.get()
         let stage = try SweepStage(.mariaDB, dead: 10)
         stage.lines.store = replica.lines("127.0.0.1:1,")
         let check = try stage.run("check")

@@ -69,19 +69,6 @@ struct SendBinaryTests {
         #expect(gateway.log.records.allSatisfy { $0.frame.command == .simple })
     }
 
-    @Test("payloads beyond the command's limit fail by name, and the others are sent")
-    func payloads() throws {
-        let (stage, gateway) = try Self.stage(
-            .sqlite, 10, BinaryRules(), "command: 1, error-wait: 300ms")
-        let long = #"{"aps":{"alert":""# + String(repeating: "x", count: 300) + #""}}"#
-        try stage.database.execute(
-            "UPDATE push_queue SET payload = ? WHERE device_token = ?",
-            [.text(long), .bytes(DeviceToken.numbered(4).bytes)])
-        try stage.send().ends(0).app(has: ["rejected": ["invalid payload size (7)": 1]])
-        #expect(try stage.states() == ["sent": 9, "failed": 1])
-        #expect(try stage.rowsAgainst(gateway.log) == [])
-    }
-
     @Test("a token dies, is sent to on one port, is read on the other, and is marked")
     func dying() throws {
         var rules = BinaryRules()

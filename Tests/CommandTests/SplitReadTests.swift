@@ -21,13 +21,12 @@ struct SplitReadTests {
         let stage: SweepStage
         let router: SQLRouter
         let old: any SQLConnection
-        private let stale: PrivateServer
         private let account: OpenAccount
 
         init() throws {
             let server = try #require(MariaDBServer.fromEnvironment)
             stage = try SweepStage(.mariaDB, dead: SplitReadTests.tokens)
-            stale = try PrivateServer(["--server-id=2"])
+            let stale = try SplitReadTests.stale.get()
             account = try OpenAccount(server)
             try OpenAccount.make(account.name, stale.server)
             let name = stage.database.name
@@ -66,6 +65,11 @@ struct SplitReadTests {
         var decidedElsewhere: [String] {
             router.split.filter { !$0.hasPrefix("SELECT @@") }
         }
+    }
+
+    // Only these tests use it, one after the other, each with a database of its own.
+    nonisolated(unsafe) fileprivate static let stale = Result {
+        try PrivateServer(["--server-id=2"])
     }
 
     @Test("is refused with 78 before a feed is opened, and by undo, send, enqueue and check")

@@ -154,10 +154,7 @@ struct ThrottleTests {
     func refusals() throws {
         for engine in TestEngine.available {
             let stage = try stage(engine)
-            try stage.database.execute(
-                "INSERT INTO pushsweep_evidence (app, device_token, status, reason, timestamp_ms) "
-                    + "VALUES ('chat', '\(DeviceToken.numbered(1).hex)', 410, 'Unregistered', 1700000000123)"
-            )
+            try stage.database.report(DeviceToken.numbered(1).hex)
             try stage.sweep("--max-lag", "10").ends(78)
             try stage.sweep("--max-load", "No_such_figure=1").ends(78)
             #expect(stage.gateway.records.isEmpty)

@@ -120,14 +120,6 @@ struct UndoCommandTests {
         result.ends(4, "code=4 ")
     }
 
-    @Test("undo names the remedy for a missing table or right; a database that is down gives 69")
-    func refusals() throws {
-        let bare = try SweepStage(schema: false)
-        try bare.run("undo", "--list").ends(78, "schema apply")
-        bare.lines.store = "url: mysql+unix:///nowhere.sock?db=push"
-        try bare.run("undo", "--list").ends(69)
-    }
-
     @Test("kill -9 at any moment of an undo and the same command again restore the rows")
     func kills() throws {
         let kills = Series.length("PUSHSWEEP_TEST_UNDO_KILLS", short: 2, long: 4)

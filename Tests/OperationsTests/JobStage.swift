@@ -60,10 +60,11 @@ extension ToolStage {
         _ file: String? = nil, feed: String? = nil, app: String? = nil, dryRun: Bool = false
     ) throws -> ToolResult {
         try job { settings, context in
-            Sweep.run(
-                try SweepPlan(
-                    replaying: file, feed: feed, app: app, environment: nil, settings: settings,
-                    dryRun: dryRun), context)
+            let plan =
+                try feed.map { SweepPlan(settings, .journaled($0), dryRun: dryRun) }
+                ?? SweepPlan(
+                    reading: file ?? "", app: app, environment: nil, settings, dryRun: dryRun)
+            return Sweep.run(plan, context)
         }
     }
 

@@ -28,7 +28,7 @@ extension SweepStage {
         _ subject: TokenSubject, _ environment: [String: String] = [:]
     ) throws -> ExplainReport {
         try Explain.run(
-            loaded(nil, environment), ExplainWish(subject, wholeTokens: false), .silent())
+            loaded(nil, environment), subject, wholeTokens: false, .silent())
     }
 
     /// All rows of the tables, and all files of the state folder with their content.
