@@ -137,7 +137,7 @@ let package = Package(
             dependencies: [
                 "APNsProtocol", "APNsSimulator", "Encodings", "SecureTransport", argumentParser,
             ],
-            swiftSettings: strict, linkerSettings: lean),
+            resources: [.embedInCode("Help")], swiftSettings: strict, linkerSettings: lean),
         .executableTarget(
             name: "pushsweep-benchmarks",
             dependencies: [
@@ -217,7 +217,7 @@ let package = Package(
             ],
             swiftSettings: strict),
         .testTarget(
-            name: "SettingsTests", dependencies: ["Database", "Settings"],
+            name: "SettingsTests", dependencies: ["Database", "Settings", "TestSupport"],
             swiftSettings: strict),
         .testTarget(
             name: "OperationsTests",

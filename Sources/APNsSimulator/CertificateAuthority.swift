@@ -179,7 +179,7 @@ package enum CertificateMint {
     ) throws(SimulatorFailure) {
         guard
             FileManager.default.createFile(
-                atPath: path, contents: Data(bytes), attributes: [.posixPermissions: mode])
+                atPath: path, contents: Data(bytes), attributes: [.posixPermissions: Int(mode)])
         else {
             throw SimulatorFailure(
                 "writing \(path): \(TransportFailure.systemMessage(errno)); check "

@@ -49,7 +49,7 @@ package struct CapturedFeed: Hashable, Sendable {
 extension CapturedFeed {
     /// Reads a row of the table `feed`.
     ///
-    /// - Throws: `UnreadableRow` when a value is invalid. A feed is never skipped for that.
+    /// - Throws: `UnusableContent` when a value is invalid. A feed is never skipped for that.
     init(_ row: JournalRow) throws {
         id = try row.value("id")
         partition = Partition(

@@ -50,15 +50,7 @@ final class PrivateFolder: Sendable {
         realPath = parent.realPath + "/" + name
         descriptor = openat(
             parent.descriptor, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
-        guard descriptor >= 0 else {
-            let cause = errno
-            var facts = stat()
-            // For a link the system reports ENOTDIR, not ELOOP.
-            let isLink =
-                fstatat(parent.descriptor, name, &facts, AT_SYMLINK_NOFOLLOW) == 0
-                && facts.st_mode & S_IFMT == S_IFLNK
-            throw Self.failure(path, isLink ? ELOOP : cause)
-        }
+        guard descriptor >= 0 else { throw Self.failure(path, errno, inside: true) }
         try checkOwner()
     }
 
@@ -210,9 +202,17 @@ final class PrivateFolder: Sendable {
     }
 
     /// The failure to open a folder. When it belongs to another user, the failure names that user.
-    static func failure(_ path: String, _ cause: Int32) -> JournalFailure {
+    static func failure(
+        _ path: String, _ cause: Int32, inside isInside: Bool = false
+    ) -> JournalFailure {
         var facts = stat()
         switch cause {
+        // For a link the system reports ENOTDIR, not ELOOP.
+        case _ where isInside && lstat(path, &facts) == 0 && facts.st_mode & S_IFMT == S_IFLNK:
+            return JournalFailure(
+                .permission,
+                "opening the state folder \(path): it is a link, and inside a state folder none is "
+                    + "followed; move it away")
         case EACCES where stat(path, &facts) == 0 && facts.st_uid != geteuid():
             return JournalFailure(
                 .permission, foreign(path, facts.st_uid, facts.st_mode & 0o777))
@@ -221,11 +221,6 @@ final class PrivateFolder: Sendable {
                 .permission, "looking at the state folder \(path)", cause,
                 "let this user (\(UserName.of(geteuid()))) pass the folders above it, or name another "
                     + "in state:")
-        case ELOOP:
-            return JournalFailure(
-                .permission,
-                "opening the state folder \(path): it is a link, and inside a state folder none is "
-                    + "followed; move it away")
         default:
             return JournalFailure(
                 .cannotCreate, "opening the state folder \(path)", cause,

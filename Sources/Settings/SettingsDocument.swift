@@ -55,7 +55,7 @@ struct SettingsDocument {
             // environment variable of the library chooses it.
             let parser = try Yams.Parser(yaml: text, resolver: .basic, encoding: .utf8)
             guard let root = try parser.singleRoot() else { return }
-            walk(root, SettingsTree.root, key: "", &problems)
+            walk(root, key: "", row: "", &problems)
         } catch {
             isUnreadable = true
             let place = (error as? YamlError)?.place(in: name, text) ?? name
@@ -66,8 +66,9 @@ struct SettingsDocument {
     /// The key of an app by its place in the list, counted from 0.
     static func app(_ index: Int) -> String { "apps[#\(index + 1)]" }
 
+    /// Reads a group. `row` is its key in the table, where a list's name has its `[]`.
     private mutating func walk(
-        _ node: Node, _ tree: SettingsTree, key: String, _ problems: inout SettingsProblems
+        _ node: Node, key: String, row: String, _ problems: inout SettingsProblems
     ) {
         if isNull(node) { return }
         guard case .mapping(let mapping) = node else {
@@ -75,6 +76,7 @@ struct SettingsDocument {
             problems.add(place(node), "\(what) must be keys with values, found \(found(node))")
             return
         }
+        let known = SettingsTable.words[row] ?? []
         var seen: Set<String> = []
         for (keyNode, value) in mapping {
             guard case .scalar(let scalar) = keyNode else {
@@ -82,37 +84,38 @@ struct SettingsDocument {
                 continue
             }
             let word = scalar.string
-            let path = key.isEmpty ? word : "\(key).\(word)"
             guard seen.insert(word).inserted else {
                 problems.add(place(keyNode), "key \(SettingText.quoted(word)) is given twice")
                 continue
             }
-            guard let child = tree.children[word] else {
-                problems.add(place(keyNode), Self.unknown(word, below: key, tree))
+            guard known.contains(word) else {
+                problems.add(place(keyNode), Self.unknown(word, below: key, known))
                 continue
             }
-            take(value, child, path, &problems)
+            take(
+                value, key.isEmpty ? word : "\(key).\(word)",
+                row: row.isEmpty ? word : "\(row).\(word)", &problems)
         }
     }
 
     private mutating func take(
-        _ value: Node, _ tree: SettingsTree, _ key: String, _ problems: inout SettingsProblems
+        _ value: Node, _ key: String, row: String, _ problems: inout SettingsProblems
     ) {
-        if let rule = tree.rule {
+        if let rule = SettingsTable.rule(row) {
             scalar(value, rule, key, &problems)
-        } else if tree.isList {
-            list(value, tree, key, &problems)
-        } else if let column = tree.children["column"]?.rule, value.mapping == nil {
+        } else if SettingsTable.words[row + "[]"] != nil {
+            list(value, key, row: row + "[]", &problems)
+        } else if let column = SettingsTable.rule(row + ".column"), value.mapping == nil {
             // `app: app_id` is short for `app: {column: app_id}`.
             scalar(value, column, "\(key).column", &problems)
         } else {
             groups[key] = place(value)
-            walk(value, tree, key: key, &problems)
+            walk(value, key: key, row: row, &problems)
         }
     }
 
     private mutating func list(
-        _ value: Node, _ tree: SettingsTree, _ key: String, _ problems: inout SettingsProblems
+        _ value: Node, _ key: String, row: String, _ problems: inout SettingsProblems
     ) {
         if isNull(value) { return }
         guard case .sequence(let items) = value else {
@@ -124,7 +127,7 @@ struct SettingsDocument {
             let path = Self.app(apps)
             apps += 1
             groups[path] = place(item)
-            walk(item, tree, key: path, &problems)
+            walk(item, key: path, row: row, &problems)
         }
     }
 
@@ -185,35 +188,4 @@ struct SettingsDocument {
     private let untagged = [Tag(.implicit, .basic), Tag(.str, .basic)]
 
     private func hasNoTag(_ node: Node) -> Bool { untagged.contains(node.tag) }
-}
-
-/// The table of settings as the tree in which a file writes them.
-struct SettingsTree {
-    /// The entries below this one, by word.
-    var children: [String: SettingsTree] = [:]
-    /// The setting, for an entry without others below it.
-    var rule: SettingRule?
-    /// Whether this is a list of groups.
-    var isList = false
-
-    /// The tree of all settings that a file may hold.
-    static let root: SettingsTree = {
-        var root = SettingsTree()
-        for rule in SettingsTable.rules where !rule.isEnvironmentOnly {
-            root.insert(rule, path: rule.path[...])
-        }
-        return root
-    }()
-
-    private mutating func insert(_ rule: SettingRule, path: ArraySlice<String>) {
-        guard let first = path.first else {
-            self.rule = rule
-            return
-        }
-        let word = first.hasSuffix("[]") ? String(first.dropLast(2)) : first
-        var child = children[word] ?? SettingsTree()
-        child.isList = first.hasSuffix("[]")
-        child.insert(rule, path: path.dropFirst())
-        children[word] = child
-    }
 }

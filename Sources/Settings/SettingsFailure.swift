@@ -63,10 +63,10 @@ extension SettingsProblems {
 
 extension SettingsDocument {
     /// The sentence about a key that the table does not have.
-    static func unknown(_ word: String, below key: String, _ tree: SettingsTree) -> String {
+    static func unknown(_ word: String, below key: String, _ known: [String]) -> String {
         let location = key.isEmpty ? "" : " in \(key)"
         let start = "unknown key \(SettingText.quoted(word))\(location)"
-        if let near = NearestName.find(word, in: tree.children.keys.sorted()) {
+        if let near = NearestName.find(word, in: known.sorted()) {
             return "\(start); nearest known key: \(near)"
         }
         let lower = word.lowercased()
@@ -74,8 +74,7 @@ extension SettingsDocument {
             return "\(start); a secret does not belong in this file, "
                 + "name the file that holds it with password-file or passphrase-file"
         }
-        let known = tree.children.keys.sorted().joined(separator: ", ")
-        return "\(start); known keys: \(known)"
+        return "\(start); known keys: \(known.sorted().joined(separator: ", "))"
     }
 }
 

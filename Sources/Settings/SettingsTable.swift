@@ -22,6 +22,15 @@ package enum SettingsTable {
     static let rules: [SettingRule] =
         general + store + apps + policy + throttle + evidence + sending + limits + report + hooks
 
+    /// The words that a file may have in a group, by the group's key; those of the whole file by "".
+    static let words: [String: [String]] = rules.reduce(into: [:]) { words, rule in
+        for place in rule.path.indices where !rule.isEnvironmentOnly {
+            let group = rule.path[..<place].joined(separator: ".")
+            let word = rule.path[place].replacing("[]", with: "")
+            if words[group]?.contains(word) != true { words[group, default: []].append(word) }
+        }
+    }
+
     /// The row of a key; nil where the table has no such key.
     static func rule(_ key: String) -> SettingRule? { byKey[key] }
 

@@ -62,6 +62,14 @@ struct ListenerOptions: ParsableArguments {
     }
 }
 
+/// The text of a file in `Help`, whose paragraphs are broken into lines; `ends` are the words with which
+/// a connection may end.
+func discussion(_ file: [UInt8], ends: [String] = []) -> String {
+    String(decoding: file, as: UTF8.self).split(separator: "\n\n").map {
+        $0.split(separator: "\n").joined(separator: " ")
+    }.joined(separator: "\n\n").replacing("<ends>", with: ends.joined(separator: ", "))
+}
+
 /// The help of an option with the name of its value.
 func help(_ text: String, _ value: String) -> ArgumentHelp {
     ArgumentHelp(text, valueName: value)

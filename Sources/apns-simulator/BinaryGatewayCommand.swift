@@ -9,34 +9,8 @@ struct BinaryGatewayCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "binary",
         abstract: "Accept notifications of the older binary interface, and feed back dead tokens.",
-        discussion: """
-            Requires a client certificate of its own authority and reads frames of commands 0, 1 \
-            and 2. A good frame has no answer. A bad one is answered with an error packet (command \
-            0: without one); then the connection is closed, and all frames after the bad one are \
-            discarded.
-
-            Valid frames get the answer of --answer, else of --at, else of --share; all others are \
-            accepted. An answer is `ok`, a status such as 8 (10 accepts the notification and shuts \
-            the connection down), a status after 500 later frames or 64000 later bytes as in 8+500 \
-            and 8+64000b, `dead`, `dead:3` (dead after three notifications), `close` (without a \
-            packet) or `reset`.
-
-            With --feedback-port it serves the feedback service too: tokens that a notification \
-            was sent to while they were dead, with the time of the last, each list once.
-
-            The first line on standard output is one JSON object: `listening`, `feedback`, `ca`, \
-            `certificate`, `key`, `pkcs12`, `passphrase-file`. Then one JSON object per ended \
-            connection: `connection`, `peer`, `subject`, `tls`, `frames`, `accepted`, `bytes`, \
-            `unfinished` (bytes of a last frame that is not whole), `status`, `identifier` (of the \
-            error packet), `end` (\(ends)), `error`; for the feedback service that of \
-            `apns-simulator feedback` inside `feedback`. At the end one with `totals`: `frames`, \
-            `accepted`, `dead`, `rejected` (by status), `discarded`, `malformed`.
-
-            Ends with exit status 0 on SIGTERM or SIGINT.
-            """)
-
-    private static let ends = BinaryConnectionRecord.End.allCases.map(\.rawValue)
-        .joined(separator: ", ")
+        discussion: discussion(
+            PackageResources.binary_txt, ends: BinaryConnectionRecord.End.allCases.map(\.rawValue)))
 
     @OptionGroup var listener: ListenerOptions
 

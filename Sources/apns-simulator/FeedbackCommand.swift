@@ -8,22 +8,8 @@ struct FeedbackCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "feedback",
         abstract: "Serve feedback lists over TLS, each list once.",
-        discussion: """
-            Requires a client certificate of its own authority, sends a list directly after the \
-            handshake, and ends with close_notify. Each list is sent on one connection; later \
-            connections get an empty list. Several lists are sent on successive connections, in \
-            the order: --feed, --hex, --tuples, --generate.
-
-            The first line on standard output is one JSON object: `listening`, `ca`, \
-            `certificate`, `key`, `pkcs12`, `passphrase-file`. Then one JSON object per ended \
-            connection: `connection` (its number), `peer`, `subject`, `tls`, `list` (number from \
-            0, absent when none was left), `bytes` (sent), `end` (\(ends)), `error`.
-
-            Ends with exit status 0 on SIGTERM or SIGINT.
-            """)
-
-    private static let ends = FeedbackRecord.End.allCases.map(\.rawValue)
-        .joined(separator: ", ")
+        discussion: discussion(
+            PackageResources.feedback_txt, ends: FeedbackRecord.End.allCases.map(\.rawValue)))
 
     @OptionGroup var listener: ListenerOptions
 

@@ -9,26 +9,7 @@ struct ProviderCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "provider",
         abstract: "Accept notifications over HTTP/2, and answer or misbehave as the options say.",
-        discussion: """
-            Checks every request as APNs does: method, path, credential, headers, topic, payload \
-            and token, and refuses an invalid one with APNs' reason. Valid ones get the answer of \
-            --answer, else of --at, else of --share; all others are accepted.
-
-            An answer is `ok`, a reason such as BadDeviceToken, a reason of a 410 with its time as in \
-            Unregistered@1700000000123 (milliseconds), `stall` (never answered), `reset:CODE` (a \
-            number of RFC 9113 section 7; 7 means unprocessed), or `body:STATUS:TEXT`.
-
-            Clients send a provider token, signed with the key whose path is printed, or with \
-            --client-certificate a certificate.
-
-            The first line on standard output is one JSON object: `listening`, `ca`, \
-            `certificate`, `key`, `pkcs12`, `passphrase-file`, and for tokens `token-key`, \
-            `key-id`, `team-id`. Then one JSON object per ended connection: `connection`, `peer`, \
-            `subject`, `requests`, `end`; and at the end one with `totals`: `requests`, \
-            `answered` (by status), `unanswered`, `unprocessed`.
-
-            Ends with exit status 0 on SIGTERM or SIGINT.
-            """)
+        discussion: discussion(PackageResources.provider_txt))
 
     @OptionGroup var listener: ListenerOptions
 

@@ -1,28 +1,14 @@
 import Glibc
+import TestSupport
 
 @testable import Settings
 
-/// The surroundings of loading: a temporary folder that is home and working folder. It is removed
-/// with the value.
-final class SettingsFixture {
-    let folder: String
+/// The surroundings of loading: a temporary folder that is home and working folder.
+struct SettingsFixture {
+    private let temporary: TemporaryFolder
+    var folder: String { temporary.path }
 
-    init() throws {
-        var template = Array("/tmp/pushsweep-settings-XXXXXX".utf8CString)
-        guard mkdtemp(&template) != nil else { throw Failed(code: errno) }
-        folder = template.withUnsafeBufferPointer { buffer in
-            buffer.baseAddress.map { String(cString: $0) } ?? ""
-        }
-    }
-
-    deinit {
-        for name in names { unlink("\(folder)/\(name)") }
-        rmdir(folder)
-    }
-
-    struct Failed: Error { let code: Int32 }
-
-    private var names: Set<String> = []
+    init() throws { temporary = try TemporaryFolder() }
 
     /// Surroundings whose files are all in the folder, of a user who is not root.
     var surroundings: Settings.Surroundings {
@@ -34,21 +20,13 @@ final class SettingsFixture {
     /// Writes a file and gives its path.
     @discardableResult
     func write(_ text: String, to name: String, mode: mode_t = 0o600) throws -> String {
-        try write(Array(text.utf8), to: name, mode: mode)
+        try temporary.write(name, text, mode: Int(mode))
     }
 
     /// Writes a file and gives its path.
     @discardableResult
     func write(_ bytes: [UInt8], to name: String, mode: mode_t = 0o600) throws -> String {
-        names.insert(name)
-        let path = "\(folder)/\(name)"
-        let descriptor = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode)
-        guard descriptor >= 0 else { throw Failed(code: errno) }
-        defer { close(descriptor) }
-        guard Glibc.write(descriptor, bytes, bytes.count) == bytes.count,
-            fchmod(descriptor, mode) == 0
-        else { throw Failed(code: errno) }
-        return path
+        try temporary.write(name, bytes, mode: Int(mode))
     }
 
     /// Loads a file of this text, named `s.yaml`.

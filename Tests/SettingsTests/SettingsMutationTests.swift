@@ -1,22 +1,10 @@
+import TestSupport
 import Testing
 
 @testable import Settings
 
 @Suite("Mutated settings")
 struct SettingsMutationTests {
-    /// A generator whose sequence is fixed by its seed (SplitMix64), so that a failure repeats.
-    struct Seeded: RandomNumberGenerator {
-        var state: UInt64
-
-        mutating func next() -> UInt64 {
-            state &+= 0x9E37_79B9_7F4A_7C15
-            var mixed = state
-            mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
-            mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
-            return mixed ^ (mixed >> 31)
-        }
-    }
-
     static let splices: [[UInt8]] = [
         ":", "\n", "- ", "{", "}", "[", "]", "&a ", "*a", "#", "'", "\"", "|\n", ">\n", "\t", "~",
         "!!",
@@ -25,7 +13,7 @@ struct SettingsMutationTests {
         "none", "apps:\n", "  ", "\r\n", "\\x", "@", "`", "é",
     ].map { Array($0.utf8) }
 
-    static func mutate(_ bytes: inout [UInt8], with generator: inout Seeded) {
+    static func mutate(_ bytes: inout [UInt8], with generator: inout SeededGenerator) {
         for _ in 0..<Int.random(in: 1...6, using: &generator) {
             guard !bytes.isEmpty else { return }
             let start = Int.random(in: 0..<bytes.count, using: &generator)
@@ -43,11 +31,9 @@ struct SettingsMutationTests {
 
     @Test("two thousand mutations of the example are read, or refused in lines of limited length")
     func mutations() throws {
-        let seed = UInt64.random(in: 0...UInt64.max)
-        print("settings mutations: seed \(seed)")
         let fixture = try SettingsFixture()
         try fixture.write("hunter2\n", to: "db-password")
-        var generator = Seeded(state: seed)
+        var generator = SeededGenerator("settings mutations")
         let original = Array(SettingsDocumentationTests.everything(without: "binary").utf8)
         for round in 0..<2_000 {
             var bytes = original
@@ -64,7 +50,7 @@ struct SettingsMutationTests {
                     #expect(
                         text.unicodeScalars.count < 1_000 && !text.contains("\n")
                             && !text.contains("hunter2"),
-                        "seed \(seed), round \(round): \(text)")
+                        "seed \(generator.seed), round \(round): \(text)")
                 }
             }
         }

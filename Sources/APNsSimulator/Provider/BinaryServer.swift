@@ -101,7 +101,7 @@ struct BinaryServer: Sendable {
         case .reset:
             connection.reset()
             return .reset
-        case .close, .packet(nil):
+        case .packet(nil):
             closeWaiting(connection)
             return .closed
         case .packet(let packet?):
@@ -152,10 +152,8 @@ struct BinaryServer: Sendable {
 struct BinarySession {
     /// How the connection ends.
     enum Verdict: Equatable {
-        /// With this packet; nil where command 0 has none.
+        /// With this packet, or without one.
         case packet(BinaryErrorPacket?)
-        /// Without a packet.
-        case close
         /// With a TCP reset.
         case reset
     }
@@ -215,7 +213,7 @@ struct BinarySession {
                 delay)
             return status.acceptsNamed
                 ? accept(frame, at: time, lives: nil) : record(frame, .rejected(status))
-        case .close: settle(.close)
+        case .close: settle(.packet(nil))
         case .reset: settle(.reset)
         }
         return record(frame, .discarded)

@@ -36,7 +36,8 @@ struct BinaryGatewayTests {
 
         init(
             _ name: String, _ count: Int, _ answer: BinaryAnswer,
-            of command: BinaryCommand = .framed, end: ConnectionEnd = .closeNotify, accepted: [Int] = [],
+            of command: BinaryCommand = .framed, end: ConnectionEnd = .closeNotify,
+            accepted: [Int] = [],
             _ change: @escaping @Sendable (inout BinaryRules) -> Void
         ) {
             (testDescription, self.count, self.command) = (name, count, command)
