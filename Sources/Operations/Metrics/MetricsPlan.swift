@@ -54,8 +54,7 @@ package struct MetricsPlan: JournalPage {
                 let facts = try facts(from: own, until: RunContext.latestEnd(now))
                 // The program that collects them runs as another user.
                 try ReplacedFile(path, of: "metrics (report.metrics-file; the run's changes stay)")
-                    .replace(
-                        with: facts.text)
+                    .replace(with: facts.text)
             }
         }
     }

@@ -23,11 +23,11 @@ struct SweepReportTextTests {
 
     @Test("the report says what a sweep did, and what a dry run would do")
     func tense() {
-        let done = Self.report(dryRun: false).text
+        let done = Self.report(dryRun: false).lines.joined(separator: "\n")
         #expect(done.contains("3 tuples: 2 applied, 0 already invalid, 1 registered again"))
         #expect(done.contains("7 rows marked for long enough, 7 removed"))
         #expect(done.contains("2 became invalid"))
-        let trial = Self.report(dryRun: true).text
+        let trial = Self.report(dryRun: true).lines.joined(separator: "\n")
         #expect(trial.contains("3 tuples: 2 would be applied, 0 already invalid"))
         #expect(trial.contains("7 rows marked for long enough, would be removed"))
         #expect(trial.contains("2 would become invalid") && trial.contains("no row was changed"))
