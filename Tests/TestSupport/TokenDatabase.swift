@@ -104,8 +104,7 @@ package final class TokenDatabase {
         try count("SELECT COUNT(*) FROM active_users WHERE \(condition)")
     }
 
-    /// The rows with a mark, and those without.
-    package func marked() throws -> Int { try rows(where: "invalidated_at IS NOT NULL") }
+    /// The rows without a mark.
     package func unmarked() throws -> Int { try rows(where: "invalidated_at IS NULL") }
 
     /// Whether the ledger has so many entries, each about another row.

@@ -79,7 +79,7 @@ struct ExpiryTests {
         let now = start + 30 * day
         try store.sweep(
             "late", (0..<20).map { .dead($0, at: start + day) }, at: now, policy: Self.policy)
-        #expect(try database.marked() == 20)
+        #expect(try database.marked == 20)
         #expect(try store.due(Self.expiry(at: now)) == 0)
         #expect(try store.due(Self.expiry(at: now + 7 * day - 1)) == 0)
         #expect(try store.due(Self.expiry(at: now + 7 * day)) == 20)
@@ -230,6 +230,6 @@ struct PurgeTests {
             #expect(try database.count("SELECT COUNT(*) FROM \(table)") == 0)
         }
         // Marks are as before.
-        #expect(try database.marked() == 300)
+        #expect(try database.marked == 300)
     }
 }

@@ -92,7 +92,7 @@ struct ForeignTriggerTests {
                     Issue.record(error)
                 }
             })
-        let marked = try database.marked()
+        let marked = try database.marked
         #expect(chunks > 1 && marked < 400)
         #expect(progress.counts.applied == marked)
         #expect(

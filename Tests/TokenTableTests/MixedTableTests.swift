@@ -71,7 +71,7 @@ struct MixedTableTests {
         #expect(forecast.candidateRows == 19)
         #expect(try store.livingRows(in: chat).count(atMost: 1_000) == 19)
         try store.sweep("sweep", evidence)
-        #expect(try database.marked() == 19)
+        #expect(try database.marked == 19)
         #expect(
             try database.count(
                 "SELECT COUNT(*) FROM active_users WHERE invalidated_at IS NOT NULL "

@@ -200,7 +200,7 @@ struct ThrottleTests {
         #expect(failure?.code == .stopped && failure?.reason == ending.reason, "\(failure as Any)")
         let known = try #require(try database.store().progress(of: "f"))
         #expect((90..<500).contains(known.counts.applied) && !known.isApplied, "\(known)")
-        #expect(try database.marked() == known.counts.applied)
+        #expect(try database.marked == known.counts.applied)
         try Self.isDone(
             try database.store().apply(Self.evidence, feed: "f", run: "two"), database)
     }
@@ -234,7 +234,7 @@ struct ThrottleTests {
         func left(in database: TokenDatabase) throws -> Int {
             switch self {
             case .undo:
-                try database.marked()
+                try database.marked
             case .purge: try database.count("SELECT COUNT(*) FROM pushsweep_change")
             case .removal: try database.rows()
             }

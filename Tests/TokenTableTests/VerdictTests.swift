@@ -54,7 +54,7 @@ struct VerdictTests {
         let database = try TokenDatabase.own(engine, 1..<2)
         let progress = try database.store().apply([.dead(1, at: start + lead)], policy: deleting)
         #expect(progress.counts == Counts(applied: 1))
-        #expect(try database.marked() == 1)
+        #expect(try database.marked == 1)
     }
 
     @Test("a token that no row has is unknown", arguments: TestEngine.available)
