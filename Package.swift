@@ -113,8 +113,8 @@ let package = Package(
             swiftSettings: strict),
         .target(
             name: "AuditFormats",
-            dependencies: ["Encodings", "Operations", "SecureTransport", mustache],
-            swiftSettings: strict),
+            dependencies: ["Database", "Encodings", "Operations", "SecureTransport", mustache],
+            resources: [.embedInCode("Page/Templates")], swiftSettings: strict),
         .target(
             name: "APNsSimulator",
             dependencies: [
@@ -129,7 +129,7 @@ let package = Package(
                 "SecureTransport", "Settings", "TokenHygiene", "Database", "PushQueue",
                 "TokenTable", "AuditFormats", argumentParser, logging,
             ],
-            swiftSettings: strict, linkerSettings: lean),
+            resources: [.embedInCode("Help")], swiftSettings: strict, linkerSettings: lean),
         .executableTarget(
             name: "apns-simulator",
             dependencies: [
@@ -229,7 +229,8 @@ let package = Package(
         .testTarget(
             name: "AuditFormatsTests",
             dependencies: [
-                "AuditFormats", "Encodings", "Operations", "SecureTransport", "TestSupport",
+                "AuditFormats", "Database", "Encodings", "Operations", "SecureTransport",
+                "TestSupport",
             ],
             exclude: ["Copies"], swiftSettings: strict),
         .testTarget(

@@ -15,7 +15,7 @@ extension TokenTable {
     @discardableResult
     package func preflightQueue(
         _ need: QueueUse, partitions: [Partition]
-    ) throws(StoreFailure) -> [StoreFinding] {
+    ) throws(StoreFailure) -> [Finding] {
         let findings = try examineQueue(need, partitions: partitions)
         for finding in findings {
             if let failure = finding.failure { throw failure }
@@ -29,9 +29,9 @@ extension TokenTable {
     /// - Throws: only if the database cannot be queried.
     package func examineQueue(
         _ need: QueueUse, partitions: [Partition]
-    ) throws(StoreFailure) -> [StoreFinding] {
+    ) throws(StoreFailure) -> [Finding] {
         let layout: QueueLayout
-        var findings: [StoreFinding]
+        var findings: [Finding]
         do {
             layout = try queueLayout()
             for partition in partitions {
@@ -48,7 +48,7 @@ extension TokenTable {
             }
         } catch {
             guard error.code == .configuration || error.code == .permission else { throw error }
-            return [StoreFinding(error)]
+            return [Finding(error)]
         }
         if need == .send {
             findings += try triggerFindings(layout)
@@ -56,7 +56,7 @@ extension TokenTable {
                 PushsweepTable.queueTables.filter { $0 != .delivery || !layout.delivery.isInRow })
             if layout.delivery.isInRow { findings += try leftResults(layout) }
         }
-        let isUsable = !findings.contains { $0.severity == .failure(.configuration) }
+        let isUsable = !findings.contains { $0.failure?.code == .configuration }
         guard isUsable, case .server(let server) = settings.location else { return findings }
         if need == .preview { findings += try hiddenTables(layout, server) }
         let plan = try queueRights(need, layout, server)
@@ -65,7 +65,7 @@ extension TokenTable {
 
     /// Refuses triggers that may set a column of results back: its rows would be sent again without end. So
     /// an account that may not see triggers is refused too.
-    private func triggerFindings(_ layout: QueueLayout) throws(StoreFailure) -> [StoreFinding] {
+    private func triggerFindings(_ layout: QueueLayout) throws(StoreFailure) -> [Finding] {
         let written = layout.writtenColumns
         guard !written.isEmpty else { return [] }
         let table = layout.table
@@ -86,8 +86,8 @@ extension TokenTable {
                 }
             }
             guard let column else { return nil }
-            return StoreFinding(
-                .failure(.configuration),
+            return .failure(
+                .configuration,
                 "trigger \(trigger.name) of \(table) writes column \(column), where results of sending are "
                     + "kept, so a row that was sent could be sent again; drop it, or name another column "
                     + "under store.push-queue")
@@ -96,7 +96,7 @@ extension TokenTable {
 
     /// Refuses a queue that got columns for the state of its rows, while its earlier results are in the side
     /// table: rows that were ended there would be sent again.
-    private func leftResults(_ layout: QueueLayout) throws(StoreFailure) -> [StoreFinding] {
+    private func leftResults(_ layout: QueueLayout) throws(StoreFailure) -> [Finding] {
         let name = try queueTable().canonicalName
         let dialect = connection.dialect
         let isLeft: Bool
@@ -123,8 +123,8 @@ extension TokenTable {
         let table = layout.table.sql(dialect)
         let text = name.replacing("'", with: "''")
         return [
-            StoreFinding(
-                .failure(.configuration),
+            .failure(
+                .configuration,
                 "\(layout.table) has columns for the state of its rows, and pushsweep_delivery still has "
                     + "results of earlier ones, so rows that were ended would be sent again; while no sender "
                     + "runs, carry them over in the form of your columns, such as UPDATE \(table) q JOIN "
@@ -201,15 +201,14 @@ extension TokenTable {
     /// same answer where the table does not exist.
     private func hiddenTables(
         _ layout: QueueLayout, _ server: StoreLocation.Server
-    ) throws(StoreFailure) -> [StoreFinding] {
-        var findings: [StoreFinding] = []
+    ) throws(StoreFailure) -> [Finding] {
+        var findings: [Finding] = []
         let account = try session.describe().account ?? server.user
         for (table, visibility) in try previewTables(layout) where visibility == .hidden {
             let right = PrivilegeMaker(server.database, connection.dialect)
                 .sideTable(table, .read)
             findings.append(
-                StoreFinding(
-                    .warning,
+                .warning(
                     "the account may not read \(table.name), so rows that senders hold or have "
                         + "finished may be counted as due; if the table exists, run "
                         + right.grant(to: account)))
@@ -226,11 +225,11 @@ struct QueueExamination {
     let longestToken: Int
     let partitions: [Partition]
 
-    var findings: [StoreFinding] {
+    var findings: [Finding] {
         [summary] + [openIndex, tokenRoom, payloadRoom, sharedRows].compactMap { $0 }
     }
 
-    private var summary: StoreFinding {
+    private var summary: Finding {
         let options = layout.options
         let parts = [
             "key \(layout.key)", "token \(layout.token.name) (\(layout.token.encoding.rawValue))",
@@ -240,41 +239,37 @@ struct QueueExamination {
             "sent \(layout.sentAt?.name ?? "none")",
             "state \(layout.delivery.isInRow ? "in the row" : "in pushsweep_delivery")",
         ]
-        return StoreFinding(.ok, "table \(layout.table): \(parts.joined(separator: ", "))")
+        return .ok("table \(layout.table): \(parts.joined(separator: ", "))")
     }
 
-    private var openIndex: StoreFinding? {
+    private var openIndex: Finding? {
         guard layout.openIndex == nil else { return nil }
         let closing = layout.delivery.isInRow ? layout.delivery.answeredAt : layout.sentAt
         guard let closing else {
-            return StoreFinding(
-                .warning,
+            return .warning(
                 "\(layout.table) has no column for the time of sending, so every run reads all rows "
                     + "it ever had; delete rows that are done, or name a column under "
                     + "store.push-queue.sent-at")
         }
-        return StoreFinding(
-            .warning,
+        return .warning(
             "column \(closing.name) of \(layout.table) has no index, so every run reads all rows that "
                 + "are done to find those that are not; `pushsweep schema apply --upgrade` adds one"
         )
     }
 
-    private var tokenRoom: StoreFinding? {
+    private var tokenRoom: Finding? {
         guard let length = table.column(layout.token.name)?.length else { return nil }
         let bytes = layout.token.encoding == .hex ? length / 2 : length
         guard bytes < longestToken else { return nil }
-        return StoreFinding(
-            .warning,
+        return .warning(
             "column \(layout.token.name) of \(layout.table) has room for tokens of \(bytes) bytes, and "
                 + "tokens may have \(longestToken): notifications to longer ones cannot be queued; "
                 + "widen it")
     }
 
-    private var payloadRoom: StoreFinding? {
+    private var payloadRoom: Finding? {
         guard let length = table.column(layout.payload)?.length, length < 4_096 else { return nil }
-        return StoreFinding(
-            .warning,
+        return .warning(
             "column \(layout.payload) of \(layout.table) has room for payloads of \(length) "
                 + (layout.payloadIsBinary ? "bytes" : "characters")
                 + ", and APNs takes 4096 bytes (5120 for VoIP): longer ones cannot be queued; widen it"
@@ -282,15 +277,15 @@ struct QueueExamination {
     }
 
     /// Without an app column every app would claim every row.
-    private var sharedRows: StoreFinding? {
+    private var sharedRows: Finding? {
         let apps = Set(partitions.map(\.app))
         let environments = Set(partitions.map(\.environment))
         let isShared =
             layout.app == nil && apps.count > 1
             || layout.environment == nil && environments.count > 1
         guard isShared else { return nil }
-        return StoreFinding(
-            .failure(.configuration),
+        return .failure(
+            .configuration,
             "\(layout.table) does not show which of \(partitions.count) apps a notification is for; "
                 + "name the columns under store.push-queue.app and environment, or send one app "
                 + "only (--app)")

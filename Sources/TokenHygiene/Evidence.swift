@@ -36,6 +36,13 @@ package enum EvidenceSource: String, Hashable, Sendable, CaseIterable {
     /// Reports of other senders that cannot be used. Their feed is quarantined whole and marks
     /// nothing.
     case unusable
+
+    /// The source of a 410 with this reason. A reason outside Apple's list says no more than that the token
+    /// is gone.
+    package init(gone reason: ProviderReason?) {
+        let own = reason.flatMap { $0.status == 410 ? Self(rawValue: $0.description) : nil }
+        self = own ?? .unregistered
+    }
 }
 
 /// The combined evidence about one token from all its statements in one feed. The latest time wins.

@@ -121,7 +121,7 @@ package struct ReportReader: Hashable, Sendable {
         guard let time = timestamp ?? report.sentAt ?? (mayUseArrival ? report.receivedAt : nil)
         else { throw report.timestamp == nil ? .missingTime : .foreignReason }
         if let rejection = bounds.rejection(of: time) { throw .time(rejection, time) }
-        return .evidence(token, reason == .expiredToken ? .expiredToken : .unregistered, time)
+        return .evidence(token, EvidenceSource(gone: reason), time)
     }
 }
 

@@ -58,6 +58,7 @@ struct AnswerMeaningTests {
     func completeness() {
         #expect(ProviderReason.listed.count == 32)
         #expect(Set(ProviderReason.listed.map(\.description)) == Set(Self.table.map(\.1)))
+        #expect(!Self.table.contains { $0.2 == .notUnderstood })
     }
 
     @Test("a 200 means acceptance, whatever the body says")

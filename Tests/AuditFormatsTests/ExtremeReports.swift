@@ -1,3 +1,5 @@
+import Database
+
 @testable import Operations
 
 extension SampleReport {

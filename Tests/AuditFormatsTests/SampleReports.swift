@@ -1,3 +1,4 @@
+import Database
 import Encodings
 @testable import Operations
 import TestSupport

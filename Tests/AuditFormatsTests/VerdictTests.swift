@@ -1,8 +1,9 @@
-@testable import Operations
+import Database
 import TestSupport
 import Testing
 
 @testable import AuditFormats
+@testable import Operations
 
 @Suite("What the findings of an audit come to")
 struct VerdictTests {

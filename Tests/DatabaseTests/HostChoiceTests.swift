@@ -222,7 +222,7 @@ struct HostChoiceTests {
             location: try StoreLocation("mysql://\(account.name)@\(list)/mysql", relativeTo: "/"),
             tls: .off)
         let findings = try open(settings.used(for: .reports)).session.examineServer()
-        func finding(_ port: Int) -> StoreFinding? {
+        func finding(_ port: Int) -> Finding? {
             findings.first { $0.sentence.contains("127.0.0.1:\(port) ") }
         }
         #expect(finding(router.port)?.sentence.contains("answers to this check") == true)
@@ -231,7 +231,7 @@ struct HostChoiceTests {
         #expect(standby.severity == .ok && standby.sentence.contains("runs pass it over until"))
         for port in [1, silent.port, foreign.port] {
             let bad = try #require(finding(port), "\(findings)")
-            #expect(bad.severity == .warning && bad.sentence.contains("cannot be used: "))
+            #expect(bad.severity == .medium && bad.sentence.contains("cannot be used: "))
             #expect(bad.sentence.contains("take it out of store.url"))
         }
         #expect(finding(1)?.sentence.contains("Can't connect") == true)
@@ -259,7 +259,7 @@ struct HostChoiceTests {
             .filter { $0.sentence.hasPrefix("the clock of ") }
         #expect(findings.count == 1, "\(findings)")
         let warning = try #require(findings.first)
-        #expect(warning.severity == .warning)
+        #expect(warning.severity == .medium)
         #expect(
             warning.sentence.hasPrefix(
                 "the clock of 127.0.0.1:\(ahead.server.port) is 43 seconds ahead of that of "

@@ -12,7 +12,7 @@ struct ReplicaRefusalTests {
         #expect(throws: StoreFailure.self) { try TokenTable(settings, pacing: hurried()) }
     }
 
-    private static func findings(_ settings: StoreSettings) throws -> [StoreFinding] {
+    private static func findings(_ settings: StoreSettings) throws -> [Finding] {
         try TokenTable(settings.used(for: .reports)).session.examineServer()
     }
 
@@ -29,14 +29,14 @@ struct ReplicaRefusalTests {
             "\(failure as Any)")
         #expect(try TokenTable(settings.used(for: .reports)).connection.role()?.obstacle != nil)
         #expect(throws: Never.self) { try TokenTable(settings.used(for: .decisions)) }
-        #expect(try Self.findings(settings).first?.severity == .failure(.configuration))
+        #expect(try Self.findings(settings).first?.failure?.code == .configuration)
         try pair.replicaSQL.run("STOP SLAVE")
         failure = Self.failure(settings)
         #expect(failure?.sentence.contains("although it is stopped") == true, "\(failure as Any)")
         #expect(failure?.sentence.contains("RESET REPLICA ALL") == true, "\(failure as Any)")
         settings.acceptsReplica = true
         #expect(throws: Never.self) { try TokenTable(settings) }
-        #expect(try Self.findings(settings).first?.severity == .warning)
+        #expect(try Self.findings(settings).first?.severity == .medium)
         settings.acceptsReplica = false
         try pair.replicaSQL.run("RESET SLAVE ALL")
         #expect(throws: Never.self) { try TokenTable(settings) }
@@ -93,7 +93,7 @@ struct ReplicaRefusalTests {
         #expect(
             failure.sentence.contains("write this one host into store.url"), "\(failure.sentence)")
         let role = try #require(
-            try Self.findings(both).first { $0.severity == .failure(.configuration) })
+            try Self.findings(both).first { $0.failure?.code == .configuration })
         #expect(role.sentence.contains("does not accept it beside other hosts"), "\(role)")
     }
 

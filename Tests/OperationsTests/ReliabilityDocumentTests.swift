@@ -30,6 +30,35 @@ struct ReliabilityDocumentTests {
         #expect(missing.isEmpty, "docs/reliability.md names tests that do not exist: \(missing)")
     }
 
+    @Test("every type, file and folder that docs/architecture.md names exists")
+    func architecture() throws {
+        let page = try String(
+            contentsOf: Self.root.appending(path: "docs/architecture.md"), encoding: .utf8)
+        // A reason of Apple's has the form of a type's name.
+        var known: Set<String> = ["BadDeviceToken", "Package.swift"]
+        var sources = Data()
+        for folder in ["Sources", "Tests"] {
+            let folder = Self.root.appending(path: folder)
+            for path in try FileManager.default.subpathsOfDirectory(atPath: folder.path) {
+                // `Database/Drivers` and `PreflightRules.swift` are short for the whole path.
+                let parts = [folder.lastPathComponent] + path.split(separator: "/").map(String.init)
+                known.formUnion(parts.indices.map { parts[$0...].joined(separator: "/") })
+                known.insert(parts[0])
+                guard path.hasSuffix(".swift") else { continue }
+                sources += try Data(contentsOf: folder.appending(path: path))
+            }
+        }
+        func isDeclared(_ name: String) -> Bool {
+            Self.kinds.contains { sources.range(of: Data("\($0) \(name)".utf8)) != nil }
+        }
+        let named = page.matches(of: /`([A-Z]\w*(?:\/\w+)*(?:\.swift)?)[^`]*`/).map {
+            String($0.output.1)
+        }
+        #expect(named.count > 50, "only \(named.count) names were found")
+        let missing = Set(named).subtracting(known).filter { !isDeclared($0) }.sorted()
+        #expect(missing.isEmpty, "docs/architecture.md names what does not exist: \(missing)")
+    }
+
     /// A row of a table or an item of a list, and the part of it that names its tests.
     struct Claim {
         /// The first column's title of the table, or the heading over the list.
@@ -95,5 +124,7 @@ struct ReliabilityDocumentTests {
         return tests
     }
 
-    static let kinds: Set<Substring> = ["struct", "class", "enum", "actor", "extension"]
+    static let kinds: Set<Substring> = [
+        "struct", "class", "enum", "actor", "protocol", "extension",
+    ]
 }

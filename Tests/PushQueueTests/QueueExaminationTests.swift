@@ -14,7 +14,7 @@ struct QueueExaminationTests {
     func findings(_ queueCase: QueueCase) throws {
         let stage = try QueueStage(queueCase)
         let findings = try stage.database.store().preflightQueue(.send, partitions: [chat])
-        let warnings = findings.filter { $0.severity == .warning }.map(\.sentence)
+        let warnings = findings.filter { $0.severity == .medium }.map(\.sentence)
         if queueCase.tables == .own {
             #expect(warnings.isEmpty)
             #expect(findings[0].sentence.contains("state in the row"))
@@ -100,7 +100,7 @@ struct QueueExaminationTests {
         #expect(script.statements.contains { $0.contains("pushsweep_open") })
         #expect(try store.missingSchema(upgrading: true).statements.isEmpty)
         let warnings = try store.examineQueue(.send, partitions: [chat]).filter {
-            $0.severity == .warning
+            $0.severity == .medium
         }
         #expect(!warnings.contains { $0.sentence.contains("no index") })
     }
@@ -135,9 +135,9 @@ struct QueueExaminationTests {
     func addedColumns(_ engine: TestEngine) throws {
         let stage = try QueueStage(QueueCase(engine: engine, tables: .own))
         let store = try stage.database.store()
-        func obstacle() throws -> StoreFinding? {
+        func obstacle() throws -> Finding? {
             try store.examineQueue(.send, partitions: [chat]).first {
-                $0.severity == .failure(.configuration)
+                $0.failure?.code == .configuration
             }
         }
         func left(in queue: String) throws {
@@ -252,7 +252,7 @@ struct QueueExaminationTests {
         let store = try TokenTable(
             server.settings(database: stage.database.name, user: String(name), password: "p"))
         let findings = try store.preflightQueue(.preview, partitions: [chat])
-        #expect(!findings.contains { $0.severity == .warning && $0.sentence.contains("may not") })
+        #expect(!findings.contains { $0.severity == .medium && $0.sentence.contains("may not") })
         let preview = try stage.preview(by: store)
         #expect(preview.sendable == 5 && preview.skipped == [.unknown: 2])
         // Claimed rows are not due; an account that may not see claims gets a warning.
@@ -264,7 +264,7 @@ struct QueueExaminationTests {
         let blind = try store.preflightQueue(.preview, partitions: [chat])
         #expect(
             blind.contains {
-                $0.severity == .warning && $0.sentence.contains("may not read pushsweep_claim")
+                $0.severity == .medium && $0.sentence.contains("may not read pushsweep_claim")
                     && $0.sentence.contains("GRANT SELECT ON ")
             }, "\(blind)")
     }

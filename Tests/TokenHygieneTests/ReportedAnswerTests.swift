@@ -31,6 +31,17 @@ struct ReportedAnswerTests {
                 == .evidence(token, .expiredToken, Self.then))
     }
 
+    @Test("Each of Apple's reasons for a 410 is a source of its own; any other is Unregistered")
+    func sources() {
+        let reasons = ProviderReason.listed.filter { $0.status == 410 }
+        for reason in reasons {
+            #expect(EvidenceSource(gone: reason).rawValue == reason.description)
+        }
+        for reason in [nil, ProviderReason("feedback"), .badTopic] {
+            #expect(EvidenceSource(gone: reason) == .unregistered)
+        }
+    }
+
     @Test("A bad token is a suspect, and every other answer says nothing about the token")
     func others() throws {
         #expect(try reader.read(report(400, "BadDeviceToken")) == .suspect)

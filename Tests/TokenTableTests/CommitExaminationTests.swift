@@ -9,8 +9,7 @@ import TokenHygiene
 struct CommitExaminationTests {
     private static let innodb = CatalogEngine(name: "InnoDB", hasTransactions: true)
 
-    private static func finding(_ engine: CatalogEngine?, _ ledger: CatalogEngine?) -> StoreFinding?
-    {
+    private static func finding(_ engine: CatalogEngine?, _ ledger: CatalogEngine?) -> Finding? {
         TokenTable.commitFinding(
             CatalogTable(
                 name: TableName(name: "devices"), canonicalName: "devices", columns: [],

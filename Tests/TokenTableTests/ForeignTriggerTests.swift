@@ -66,7 +66,7 @@ struct ForeignTriggerTests {
             findings.contains { $0.severity == .ok && $0.sentence.hasPrefix("trigger ") } == writes)
         #expect(
             findings.contains {
-                $0.severity == .warning && $0.sentence.contains("days old")
+                $0.severity == .medium && $0.sentence.contains("days old")
             } != writes)
     }
 

@@ -34,7 +34,7 @@ struct PreflightTests {
         for policy in [RemovalPolicy(), RemovalPolicy(action: .delete)] {
             let report = try database.store().examine(.apply(policy))
             #expect(report.passesCheck, "\(report.findings)")
-            #expect(!report.findings.contains { $0.severity == .warning }, "\(report.findings)")
+            #expect(!report.findings.contains { $0.severity == .medium }, "\(report.findings)")
             #expect(report.sample?.count(.bytes) == 50)
         }
         #expect(try database.marks() == before)
@@ -50,7 +50,7 @@ struct PreflightTests {
         let report = try database.store { $0.table = "devices" }.preflight(Self.marking)
         #expect(report.passesCheck)
         let finding = try #require(report.findings.first { $0.sentence.contains("has room for") })
-        #expect(finding.severity == .warning)
+        #expect(finding.severity == .medium)
         #expect(finding.sentence.contains("schema print"))
         #expect(finding.sentence.contains("token: {longest: 32}"))
         let declared = try database.store {
@@ -73,7 +73,7 @@ struct PreflightTests {
         // The table has marks of its own, so this one may be missing.
         try database.execute("DROP TABLE pushsweep_invalid")
         let report = try database.store().examine(Self.marking)
-        let failures = report.findings.filter { $0.severity == .failure(.configuration) }
+        let failures = report.findings.filter { $0.failure?.code == .configuration }
         #expect(failures.count == 2, "\(failures)")
         #expect(failures.allSatisfy { $0.sentence.contains("pushsweep schema apply") })
         let names = failures.last?.sentence.split(separator: ";").first ?? ""
@@ -94,10 +94,10 @@ struct PreflightTests {
         let short = SQLValue.text("{length = 32, bytes = 0xc9d4c07c fbbc26d6 ... f715defc }")
         let base64 = SQLValue.text("ydTAfPu8Jtbvh6RNU+FpgxCWpdX9glR1VmWd3fcV3vw=")
         let hexInBytes = SQLValue.bytes(Array(hex.utf8))
-        let cases: [(String, [SQLValue], StoreFinding.Severity)] = [
-            ("VARBINARY(200)", [hexInBytes], .failure(.configuration)),
-            ("VARCHAR(255)", [base64, base64, .text(hex)], .failure(.configuration)),
-            ("VARCHAR(255)", [grouped, short, .text(hex), .text(hex), .text(hex)], .warning),
+        let cases: [(String, [SQLValue], Severity)] = [
+            ("VARBINARY(200)", [hexInBytes], .high),
+            ("VARCHAR(255)", [base64, base64, .text(hex)], .high),
+            ("VARCHAR(255)", [grouped, short, .text(hex), .text(hex), .text(hex)], .medium),
             ("VARCHAR(255)", [.text(hex), .text("0"), .text("")], .ok),
             ("VARCHAR(255)", [.text("0"), .text("")], .ok),
         ]
@@ -179,7 +179,7 @@ struct PreflightTests {
             let database = try Self.devices(.mariaDB, type)
             let report = try database.store { $0.table = "devices" }.examine(.read)
             let warned = report.findings.contains {
-                $0.severity == .warning && $0.sentence.contains("with zeros")
+                $0.severity == .medium && $0.sentence.contains("with zeros")
             }
             #expect(warned == isWarned, "\(type): \(report.findings)")
         }
@@ -202,7 +202,7 @@ struct PreflightTests {
         let report = try database.store { $0.table = "devices" }.examine(.read)
         #expect(
             report.findings.contains {
-                $0.severity == .warning && $0.sentence.contains("no evidence matches 1 of them")
+                $0.severity == .medium && $0.sentence.contains("no evidence matches 1 of them")
             }, "\(report.findings)")
     }
 
@@ -212,7 +212,7 @@ struct PreflightTests {
         let report = try database.store { $0.table = "devices" }.preflight(Self.marking)
         #expect(
             report.findings.contains {
-                $0.severity == .warning && $0.sentence.contains("has no index")
+                $0.severity == .medium && $0.sentence.contains("has no index")
                     && $0.sentence.contains("`pushsweep schema apply --upgrade`")
             })
     }
@@ -263,7 +263,7 @@ struct PreflightTests {
         try database.store().applySchema(upgrading: true)
         #expect(try database.store().missingSchema(upgrading: true).statements.isEmpty)
         let report = try database.store().preflight(Self.marking)
-        #expect(!report.findings.contains { $0.severity == .warning }, "\(report.findings)")
+        #expect(!report.findings.contains { $0.severity == .medium }, "\(report.findings)")
         try database.execute("INSERT INTO active_users (udid, device_token) VALUES ('v', '0')")
         try database.store().apply([.dead(1, at: start)])
         #expect(

@@ -106,11 +106,11 @@ struct ReachTests {
         try administrator.run("SET GLOBAL read_only = 1")
         let findings = try store.examine(.apply(RemovalPolicy())).findings
         #expect(
-            findings.filter { $0.severity == .failure(.readOnly) }.count == 1, "\(findings)")
+            findings.filter { $0.failure?.code == .readOnly }.count == 1, "\(findings)")
         try administrator.run("REVOKE UPDATE ON push.* FROM 'job'@'%'")
         let fewer = try TokenTable(settings.used(for: .reports), pacing: hurried())
             .examine(.apply(RemovalPolicy())).findings
-        #expect(fewer.contains { $0.severity == .failure(.permission) }, "\(fewer)")
+        #expect(fewer.contains { $0.failure?.code == .permission }, "\(fewer)")
         withExtendedLifetime(server) {}
     }
 

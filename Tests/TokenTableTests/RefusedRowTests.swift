@@ -60,7 +60,7 @@ struct RefusedRowTests {
                     columns: table.columns + [vector], indexes: table.indexes),
                 mapping: database.settings.mapping,
                 need: .apply(RemovalPolicy(action: action))
-            ).findings.filter { $0.severity == .failure(.configuration) }.map(\.sentence)
+            ).findings.filter { $0.failure?.code == .configuration }.map(\.sentence)
         }
         #expect(refusals(.mark) == [])
         #expect(refusals(.delete).count == 1 && refusals(.delete)[0].contains("taste"))

@@ -222,7 +222,7 @@ struct RegistrationCheckTests {
             change(&$0)
         }
         return try store.examine(.apply(RemovalPolicy())).findings
-            .filter { $0.severity == .warning && $0.sentence.contains("registers again") }
+            .filter { $0.severity == .medium && $0.sentence.contains("registers again") }
             .map(\.sentence)
     }
 

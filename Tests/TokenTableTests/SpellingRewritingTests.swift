@@ -10,7 +10,7 @@ import TokenHygiene
 
 extension TokenDatabase {
     /// Runs the statements that a finding of `check` prints, in one session.
-    func runCure(of finding: StoreFinding) throws {
+    func runCure(of finding: Finding) throws {
         let sentence = finding.sentence
         let start = try #require(sentence.firstRange(of: "then run"))
         let colon = try #require(sentence[start.upperBound...].firstRange(of: ": "))

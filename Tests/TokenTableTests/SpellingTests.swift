@@ -296,7 +296,7 @@ struct SpellingTests {
         #expect(report.sample?.total == 1_000)
         // Two in five of all rows, in no more than a few places of the key.
         #expect((350...450).contains(report.sample?.counts[.other] ?? 0))
-        let sentences = report.findings.filter { $0.severity == .warning }.map(\.sentence)
+        let sentences = report.findings.filter { $0.severity == .medium }.map(\.sentence)
         #expect(sentences.contains { $0.contains("1 of 1000 rows read have hex in groups") })
         #expect(
             sentences.contains { $0.contains("platform: {column: kind, value: ios}") },

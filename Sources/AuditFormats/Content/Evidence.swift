@@ -82,8 +82,8 @@ struct EvidenceSpans: Hashable, Sendable {
         let days = Self.step(for: last - first + 1, limit: limit)
         self.days = days
         var spans = (0...(last - first) / days).map { index in
-            let date = CivilDate(daysSince1970: first + index * days)
-            return Span(name: date.text, counts: Array(repeating: 0, count: sources.count))
+            let name = RFC3339.text(Int64(first + index * days) * 86_400).prefix(10)
+            return Span(name: String(name), counts: Array(repeating: 0, count: sources.count))
         }
         for (entry, day) in dated {
             guard let day else { continue }
@@ -148,14 +148,5 @@ struct EvidenceSpans: Hashable, Sendable {
             (1...12).contains(month), (1...CivilDate.days(inMonth: month, of: year)).contains(day)
         else { return nil }
         return CivilDate(year: year, month: month, day: day).daysSince1970
-    }
-}
-
-extension CivilDate {
-    /// The date as `2026-11-23`.
-    fileprivate var text: String {
-        var bytes: [UInt8] = []
-        append(secondOfDay: 0, separator: "T", to: &bytes)
-        return String(decoding: bytes.prefix { $0 != UInt8(ascii: "T") }, as: UTF8.self)
     }
 }

@@ -125,7 +125,7 @@ extension AuditReport {
                 ["Held", "App", "State", "Rule", "Tuples", "Decision", "Reason"],
                 holds.map { hold in
                     [
-                        .text(hold.held.moment), .text("\(hold.app)/\(hold.environment)"),
+                        .text(hold.held.moment), .text(hold.object),
                         .text(hold.state), .text(hold.judgement ?? hold.cause),
                         .number(hold.tuples),
                         .text(hold.decision ?? "none yet"), .text(hold.reason ?? "none given"),

@@ -1,3 +1,4 @@
+import Database
 import Operations
 
 /// What the findings of an audit come to: one word, one sentence, and the findings in the order in

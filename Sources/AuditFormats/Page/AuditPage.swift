@@ -4,7 +4,7 @@
 //
 // It is one file that loads nothing and runs nothing: its policy allows the one style that the page
 // itself has, by its digest, and no script, picture, font, form or base address. The templates escape every value
-// (PageLibrary); the charts are values too.
+// (PageText); the charts are values too.
 
 import Encodings
 import Foundation
@@ -22,7 +22,7 @@ package struct AuditPage {
     /// - Throws: where libcrypto refuses to take a digest, or a template is wrong.
     package init(_ report: AuditReport) throws {
         let policy = try Self.policy()
-        let library = try PageLibrary.templates.get()
+        let library = try PageTemplates.library.get()
         let (verdict, totals) = (Verdict(report), Totals(report.apps))
         var page = ""
         for limits in PageLimits.ladder {
@@ -37,7 +37,7 @@ package struct AuditPage {
     /// The Content-Security-Policy: nothing but the page's own style.
     static func policy() throws -> String {
         let digest = try SHA256Digest()
-        try digest.update(Array(PageStyle.text.utf8))
+        try digest.update(PackageResources.style_css)
         let bytes = Hex.bytes(Array(try digest.hex().utf8)) ?? []
         let source = "'sha256-\(Data(bytes).base64EncodedString())'"
         return "default-src 'none'; style-src \(source); base-uri 'none'; form-action 'none'"
@@ -54,15 +54,21 @@ package struct AuditPage {
 // does not know and leaves as it is: that would end an attribute. So the templates name a content type of
 // their own, which escapes by scalars.
 
-/// The templates of the page.
-enum PageLibrary {
-    /// The templates, read once.
-    static let templates = Result { try load() }
+/// The templates of the page by name. None has an unescaped value (`{{{`), a script or an address.
+enum PageTemplates {
+    static let all = [
+        "page": PackageResources.page_mustache, "figures": PackageResources.figures_mustache,
+        "rest": PackageResources.rest_mustache, "finding": PackageResources.finding_mustache,
+        "table": PackageResources.table_mustache, "charts": PackageResources.charts_mustache,
+        "bars": PackageResources.bars_mustache, "columns": PackageResources.columns_mustache,
+        "style": PackageResources.style_css,
+    ].mapValues { String(decoding: $0, as: UTF8.self) }
 
-    private static func load() throws -> MustacheLibrary {
+    /// The templates, read once.
+    static let library = Result {
         MustacheContentTypes.register(PageText(), named: "PAGE")
         var library = MustacheLibrary()
-        for (name, text) in PageTemplates.all {
+        for (name, text) in all {
             // A template that is used in another one begins with the library's own escaping.
             try library.register("{{% CONTENT_TYPE:PAGE}}" + text, named: name)
         }

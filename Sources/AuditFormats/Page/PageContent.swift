@@ -1,3 +1,4 @@
+import Database
 import Operations
 
 /// Values by the names that the templates have for them. A name that a value does not have is looked up in

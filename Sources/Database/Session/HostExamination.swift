@@ -6,7 +6,7 @@
 /// One of several hosts, examined by a connection of its own.
 struct HostExamination {
     /// Whether a run would use it.
-    let finding: StoreFinding
+    let finding: Finding
     /// Its clock; nil where it returned no time.
     let clock: ClockReading?
 
@@ -36,8 +36,7 @@ struct HostExamination {
             finding = try Self.finding(address, role, objection)
         } catch {
             let cause = error.code == 0 ? error.message : "\(error.message) (\(error.code))"
-            finding = StoreFinding(
-                .warning,
+            finding = .warning(
                 "of the hosts in store.url, \(address) cannot be used: \(cause); a run that loses its "
                     + "host would not go on there, so mend it or take it out of store.url")
         }
@@ -46,20 +45,18 @@ struct HostExamination {
 
     private static func finding(
         _ address: StoreLocation.Address, _ role: ServerRole?, _ objection: SQLFailure?
-    ) throws(SQLFailure) -> StoreFinding {
+    ) throws(SQLFailure) -> Finding {
         guard let objection else {
             if case .hidden(let isKnownIdle) = role?.replication, !isKnownIdle {
-                return StoreFinding(
-                    .warning,
+                return .warning(
                     "\(address) answers too, and takes changes; whether it is a replica, this account "
                         + "may not see there")
             }
-            return StoreFinding(.ok, "\(address) answers too, and takes changes")
+            return .ok("\(address) answers too, and takes changes")
         }
         // The usual state of a server that is to take over one day.
         guard let role, role.isStandby else { throw objection }
-        return StoreFinding(
-            .ok,
+        return .ok(
             "\(address) answers too, as a replica or read-only; runs pass it over until it takes changes"
         )
     }
@@ -103,14 +100,13 @@ struct ClockReading {
     }
 
     /// The warning that two of the clocks differ; nil where they may all agree to two seconds.
-    static func finding(_ clocks: [ClockReading]) -> StoreFinding? {
+    static func finding(_ clocks: [ClockReading]) -> Finding? {
         guard let last = clocks.min(by: { $0.offset < $1.offset }),
             let first = clocks.max(by: { $0.offset < $1.offset })
         else { return nil }
         let lead = first.offset - last.offset
         guard lead - first.uncertainty - last.uncertainty > most else { return nil }
-        return StoreFinding(
-            .warning,
+        return .warning(
             "the clock of \(first.host) is \((lead + 500) / 1_000) seconds ahead of that of "
                 + "\(last.host); leases are compared by the clock of the host that answers, so a living "
                 + "run can lose its lease to another one; keep the clocks together, for instance with "

@@ -6,18 +6,18 @@ extension DatabaseSession {
     /// Examines which server answers and what it is. Empty for a file.
     ///
     /// - Throws: any failure of asking.
-    package func examineServer() throws(StoreFailure) -> [StoreFinding] {
+    package func examineServer() throws(StoreFailure) -> [Finding] {
         guard case .server(let server) = settings.location else { return [] }
         let doing = "asking \(settings.location) for its role"
         let role = try retries.retrying(doing, do: connection.role())
         guard let role else { return [] }
-        var findings: [StoreFinding] = []
+        var findings: [Finding] = []
         let hasOthers = server.addresses.count > 1
         if hasOthers, let host = connection.host {
             let others = server.addresses.filter { $0.description != host }
                 .map { HostExamination($0, of: server, settings) }
             findings.append(
-                StoreFinding(.ok, "of the hosts in store.url, \(host) answers to this check"))
+                .ok("of the hosts in store.url, \(host) answers to this check"))
             findings += others.map(\.finding)
             let clocks = [ClockReading(connection, host)] + others.map(\.clock)
             findings += [ClockReading.finding(clocks.compactMap { $0 })].compactMap { $0 }
@@ -58,79 +58,127 @@ extension DatabaseSession {
 
     private func roleFinding(
         _ role: ServerRole, _ account: String, _ hasOthers: Bool
-    ) -> StoreFinding {
+    ) -> Finding {
         let name = role.identity?.description ?? "the server"
         if role.other == nil, let obstacle = role.obstacle {
             return judge(obstacle, role, hasOthers)
         }
         if role.isReadOnly {
-            return StoreFinding(
-                .failure(.readOnly),
+            return .failure(
+                .readOnly,
                 "\(name) is set to read-only, so runs would wait; end its maintenance, or write the "
                     + "server that takes changes into store.url")
         }
         guard case .hidden(let isKnownIdle) = role.replication else {
-            return StoreFinding(.ok, "\(name) takes changes and is no replica")
+            return .ok("\(name) takes changes and is no replica")
         }
         let grant = (try? replicationRight())?.grant(to: account)
         let cure = "this account may not see; \(grant ?? "grant it") to be told"
         return isKnownIdle
-            ? StoreFinding(
-                .ok,
+            ? .ok(
                 "\(name) takes changes and no replication runs on it; whether one is stopped, \(cure)"
             )
-            : StoreFinding(
-                .warning, "\(name) takes changes; whether it is a replica, \(cure)", grant: grant)
+            : .warning(
+                "\(name) takes changes; whether it is a replica, \(cure)", grant: grant)
     }
 
     private func splitting(
         _ role: ServerRole, _ hasOthers: Bool
-    ) -> StoreFinding {
+    ) -> Finding {
         if role.other != nil, let obstacle = role.obstacle {
             return judge(obstacle, role, hasOthers)
         }
         return role.identity == nil
-            ? StoreFinding(
-                .warning,
+            ? .warning(
                 "the server does not say who it is, so that a proxy that splits reads from changes "
                     + "would not be found")
-            : StoreFinding(.ok, "one server answers to reads and changes")
+            : .ok("one server answers to reads and changes")
     }
 
     /// An obstacle to changes, as the settings judge it.
     private func judge(
         _ obstacle: String, _ role: ServerRole, _ hasOthers: Bool
-    ) -> StoreFinding {
+    ) -> Finding {
         let objection = role.objection(
             acceptsReplica: settings.acceptsReplica, hasOthers: hasOthers)
         guard let objection else {
-            return StoreFinding(.warning, "accepted by store.accept-replica: \(obstacle)")
+            return .warning("accepted by store.accept-replica: \(obstacle)")
         }
-        return StoreFinding(
-            .failure(.configuration),
-            objection.kind == .misplaced ? objection.message : obstacle)
+        return .failure(
+            .configuration, objection.kind == .misplaced ? objection.message : obstacle)
     }
 
-    private func cluster(_ galera: GaleraState?) -> StoreFinding? {
+    private func cluster(_ galera: GaleraState?) -> Finding? {
         guard let galera else { return nil }
         let state =
             "Galera node: \(galera.comment), its part of the cluster is \(galera.clusterStatus) and has "
             + "\(galera.size) \(galera.size == 1 ? "node" : "nodes")"
         if !galera.isReady || galera.clusterStatus != "Primary" {
-            return StoreFinding(
-                .failure(.busy), "\(state); it takes no statements until it is Primary")
+            return .failure(
+                .busy, "\(state); it takes no statements until it is Primary")
         }
-        return StoreFinding(galera.comment == "Synced" ? .ok : .warning, state)
+        return galera.comment == "Synced" ? .ok(state) : .warning(state)
     }
 
-    private func group(_ group: GroupMembership?) -> StoreFinding? {
+    private func group(_ group: GroupMembership?) -> Finding? {
         guard let group else { return nil }
         if let obstacle = group.obstacle {
             let code: StoreFailure.Code = obstacle.kind == .permission ? .permission : .busy
-            return StoreFinding(.failure(code), obstacle.message)
+            return .failure(code, obstacle.message)
         }
         guard case .member(let state, let reachable, let size) = group else { return nil }
-        return StoreFinding(
-            .ok, "member of a replication group: \(state), reaches \(reachable) of \(size) members")
+        return .ok(
+            "member of a replication group: \(state), reaches \(reachable) of \(size) members")
+    }
+}
+
+extension DatabaseSession {
+    /// Examines the throttle's sources for this session and the holder of a lease: the conditions
+    /// that keep runs apart and slow them down.
+    ///
+    /// - Throws: only failures of reading the lease.
+    package func examineThrottle(lease name: String) throws(StoreFailure) -> [Finding] {
+        var findings: [Finding] = []
+        if let holder = try leaseHolder(of: name) {
+            findings.append(
+                .ok("the lease on \(name) is held by \(holder)"))
+        }
+        guard pacing.throttle.asksServers else { return findings }
+        let reading: ThrottleReading
+        do {
+            reading = try probe.read()
+        } catch {
+            return findings + [Finding(error)]
+        }
+        let load = reading.status.sorted { $0.key < $1.key }
+            .map { "\($0.key) is \(LoadLimits.text($0.value))" }
+        if !load.isEmpty {
+            findings.append(.ok("load: \(load.joined(separator: ", "))"))
+        }
+        for replica in reading.lags {
+            if let lag = replica.seconds {
+                findings.append(
+                    .ok("\(replica.name) lags \(Throttle.seconds(lag))"))
+            } else {
+                findings.append(
+                    .warning(
+                        "\(replica.name) does not replicate or does not answer, so runs would pause; "
+                            + "start it, or correct throttle.replicas"))
+            }
+        }
+        return findings
+    }
+
+    /// The GRANT statement for reading the server's own replica lag; empty where the throttle does
+    /// not need it. Named replicas need the same, each on its own server.
+    ///
+    /// - Throws: any failure of reading the server's description.
+    package func lagGrants() throws(StoreFailure) -> [String] {
+        let throttle = pacing.throttle
+        guard throttle.maxLag != nil, case .server(let server) = settings.location else {
+            return []
+        }
+        let right = try replicationRight(purpose: "read the replica lag of")
+        return [right.grant(to: try describe().account ?? server.user)]
     }
 }

@@ -64,6 +64,8 @@ package struct FeedReport: Codable, Hashable, Sendable {
         self.end = end.rawValue
     }
 
+    var partition: Partition { Partition(app: app, environment: environment) }
+
     var counts: Counts {
         get {
             var counts = Counts(

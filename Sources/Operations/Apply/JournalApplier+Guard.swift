@@ -15,23 +15,21 @@ struct GuardHold {
 final class GuardLog: Sendable {
     private static let longest = 255
 
-    private let words = Mutex<(wasAsked: Bool, held: [String])>((false, []))
+    /// The decisions to hold; nil before the guard was asked.
+    private let held = Mutex<[String]?>(nil)
 
     /// Adds the decision about a feed.
     func note(_ hold: GuardHold?, about partition: Partition, asked: Bool) {
-        words.withLock { words in
-            if asked { words.wasAsked = true }
+        held.withLock { held in
+            if asked { held = held ?? [] }
             guard let hold else { return }
             let text = "\(partition) \(hold.cause.gate.rawValue)"
-            if !words.held.contains(text) { words.held.append(text) }
+            if held?.contains(text) == false { held?.append(text) }
         }
     }
 
     /// `passed`, or `held` with the partitions and gates; nil when the guard was not asked.
-    var summary: String? {
-        let words = words.withLock { $0 }
-        return words.wasAsked ? Self.summary(words.held) : nil
-    }
+    var summary: String? { held.withLock { $0.map(Self.summary) } }
 
     /// The same text for partitions and the gates that hold them.
     static func summary(_ held: [String]) -> String {

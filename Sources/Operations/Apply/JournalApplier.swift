@@ -37,6 +37,13 @@ struct JournalApplier {
     /// The progress of the current feed.
     private let seen = SeenProgress()
 
+    /// What the database records of the run before its end.
+    func record(guardResult: String? = nil) -> RunRecord {
+        RunRecord(
+            id: run, kind: plan.work.kind, started: started, host: context.host,
+            operator: context.operator, guardResult: guardResult)
+    }
+
     /// The same for the feeds of another journal.
     func on(_ journal: EvidenceJournal) -> JournalApplier {
         var other = self
@@ -246,10 +253,7 @@ struct JournalApplier {
         if evidence.tokens.count > 0 {
             opinions.note(hold, about: feed.partition, asked: asksGuard)
             try store.session.record(
-                RunRecord(
-                    id: run, kind: plan.work.kind, started: started, host: context.host,
-                    operator: context.operator,
-                    guardResult: opinions.summary))
+                record(guardResult: opinions.summary))
         }
         if let hold { return Judged(hold: hold) }
         let application = FeedApplication(

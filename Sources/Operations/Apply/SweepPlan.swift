@@ -39,12 +39,10 @@ package struct SweepPlan: Sendable {
         /// What waits and nothing else: the feeds that earlier runs left and the reports of other
         /// senders. The step of `preflight` before it looks.
         case waiting
-        /// A file with the raw bytes of a feed.
-        case file(String, Partition)
+        /// A file with the raw bytes of a feed, or with the reports of another sender.
+        case file(GivenFile)
         /// A feed of the journal, by its name.
         case journaled(String)
-        /// A log or export of another sender.
-        case reports(ReportFile)
         /// The answers that a sender's own run received.
         case answers
         /// The held feeds that a digest names.
@@ -55,24 +53,27 @@ package struct SweepPlan: Sendable {
             switch self {
             case .gateways: "sweep"
             case .waiting: "preflight"
-            case .file, .journaled: "replay"
-            case .reports: "import"
+            case .file(let file): file.layout == nil ? "replay" : "import"
+            case .journaled: "replay"
             case .answers: "send"
             case .release: "release"
             }
         }
     }
 
-    /// A log or export of another sender, and how to read it.
-    package struct ReportFile: Sendable, Hashable {
-        /// The path of the file; `-` for standard input.
-        package var path: String
+    /// A file that the run is about.
+    package struct GivenFile: Sendable, Hashable {
+        /// The path; `-` for standard input.
+        let path: String
         /// The app and environment of its tokens.
-        package var partition: Partition
-        /// Its form and fields.
-        package var layout: ReportLayout
+        let partition: Partition
+        /// The form and the fields of another sender's log or export; nil for the raw bytes of a feed.
+        let layout: ReportLayout?
         /// Whether a content that was imported before is imported again.
-        package var again = false
+        let again: Bool
+
+        /// What is done with it, for messages.
+        var doing: String { layout == nil ? "reading the feed file" : "importing" }
     }
 
     /// The path of the state folder.
@@ -107,35 +108,13 @@ package struct SweepPlan: Sendable {
     /// Whether the time of its arrival counts for a report without a time.
     var mayUseArrival = false
 
+    /// The file that the run is about; nil for a run about anything else.
+    var file: GivenFile? {
+        if case .file(let file) = work { file } else { nil }
+    }
+
     /// Whether a file is only tried and nothing of it is kept.
-    var isTrial: Bool {
-        guard dryRun else { return false }
-        switch work {
-        case .file, .reports: return true
-        default: return false
-        }
-    }
-
-    /// The path of the file that the run is about; nil for a run about anything else.
-    var givenPath: String? {
-        switch work {
-        case .file(let path, _): path
-        case .reports(let file): file.path
-        default: nil
-        }
-    }
-
-    /// Whether that file is a feedback list, which its gateway has forgotten.
-    var isList: Bool {
-        if case .file = work { return true }
-        return false
-    }
-
-    /// What is done with that file, for messages.
-    var doing: String {
-        if case .reports = work { return "importing" }
-        return "reading the feed file"
-    }
+    var isTrial: Bool { dryRun && file != nil }
 
     /// The gateways whose turn it is after what waits; nil for a run that has another order.
     var gateways: [GatewayPlan]? {
@@ -179,48 +158,21 @@ extension SweepPlan {
         self.chosen = Set(chosen.map(\.partition))
     }
 
-    /// The plan of replaying a file, or a feed of the journal.
+    /// The plan of applying a file: the raw bytes of a feed, or reports of another sender in a layout.
     ///
     /// - Throws: when the app and environment of the file are not clear.
     package init(
-        replaying file: String?, feed: String?, app: String?, environment: String?,
-        settings: Settings, dryRun: Bool
+        reading path: String, as layout: ReportLayout? = nil, again: Bool = false, app: String?,
+        environment: String?, _ settings: Settings, dryRun: Bool
     ) throws(RunFailure) {
-        if let feed {
-            self.init(settings, .journaled(feed), dryRun: dryRun)
-            return
-        }
-        let doing = "replaying a feed"
-        guard let file else {
-            throw RunFailure(
-                .usage, .settings,
-                "\(doing): name either a feed file or a feed of the journal with --feed")
-        }
+        let doing = layout == nil ? "replaying a feed" : "importing reports"
         let partition = try settings.app(named: app, in: environment, for: doing).partition
-        self.init(settings, .file(file, partition), dryRun: dryRun)
-    }
-
-    /// The plan of importing a log or export of another sender.
-    ///
-    /// - Throws: when the app and environment of the file are not clear.
-    package init(
-        importing file: String, layout: ReportLayout, app: String?, environment: String?,
-        again: Bool, settings: Settings, dryRun: Bool
-    ) throws(RunFailure) {
-        let partition = try settings.app(
-            named: app, in: environment, for: "importing reports"
-        ).partition
-        let file = ReportFile(path: file, partition: partition, layout: layout, again: again)
-        self.init(settings, .reports(file), dryRun: dryRun)
-    }
-
-    /// The plan of applying what waits, without reading a gateway.
-    package init(applyingWaiting settings: Settings) {
-        self.init(settings, .waiting, dryRun: false)
+        let file = GivenFile(path: path, partition: partition, layout: layout, again: again)
+        self.init(settings, .file(file), dryRun: dryRun)
     }
 
     /// The common parts of all plans, from the settings.
-    init(_ settings: Settings, _ work: Work, dryRun: Bool) {
+    package init(_ settings: Settings, _ work: Work, dryRun: Bool) {
         self.init(
             state: settings.state, store: StoreSettings(settings), work: work,
             partitions: Dictionary(
@@ -230,6 +182,7 @@ extension SweepPlan {
             dryRun: dryRun)
         pacing = Pacing(settings)
         mayUseArrival = settings.mayUseArrival
+        metrics = MetricsPlan(settings, dryRun: dryRun)
     }
 }
 

@@ -78,8 +78,7 @@ extension Audit {
     private mutating func enter(_ entry: FeedReport) {
         // A feed that was held before is among the holds.
         guard entry.state != FeedState.held.rawValue,
-            let place = place(
-                of: Partition(app: entry.app, environment: entry.environment))
+            let place = place(of: entry.partition)
         else { return }
         var forecast = report.apps[place].forecast
         forecast.waiting += entry.tuples - entry.quarantined
@@ -91,8 +90,7 @@ extension Audit {
     }
 
     private mutating func enter(_ removal: SweepReport.Removal) {
-        let partition = Partition(app: removal.app, environment: removal.environment)
-        guard let place = place(of: partition) else { return }
+        guard let place = place(of: removal.partition) else { return }
         report.apps[place].forecast.removals += removal.due
         if removal.cause != nil { report.apps[place].forecast.held = true }
     }

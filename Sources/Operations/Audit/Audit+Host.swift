@@ -95,20 +95,17 @@ extension Audit {
 
     /// Lists the holds that a run released or discarded.
     private mutating func decide(_ entry: RunEntry) {
-        guard ["release", "discard"].contains(entry.kind), entry.exit != nil,
-            let summary = entry.summary?.data(using: .utf8)
-        else { return }
+        guard ["release", "discard"].contains(entry.kind), entry.exit != nil else { return }
         let by = entry.operator.isEmpty ? "unknown" : entry.operator
         let decision = "\(by), \(entry.started.rfc3339)"
         if entry.kind == "discard" {
-            guard let discarded = try? JSONDecoder().decode(DiscardReport.self, from: summary)
-            else { return }
+            guard let discarded = DiscardReport(line: entry.summary) else { return }
             var hold = AuditedHold(
                 app: discarded.app, environment: discarded.environment, state: "discarded",
                 held: discarded.heldSince, cause: discarded.heldCause, tuples: 0)
             (hold.decision, hold.reason) = (decision, discarded.reason)
             report.holds.append(hold)
-        } else if let released = try? JSONDecoder().decode(SweepReport.self, from: summary) {
+        } else if let released = SweepReport(line: entry.summary) {
             for feed in released.apps {
                 var hold = AuditedHold(
                     app: feed.app, environment: feed.environment, state: "released",

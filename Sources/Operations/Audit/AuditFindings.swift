@@ -1,6 +1,7 @@
 // The rules of an audit. A rule that finds nothing wrong says that too, so that a reader sees what was
 // examined. Their names never change.
 
+import Database
 import Encodings
 
 /// What an audit judges.
@@ -58,6 +59,18 @@ enum AuditRules {
         Rule.each(name) { $0.report.apps.compactMap(judge) }
     }
 
+    /// A rule about a number of each app, which finds nothing where the number is 0 or not known.
+    private static func app(
+        _ name: String, _ severity: Severity, _ number: @escaping @Sendable (AuditedApp) -> Int?,
+        _ sentence: @escaping @Sendable (Int, AuditedApp) -> String, cause: String? = nil,
+        cure: String = ""
+    ) -> Rule<AuditFacts> {
+        app(name) { app in
+            guard let number = number(app), number > 0 else { return nil }
+            return Finding(severity, app.object, sentence(number, app), cause: cause, cure: cure)
+        }
+    }
+
     // MARK: Holds and sweeps
 
     private static let host: [Rule<AuditFacts>] = [
@@ -78,7 +91,7 @@ enum AuditRules {
                     ": \($0) of \(hold.living ?? 0) living rows would become invalid now"
                 }
                 return Finding(
-                    .high, "\(hold.app)/\(hold.environment)",
+                    .high, hold.object,
                     "a removal of \(hold.tuples.counting("tuple")) waits for a decision since "
                         + hold.held + (effect ?? ""),
                     cause: hold.judgement ?? hold.cause,
@@ -175,14 +188,11 @@ enum AuditRules {
                 cause: "the app is new, or its name or environment in the table is another",
                 cure: "compare apps[].value and store.active-users with the rows")
         },
-        app("registered-in-future") { app in
-            guard app.tokens.fromTheFuture > 0 else { return nil }
-            return Finding(
-                .medium, app.object,
-                "\(app.tokens.fromTheFuture.counting("row")) registered after the present",
-                cause: "a wrong clock or zone; no evidence can make such a row invalid",
-                cure: "correct the application's clock, or the zone in the settings")
-        },
+        app(
+            "registered-in-future", .medium, \.tokens.fromTheFuture,
+            { rows, _ in "\(rows.counting("row")) registered after the present" },
+            cause: "a wrong clock or zone; no evidence can make such a row invalid",
+            cure: "correct the application's clock, or the zone in the settings"),
         app("malformed-tokens") { app in
             let tokens = app.tokens
             guard tokens.rows > 0 else { return nil }
@@ -197,107 +207,78 @@ enum AuditRules {
                 cause: "no evidence matches them, and a send to them fails",
                 cure: "pushsweep check prints the statement that rewrites other spellings")
         },
-        app("never-registered") { app in
-            guard app.tokens.neverRegistered > 0 else { return nil }
-            return Finding(
-                .low, app.object,
-                "\(app.tokens.neverRegistered.counting("row")) have no time of registration",
-                cause: "a device that comes back under the same token is not seen there",
-                cure: "let the application write the time; see docs/tables.md")
-        },
+        app(
+            "never-registered", .low, \.tokens.neverRegistered,
+            { rows, _ in "\(rows.counting("row")) have no time of registration" },
+            cause: "a device that comes back under the same token is not seen there",
+            cure: "let the application write the time; see docs/tables.md"),
     ]
 
     // MARK: What a sweep would do
 
     // Without rows nothing is due.
     private static let forecast: [Rule<AuditFacts>] = [
-        app("evidence-waits") { app in
-            guard app.tokens.rows > 0, app.forecast.waiting > 0 else { return nil }
-            return Finding(
-                .medium, app.object,
-                "\(app.forecast.waiting.counting("report")) wait for the next sweep",
-                cure: "run pushsweep sweep")
-        },
-        app("removals-due") { app in
-            guard app.tokens.rows > 0, app.forecast.removals > 0 else { return nil }
-            return Finding(
-                .note, app.object,
-                "\(app.forecast.removals.counting("row")) have been stale for the time of "
-                    + "policy.delete-after; the next sweep removes them")
-        },
-        app("sweep-would-hold") { app in
-            guard app.tokens.rows > 0, app.forecast.held else { return nil }
-            return Finding(
-                .medium, app.object,
-                "the guard would hold what waits, or the removals that are due",
-                cause: "it is more than the limits under guard permit",
-                cure: "look at it after the next sweep with: pushsweep holds list")
-        },
+        app(
+            "evidence-waits", .medium, { $0.tokens.rows > 0 ? $0.forecast.waiting : 0 },
+            { reports, _ in "\(reports.counting("report")) wait for the next sweep" },
+            cure: "run pushsweep sweep"),
+        app(
+            "removals-due", .note, { $0.tokens.rows > 0 ? $0.forecast.removals : 0 },
+            { rows, _ in
+                "\(rows.counting("row")) have been stale for the time of policy.delete-after; the next "
+                    + "sweep removes them"
+            }),
+        app(
+            "sweep-would-hold", .medium, { $0.tokens.rows > 0 && $0.forecast.held ? 1 : 0 },
+            { _, _ in "the guard would hold what waits, or the removals that are due" },
+            cause: "it is more than the limits under guard permit",
+            cure: "look at it after the next sweep with: pushsweep holds list"),
     ]
 
     // MARK: Queue
 
     private static let queue: [Rule<AuditFacts>] = [
-        app("sends-saved") { app in
-            let skipped = app.queue?.results.first { $0.name == "skipped (stale)" }
-            guard let saved = skipped?.count, saved > 0 else { return nil }
-            return Finding(
-                .note, app.object,
-                "\(saved.counting("notification")) of the period were not sent, because their "
-                    + "token was stale",
-                cause: "each would have cost a request and an answer 410")
-        },
-        app("outcome-unknown") { app in
-            let unknown = app.queue?.results.filter { $0.name.hasPrefix("unknown") } ?? []
-            let lost = unknown.reduce(0) { $0 + $1.count }
-            guard lost > 0 else { return nil }
-            return Finding(
-                .low, app.object,
-                "\(lost.counting("notification")) of the period got no answer, and are not sent "
-                    + "again",
-                cure: "see docs/sending.md")
-        },
-        app("queued-to-stale") { app in
-            guard let queue = app.queue, queue.toStale > 0 else { return nil }
-            return Finding(
-                .note, app.object,
-                "\(queue.toStale) of \(queue.open.counting("open row")) of the queue are for stale "
-                    + "tokens; send skips them")
-        },
+        app(
+            "sends-saved", .note, { $0.results { $0 == "skipped (stale)" } },
+            { saved, _ in
+                "\(saved.counting("notification")) of the period were not sent, because their token "
+                    + "was stale"
+            }, cause: "each would have cost a request and an answer 410"),
+        app(
+            "outcome-unknown", .low, { $0.results { $0.hasPrefix("unknown") } },
+            { lost, _ in
+                "\(lost.counting("notification")) of the period got no answer, and are not sent again"
+            }, cure: "see docs/sending.md"),
+        app(
+            "queued-to-stale", .note, \.queue?.toStale,
+            { stale, app in
+                "\(stale) of \((app.queue?.open ?? 0).counting("open row")) of the queue are for stale "
+                    + "tokens; send skips them"
+            }),
     ]
 
     // MARK: What sorting shows
 
     private static let deep: [Rule<AuditFacts>] = [
-        app("both-environments") { app in
-            guard let both = app.deep?.tokensInBothEnvironments, both > 0 else { return nil }
-            return Finding(
-                .medium, app.object, "\(both.counting("token")) are in both environments",
-                cause: "a token is valid in one environment only",
-                cure: "let the application store the environment of the build")
-        },
-        app("shared-tokens") { app in
-            guard let shared = app.deep?.tokensOfSeveralUsers, shared > 0 else { return nil }
-            return Finding(
-                .low, app.object, "\(shared.counting("token")) belong to several users",
-                cause: "a device that changed its user gets the messages of both",
-                cure: "remove the token of the former user at registration")
-        },
-        app("duplicate-tokens") { app in
-            guard let rows = app.deep?.duplicateRows, rows > 0 else { return nil }
-            return Finding(
-                .low, app.object, "\(rows.counting("row")) repeat a token",
-                cure: "make the token unique in the table")
-        },
-        app("users-without-token") { app in
-            guard let without = app.deep?.usersWithoutLivingToken, let users = app.deep?.users,
-                without > 0
-            else { return nil }
-            return Finding(
-                .note, app.object,
-                "\(without) of \(users.counting("user")) have no living token",
-                cure: "list them with --users-without-token FILE")
-        },
+        app(
+            "both-environments", .medium, \.deep?.tokensInBothEnvironments,
+            { both, _ in "\(both.counting("token")) are in both environments" },
+            cause: "a token is valid in one environment only",
+            cure: "let the application store the environment of the build"),
+        app(
+            "shared-tokens", .low, \.deep?.tokensOfSeveralUsers,
+            { shared, _ in "\(shared.counting("token")) belong to several users" },
+            cause: "a device that changed its user gets the messages of both",
+            cure: "remove the token of the former user at registration"),
+        app(
+            "duplicate-tokens", .low, \.deep?.duplicateRows,
+            { rows, _ in "\(rows.counting("row")) repeat a token" },
+            cure: "make the token unique in the table"),
+        app(
+            "users-without-token", .note, \.deep?.usersWithoutLivingToken,
+            { without, app in
+                "\(without) of \((app.deep?.users ?? 0).counting("user")) have no living token"
+            }, cure: "list them with --users-without-token FILE"),
     ]
 
     // MARK: Quarantine and gaps
@@ -323,4 +304,11 @@ enum AuditRules {
             }
         },
     ]
+}
+
+extension AuditedApp {
+    /// The rows of the queue with some results.
+    fileprivate func results(_ isCounted: (String) -> Bool) -> Int {
+        (queue?.results ?? []).reduce(0) { $0 + (isCounted($1.name) ? $1.count : 0) }
+    }
 }

@@ -172,10 +172,10 @@ package struct SweepForecast: Codable, Hashable, Sendable {
     package var newer = 0
     /// Reports of tokens that no row has.
     package var unknown = 0
-    /// Whether the guard would hold them.
-    package var held = false
     /// Rows whose grace period (`policy.delete-after`) has ended.
     package var removals = 0
+    /// Whether the guard would hold them.
+    package var held = false
 
     /// Whether all that waits was found and compared with the table. Otherwise the figures are
     /// incomplete, and 0 is no result.
@@ -255,6 +255,8 @@ package struct AuditedHold: Codable, Hashable, Sendable {
     package var decision: String?
     /// The reason that was given with the decision.
     package var reason: String?
+
+    package var object: String { "\(app)/\(environment)" }
 }
 
 /// What lies in quarantine.
@@ -303,19 +305,15 @@ extension AuditReport {
     func changes(since earlier: AuditReport) -> [AuditChange] {
         var changes: [AuditChange] = []
         for app in apps {
-            let object = "\(app.app)/\(app.environment)"
-            let before = earlier.apps.first {
-                $0.app == app.app && $0.environment == app.environment
-            }
-            let figures = app.figures
-            let old = before?.figures ?? []
-            for (place, figure) in figures.enumerated() {
-                let was = place < old.count ? old[place].count : 0
-                if was != figure.count {
-                    changes.append(
-                        AuditChange(
-                            object: object, figure: figure.name, before: was, after: figure.count))
-                }
+            let before =
+                earlier.apps.first { $0.object == app.object }
+                ?? AuditedApp(
+                    app: app.app, environment: app.environment)
+            for (was, figure) in zip(before.figures, app.figures) where was.count != figure.count {
+                changes.append(
+                    AuditChange(
+                        object: app.object, figure: figure.name, before: was.count,
+                        after: figure.count))
             }
         }
         return changes

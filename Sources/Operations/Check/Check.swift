@@ -262,13 +262,13 @@ package struct Check {
         report.grants += (try? store.queueGrants(for: .send)) ?? []
     }
 
-    private mutating func enter(_ finding: StoreFinding) {
-        switch finding.severity {
-        case .ok: report.note("database", .ok, finding.sentence)
-        case .warning: report.note("database", .warning, finding.sentence)
-        case .failure(let code):
-            report.fail(
-                "database", StoreFailure(code, finding.sentence).exitOfReading, finding.sentence)
+    private mutating func enter(_ finding: Finding) {
+        // Without the hint, which names this command.
+        if let failure = finding.failure {
+            report.fail("database", failure.exitOfReading, failure.sentence)
+        } else {
+            report.note(
+                "database", finding.severity == .ok ? .ok : .warning, finding.sentence)
         }
     }
 }

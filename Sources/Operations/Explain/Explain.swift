@@ -11,118 +11,89 @@ import Settings
 import TokenHygiene
 import TokenTable
 
-/// What is to be explained.
-package struct ExplainWish: Hashable, Sendable {
-    /// The tokens that are meant.
-    package let subject: TokenSubject
-    /// Whether tokens are printed whole.
-    package let wholeTokens: Bool
-
-    /// Describes what is to be explained.
-    package init(_ subject: TokenSubject, wholeTokens: Bool) {
-        (self.subject, self.wholeTokens) = (subject, wholeTokens)
-    }
-}
-
 /// Explains tokens.
 package struct Explain {
-    private let settings: Settings
-    private let wish: ExplainWish
     private let context: RunContext
-    private var report = ExplainReport()
+    private let store: TokenTable
+    private let tokens: [DeviceToken]
+    private let frame: StoryFrame
+    private var stories: [DeviceToken: TokenStory] = [:]
+    private var report: ExplainReport
 
     /// Reads everything and explains it.
     ///
     /// - Throws: failures to reach the database or to read the token table.
     package static func run(
-        _ settings: Settings, _ wish: ExplainWish, _ context: RunContext
+        _ settings: Settings, _ subject: TokenSubject, wholeTokens: Bool, _ context: RunContext
     ) throws(RunFailure) -> ExplainReport {
-        var explain = Explain(settings: settings, wish: wish, context: context)
         do {
-            try explain.explain()
+            try settings.ensureOwnStore()
+            let store = try TokenTable(StoreSettings(settings, for: .reports))
+            var report = ExplainReport()
+            if case .user(let user) = subject { report.user = user }
+            let (tokens, isCut) = try subject.tokens(store)
+            if isCut {
+                report.notes.append(
+                    "the user has more than \(TokenSubject.mostTokens) tokens; only so many are "
+                        + "explained")
+            }
+            let now = try store.session.databaseTime()
+            report.generated = now.rfc3339
+            guard !tokens.isEmpty else { return report }
+            let frame = StoryFrame(
+                settings: settings, history: try TokenHistory(store), now: now,
+                reader: ReportReader(now: context.now(), mayUseArrival: settings.mayUseArrival),
+                wholeTokens: wholeTokens)
+            var explain = Explain(
+                context: context, store: store, tokens: tokens, frame: frame, report: report)
+            try explain.readAll()
+            return explain.report
         } catch {
             throw .ofReading(error)
         }
-        return explain.report
     }
 
-    private init(settings: Settings, wish: ExplainWish, context: RunContext) {
-        (self.settings, self.wish, self.context) = (settings, wish, context)
-    }
-
-    private mutating func explain() throws {
-        try settings.ensureOwnStore()
-        let store = try TokenTable(StoreSettings(settings, for: .reports))
-        let tokens = try tokens(store)
-        let now = try store.session.databaseTime()
-        report.generated = now.rfc3339
-        guard !tokens.isEmpty else { return }
-        let history = try TokenHistory(store)
-        let apps = settings.apps.map {
-            ExplainedApp(name: $0.partition, stored: $0.storedPartition)
-        }
-        let marks =
-            try readable(.invalid, "token, app, environment, invalidated_at, reason", store)
-            ? history.marks(on: tokens) : [:]
-        let rows = try history.rows(of: tokens, in: apps.map(\.stored), marks: marks)
-        if !history.hasTokenIndex {
-            report.notes.append(
-                "\(history.tableName) has no index over its tokens, so all its rows were read; run "
-                    + "`pushsweep schema apply --upgrade`")
-        }
-        let changes = changes(of: tokens, store, history)
-        let waiting = waiting(about: tokens, store)
-        let queue = queue(of: tokens, apps, store)
-        let search = searchJournals(for: tokens)
-        let runs = runs(of: changes, store, history)
-        report.tokens = tokens.map { token in
-            var facts = TokenFacts(
-                token: token, now: now, apps: apps, policy: settings.policy,
-                table: history.tableName, floor: history.floor,
-                reader: ReportReader(
-                    now: context.now(),
-                    mayUseArrival: settings.mayUseArrival))
-            (facts.rows, facts.marks) = (rows[token] ?? [], marks[token] ?? [])
-            (facts.changes, facts.runs) = (changes[token] ?? [], runs)
-            (facts.evidence, facts.decisions) = (search.found[token] ?? [], search.decisions)
-            facts.states = history.states
-            facts.isBlind = search.isBlind
-            for hold in search.holds { facts.holds[hold.partition] = hold.id }
-            (facts.waiting, facts.queue) = (waiting[token] ?? [], queue[token] ?? [])
-            facts.wholeTokens = wish.wholeTokens
-            return ExplainedToken(facts)
-        }
-        if !wish.wholeTokens { ShortenedTexts(tokens).shorten(&report) }
-    }
-
-    private mutating func tokens(_ store: TokenTable) throws -> [DeviceToken] {
-        if case .user(let user) = wish.subject { report.user = user }
-        let found = try wish.subject.tokens(store)
-        if found.isCut {
-            report.notes.append(
-                "the user has more than \(TokenSubject.mostTokens) tokens; only so many are explained"
-            )
-        }
-        return found.tokens
+    private mutating func readAll() throws {
+        try readRows()
+        read("pushsweep_change") { try $0.readChanges() }
+        let (holds, isBlind) = readJournals()
+        read("pushsweep_evidence") { try $0.readWaiting() }
+        read("queue") { try $0.readQueue() }
+        read("pushsweep_run") { try $0.readRuns() }
+        report.tokens = tokens.compactMap { stories[$0]?.told(holds: holds, isBlind: isBlind) }
+        if !frame.wholeTokens { try report.shorten(tokens) }
     }
 
     // MARK: Gaps
+
+    /// Reads a part, or notes why it cannot be read.
+    private mutating func read(_ part: String, _ body: (inout Explain) throws -> Void) {
+        do {
+            try body(&self)
+        } catch {
+            skip(part, error)
+        }
+    }
 
     private mutating func skip(_ part: String, _ error: any Error) {
         report.gaps.append("\(part): \(RunFailure.wrapping(error, at: .store))")
     }
 
     /// Whether the account may read columns of one of our tables; else notes the gap.
-    private mutating func readable(
-        _ table: PushsweepTable, _ columns: String, _ store: TokenTable
+    private mutating func mayRead(
+        _ table: PushsweepTable, _ columns: String
     ) throws(StoreFailure) -> Bool {
-        switch try store.session.visibility(of: table.name, columns) {
+        let visibility = try store.session.visibility(of: table.name, columns)
+        // Marks are in the row, and an account of before the column needs no right there.
+        if visibility == .hidden, table == .invalid, try store.layout().hasMarkTime { return false }
+        return note(visibility, of: table)
+    }
+
+    private mutating func note(_ visibility: TableVisibility, of table: PushsweepTable) -> Bool {
+        switch visibility {
         case .readable: return true
         case .hidden:
-            // Marks are in the row, and an account of before the column needs no right there.
-            if table == .invalid, try store.layout().hasMarkTime { return false }
-            report.gaps.append(
-                "\(table.name): the account may not read it; grant SELECT on it")
+            report.gaps.append("\(table.name): the account may not read it; grant SELECT on it")
         case .absent:
             report.gaps.append(
                 "\(table.name): there is no such table or it lacks a column; run `pushsweep schema "
@@ -133,132 +104,116 @@ package struct Explain {
 
     // MARK: Parts
 
-    private mutating func changes(
-        of tokens: [DeviceToken], _ store: TokenTable, _ history: TokenHistory
-    ) -> [DeviceToken: [LedgerEntry]] {
-        var found: [DeviceToken: [LedgerEntry]] = [:]
-        do {
-            let columns =
-                "run, feed, part, action, row_key, before_image, evidence_at, source, changed_at, "
-                + "token, state"
-            guard try readable(.change, columns, store) else { return [:] }
-            let readsFeeds = try readable(
-                .feed, "feed, part, app, environment, released, source", store)
-            for token in tokens {
-                let (entries, isCut) = try history.changes(of: token, readsFeeds: readsFeeds)
-                found[token] = entries
-                guard isCut else { continue }
-                report.notes.append(
-                    "\(token.redacted): the ledger has more than \(TokenHistory.mostChanges) changes; "
-                        + "the latest of them are explained")
-            }
-        } catch {
-            skip("pushsweep_change", error)
+    private mutating func readRows() throws {
+        let history = frame.history
+        let marks =
+            try mayRead(.invalid, "token, app, environment, invalidated_at, reason")
+            ? history.marks(on: tokens) : [:]
+        let apps = frame.settings.apps.map(\.storedPartition)
+        let rows = try history.rows(of: tokens, in: apps, marks: marks)
+        if !history.hasTokenIndex {
+            report.notes.append(
+                "\(history.tableName) has no index over its tokens, so all its rows were read; run "
+                    + "`pushsweep schema apply --upgrade`")
         }
-        return found
-    }
-
-    private mutating func runs(
-        of changes: [DeviceToken: [LedgerEntry]], _ store: TokenTable, _ history: TokenHistory
-    ) -> [String: RunRecord] {
-        do {
-            guard try readable(.run, "id, kind, started, ended, host, operator", store) else {
-                return [:]
-            }
-            let (runs, hosts) = try history.runs(Set(changes.values.joined().map(\.place.run)))
-            let others = hosts.filter { $0 != context.host }
-            if !others.isEmpty {
-                report.notes.append(
-                    "the journals of other hosts are not read here (\(others.prefix(5).joined(separator: ", "))"
-                        + "\(others.count > 5 ? " and \(others.count - 5) more" : "")): evidence that "
-                        + "changed no row, waits or is held there is known there alone")
-            }
-            return runs
-        } catch {
-            skip("pushsweep_run", error)
-            return [:]
+        for token in tokens {
+            stories[token] = TokenStory(token, frame, rows[token] ?? [], marks[token] ?? [])
         }
     }
 
-    private mutating func waiting(
-        about tokens: [DeviceToken], _ store: TokenTable
-    ) -> [DeviceToken: [EvidenceRow]] {
-        do {
-            let intake = EvidenceIntake(store)
-            switch try intake.visibility() {
-            case .absent: return [:]
-            case .hidden:
-                report.gaps.append(
-                    "pushsweep_evidence: the account may not read it; grant SELECT on it")
-                return [:]
-            case .readable: break
-            }
-            let (rows, isCut) = try intake.waiting(
-                about: Set(tokens), limit: JournalSearch.mostFound)
-            if isCut {
-                report.notes.append(
-                    "pushsweep_evidence has more rows than were looked at, the oldest "
-                        + "\(EvidenceIntake.mostSearched)")
-            }
-            return rows
-        } catch {
-            skip("pushsweep_evidence", error)
-            return [:]
+    private mutating func readChanges() throws {
+        let columns =
+            "run, feed, part, action, row_key, before_image, evidence_at, source, changed_at, "
+            + "token, state"
+        guard try mayRead(.change, columns) else { return }
+        let readsFeeds = try mayRead(.feed, "feed, part, app, environment, released, source")
+        for token in tokens {
+            let (entries, isCut) = try frame.history.changes(of: token, readsFeeds: readsFeeds)
+            stories[token]?.changes = entries
+            guard isCut else { continue }
+            report.notes.append(
+                "\(token.redacted): the ledger has more than \(TokenHistory.mostChanges) changes; "
+                    + "the latest of them are explained")
         }
     }
 
-    private mutating func queue(
-        of tokens: [DeviceToken], _ apps: [ExplainedApp], _ store: TokenTable
-    ) -> [DeviceToken: [QueuedRow]] {
-        do {
-            guard let found = try store.queueHistory(of: tokens, in: apps.map(\.stored)) else {
-                return [:]
-            }
-            if let newest = found.newest {
-                report.notes.append(
-                    "the queue has no index over its tokens, so only its newest \(newest) rows were "
-                        + "looked at")
-            }
-            if found.isCut {
-                report.notes.append(
-                    "the queue has more than \(TokenTable.mostQueueRowsRead) rows; the newest of them "
-                        + "are explained")
-            }
-            report.gaps += found.gaps
-            return found.rows
-        } catch {
-            skip("queue", error)
-            return [:]
-        }
-    }
-
-    /// Searches the journals of this host: those of sweeps and of its senders.
-    private mutating func searchJournals(for tokens: [DeviceToken]) -> JournalSearch {
-        var search = JournalSearch(tokens)
-        let host = HostFacts(in: settings.state)
+    /// Searches the journals of this host: those of sweeps and of its senders. Returns the names of open
+    /// holds by app, and whether one may be unseen.
+    private mutating func readJournals() -> (holds: [Partition: String], isBlind: Bool) {
+        let host = HostFacts(in: frame.settings.state)
         guard host.hasState else {
             report.gaps.append(
-                "this host: no state folder \(settings.state), so evidence, holds and decisions "
+                "this host: no state folder \(frame.settings.state), so evidence, holds and decisions "
                     + "of this host are not known")
-            return search
+            return ([:], false)
         }
-        for (place, failure) in host.unreadable {
-            search.isBlind = true
-            skip(place, failure)
-        }
+        var search = JournalSearch(tokens)
+        var failures: [(String, any Error)] = host.unreadable.map { ($0.place, $0.failure) }
         for journal in host.journals {
             do {
                 try search.search(journal)
             } catch {
-                search.isBlind = true
-                skip("journal in \(journal.journal.folder.path)", error)
+                failures.append(("journal in \(journal.journal.folder.path)", error))
             }
         }
+        for (place, failure) in failures { skip(place, failure) }
         if search.isCut {
             report.notes.append(
                 "the journal has more applied feeds than were searched, the newest "
                     + "\(JournalSearch.mostRetained >> 20) MiB")
         }
-        return search
+        for (token, evidence) in search.found {
+            for item in evidence { stories[token]?.add(item, search.decisions[item.feed.id] ?? []) }
+        }
+        return (search.holds, !failures.isEmpty)
+    }
+
+    private mutating func readWaiting() throws {
+        let intake = EvidenceIntake(store)
+        let visibility = try intake.visibility()
+        guard visibility != .absent, note(visibility, of: .evidence) else { return }
+        let (rows, isCut) = try intake.waiting(about: Set(tokens), limit: JournalSearch.mostFound)
+        for (token, rows) in rows {
+            for row in rows { stories[token]?.add(row) }
+        }
+        guard isCut else { return }
+        report.notes.append(
+            "pushsweep_evidence has more rows than were looked at, the oldest "
+                + "\(EvidenceIntake.mostSearched)")
+    }
+
+    private mutating func readQueue() throws {
+        let apps = frame.settings.apps.map(\.storedPartition)
+        guard let found = try store.queueHistory(of: tokens, in: apps) else { return }
+        for (token, rows) in found.rows {
+            for row in rows { stories[token]?.add(row) }
+        }
+        if let newest = found.newest {
+            report.notes.append(
+                "the queue has no index over its tokens, so only its newest \(newest) rows were "
+                    + "looked at")
+        }
+        if found.isCut {
+            report.notes.append(
+                "the queue has more than \(TokenTable.mostQueueRowsRead) rows; the newest of them "
+                    + "are explained")
+        }
+        report.gaps += found.gaps
+    }
+
+    /// Reads the runs behind the changes, and tells the changes, also where no run can be read.
+    private mutating func readRuns() throws {
+        var runs: [String: RunRecord] = [:]
+        defer { for token in tokens { stories[token]?.tellChanges(runs) } }
+        guard try mayRead(.run, "id, kind, started, ended, host, operator") else { return }
+        let names = stories.values.flatMap(\.changes).map(\.place.run)
+        let hosts: [String]
+        (runs, hosts) = try frame.history.runs(Set(names))
+        let others = hosts.filter { $0 != context.host }
+        guard !others.isEmpty else { return }
+        report.notes.append(
+            "the journals of other hosts are not read here (\(others.prefix(5).joined(separator: ", "))"
+                + "\(others.count > 5 ? " and \(others.count - 5) more" : "")): evidence that "
+                + "changed no row, waits or is held there is known there alone")
     }
 }

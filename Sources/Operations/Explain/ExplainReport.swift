@@ -1,5 +1,10 @@
 // The result of an explanation: for each token what happened to it, in the order of time, and what is
-// true now. A pure value: `TokenFacts` has what was read, and this is what is said about it.
+// true now. A pure value: `TokenStory` makes it.
+
+import APNsProtocol
+import Encodings
+import Foundation
+import TokenHygiene
 
 /// The result of `pushsweep explain`: one JSON object for scripts. Fields may be added, never renamed.
 package struct ExplainReport: PrintedLines, Codable, Hashable, Sendable {
@@ -15,9 +20,6 @@ package struct ExplainReport: PrintedLines, Codable, Hashable, Sendable {
     package var notes: [String] = []
     /// The exit code.
     package var exit: Int32 = 0
-
-    /// Begins with nothing.
-    package init() {}
 
     /// The result as text for people.
     package var lines: [String] {
@@ -51,9 +53,6 @@ package struct ExplainedToken: PrintedLines, Codable, Hashable, Sendable {
     package var now = ""
     /// What the next sweep would do, in one sentence.
     package var next = ""
-
-    /// Names a token.
-    package init(_ token: String, bytes: Int) { (self.token, self.bytes) = (token, bytes) }
 
     /// The result as text for people.
     package var lines: [String] {
@@ -134,13 +133,13 @@ package struct ExplainedEvent: Codable, Hashable, Sendable {
     /// When, RFC 3339 in UTC; absent where it is unknown.
     package var time: String?
     /// What kind of event it is.
-    package var kind: Kind
+    package private(set) var kind: Kind
     /// The app's name in the settings.
     package var app: String?
     /// `production` or `sandbox`.
     package var environment: String?
     /// What happened, in one sentence.
-    package var text: String
+    package var text = ""
     /// The rule that decided about evidence.
     package var rule: Rule?
     /// `ledger` where the ledger proves the rule, `present` where it follows from the rows as they are
@@ -174,7 +173,15 @@ package struct ExplainedEvent: Codable, Hashable, Sendable {
     package var attempts: Int?
 
     /// Makes an event; the other fields are added where they are known.
-    init(_ kind: Kind, _ text: String) { (self.kind, self.text) = (kind, text) }
+    init(_ kind: Kind, of app: Partition?, at time: EpochMilliseconds?) {
+        self.kind = kind
+        place(at: time, of: app)
+    }
+
+    mutating func place(at time: EpochMilliseconds?, of app: Partition?) {
+        self.time = time?.rfc3339
+        if let app, app != .noApp { (self.app, environment) = (app.app, app.environment) }
+    }
 }
 
 /// What is true now for one app and environment.
@@ -198,4 +205,33 @@ package struct PresentState: Codable, Hashable, Sendable {
     package var due: String?
     /// The hold that keeps evidence of this app from being applied.
     package var hold: String?
+}
+
+// Texts that a person or an application wrote may hold a whole token: the reason of a mark, the reason
+// in the queue, the reason of a report that waits, the cause of a decision. So the finished report is
+// searched for the tokens that it explains, and each spelling in hex is shortened.
+
+extension ExplainReport {
+    /// Shortens tokens in all texts. Tokens of four bytes or fewer are not searched for: other texts
+    /// contain so few digits by chance.
+    mutating func shorten(_ tokens: [DeviceToken]) throws {
+        // Longer tokens come first, because one may begin with another.
+        let spelled = tokens.filter { $0.count > 4 }.sorted { $0.count > $1.count }
+            .map { ($0.hex, $0.redacted) }
+        func shortened(_ value: Any) -> Any {
+            switch value {
+            case let text as String:
+                spelled.reduce(text) { text, token in
+                    text.replacingOccurrences(
+                        of: token.0, with: token.1, options: [.caseInsensitive, .literal])
+                }
+            case let list as [Any]: list.map(shortened)
+            case let object as [String: Any]: object.mapValues(shortened)
+            default: value
+            }
+        }
+        let tree = try JSONSerialization.jsonObject(with: JSONLine.bytes(self))
+        self = try JSONDecoder().decode(
+            Self.self, from: JSONSerialization.data(withJSONObject: shortened(tree)))
+    }
 }

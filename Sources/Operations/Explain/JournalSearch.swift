@@ -22,17 +22,6 @@ struct JournalEvidence {
     var refusal: String?
 }
 
-/// A person's decision about a held feed, or the run that held it.
-struct FeedDecision: Hashable {
-    enum Kind: String { case held, released, discarded }
-    let kind: Kind
-    let run: String
-    let at: EpochMilliseconds
-    let by: String?
-    /// The guard's cause, or the person's reason.
-    let why: String?
-}
-
 /// Searches the journals of a host for tokens.
 struct JournalSearch {
     /// The most bytes of applied and discarded feeds that are searched.
@@ -47,13 +36,11 @@ struct JournalSearch {
     /// The evidence by token.
     private(set) var found: [DeviceToken: [JournalEvidence]] = [:]
     /// What became of held feeds, by the feed's name, oldest first.
-    private(set) var decisions: [String: [FeedDecision]] = [:]
-    /// The holds that wait for a decision.
-    private(set) var holds: [(partition: Partition, id: String)] = []
+    private(set) var decisions: [String: [TimedEvent]] = [:]
+    /// The names of the holds that wait for a decision.
+    private(set) var holds: [Partition: String] = [:]
     /// Whether older feeds were not searched.
     private(set) var isCut = false
-    /// Whether the state folder or a journal in it is there and could not be read.
-    var isBlind = false
     private let patterns: [(token: DeviceToken, bytes: [UInt8])]
 
     init(_ tokens: [DeviceToken]) {
@@ -65,7 +52,7 @@ struct JournalSearch {
     /// - Throws: failures to read it. What was found before stays.
     mutating func search(_ facts: HostFacts.Journal) throws {
         let (journal, hits) = (facts.journal, found.values.joined().count)
-        holds += facts.holds.filter { $0.gate != nil }.map { ($0.partition, $0.id) }
+        for hold in facts.holds where hold.gate != nil { holds[hold.partition] = hold.id }
         for feed in facts.feeds where feed.bytes > 0 { try search(feed, in: journal) }
         var room = Self.mostRetained
         let retained = try journal.retainedFeeds(limit: Self.mostFeeds)
@@ -101,17 +88,17 @@ struct JournalSearch {
         var decoder = FeedbackDecoder()
         var tuples: [FeedbackTuple] = []
         try journal.forEachChunk(of: feed.id) { chunk in
-            if feed.kind == .feedback {
-                tuples.removeAll(keepingCapacity: true)
-                decoder.decode(chunk, into: &tuples)
-                for tuple in tuples {
-                    guard let token = tuple.token, wanted.contains(token) else { continue }
-                    add(token, feed, EpochMilliseconds(tuple.time), bounds.rejection(of: tuple))
-                }
-            } else {
+            guard feed.kind == .feedback else {
                 for record in AnswerRecord.decode(chunk) ?? [] where wanted.contains(record.token) {
                     add(record.token, feed, record.time, bounds.rejection(of: record.time))
                 }
+                return
+            }
+            tuples.removeAll(keepingCapacity: true)
+            decoder.decode(chunk, into: &tuples)
+            for tuple in tuples {
+                guard let token = tuple.token, wanted.contains(token) else { continue }
+                add(token, feed, EpochMilliseconds(tuple.time), bounds.rejection(of: tuple))
             }
         }
     }
@@ -180,47 +167,50 @@ struct JournalSearch {
     /// Finds the runs that held, released or discarded the feeds with evidence. Their reports name
     /// the feeds.
     private mutating func readDecisions(in journal: EvidenceJournal) throws {
-        let feeds = Set(found.values.joined().map(\.feed.id))
+        let feeds = Dictionary(
+            found.values.joined().map { ($0.feed.id, $0.feed) }, uniquingKeysWith: { one, _ in one }
+        )
         let kinds = ["sweep", "replay", "import", "release", "discard"]
         for run in try journal.runs(ofKinds: kinds, limit: Self.mostRuns).reversed() {
-            guard let summary = run.summary, run.exit != nil else { continue }
-            let named = feeds.filter { summary.contains($0) }
-            guard !named.isEmpty else { continue }
-            note(run, Data(summary.utf8), named)
+            guard let summary = run.summary, run.exit != nil,
+                feeds.keys.contains(where: { summary.contains($0) })
+            else { continue }
+            if run.kind == "discard", let report = DiscardReport(line: summary) {
+                for feed in report.feeds.compactMap({ feeds[$0] }) {
+                    note(run, feed, .decision, "discarded", report.reason)
+                }
+            }
+            guard run.kind != "discard", let report = SweepReport(line: summary),
+                !report.dryRun
+            else { continue }
+            for entry in report.apps {
+                guard let feed = entry.feed.flatMap({ feeds[$0] }) else { continue }
+                if run.kind == "release" {
+                    note(run, feed, .decision, "released")
+                } else if entry.state == FeedState.held.rawValue,
+                    decisions[feed.id]?.last?.event.kind != .hold
+                {
+                    note(run, feed, .hold, "held", entry.cause)
+                }
+            }
         }
     }
 
-    private mutating func note(_ run: RunEntry, _ summary: Data, _ feeds: Set<String>) {
+    /// Notes that a person decided about a feed, or that the guard held it.
+    private mutating func note(
+        _ run: RunEntry, _ feed: CapturedFeed, _ kind: ExplainedEvent.Kind, _ action: String,
+        _ why: String? = nil
+    ) {
         let at = run.ended ?? run.started
-        if run.kind == "discard" {
-            guard let report = try? JSONDecoder().decode(DiscardReport.self, from: summary) else {
-                return
-            }
-            for feed in report.feeds where feeds.contains(feed) {
-                decisions[feed, default: []].append(
-                    FeedDecision(
-                        kind: .discarded, run: run.id, at: at, by: run.operator,
-                        why: report.reason))
-            }
-            return
-        }
-        guard let report = try? JSONDecoder().decode(SweepReport.self, from: summary),
-            !report.dryRun
-        else { return }
-        for entry in report.apps {
-            guard let feed = entry.feed, feeds.contains(feed) else { continue }
-            if run.kind == "release" {
-                decisions[feed, default: []].append(
-                    FeedDecision(
-                        kind: .released, run: run.id, at: at, by: run.operator, why: nil))
-            } else if entry.state == FeedState.held.rawValue,
-                decisions[feed]?.last?.kind != .held
-            {
-                decisions[feed, default: []].append(
-                    FeedDecision(
-                        kind: .held, run: run.id, at: at, by: run.operator, why: entry.cause))
-            }
-        }
+        let who =
+            kind == .hold ? "the guard" : run.operator.isEmpty ? "somebody unknown" : run.operator
+        var event = ExplainedEvent(kind, of: feed.partition, at: at)
+        event.text =
+            "\(feed.partition): \(who) \(action) the evidence from \(feed.source)"
+            + (action == "released" ? "" : ": \(why ?? "no cause was noted")")
+        (event.action, event.feed, event.run) = (action, feed.id, run.id)
+        (event.reason, event.operator) = (why, run.operator)
+        decisions[feed.id, default: []].append((at, event))
     }
 }
 

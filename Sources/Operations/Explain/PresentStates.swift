@@ -4,71 +4,48 @@
 
 import APNsProtocol
 import Database
+import Settings
 import TokenHygiene
 import TokenTable
 
-/// A row of `pushsweep_evidence` that waits, as the next sweep will read it.
-struct WaitingReport {
-    var rule: ExplainedEvent.Rule
-    var words: String
-    /// Since when it calls the token dead; nil for a report that is no evidence.
-    var time: EpochMilliseconds?
-    /// When the row was inserted.
-    var arrived: EpochMilliseconds?
-    /// APNs' reason, as the sender reported it.
-    var reason: String?
-    /// Whether it would change a row.
-    var changes = false
-
-    init(_ row: EvidenceRow, _ facts: TokenFacts) {
-        guard facts.apps.contains(where: { $0.name == row.partition }) else {
-            rule = .noApp
-            words =
-                "the settings name no app \(ReportIntake.short(row.partition.app)) in environment "
-                + "\(ReportIntake.short(row.partition.environment)), so it will be quarantined"
-            arrived = (try? row.report.get())?.receivedAt
-            return
-        }
-        do throws(UnusableReport) {
-            let report = try row.report.get()
-            (arrived, reason) = (report.receivedAt, report.reason)
-            switch try facts.reader.read(report) {
-            case .nothing: (rule, words) = (.nothing, "its answer says nothing about the token")
-            case .suspect:
-                (rule, words) = (.suspect, "it calls the token bad, which never removes a row")
-            case .evidence(_, _, let time):
-                let judgement = facts.judgement(dead: time, row.partition)
-                self.time = time
-                (rule, changes) = (judgement.rule, judgement.changes)
-                words = "judged now: \(judgement.words)"
+extension TokenStory {
+    /// The whole story. `holds` are the names of open holds by app; `isBlind` where one may be unseen.
+    func told(holds: [Partition: String], isBlind: Bool) -> ExplainedToken {
+        var told = ExplainedToken(
+            token: frame.wholeTokens ? token.hex : token.redacted, bytes: token.count,
+            events: events)
+        let apps = frame.settings.apps
+        let concerned = apps.filter { app in
+            told.events.contains {
+                $0.app == app.name && $0.environment == app.environment.rawValue
             }
-        } catch {
-            (rule, words) = (.quarantined, "it will be quarantined: \(error)")
         }
+        told.apps = (concerned.isEmpty ? apps : concerned).map { state(of: $0, holds, isBlind) }
+        told.known = !told.events.isEmpty
+        guard told.known else {
+            told.now =
+                "no table, ledger entry, journal or queue that could be read has this token; a sender "
+                + "would not send to it"
+            told.next = "nothing to do for it"
+            return told
+        }
+        told.now =
+            told.apps.isEmpty
+            ? "the settings name no app, so nobody would send to it"
+            : "a sender "
+                + told.apps.map { app in
+                    "would \(app.sends ? "" : "not ")send to it for \(app.app)/\(app.environment), "
+                        + "because \(app.because)"
+                }.joined(separator: "; and ")
+        told.next = told.apps.map { "\($0.app)/\($0.environment): \($0.next)" }
+            .joined(separator: "; and ")
+        return told
     }
-}
 
-/// Makes the present states of one token.
-struct PresentStates {
-    let facts: TokenFacts
-
-    /// The states of the apps that have to do with the token; of all where none has.
-    func states() -> [PresentState] {
-        let concerned = facts.apps.filter(isConcerned)
-        return (concerned.isEmpty ? facts.apps : concerned).map { state(of: $0) }
-    }
-
-    private func isConcerned(_ app: ExplainedApp) -> Bool {
-        facts.rows.contains { $0.partition == app.stored }
-            || facts.marks.contains { $0.partition == app.stored }
-            || facts.changes.contains { $0.origin?.partition == app.stored }
-            || facts.queue.contains { $0.partition == app.stored }
-            || facts.evidence.contains { $0.feed.partition == app.name }
-            || facts.waiting.contains { $0.partition == app.name }
-    }
-
-    private func state(of app: ExplainedApp) -> PresentState {
-        let rows = facts.rows(of: app.name)
+    private func state(
+        of app: Settings.App, _ holds: [Partition: String], _ isBlind: Bool
+    ) -> PresentState {
+        let rows = rows(of: app.partition)
         let living = rows.first { !$0.judged.isStale }
         let because: String
         if let living {
@@ -76,21 +53,17 @@ struct PresentStates {
         } else if let stale = rows.first {
             because = why(stale: stale) + (rows.count > 1 ? ", as are its other rows" : "")
         } else {
-            let others = facts.otherApps(than: app.name)
             because =
-                "no row of \(facts.table) has it for this app and environment"
-                + (others.map { ", only for \($0)" } ?? "")
+                "no row of \(frame.history.tableName) has it for this app and environment"
+                + (otherApps(than: app.partition).map { ", only for \($0)" } ?? "")
         }
+        let expiry = expiry(rows)
         return PresentState(
-            app: app.name.app, environment: app.name.environment,
+            app: app.name, environment: app.environment.rawValue,
             state: rows.isEmpty ? "unknown" : living == nil ? "stale" : "living",
             rows: rows.count, sends: living != nil, because: because,
-            next: next(app, rows).words, due: next(app, rows).due?.rfc3339,
-            hold: facts.holds[app.name])
-    }
-
-    private func name(_ row: TokenRow) -> String {
-        "row \(row.key.text(wholeTokens: facts.wholeTokens))"
+            next: next(app.partition, holds[app.partition], expiry, isBlind),
+            due: expiry?.due?.rfc3339, hold: holds[app.partition])
     }
 
     private func why(living row: TokenRow) -> String {
@@ -115,66 +88,50 @@ struct PresentStates {
     // MARK: The next sweep
 
     private func next(
-        _ app: ExplainedApp, _ rows: [TokenRow]
-    ) -> (words: String, due: EpochMilliseconds?) {
-        var parts: [String] = []
-        var wouldChange = false
-        for item in facts.evidence
-        where item.feed.partition == app.name && item.refusal == nil && item.isOpen {
-            guard let time = item.time else { continue }
-            let judgement = facts.judgement(dead: time, app.name)
-            wouldChange = wouldChange || judgement.changes
-            parts.append("apply the evidence of \(time.rfc3339): \(judgement.words)")
-        }
-        for row in facts.waiting where row.partition == app.name {
-            let reading = WaitingReport(row, facts)
-            wouldChange = wouldChange || reading.changes
-            parts.append("take row \(row.id) of pushsweep_evidence: \(reading.words)")
-        }
-        let hold = facts.holds[app.name]
+        _ app: Partition, _ hold: String?, _ expiry: RowExpiry?, _ isBlind: Bool
+    ) -> String {
+        let open = open.filter { $0.app == app }
+        var parts = open.map(\.words)
         if let hold {
-            let held = facts.evidence.contains {
-                $0.feed.partition == app.name && $0.feed.state == .held
-            }
             let words =
                 "change nothing by evidence, because hold \(hold) of this app waits for a decision"
-                + (held ? ", which has evidence about the token" : "")
+                + (heldApps.contains(app) ? ", which has evidence about the token" : "")
             parts = [words] + parts.map { "after the decision, \($0)" }
         }
-        let (expiry, due, isDue) = expiry(rows)
-        if let expiry { parts.append(expiry) }
-        if facts.isBlind {
+        if let expiry { parts.append(expiry.words) }
+        if isBlind {
             parts.append("what the journals of this host hold about it is not known")
         }
         guard !parts.isEmpty else {
-            return ("change nothing: no evidence about it waits on this host", due)
+            return "change nothing: no evidence about it waits on this host"
         }
-        let guarded = (wouldChange && hold == nil || isDue) ? ", unless the guard holds it" : ""
-        return (parts.joined(separator: "; ") + guarded, due)
+        let isDue = expiry?.due.map { $0 <= frame.now } ?? false
+        let isGuarded = hold == nil && open.contains(where: \.changes) || isDue
+        return parts.joined(separator: "; ") + (isGuarded ? ", unless the guard holds it" : "")
     }
+
+    /// What `policy.delete-after` does to a row, and when; nil: never.
+    private typealias RowExpiry = (words: String, due: EpochMilliseconds?)
 
     /// What `policy.delete-after` does to the rows. The period begins at the mark, and again at each
     /// change that this program made, an undo too (see `Expiry`).
-    private func expiry(
-        _ rows: [TokenRow]
-    ) -> (words: String?, due: EpochMilliseconds?, isDue: Bool) {
-        guard facts.policy.action == .delete, let period = facts.policy.deletesAfter else {
-            return (nil, nil, false)
-        }
+    private func expiry(_ rows: [TokenRow]) -> RowExpiry? {
+        let policy = frame.settings.policy
+        guard policy.action == .delete, let period = policy.deletesAfter else { return nil }
         for row in rows where row.judgedByEvidence.isStale {
             guard let mark = row.judgedByEvidence.invalidatedAt else { continue }
             let due = end(of: period, mark, row)
-            guard facts.policy.isDue(row.judgedByEvidence, at: max(due, facts.now)) else {
+            guard policy.isDue(row.judgedByEvidence, at: max(due, frame.now)) else {
                 return (
                     "never delete \(name(row)), because it is not sure that it registered before its "
-                        + "mark", nil, false
+                        + "mark", nil
                 )
             }
-            return due <= facts.now
-                ? ("delete \(name(row)), whose period of policy.delete-after is over", due, true)
-                : ("keep \(name(row)) until \(due.rfc3339), and delete it then", due, false)
+            return due <= frame.now
+                ? ("delete \(name(row)), whose period of policy.delete-after is over", due)
+                : ("keep \(name(row)) until \(due.rfc3339), and delete it then", due)
         }
-        return (nil, nil, false)
+        return nil
     }
 
     /// The end of the period for a row. As the sweep does, it looks for changes by the row's key
@@ -184,7 +141,7 @@ struct PresentStates {
     private func end(
         of period: Int64, _ mark: EpochMilliseconds, _ row: TokenRow
     ) -> EpochMilliseconds {
-        let keeping = facts.changes.compactMap { change -> Range<EpochMilliseconds>? in
+        let keeping = changes.compactMap { change -> Range<EpochMilliseconds>? in
             guard change.refusal == nil, change.action != "delete",
                 change.origin?.source != "delete-after",
                 change.isBeside ? row.mark == nil : change.key == row.key
@@ -203,39 +160,7 @@ struct PresentStates {
             return time
         }
         let due = free(from: mark.advanced(by: period))
-        let next = free(from: max(due, facts.now))
-        return next > facts.now ? next : due
-    }
-}
-
-extension JournalEvidence {
-    /// Whether the next sweep judges it.
-    fileprivate var isOpen: Bool { [.reading, .taking, .pending].contains(feed.state) }
-}
-
-extension ExplainedToken {
-    /// What is said about a token.
-    init(_ facts: TokenFacts) {
-        let token = facts.token
-        self.init(facts.wholeTokens ? token.hex : token.redacted, bytes: token.count)
-        events = ExplainedEvents.events(facts)
-        known = !events.isEmpty
-        apps = PresentStates(facts: facts).states()
-        guard known else {
-            now =
-                "no table, ledger entry, journal or queue that could be read has this token; a sender "
-                + "would not send to it"
-            next = "nothing to do for it"
-            return
-        }
-        now =
-            apps.isEmpty
-            ? "the settings name no app, so nobody would send to it"
-            : "a sender "
-                + apps.map { app in
-                    "would \(app.sends ? "" : "not ")send to it for \(app.app)/\(app.environment), "
-                        + "because \(app.because)"
-                }.joined(separator: "; and ")
-        next = apps.map { "\($0.app)/\($0.environment): \($0.next)" }.joined(separator: "; and ")
+        let next = free(from: max(due, frame.now))
+        return next > frame.now ? next : due
     }
 }

@@ -1,5 +1,6 @@
 import APNsProtocol
 import EvidenceJournal
+import Foundation
 import SecureTransport
 import Settings
 import TokenHygiene
@@ -65,6 +66,16 @@ struct HostFacts {
                 unreadable.append(("journal in \(journal.folder.path)", error))
             }
         }
+    }
+}
+
+extension Decodable {
+    /// The value of a line of JSON, such as the report of a run; nil for one of another kind or version.
+    init?(line: String?) {
+        guard let line,
+            let value = try? JSONDecoder().decode(Self.self, from: Data(line.utf8))
+        else { return nil }
+        self = value
     }
 }
 

@@ -11,19 +11,13 @@ import SecureTransport
 import TokenHygiene
 import TokenTable
 
-/// Moves reports into the journal of a run.
-struct ReportIntake {
+extension JournalApplier {
     private static let linesPerSign = 10_000
     /// Tries of one transaction that takes rows. Between them the database is waited for.
     private static let mostTries = 8
 
-    let journal: EvidenceJournal
-    let store: TokenTable
-    let plan: SweepPlan
-    let context: RunContext
-    let run: String
-
-    private var table: EvidenceIntake { EvidenceIntake(store) }
+    /// The table of the reports of other senders.
+    var intake: EvidenceIntake { EvidenceIntake(store) }
 
     /// Decides what an earlier run left open. Returns the counts of what is taken by it, which no
     /// report has yet; nil where nothing was open.
@@ -32,14 +26,13 @@ struct ReportIntake {
     ///   nothing else may be taken.
     func settleOpenIntakes() throws -> ReportCounts? {
         var sum: ReportCounts?
-        for intake in try journal.openIntakes() {
-            switch try table.resolve(intake.name, run: intake.run) {
+        for open in try journal.openIntakes() {
+            switch try intake.resolve(open.name, run: open.run) {
             case .taken:
-                let counts = try table.counts(of: intake.name)
-                _ = try journal.confirmIntake(intake, at: context.now())
                 sum = sum ?? ReportCounts()
-                sum? += counts
-            case .void: try journal.dropIntake(intake)
+                sum? += try intake.counts(of: open.name)
+                _ = try journal.confirmIntake(open, at: context.now())
+            case .void: try journal.dropIntake(open)
             }
         }
         return sum
@@ -47,16 +40,13 @@ struct ReportIntake {
 
     // MARK: Rows of the table
 
-    /// Whether other senders report in this database.
-    func hasTable() throws -> Bool { try table.visibility() == .readable }
-
     /// Gives the table its numbers back where they are used up, so that nothing can be reported any more.
     ///
     /// - Throws: `permission` with the GRANT where the account may not; `busy` where a row with such a
     ///   number came meanwhile; any other failure.
     func mendNumbers() throws {
-        guard let sentence = try table.exhaustion() else { return }
-        guard try table.renumber() else { throw StoreFailure(.busy, sentence) }
+        guard let sentence = try intake.exhaustion() else { return }
+        guard try intake.renumber() else { throw StoreFailure(.busy, sentence) }
         context.log.warning(
             """
             a sender had used up the numbers of pushsweep_evidence with a row of its own number, so that no \
@@ -74,44 +64,44 @@ struct ReportIntake {
         var triesLeft = Self.mostTries
         while true {
             try journal.folder.ensureRoom()
-            let intake = OpenIntake(name: UUID().uuidString.lowercased(), run: run)
+            let open = newIntake
             do {
-                return try takeRows(as: intake, atMost: limit)
+                return try takeRows(as: open, atMost: limit)
             } catch let refusal as IntakeTooLarge {
                 guard limit > 1 else { throw refusal.failure }
                 limit /= 2
             } catch let failure as StoreFailure where failure.code == .busy && triesLeft > 1 {
                 triesLeft -= 1
             }
-            switch try table.resolve(intake.name, run: run) {
+            switch try intake.resolve(open.name, run: run) {
             case .taken:
-                let counts = try table.counts(of: intake.name)
-                return (try journal.confirmIntake(intake, at: context.now()), counts)
-            case .void: try journal.dropIntake(intake)
+                let counts = try intake.counts(of: open.name)
+                return (try journal.confirmIntake(open, at: context.now()), counts)
+            case .void: try journal.dropIntake(open)
             }
         }
     }
 
     private func takeRows(
-        as intake: OpenIntake, atMost limit: Int
+        as open: OpenIntake, atMost limit: Int
     ) throws -> (feeds: [String], counts: ReportCounts)? {
-        var capture = newCapture(intake, from: "pushsweep_evidence")
-        let taken = try table.take(as: intake.name, run: run, limit: limit) { rows in
+        var capture = newCapture(open, from: "pushsweep_evidence")
+        let taken = try intake.take(as: open.name, run: run, limit: limit) { rows in
             for row in rows { try add(row, to: &capture) }
             try capture.flush()
             return capture.counts
         }
         guard taken > 0 else { return nil }
-        return (try journal.confirmIntake(intake, at: context.now()), capture.counts)
+        return (try journal.confirmIntake(open, at: context.now()), capture.counts)
     }
 
     /// Copies the rows that wait into the journal of a trial and takes none.
     func previewRows() throws -> (feeds: [String], report: IntakeReport)? {
-        let intake = OpenIntake(name: UUID().uuidString.lowercased(), run: run)
-        var capture = newCapture(intake, from: "pushsweep_evidence")
+        let open = newIntake
+        var capture = newCapture(open, from: "pushsweep_evidence")
         var last = Int64.min
         while true {
-            let rows = try table.peek(after: last, limit: 1_000)
+            let rows = try intake.peek(after: last, limit: 1_000)
             guard let end = rows.last?.id else { break }
             for row in rows { try add(row, to: &capture) }
             try capture.flush()
@@ -120,7 +110,7 @@ struct ReportIntake {
         guard capture.counts.reports > 0 else { return nil }
         var report = IntakeReport(capture.counts)
         report.waiting = capture.counts.reports
-        return (try journal.confirmIntake(intake, at: context.now()), report)
+        return (try journal.confirmIntake(open, at: context.now()), report)
     }
 
     private func add(_ row: EvidenceRow, to capture: inout ReportCapture) throws {
@@ -128,18 +118,15 @@ struct ReportIntake {
         guard plan.partitions[row.partition] != nil else {
             return try capture.refuse(
                 Array(row.line.utf8),
-                "\(place): the settings name no app \(Self.short(row.partition.app)) in environment "
-                    + "\(Self.short(row.partition.environment)); name it under apps or correct the "
+                "\(place): the settings name no \(row.partition.shortened); name it under apps or correct the "
                     + "sender, then export this feed and import it")
         }
         try capture.add(
             row.report.map { $0 }, about: row.partition, text: Array(row.line.utf8), place: place)
     }
 
-    /// A name that may be a token in the wrong column.
-    static func short(_ name: String) -> String {
-        if name.isEmpty { return "''" }
-        return name.count > 20 ? name.prefix(12) + "…" : name
+    private var newIntake: OpenIntake {
+        OpenIntake(name: UUID().uuidString.lowercased(), run: run)
     }
 
     private func newCapture(_ intake: OpenIntake, from label: String) -> ReportCapture {
@@ -156,15 +143,15 @@ struct ReportIntake {
     /// - Throws: usage for a file that cannot be read or does not fit the map, exit 65 for a fault of its
     ///   structure; then nothing of it is taken.
     func take(
-        _ file: SweepPlan.ReportFile, _ source: GivenSource
+        _ file: SweepPlan.GivenFile, _ layout: ReportLayout, _ source: GivenSource
     ) throws -> (feeds: [String], report: IntakeReport) {
         // The final name follows from the content, which is known only after its last byte.
-        let draft = OpenIntake(name: UUID().uuidString.lowercased(), run: run)
+        let draft = newIntake
         try journal.folder.ensureRoom()
         var capture = newCapture(draft, from: source.name)
         let digest: String
         do {
-            digest = try read(file, source, into: &capture)
+            digest = try read(file.partition, layout, source, into: &capture)
             try capture.flush()
         } catch {
             context.progress.clear()
@@ -189,11 +176,11 @@ struct ReportIntake {
         }
         let name = file.again ? draft.name : Self.name(digest)
         try journal.renameIntake(draft.name, to: name)
-        let intake = OpenIntake(name: name, run: run)
-        guard try table.claim(name, run: run, counts) else {
-            return ([], try known(intake, source))
+        let open = OpenIntake(name: name, run: run)
+        guard try intake.claim(name, run: run, counts) else {
+            return ([], try known(open, source))
         }
-        return (try journal.confirmIntake(intake, at: context.now()), IntakeReport(counts))
+        return (try journal.confirmIntake(open, at: context.now()), IntakeReport(counts))
     }
 
     /// Drops a content that was imported before, and says what became of it then.
@@ -215,23 +202,21 @@ struct ReportIntake {
 
     /// A UUID of the first half of a digest.
     private static func name(_ digest: String) -> String {
-        let digits = Array(digest.prefix(32))
-        var parts: [String] = []
-        var start = 0
-        for length in [8, 4, 4, 4, 12] {
-            parts.append(String(digits[start..<start + length]))
-            start += length
+        var name = String(digest.prefix(32))
+        for place in [20, 16, 12, 8] {
+            name.insert("-", at: name.index(name.startIndex, offsetBy: place))
         }
-        return parts.joined(separator: "-")
+        return name
     }
 
     /// Reads a file to its end and returns the digest of its content and of how it is read.
     private func read(
-        _ file: SweepPlan.ReportFile, _ source: GivenSource, into capture: inout ReportCapture
+        _ partition: Partition, _ layout: ReportLayout, _ source: GivenSource,
+        into capture: inout ReportCapture
     ) throws -> String {
         let digest = try SHA256Digest()
-        try digest.update(Array("\(file.partition) \(file.layout.canonical)\n".utf8))
-        var reader = ReportLines(file.layout)
+        try digest.update(Array("\(partition) \(layout.canonical)\n".utf8))
+        var reader = ReportLines(layout)
         var (shown, consumed, unread) = (0, 0, 0)
         let content = { (bytes: UnsafeRawBufferPointer) in
             // A small file may expand to a large one, of few lines or none.
@@ -240,7 +225,7 @@ struct ReportIntake {
         }
         let add = { (line: ReportLine, capture: inout ReportCapture) throws in
             try capture.add(
-                line.report, about: file.partition, text: line.bytes, place: "line \(line.line)")
+                line.report, about: partition, text: line.bytes, place: "line \(line.line)")
             unread += line.unread
             if capture.counts.reports - shown >= Self.linesPerSign {
                 shown = capture.counts.reports
@@ -277,6 +262,16 @@ struct ReportIntake {
                 """)
         }
         return try digest.hex()
+    }
+}
+
+extension Partition {
+    /// The app and environment in words; a long name may be a token in the wrong column.
+    var shortened: String {
+        let names = [app, environment].map { name in
+            name.isEmpty ? "''" : name.count > 20 ? name.prefix(12) + "…" : name
+        }
+        return "app \(names[0]) in environment \(names[1])"
     }
 }
 

@@ -65,55 +65,55 @@ extension MetricsFacts {
     }
 
     private var runFamilies: [MetricFamily] {
-        var started = MetricFamily(
-            "last_run_start_timestamp_seconds", "When the last run of a kind began.")
-        var ended = MetricFamily(
-            "last_run_end_timestamp_seconds",
-            "When the last run of a kind ended; absent while it runs.")
-        var duration = MetricFamily(
-            "last_run_duration_seconds", "How long the last run of a kind took.")
-        var exit = MetricFamily(
-            "last_run_exit_code",
-            "Exit code of the last run of a kind; 0 is success, 3 waits for a person.")
-        var success = MetricFamily(
-            "last_success_timestamp_seconds",
-            "When the last successful run of a kind ended.")
-        for run in runs {
-            let labels = run.labels
-            started.add(run.started.seconds, labels)
-            if let end = run.ended {
-                ended.add(end.seconds, labels)
-                duration.add(
-                    max(0, Double(end.rawValue) - Double(run.started.rawValue)) / 1_000, labels)
-            }
-            if let code = run.exit { exit.add(Int(code), labels) }
-            if let time = run.succeeded { success.add(time.seconds, labels) }
+        func family(
+            _ name: String, _ help: String, _ value: (Run) -> Double?
+        ) -> MetricFamily {
+            MetricFamily(
+                name, help, runs.compactMap { run in value(run).map { (run.labels, $0) } })
         }
-        return [started, ended, duration, exit, success]
+        return [
+            family("last_run_start_timestamp_seconds", "When the last run of a kind began.") {
+                $0.started.seconds
+            },
+            family(
+                "last_run_end_timestamp_seconds",
+                "When the last run of a kind ended; absent while it runs."
+            ) { $0.ended?.seconds },
+            family("last_run_duration_seconds", "How long the last run of a kind took.") { run in
+                run.ended.map { Double(max(0, $0.rawValue - run.started.rawValue)) / 1_000 }
+            },
+            family(
+                "last_run_exit_code",
+                "Exit code of the last run of a kind; 0 is success, 3 waits for a person."
+            ) { $0.exit.map(Double.init) },
+            family(
+                "last_success_timestamp_seconds", "When the last successful run of a kind ended."
+            ) { $0.succeeded?.seconds },
+        ]
     }
 
     private var reportFamilies: [MetricFamily] {
-        var tuples = MetricFamily(
-            "last_run_tuples", "Tuples of the last run of a kind, by result.")
-        var removals = MetricFamily(
-            "last_run_removed_rows", "Rows removed after the grace period by the last sweep.")
-        var rows = MetricFamily(
-            "last_run_queue_rows",
-            "Queue rows of the last sender, by result and reason.")
-        var changes = MetricFamily(
-            "last_run_undone_changes", "Changes of the last undo, by result.")
+        var (tuples, removals, rows, changes) = (
+            MetricFamily("last_run_tuples", "Tuples of the last run of a kind, by result."),
+            MetricFamily(
+                "last_run_removed_rows", "Rows removed after the grace period by the last sweep."),
+            MetricFamily(
+                "last_run_queue_rows", "Queue rows of the last sender, by result and reason."),
+            MetricFamily("last_run_undone_changes", "Changes of the last undo, by result.")
+        )
         for run in runs {
-            switch run.report {
-            case .sweep(let report): report.enter(&tuples, &removals, run.labels)
-            case .send(let report): report.enter(&tuples, &rows, run.labels)
-            case .undo(let report):
-                for (word, count) in [
-                    ("restored", report.restored), ("already", report.already),
-                    ("kept", report.kept.values.reduce(0, +)),
-                ] {
-                    changes.add(count, run.labels + [("outcome", word)])
-                }
-            case .other: break
+            switch run.kind {
+            case "sweep", "replay", "import", "release":
+                SweepReport(line: run.summary)?.enter(&tuples, &removals, run.labels)
+            case "send": SendReport(line: run.summary)?.enter(&tuples, &rows, run.labels)
+            case "undo":
+                guard let report = UndoReport(line: run.summary) else { continue }
+                changes.add(
+                    [
+                        ("restored", report.restored), ("already", report.already),
+                        ("kept", report.kept.values.reduce(0, +)),
+                    ], run.labels)
+            default: break
             }
         }
         return [tuples, removals, rows, changes]
@@ -125,63 +125,38 @@ extension MetricsFacts {
         var bytes = MetricFamily("waiting_bytes", "Bytes of the waiting feeds.")
         var holds = MetricFamily("holds_open", "Removals that wait for a person to decide.")
         for (partition, waiting) in waiting.sorted(by: { "\($0.key)" < "\($1.key)" }) {
-            for (state, count, size) in [
-                ("pending", waiting.pending, waiting.pendingBytes),
-                ("held", waiting.held, waiting.heldBytes),
-            ] {
-                let labels = partition.labels + [("state", state)]
-                feeds.add(count, labels)
-                bytes.add(size, labels)
-            }
-            holds.add(waiting.holds, partition.labels)
+            let labels = partition.labels
+            feeds.add([("pending", waiting.pending), ("held", waiting.held)], labels, "state")
+            bytes.add(
+                [("pending", waiting.pendingBytes), ("held", waiting.heldBytes)], labels, "state")
+            holds.add(waiting.holds, labels)
         }
         return [feeds, bytes, holds]
     }
 
     private var stateFamilies: [MetricFamily] {
-        var quarantined = MetricFamily(
-            "quarantined_feeds", "Feeds with quarantined bytes that were not discarded.")
-        quarantined.add(quarantinedFeeds)
-        var damaged = MetricFamily(
-            "damaged_journals", "Damaged journals set aside in the state folder.")
-        damaged.add(damagedJournals)
-        var unreadable = MetricFamily(
-            "unreadable_journals", "Journals of other runs that could not be read for this file.")
-        unreadable.add(unreadableJournals)
-        var expiry = MetricFamily(
-            "certificate_expiry_timestamp_seconds", "When our certificate for an app ends.")
-        for (partition, end) in certificates.sorted(by: { "\($0.key)" < "\($1.key)" }) {
-            expiry.add(end.seconds, partition.labels)
-        }
-        return [quarantined, damaged, unreadable, expiry]
+        [
+            MetricFamily(
+                "quarantined_feeds", "Feeds with quarantined bytes that were not discarded.",
+                [([], Double(quarantinedFeeds))]),
+            MetricFamily(
+                "damaged_journals", "Damaged journals set aside in the state folder.",
+                [([], Double(damagedJournals))]),
+            MetricFamily(
+                "unreadable_journals",
+                "Journals of other runs that could not be read for this file.",
+                [([], Double(unreadableJournals))]),
+            MetricFamily(
+                "certificate_expiry_timestamp_seconds", "When our certificate for an app ends.",
+                certificates.sorted { "\($0.key)" < "\($1.key)" }
+                    .map { ($0.key.labels, $0.value.seconds) }),
+        ]
     }
 }
 
 extension MetricsFacts.Run {
-    /// The decoded report of a run, by the kind of the run.
-    fileprivate enum Report {
-        case sweep(SweepReport)
-        case send(SendReport)
-        case undo(UndoReport)
-        /// A report without counts, or of another version.
-        case other
-    }
-
     fileprivate var labels: [MetricFamily.Label] {
         [("kind", kind)] + (sender.map { [("sender", "\($0)")] } ?? [])
-    }
-
-    fileprivate var report: Report {
-        func read<T: Decodable>(_ type: T.Type) -> T? {
-            try? JSONDecoder().decode(type, from: Data(summary.utf8))
-        }
-        switch kind {
-        case "sweep", "replay", "import", "release":
-            return read(SweepReport.self).map(Report.sweep) ?? .other
-        case "send": return read(SendReport.self).map(Report.send) ?? .other
-        case "undo": return read(UndoReport.self).map(Report.undo) ?? .other
-        default: return .other
-        }
     }
 }
 
@@ -191,16 +166,12 @@ extension SweepReport {
         _ labels: [MetricFamily.Label]
     ) {
         var sums: [Partition: Counts] = [:]
-        for feed in apps {
-            let partition = Partition(app: feed.app, environment: feed.environment)
-            sums[partition, default: Counts()] += feed.counts
-        }
+        for feed in apps { sums[feed.partition, default: Counts()] += feed.counts }
         for (partition, counts) in sums.sorted(by: { "\($0.key)" < "\($1.key)" }) {
-            counts.enter(&tuples, labels + partition.labels)
+            tuples.add(counts, labels + partition.labels)
         }
         for removal in self.removals {
-            let partition = Partition(app: removal.app, environment: removal.environment)
-            removals.add(removal.removed, labels + partition.labels)
+            removals.add(removal.removed, labels + removal.partition.labels)
         }
     }
 }
@@ -210,41 +181,23 @@ extension SendReport {
         _ tuples: inout MetricFamily, _ rows: inout MetricFamily, _ labels: [MetricFamily.Label]
     ) {
         for app in apps {
-            let labels =
-                labels + Partition(app: app.app, environment: app.environment).labels
-            app.evidence.enter(&tuples, labels)
-            func add(_ count: Int, _ outcome: String, _ reason: String = "") {
-                rows.add(count, labels + [("outcome", outcome), ("reason", reason)])
-            }
-            add(app.sent, "sent")
-            add(app.gone, "gone")
-            add(app.retry, "retry")
-            add(app.unknown, "unknown")
-            add(app.returned, "returned")
-            for (reason, count) in app.skipped.sorted(by: { $0.key < $1.key }) {
-                add(count, "skipped", reason)
-            }
+            let labels = labels + Partition(app: app.app, environment: app.environment).labels
+            tuples.add(app.evidence, labels)
             // A reason that is not on Apple's list is an unbounded text of the peer.
             let rejected = Dictionary(
-                app.rejected.map { reason, count in
-                    if ProviderReason(reason).status == nil { return ("other", count) }
-                    return (reason, count)
-                }, uniquingKeysWith: +)
-            for (reason, count) in rejected.sorted(by: { $0.key < $1.key }) {
-                add(count, "rejected", reason)
+                app.rejected.map {
+                    (ProviderReason($0.key).status == nil ? "other" : $0.key, $0.value)
+                },
+                uniquingKeysWith: +)
+            func reasons(_ outcome: String, _ counts: [String: Int]) -> [(String, String, Int)] {
+                counts.sorted { $0.key < $1.key }.map { (outcome, $0.key, $0.value) }
             }
-        }
-    }
-}
-
-extension Counts {
-    fileprivate func enter(_ family: inout MetricFamily, _ labels: [MetricFamily.Label]) {
-        for (word, count) in [
-            ("applied", applied), ("already", already), ("newer", newer), ("unknown", unknown),
-            ("refused", refused), ("held", held),
-            ("quarantined", quarantined),
-        ] {
-            family.add(count, labels + [("outcome", word)])
+            for (outcome, reason, count) in [
+                ("sent", "", app.sent), ("gone", "", app.gone), ("retry", "", app.retry),
+                ("unknown", "", app.unknown), ("returned", "", app.returned),
+            ] + reasons("skipped", app.skipped) + reasons("rejected", rejected) {
+                rows.add(count, labels + [("outcome", outcome), ("reason", reason)])
+            }
         }
     }
 }
@@ -267,31 +220,36 @@ extension EpochMilliseconds {
 struct MetricFamily: Sendable {
     /// A name and a value.
     typealias Label = (name: String, value: String)
-
     /// One value with its labels, in printing order.
-    struct Sample: Sendable {
-        let labels: [Label]
-        let value: Double
-    }
+    typealias Sample = (labels: [Label], value: Double)
 
     /// The name without the prefix.
     let name: String
     /// One sentence for the HELP line.
     let help: String
-    private(set) var samples: [Sample] = []
+    private(set) var samples: [Sample]
 
-    init(_ name: String, _ help: String) {
-        self.name = name
-        self.help = help
+    init(_ name: String, _ help: String, _ samples: [Sample] = []) {
+        (self.name, self.help, self.samples) = (name, help, samples)
     }
 
-    /// Adds a sample.
-    mutating func add(_ value: Double, _ labels: [Label] = []) {
-        samples.append(Sample(labels: labels, value: value))
+    mutating func add(_ count: Int, _ labels: [Label]) {
+        samples.append((labels, Double(count)))
     }
 
-    /// Adds a count.
-    mutating func add(_ count: Int, _ labels: [Label] = []) { add(Double(count), labels) }
+    /// Adds a count for each value of one more label.
+    mutating func add(_ counts: [(String, Int)], _ labels: [Label], _ name: String = "outcome") {
+        for (value, count) in counts { add(count, labels + [(name, value)]) }
+    }
+
+    mutating func add(_ counts: Counts, _ labels: [Label]) {
+        add(
+            [
+                ("applied", counts.applied), ("already", counts.already), ("newer", counts.newer),
+                ("unknown", counts.unknown), ("refused", counts.refused), ("held", counts.held),
+                ("quarantined", counts.quarantined),
+            ], labels)
+    }
 }
 
 /// A page of metrics.

@@ -159,9 +159,7 @@ package struct Preflight {
     static func applyWaiting(
         _ settings: Settings, _ context: RunContext
     ) throws(RunFailure) -> RunOutcome<SweepReport> {
-        var sweep = SweepPlan(applyingWaiting: settings)
-        sweep.metrics = MetricsPlan(settings)
-        let outcome = Sweep.run(sweep, context)
+        let outcome = Sweep.run(SweepPlan(settings, .waiting, dryRun: false), context)
         let worst = outcome.failures.filter { ![.locked, .pending].contains($0.exit) }
             .min { $0.exit != $1.exit && ExitStatus.worse($0.exit, $1.exit) == $0.exit }
         if let worst { throw worst }

@@ -1,3 +1,4 @@
+import Database
 import Encodings
 import Foundation
 
@@ -75,75 +76,50 @@ extension PreflightReport {
     /// the settings file, and its object is a logical location. `program` is the version of this program,
     /// and `file` the settings file, if there is one.
     package func sarif(program: String, file: String?) -> String {
-        let driver: JSONTree = .object([
-            "name": .text("pushsweep preflight"), "version": .text(program),
-            "rules": .list(
-                PreflightRules.all.map {
-                    ["id": .text($0.name), "shortDescription": text($0.summary)]
-                }),
-        ])
-        let invocation: [String: JSONTree] = [
-            "executionSuccessful": .flag(true), "exitCode": .number(Int(exit)),
-            "exitCodeDescription": .text(headline.printable),
+        let rules = PreflightRules.all.map {
+            ["id": $0.name, "shortDescription": ["text": $0.summary]] as [String: Any]
+        }
+        let driver: [String: Any] = [
+            "name": "pushsweep preflight", "version": program, "rules": rules,
         ]
-        let run: [String: JSONTree] = [
-            "tool": .object(["driver": driver]),
-            "results": .list(findings.map { result($0, file) }), "invocations": .list([invocation]),
-            "properties": .object([
-                "app": .text(app), "environment": .text(environment), "gate": .text(gate),
-            ]),
+        let invocation: [String: Any] = [
+            "executionSuccessful": true, "exitCode": Int(exit),
+            "exitCodeDescription": headline.printable,
         ]
-        return JSONTree.object([
-            "version": .text("2.1.0"),
-            "$schema": .text("https://json.schemastore.org/sarif-2.1.0.json"),
-            "runs": .list([run]),
-        ]).jsonLine
+        let run: [String: Any] = [
+            "tool": ["driver": driver], "results": findings.map { result($0, file) },
+            "invocations": [invocation],
+            "properties": ["app": app, "environment": environment, "gate": gate],
+        ]
+        let log: [String: Any] = [
+            "version": "2.1.0", "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
+            "runs": [run],
+        ]
+        let line = try? JSONSerialization.data(
+            withJSONObject: log, options: [.sortedKeys, .withoutEscapingSlashes])
+        return line.map { String(decoding: $0, as: UTF8.self) } ?? "{}"
     }
 
-    private func text(_ text: String) -> JSONTree { .object(["text": .text(text)]) }
-
-    private func result(_ finding: Finding, _ file: String?) -> [String: JSONTree] {
-        var place: [String: JSONTree] = [
-            "logicalLocations": .list([["fullyQualifiedName": .text(finding.object.printable)]])
+    private func result(_ finding: Finding, _ file: String?) -> [String: Any] {
+        var place: [String: Any] = [
+            "logicalLocations": [["fullyQualifiedName": finding.object.printable]]
         ]
         if let file {
-            let uri = JSONTree.text(URL(fileURLWithPath: file).absoluteString)
-            place["physicalLocation"] = .object(["artifactLocation": .object(["uri": uri])])
+            let uri = URL(fileURLWithPath: file).absoluteString
+            place["physicalLocation"] = ["artifactLocation": ["uri": uri]]
         }
-        let suppressions = finding.ignored.map { ignored -> [[String: JSONTree]] in
-            let reason = "until \(ignored.until): \(ignored.reason)".printable
-            return [["kind": .text("external"), "justification": .text(reason)]]
+        let suppressions = [finding.ignored].compactMap { $0 }.map {
+            ["kind": "external", "justification": "until \($0.until): \($0.reason)".printable]
         }
         return [
-            "ruleId": .text(finding.rule),
-            "ruleIndex": .number(
-                PreflightRules.all.firstIndex { $0.name == finding.rule } ?? 0),
-            "level": .text(
-                finding.severity == .high
-                    ? "error" : finding.severity == .medium ? "warning" : "note"),
-            "message": text("\(finding.sentence); \(finding.cure)".printable),
-            "locations": .list([place]), "suppressions": .list(suppressions ?? []),
-            "properties": .object(["severity": .text(finding.severity.rawValue)]),
+            "ruleId": finding.rule,
+            "ruleIndex": PreflightRules.all.firstIndex { $0.name == finding.rule } ?? 0,
+            "level": finding.severity == .high
+                ? "error" : finding.severity == .medium ? "warning" : "note",
+            "message": ["text": "\(finding.sentence); \(finding.cure)".printable],
+            "locations": [place], "suppressions": suppressions,
+            "properties": ["severity": finding.severity.rawValue],
         ]
-    }
-}
-
-/// A JSON document, for a form of others that no type here has.
-private indirect enum JSONTree: Encodable {
-    case text(String)
-    case number(Int)
-    case flag(Bool)
-    case list([[String: JSONTree]])
-    case object([String: JSONTree])
-
-    func encode(to encoder: any Encoder) throws {
-        switch self {
-        case .text(let text): try text.encode(to: encoder)
-        case .number(let number): try number.encode(to: encoder)
-        case .flag(let flag): try flag.encode(to: encoder)
-        case .list(let list): try list.encode(to: encoder)
-        case .object(let object): try object.encode(to: encoder)
-        }
     }
 }
 

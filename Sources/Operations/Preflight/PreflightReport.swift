@@ -1,4 +1,5 @@
 import APNsProtocol
+import Database
 import EvidenceJournal
 
 /// The tokens that a send would go to.

@@ -1,4 +1,5 @@
 import APNsProtocol
+import Database
 import Glibc
 import SecureTransport
 import Settings

@@ -88,8 +88,8 @@ extension RecordedRun {
 
     /// Logs what the database was found to lack at the beginning. `check` warns about the same; a
     /// warning of an hourly run would send a mail every hour.
-    func logFindings(_ findings: [StoreFinding]) {
-        for finding in findings where finding.severity == .warning {
+    func logFindings(_ findings: [Finding]) {
+        for finding in findings where finding.severity == .medium {
             context.log.notice("\(finding)")
         }
     }

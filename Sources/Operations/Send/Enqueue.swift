@@ -20,7 +20,7 @@ package struct Enqueue {
     }
 
     /// The result of queueing.
-    package struct Report: Codable, Hashable, Sendable {
+    package struct EnqueueReport: Codable, Hashable, Sendable {
         /// The app's name in the settings.
         package let app: String
         /// `production` or `sandbox`.
@@ -67,7 +67,7 @@ package struct Enqueue {
 
     private let app: Settings.App
     private let context: RunContext
-    private var report: Report
+    private var report: EnqueueReport
 
     /// Puts the notifications into the queue, all in one transaction. Warns of lines and users for which
     /// nothing is queued.
@@ -77,12 +77,12 @@ package struct Enqueue {
     package static func run(
         _ content: Content, to recipients: Recipients, app name: String?, environment: String?,
         _ settings: Settings, _ context: RunContext
-    ) throws -> Report {
+    ) throws -> EnqueueReport {
         let app = try settings.app(
             named: name, in: environment, for: "queueing a notification")
         var enqueue = Enqueue(
             app: app, context: context,
-            report: Report(app: app.name, environment: app.environment.rawValue))
+            report: EnqueueReport(app: app.name, environment: app.environment.rawValue))
         try enqueue.run(content, to: recipients, settings)
         return enqueue.report
     }

@@ -23,7 +23,7 @@ import TokenTable
 package struct Sweep: RecordedRun {
     private var plan: SweepPlan
     let context: RunContext
-    private let run = UUID().uuidString.lowercased()
+    let run = UUID().uuidString.lowercased()
     private let started: EpochMilliseconds
     var outcome: RunOutcome<SweepReport>
     /// Whether every gateway and pending feed was processed.
@@ -35,7 +35,7 @@ package struct Sweep: RecordedRun {
         self.context = context
         self.plan.pacing = plan.pacing.began(plan.work.kind, context)
         started = context.now()
-        pipe = PipedInput(plan.givenPath)
+        pipe = PipedInput(plan.file?.path)
         outcome = RunOutcome(
             report: SweepReport(
                 run: run, kind: plan.work.kind, dryRun: plan.dryRun, started: started))
@@ -46,7 +46,8 @@ package struct Sweep: RecordedRun {
     package static func run(_ plan: SweepPlan, _ context: RunContext) -> RunOutcome<SweepReport> {
         var sweep = Sweep(plan, context)
         let outcome = sweep.perform()
-        if !plan.isTrial, let kept = sweep.pipe.kept(outcome.exit, isList: plan.isList) {
+        if !plan.isTrial, let kept = sweep.pipe.kept(outcome.exit, isList: plan.file?.layout == nil)
+        {
             context.log.warning("\(kept)")
         }
         return outcome
@@ -58,10 +59,10 @@ package struct Sweep: RecordedRun {
 
     func openJournal() throws -> OpenedJournal {
         // A folder that the run may not use is told before anything is read into it.
-        if plan.givenPath != nil { try StateFolder.examine(plan.state) }
-        let given = try plan.givenPath.flatMap { path in
+        if plan.file != nil { try StateFolder.examine(plan.state) }
+        let given = try plan.file.flatMap { file in
             try pipe.settle(
-                GivenSource(path, doing: plan.doing, at: .read, context.interrupt),
+                GivenSource(file.path, doing: file.doing, at: .read, context.interrupt),
                 in: plan.state, unless: refusalOfPipe)
         }
         let folder = try context.interrupt.whileLocked(until: pipe.deadline) {
@@ -114,16 +115,35 @@ package struct Sweep: RecordedRun {
         if plan.gateways == nil, !context.interrupt.isTripped { try nameOthers(in: journal) }
     }
 
+    // The exit code of a run tells also of evidence that the run was not about: a replay whose own feed is
+    // applied ends with 75 while an older feed waits in the journal, and with 3 while one is held. A person
+    // who looks at the results of the run finds no reason for that code. So the feeds are named, and the
+    // tuples of those that wait are counted.
+
     /// Names and counts the evidence that this run was not about.
     private mutating func nameOthers(in journal: EvidenceJournal) throws {
         let own = Set(outcome.report.apps.compactMap(\.feed))
-        let others = try WaitingEvidence(besides: own, in: journal)
-        // A release has counted what is outside of its digest.
-        if outcome.report.waiting == nil {
-            if others.tuples > 0 { outcome.report.waiting = others.tuples }
-            if let sentence = others.pendingSentence { context.log.warning("\(sentence)") }
+        func names(_ feeds: [CapturedFeed]) -> String {
+            let named = feeds.prefix(3).map { "feed \($0.id) of \($0.partition)" }
+            let more = feeds.count > 3 ? ["\(feeds.count - 3) more"] : []
+            return (named + more).joined(separator: ", ")
         }
-        if let sentence = others.heldSentence { context.log.warning("\(sentence)") }
+        let pending = try journal.feeds(.pending).filter { !own.contains($0.id) }
+        // A release has counted what is outside of its digest.
+        if outcome.report.waiting == nil, let first = pending.first {
+            // A feed that cannot be read has its message in the run that applies it.
+            let tuples = pending.filter { $0.kind != .unusable }
+                .reduce(0) { $0 + ((try? journal.counts(of: $1).usable) ?? 0) }
+            if tuples > 0 { outcome.report.waiting = tuples }
+            context.log.warning(
+                """
+                other evidence waits in the journal: \(names(pending)); the next sweep takes it up, or \
+                pushsweep replay --feed \(first.id)
+                """)
+        }
+        let held = try journal.feeds(.held).filter { !own.contains($0.id) }
+        guard !held.isEmpty else { return }
+        context.log.warning("other evidence is held: \(names(held)); see pushsweep holds list")
     }
 
     mutating func work(_ opened: OpenedJournal) throws {
@@ -132,7 +152,7 @@ package struct Sweep: RecordedRun {
         let store: TokenTable
         do {
             if let refusal = pipe.refusal { throw refusal }
-            let findings: [StoreFinding]
+            let findings: [Finding]
             (store, findings) = try openStore()
             logFindings(findings)
         } catch {
@@ -155,11 +175,11 @@ package struct Sweep: RecordedRun {
         _ opened: OpenedJournal, _ store: TokenTable, _ lease: Lease?
     ) throws {
         let journal = opened.journal
-        let takesReports = settleIntakes(journal, store)
-        if case .reports = plan.work, !takesReports { return }
         let applier = JournalApplier(
             journal: journal, store: store, plan: plan, context: context, run: run,
             started: started, lease: lease, isTrial: plan.isTrial)
+        let takesReports = settleIntakes(applier)
+        if plan.file?.layout != nil, !takesReports { return }
         isWhole = try applyPlanned(opened, applier, takesReports: takesReports)
         if isWhole { applyAbandonedSenders(applier) }
         if isWhole && !context.interrupt.isTripped { removeExpired(applier) }
@@ -202,33 +222,13 @@ package struct Sweep: RecordedRun {
             for feed in try journal.feeds(.held) + journal.feeds(.pending)
             where apply(feed, with: applier, resumed: true) { return false }
             if takesReports { guard takeReports(opened, applier) else { return false } }
-            let collector = FeedCollector(journal: journal, context: context, run: run)
             let sources = plan.gateways ?? []
-            for source in sources where try sweep(source, collector, applier) {
+            for source in sources where try sweep(source, applier) {
                 return source.partition == sources.last?.partition
             }
-        case .file(_, let partition):
-            guard let source = opened.given else { return true }
-            let feed = try FeedCollector(journal: journal, context: context, run: run)
-                .copy(source, about: partition)
-            if !plan.isTrial { pipe.noteTaken(in: opened.folder) }
-            try apply(journal.feed(feed), with: applier, resumed: false)
-            if !plan.dryRun, (try? journal.feed(feed))?.state == .pending {
-                context.log.warning(
-                    """
-                    the bytes of \(source.name) are kept as feed \(feed); pushsweep replay --feed \(feed) or the \
-                    next sweep continues it, and a replay of the same bytes would make a second feed
-                    """)
-            }
+        case .file(let file): return try apply(file, opened, applier)
         case .journaled(let feed):
             try apply(journal.feed(feed), with: applier, resumed: true)
-        case .reports(let file):
-            guard let source = opened.given else { return true }
-            let taken = try reportIntake(journal, applier.store).take(file, source)
-            if !plan.isTrial { pipe.noteTaken(in: opened.folder) }
-            outcome.report.add(taken.report)
-            for feed in taken.feeds
-            where try apply(journal.feed(feed), with: applier, resumed: false) { return false }
         case .answers: break  // A sender applies them as they come.
         case .release(let digest):
             let (feeds, applier) = try applier.released(by: digest)
@@ -248,18 +248,43 @@ package struct Sweep: RecordedRun {
         return true
     }
 
-    private func reportIntake(_ journal: EvidenceJournal, _ store: TokenTable) -> ReportIntake {
-        ReportIntake(journal: journal, store: store, plan: plan, context: context, run: run)
+    /// Takes a file into the journal and applies it; false when the run has to end.
+    private mutating func apply(
+        _ file: SweepPlan.GivenFile, _ opened: OpenedJournal, _ applier: JournalApplier
+    ) throws -> Bool {
+        guard let source = opened.given else { return true }
+        if let layout = file.layout {
+            let (feeds, report) = try applier.take(file, layout, source)
+            if !plan.isTrial { pipe.noteTaken(in: opened.folder) }
+            outcome.report.add(report)
+            return try apply(feeds, with: applier)
+        }
+        let feed = try copy(source, about: file.partition, into: applier.journal)
+        if !plan.isTrial { pipe.noteTaken(in: opened.folder) }
+        try apply(applier.journal.feed(feed), with: applier, resumed: false)
+        if !plan.dryRun, (try? applier.journal.feed(feed))?.state == .pending {
+            context.log.warning(
+                """
+                the bytes of \(source.name) are kept as feed \(feed); pushsweep replay --feed \(feed) or the \
+                next sweep continues it, and a replay of the same bytes would make a second feed
+                """)
+        }
+        return true
+    }
+
+    /// Applies feeds that this run has taken; false when the run has to end.
+    private mutating func apply(_ feeds: [String], with applier: JournalApplier) throws -> Bool {
+        for feed in feeds
+        where try apply(applier.journal.feed(feed), with: applier, resumed: false) { return false }
+        return true
     }
 
     /// Decides what an earlier run left open between journal and table; false where that failed, so
     /// that no more may be taken. The rest of the run does not depend on it.
-    private mutating func settleIntakes(
-        _ journal: EvidenceJournal, _ store: TokenTable
-    ) -> Bool {
+    private mutating func settleIntakes(_ applier: JournalApplier) -> Bool {
         guard !plan.dryRun else { return true }
         do {
-            if let counts = try reportIntake(journal, store).settleOpenIntakes() {
+            if let counts = try applier.settleOpenIntakes() {
                 outcome.report.add(IntakeReport(counts))
             }
             return true
@@ -274,25 +299,21 @@ package struct Sweep: RecordedRun {
     private mutating func takeReports(
         _ opened: OpenedJournal, _ applier: JournalApplier
     ) -> Bool {
-        let intake = reportIntake(applier.journal, applier.store)
         do {
-            guard try intake.hasTable() else { return true }
+            guard try applier.intake.visibility() == .readable else { return true }
             if plan.dryRun {
                 try previewReports(opened, applier)
                 return true
             }
             var limit = EvidenceIntake.mostRows
             while !context.interrupt.isTripped,
-                let taken = try intake.takeRows(atMost: &limit)
+                let taken = try applier.takeRows(atMost: &limit)
             {
                 outcome.report.add(IntakeReport(taken.counts))
-                for feed in taken.feeds
-                where try apply(applier.journal.feed(feed), with: applier, resumed: false) {
-                    return false
-                }
+                guard try apply(taken.feeds, with: applier) else { return false }
                 if taken.counts.reports < limit { break }
             }
-            try intake.mendNumbers()
+            try applier.mendNumbers()
             return true
         } catch {
             let failure = RunFailure.wrapping(error, at: .store)
@@ -307,13 +328,11 @@ package struct Sweep: RecordedRun {
         _ opened: OpenedJournal, _ applier: JournalApplier
     ) throws {
         let trial = try TrialFolder(in: opened.folder)
-        let journal = try EvidenceJournal(in: trial.folder)
-        guard let preview = try reportIntake(journal, applier.store).previewRows() else { return }
-        outcome.report.add(preview.report)
-        var judge = applier.on(journal)
+        var judge = applier.on(try EvidenceJournal(in: trial.folder))
         judge.isTrial = true
-        for feed in preview.feeds
-        where try apply(journal.feed(feed), with: judge, resumed: false) { return }
+        guard let preview = try judge.previewRows() else { return }
+        outcome.report.add(preview.report)
+        _ = try apply(preview.feeds, with: judge)
         withExtendedLifetime(trial) {}
     }
 
@@ -353,7 +372,7 @@ package struct Sweep: RecordedRun {
         }
     }
 
-    private func openStore() throws -> (TokenTable, [StoreFinding]) {
+    private func openStore() throws -> (TokenTable, [Finding]) {
         let store = try TokenTable(
             plan.store.used(for: plan.dryRun ? .decisions : .changes).reportingHosts(to: context),
             pacing: plan.pacing)
@@ -374,83 +393,10 @@ package struct Sweep: RecordedRun {
             failure.description + "; waiting for it: \(pending.counting("captured feed"))")
     }
 
-    /// Whether the next gateway may be read: this run still has the lease, and the throttle permits
-    /// it. False after a stop signal. A list once begun is read to its end, since the gateway forgets
-    /// it.
-    private func mayOpenFeed(_ applier: JournalApplier) throws(StoreFailure) -> Bool {
-        let interrupt = context.interrupt
-        guard try applier.store.session.waitForThrottle(shouldStop: { interrupt.isTripped })
-        else {
-            return false
-        }
-        if let lease = applier.lease { try applier.store.session.renew(lease) }
-        return true
-    }
-
-    /// Reads and applies one gateway; true when the run has to end.
-    private mutating func sweep(
-        _ source: GatewayPlan, _ collector: FeedCollector, _ applier: JournalApplier
-    ) throws -> Bool {
-        if context.interrupt.isTripped {
-            outcome.fail(.stopped)
-            return true
-        }
-        do {
-            guard try mayOpenFeed(applier) else {
-                outcome.fail(.stopped)
-                return true
-            }
-        } catch {
-            outcome.fail(.wrapping(error, at: .store))
-            return true
-        }
-        warnOfExpiry(source)
-        var entry = FeedReport(source.partition, source: source.name, end: .clean)
-        entry.certificateExpires = source.certificateEnds?.rfc3339
-        let collected: FeedCollector.Outcome
-        do {
-            collected = try collector.collect(source)
-        } catch {
-            // The bytes synced before are in the journal, and the next run applies them.
-            let failure = RunFailure.wrapping(error, at: .read)
-            entry.end = FeedEnd.truncated.rawValue
-            entry.detail = failure.description
-            entry.state = FeedState.pending.rawValue
-            outcome.report.apps.append(entry)
-            outcome.fail(failure)
-            return true
-        }
-        switch collected {
-        case .stopped:
-            outcome.fail(.stopped)
-            return true
-        case .unreachable(let failure, let end):
-            entry.end = end.rawValue
-            entry.asked = failure.stage != .identity
-            entry.detail = failure.description
-            outcome.fail(failure)
-            outcome.report.apps.append(entry)
-            return false
-        case .empty(let end):
-            entry.end = FeedEnd(end, .clean).rawValue
-            outcome.report.apps.append(entry)
-            return false
-        case .misdirected(let id, let failure):
-            outcome.fail(failure)
-            return try apply(
-                applier.journal.feed(id), with: applier, resumed: false,
-                certificateEnds: source.certificateEnds)
-        case .captured(let id):
-            return try apply(
-                applier.journal.feed(id), with: applier, resumed: false,
-                certificateEnds: source.certificateEnds)
-        }
-    }
-
     /// Applies one captured feed; true when the run has to end, because the database or the journal
     /// failed or a stop signal came.
     @discardableResult
-    private mutating func apply(
+    mutating func apply(
         _ feed: CapturedFeed, with applier: JournalApplier, resumed: Bool,
         certificateEnds: EpochMilliseconds? = nil
     ) -> Bool {
@@ -468,15 +414,6 @@ package struct Sweep: RecordedRun {
             }
         }
         return result.endsRun || context.interrupt.isTripped
-    }
-
-    private func warnOfExpiry(_ source: GatewayPlan) {
-        guard let ends = source.certificateEnds,
-            ends < context.now().advanced(by: GatewayPlan.expiryWarning),
-            case .success = source.context
-        else { return }
-        context.log.warning(
-            "the certificate for \(source.partition) ends at \(ends.rfc3339); renew it")
     }
 }
 

@@ -79,10 +79,7 @@ extension JournalApplier {
         _ expiry: Expiry, _ partition: Partition, _ due: Int, _ tableExpiry: TableExpiry,
         into entry: inout SweepReport.Removal, _ enter: (SweepReport.Removal) -> Void
     ) throws {
-        try store.session.record(
-            RunRecord(
-                id: run, kind: plan.work.kind, started: started, host: context.host,
-                operator: context.operator))
+        try store.session.record(record())
         defer {
             context.progress.clear()
             enter(entry)

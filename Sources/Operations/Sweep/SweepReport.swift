@@ -53,7 +53,7 @@ package struct SweepReport: RunReport, Codable, Hashable {
     var guardResult: String {
         if kind == "release" { return "released" }
         let held = apps.compactMap { feed in
-            feed.gate.map { "\(feed.app)/\(feed.environment) \($0)" }
+            feed.gate.map { "\(feed.partition) \($0)" }
         }
         return GuardLog.summary(Set(held).sorted())
     }
@@ -89,6 +89,8 @@ extension SweepReport {
         /// Why the guard permits no removal; absent when it does.
         package var cause: String?
 
+        var partition: Partition { Partition(app: app, environment: environment) }
+
         /// The exit code that the removal asks for.
         var status: ExitStatus {
             if cause != nil { return .held }
@@ -102,7 +104,7 @@ extension SweepReport {
     package var lines: [String] {
         var lines = apps.flatMap { $0.lines(dryRun: dryRun) }
         lines += removals.map { removal in
-            "\(removal.app)/\(removal.environment): \(removal.due.counting("row")) marked for long enough, "
+            "\(removal.partition): \(removal.due.counting("row")) marked for long enough, "
                 + (dryRun ? "would be removed" : "\(removal.removed) removed")
         }
         if let intake {
@@ -126,7 +128,7 @@ extension SweepReport {
 extension FeedReport {
     fileprivate func lines(dryRun: Bool) -> [String] {
         var lines = [
-            "\(Partition(app: app, environment: environment)) from \(source): \(asked ? end : "not asked")"
+            "\(partition) from \(source): \(asked ? end : "not asked")"
                 + (resumed ? ", left by an earlier run" : "") + (state.map { ", \($0)" } ?? "")
         ]
         if tuples > 0 || bytes > 0 {
@@ -152,51 +154,5 @@ extension FeedReport {
             if isHeld, let feed { lines.append("  look at it with: pushsweep holds show \(feed)") }
         }
         return lines
-    }
-}
-
-// The exit code of a run tells also of evidence that the run was not about: a replay whose own feed is
-// applied ends with 75 while an older feed waits in the journal, and with 3 while one is held. A person who
-// looks at the results of the run finds no reason for that code. So the feeds are named, and the tuples of
-// those that wait are counted.
-
-/// The feeds of a journal that wait, although a run was not about them.
-struct WaitingEvidence {
-    /// Feeds for a later run, oldest first.
-    private let pending: [CapturedFeed]
-    /// Held feeds, oldest first.
-    private let held: [CapturedFeed]
-    /// Number of tuples in the pending feeds, without the quarantined ones.
-    let tuples: Int
-
-    /// Number of feeds that a message names.
-    private static let mostNamed = 3
-
-    /// Looks into a journal. `own` are the feeds in the report of the run.
-    init(besides own: Set<String>, in journal: EvidenceJournal) throws {
-        pending = try journal.feeds(.pending).filter { !own.contains($0.id) }
-        held = try journal.feeds(.held).filter { !own.contains($0.id) }
-        // A feed that cannot be read has its message in the run that applies it.
-        tuples = pending.filter { $0.kind != .unusable }
-            .reduce(0) { $0 + ((try? journal.counts(of: $1).usable) ?? 0) }
-    }
-
-    /// The sentence about feeds that wait; nil where there are none.
-    var pendingSentence: String? {
-        pending.first.map {
-            "other evidence waits in the journal: \(Self.names(pending)); the next sweep takes it up, or "
-                + "pushsweep replay --feed \($0.id)"
-        }
-    }
-
-    /// The sentence about feeds that are held; nil where there are none.
-    var heldSentence: String? {
-        held.isEmpty ? nil : "other evidence is held: \(Self.names(held)); see pushsweep holds list"
-    }
-
-    private static func names(_ feeds: [CapturedFeed]) -> String {
-        let named = feeds.prefix(mostNamed).map { "feed \($0.id) of \($0.partition)" }
-        let more = feeds.count > mostNamed ? ["\(feeds.count - mostNamed) more"] : []
-        return (named + more).joined(separator: ", ")
     }
 }

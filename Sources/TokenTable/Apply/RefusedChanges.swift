@@ -74,7 +74,7 @@ extension TokenTable {
 
 extension TokenTable {
     /// The findings of `check` about rows that recently refused a change and are unchanged.
-    func refusalFindings(_ layout: TableLayout) throws(StoreFailure) -> [StoreFinding] {
+    func refusalFindings(_ layout: TableLayout) throws(StoreFailure) -> [Finding] {
         guard try session.canRead("pushsweep_feed", "rows_refused"),
             try session.canRead(PushsweepTable.change.name, "run")
         else { return [] }
@@ -98,8 +98,7 @@ extension TokenTable {
         guard let first = remaining.min(by: { $0.storedKey < $1.storedKey }) else { return [] }
         let count = remaining.count == 1 ? "1 row" : "\(remaining.count) rows"
         return [
-            StoreFinding(
-                .warning,
+            .warning(
                 "\(layout.table): \(count) refused a change lately and may still be sent to, the first is "
                     + "\(first.refusalInWords); correct the rows, then replay the feed or wait for the next signal"
             )

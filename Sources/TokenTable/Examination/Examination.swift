@@ -6,7 +6,7 @@ package struct StoreReport: Hashable, Sendable {
     /// The server's description of itself.
     package internal(set) var server: ServerDescription
     /// The findings, in the order of the examination.
-    package internal(set) var findings: [StoreFinding] = []
+    package internal(set) var findings: [Finding] = []
     /// The token spellings in the sampled rows; nil where no row could be read.
     package internal(set) var sample: TokenSample?
 
@@ -72,13 +72,13 @@ extension TokenTable {
             report.findings += try reachFindings(layout, table, need, server)
         } catch {
             guard error.code == .configuration || error.code == .permission else { throw error }
-            report.findings.append(StoreFinding(error))
+            report.findings.append(Finding(error))
             return report
         }
         report.findings += partitionFindings(layout, partitions)
         report.findings += try missingTables(
             need.requiredTables(hasMarkColumn: layout.mark != nil))
-        if !report.findings.contains(where: { $0.severity == .failure(.configuration) }) {
+        if !report.findings.contains(where: { $0.failure?.code == .configuration }) {
             report.findings += try rightsFindings(layout, need, server.account)
         }
         if report.firstFailure == nil { try sample(layout, into: &report) }
@@ -112,25 +112,23 @@ extension TokenTable {
         return plan.grants(to: user ?? description.account ?? server.user)
     }
 
-    private func findings(on server: ServerDescription) -> [StoreFinding] {
+    private func findings(on server: ServerDescription) -> [Finding] {
         var findings = [
-            StoreFinding(
-                .ok,
+            Finding.ok(
                 "\(server.version) at \(settings.location), "
                     + (server.encryption ?? "without TLS"))
         ]
         guard connection.dialect.engine == .mariaDB else { return findings }
         if server.timeZone != "+00:00" {
             findings.append(
-                StoreFinding(
-                    .failure(.configuration),
+                .failure(
+                    .configuration,
                     "the session's time zone is \(server.timeZone) although +00:00 was asked for; "
                         + "look for a proxy that rewrites SET statements"))
         }
         if !server.isSupported {
             findings.append(
-                StoreFinding(
-                    .warning,
+                .warning(
                     "\(server.version) is older than what this program is tested with (MariaDB 10.6, "
                         + "MySQL 8.0)"))
         }
@@ -139,9 +137,9 @@ extension TokenTable {
 
     /// Findings about side tables that do not have the required form; missing ones are named in one
     /// sentence.
-    package func missingTables(_ tables: [PushsweepTable]) throws(StoreFailure) -> [StoreFinding] {
+    package func missingTables(_ tables: [PushsweepTable]) throws(StoreFailure) -> [Finding] {
         var absent: [String] = []
-        var findings: [StoreFinding] = []
+        var findings: [Finding] = []
         for own in tables {
             let known = try retries.retrying(
                 "looking for \(own.name)",
@@ -153,16 +151,16 @@ extension TokenTable {
             if let finding = Self.engineFinding(known) { findings.append(finding) }
             guard let lack = own.lack(of: known, indexesToo: false) else { continue }
             findings.append(
-                StoreFinding(
-                    .failure(.configuration),
+                .failure(
+                    .configuration,
                     "table \(own.name) \(lack), so it is of another version or hidden in part; "
                         + otherLayoutCure))
         }
         guard !absent.isEmpty else { return findings }
         let what = absent.count == 1 ? "table" : "tables"
         findings.append(
-            StoreFinding(
-                .failure(.configuration),
+            .failure(
+                .configuration,
                 "missing or hidden from the account: \(what) \(absent.joined(separator: ", ")); run "
                     + "`pushsweep schema apply` with an account that may create tables, then grant this "
                     + "account its rights on them",
@@ -178,7 +176,7 @@ extension TokenTable {
 
     private func rightsFindings(
         _ layout: TableLayout, _ need: TableUse, _ account: String?
-    ) throws(StoreFailure) -> [StoreFinding] {
+    ) throws(StoreFailure) -> [Finding] {
         guard case .server(let server) = settings.location else {
             return try fileFindings(need)
         }
@@ -191,8 +189,8 @@ extension TokenTable {
     /// Findings about the rights of a plan, each tried by its statement.
     package func rightsFindings(
         _ plan: RequiredPrivileges, _ account: String
-    ) throws(StoreFailure) -> [StoreFinding] {
-        var findings: [StoreFinding] = []
+    ) throws(StoreFailure) -> [Finding] {
+        var findings: [Finding] = []
         var isReadOnly = false
         for right in plan.rights where !right.probe.isEmpty {
             let doing = "checking the right to \(right.purpose) \(right.table)"
@@ -211,25 +209,25 @@ extension TokenTable {
                     }
                     // A server that is set to read-only refuses each of them for the same reason.
                     if !(isReadOnly && error.code == .readOnly) {
-                        findings.append(StoreFinding(error))
+                        findings.append(Finding(error))
                     }
                     if error.code == .readOnly { isReadOnly = true }
                     continue
                 }
                 let grant = right.grant(to: account)
                 findings.append(
-                    StoreFinding(
-                        .failure(.permission),
-                        "\(doing): the account lacks this right; run \(grant)", grant: grant))
+                    .failure(
+                        .permission, "\(doing): the account lacks this right; run \(grant)",
+                        grant: grant))
             }
         }
         if findings.isEmpty {
-            findings.append(StoreFinding(.ok, "account \(account) has the rights it needs"))
+            findings.append(.ok("account \(account) has the rights it needs"))
         }
         return findings
     }
 
-    private func fileFindings(_ need: TableUse) throws(StoreFailure) -> [StoreFinding] {
+    private func fileFindings(_ need: TableUse) throws(StoreFailure) -> [Finding] {
         guard need.writes else { return [] }
         do {
             try retries.retrying("checking that \(settings.location) can be written") {
@@ -240,7 +238,7 @@ extension TokenTable {
             return []
         } catch {
             guard error.code == .readOnly || error.code == .permission else { throw error }
-            return [StoreFinding(error)]
+            return [Finding(error)]
         }
     }
 }

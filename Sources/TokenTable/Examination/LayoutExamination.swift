@@ -8,7 +8,7 @@ struct LayoutExamination {
     let mapping: TableMapping
     let need: TableUse
 
-    var findings: [StoreFinding] {
+    var findings: [Finding] {
         [layoutSummary]
             + [
                 tokenIndex, tokenRoom, tokenPadding, keyRoom, reasonType, reasonRoom, registration,
@@ -16,7 +16,7 @@ struct LayoutExamination {
             ].compactMap { $0 }
     }
 
-    private var layoutSummary: StoreFinding {
+    private var layoutSummary: Finding {
         let key = layout.key.map(\.name).joined(separator: ", ")
         var parts = [
             "key \(key)", "token \(layout.token.name) (\(layout.token.encoding.rawValue))",
@@ -35,25 +35,23 @@ struct LayoutExamination {
         } else {
             parts.append("mark \(layout.mark?.name ?? "in pushsweep_invalid")")
         }
-        return StoreFinding(.ok, "table \(layout.table): \(parts.joined(separator: ", "))")
+        return .ok("table \(layout.table): \(parts.joined(separator: ", "))")
     }
 
-    private var tokenIndex: StoreFinding? {
+    private var tokenIndex: Finding? {
         if layout.tokenIndex != nil { return nil }
-        return StoreFinding(
-            .warning,
+        return .warning(
             "column \(layout.token.name) of \(layout.table) has no index, so every lookup reads "
                 + "the whole table; `pushsweep schema apply --upgrade` adds one")
     }
 
-    private var tokenRoom: StoreFinding? {
+    private var tokenRoom: Finding? {
         guard let column = table.column(layout.token.name), let length = column.length else {
             return nil
         }
         let bytes = layout.token.encoding == .hex ? length / 2 : length
         guard bytes < mapping.longestToken else { return nil }
-        return StoreFinding(
-            .warning,
+        return .warning(
             "column \(layout.token.name) of \(layout.table) has room for tokens of \(bytes) bytes, "
                 + "and tokens may have \(mapping.longestToken): longer ones are refused or cut off "
                 + "when they register, and no evidence matches them; widen it (see `pushsweep schema "
@@ -61,14 +59,13 @@ struct LayoutExamination {
     }
 
     /// BINARY(n) pads values with zero bytes, and a padded token equals no token.
-    private var tokenPadding: StoreFinding? {
+    private var tokenPadding: Finding? {
         guard let column = table.column(layout.token.name), column.type == "binary",
             let length = column.length
         else { return nil }
         let bytes = layout.token.encoding == .hex ? length / 2 : length
         guard bytes > Self.usualToken else { return nil }
-        return StoreFinding(
-            .warning,
+        return .warning(
             "column \(layout.token.name) of \(layout.table) fills tokens shorter than \(bytes) bytes up "
                 + "with zeros (BINARY), and no evidence matches those; tokens have \(Self.usualToken) "
                 + "bytes today; make it VARBINARY and cut the zeros off")
@@ -79,7 +76,7 @@ struct LayoutExamination {
 
     /// The ledger names rows by their key. Text without escapes takes its own length there, and
     /// bytes take twice theirs. A single longer key is refused when a change meets it.
-    private var keyRoom: StoreFinding? {
+    private var keyRoom: Finding? {
         let columns = layout.key.compactMap { table.column($0.name) }
         let longest = columns.reduce(2) { sum, column in
             guard !column.isInteger else { return sum + 21 }
@@ -87,50 +84,48 @@ struct LayoutExamination {
         }
         guard longest > PushsweepTable.longestKey else { return nil }
         let names = columns.map(\.name).joined(separator: ", ")
-        return StoreFinding(
-            .failure(.configuration),
+        return .failure(
+            .configuration,
             "the key \(names) of \(layout.table) takes up to \(longest) characters in the change ledger, "
                 + "which has room for \(PushsweepTable.longestKey); name a shorter unique key under "
                 + "store.active-users.key")
     }
 
     /// A removed row could not be put back as it was.
-    private var vectors: StoreFinding? {
+    private var vectors: Finding? {
         let columns = table.columns.filter { $0.type == "vector" }.map(\.name)
         guard need.removesRows, !columns.isEmpty else { return nil }
-        return StoreFinding(
-            .failure(.configuration),
+        return .failure(
+            .configuration,
             "column \(columns.joined(separator: ", ")) of \(layout.table) has type VECTOR, whose values "
                 + "cannot be kept byte by byte, so a removed row could not be restored; write policy: "
                 + "{action: mark}")
     }
 
-    private var reasonType: StoreFinding? {
+    private var reasonType: Finding? {
         guard layout.mark != nil, layout.reason == nil, let name = mapping.reason.name,
             let column = table.column(name)
         else { return nil }
-        return StoreFinding(
-            .warning,
+        return .warning(
             "column \(column.name) of \(layout.table) has type \(column.type), which cannot hold the "
                 + "reason of a mark, so none is stored; make it VARCHAR(32), or leave reason out of "
                 + "store.active-users")
     }
 
-    private var reasonRoom: StoreFinding? {
+    private var reasonRoom: Finding? {
         guard let reason = layout.reason, let length = table.column(reason)?.length,
             let longest = EvidenceSource.allCases.map(\.rawValue.count).max(), length < longest
         else { return nil }
-        return StoreFinding(
-            .failure(.configuration),
+        return .failure(
+            .configuration,
             "column \(reason) of \(layout.table) has room for \(length) characters, and reasons "
                 + "have up to \(longest); widen it or leave reason out of store.active-users")
     }
 
-    private var registration: StoreFinding? {
+    private var registration: Finding? {
         if layout.registration != nil {
             guard layout.registrationMovesItself else { return nil }
-            return StoreFinding(
-                .warning,
+            return .warning(
                 "column \(layout.heldColumns.joined(separator: ", ")) of \(layout.table) moves at every "
                     + "change of a row, so rows look registered later than they are and signals "
                     + "about them are ignored; drop its ON UPDATE CURRENT_TIMESTAMP")
@@ -156,8 +151,7 @@ struct LayoutExamination {
                 + "store.active-users.registered-at, or add one by `pushsweep schema apply --upgrade` and "
                 + "the triggers of docs/registrations.md"
                 + (isServer ? ", and `pushsweep check --grants` the right to see it" : "")
-        return StoreFinding(
-            .warning,
+        return .warning(
             "\(layout.table) has no column for the time of registration"
                 + (isServer ? " that the account may see" : "") + ": \(consequence); " + cure)
     }
@@ -169,13 +163,13 @@ struct LayoutExamination {
 
 extension TokenTable {
     /// Findings that forbid looking up the rows of some partitions.
-    func partitionFindings(_ layout: TableLayout, _ partitions: [Partition]) -> [StoreFinding] {
-        var findings: [StoreFinding] = []
+    func partitionFindings(_ layout: TableLayout, _ partitions: [Partition]) -> [Finding] {
+        var findings: [Finding] = []
         for partition in partitions {
             do {
                 _ = try layout.selection(of: partition)
             } catch {
-                let finding = StoreFinding(error)
+                let finding = Finding(error)
                 if !findings.contains(finding) { findings.append(finding) }
             }
         }
@@ -187,8 +181,8 @@ extension TokenTable {
     /// the whole table only where there is a warning.
     func absentValues(
         _ layout: TableLayout, _ partitions: [Partition]
-    ) throws(StoreFailure) -> [StoreFinding] {
-        var findings: [StoreFinding] = []
+    ) throws(StoreFailure) -> [Finding] {
+        var findings: [Finding] = []
         if let app = layout.app {
             for word in Set(partitions.map(\.app)).sorted() {
                 findings += try absence(of: word, in: app, "apps[].value", layout)
@@ -205,7 +199,7 @@ extension TokenTable {
     /// Refuses a platform that no row has: every signal would be unknown, and its evidence lost. Reads
     /// until the first row with the value, at most `mostRows` rows. A table without rows waits for its
     /// first device.
-    func platformFindings(_ layout: TableLayout) throws(StoreFailure) -> [StoreFinding] {
+    func platformFindings(_ layout: TableLayout) throws(StoreFailure) -> [Finding] {
         guard let platform = layout.platform else { return [] }
         let dialect = connection.dialect
         let table = layout.table.sql(dialect)
@@ -234,17 +228,16 @@ extension TokenTable {
         }
         guard isWhole else {
             return [
-                StoreFinding(
-                    .warning,
+                .warning(
                     "\(layout.table): none of the first \(Self.mostRows) rows, and none of a sample, has "
                         + "`\(platform.word)` in column \(column.name); if no row has it, every signal is "
-                        + "lost, so compare platform.value with the table, or add an index on the column",
-                    isAboutRows: true)
+                        + "lost, so compare platform.value with the table, or add an index on the column"
+                )
             ]
         }
         return [
-            StoreFinding(
-                .failure(.configuration),
+            .failure(
+                .configuration,
                 "\(layout.table): no row has `\(platform.word)` in column \(column.name), so no row is "
                     + "looked at and every signal would be lost; compare platform.value with the table",
                 isAboutRows: true)
@@ -266,7 +259,7 @@ extension TokenTable {
     private func absence(
         of word: String, in column: PartitionColumn, _ setting: String,
         _ layout: TableLayout
-    ) throws(StoreFailure) -> [StoreFinding] {
+    ) throws(StoreFailure) -> [Finding] {
         let dialect = connection.dialect
         let name = dialect.quoted(column.name)
         let value = try column.value(for: word)
@@ -286,8 +279,7 @@ extension TokenTable {
             do: connection.query("\(sql) LIMIT 1", values))
         guard rows.count == 0 else { return [] }
         return [
-            StoreFinding(
-                .warning,
+            .warning(
                 "\(layout.table): no row has `\(value.text ?? value.integer.map(String.init) ?? "")` in "
                     + "column \(column.name), so every token of `\(word)` will be unknown; compare "
                     + "\(setting) with the table")

@@ -9,7 +9,7 @@ extension TokenTable {
     /// Findings that forbid changing or removing rows of the token table.
     func reachFindings(
         _ layout: TableLayout, _ table: CatalogTable, _ need: TableUse, _ server: ServerDescription
-    ) throws(StoreFailure) -> [StoreFinding] {
+    ) throws(StoreFailure) -> [Finding] {
         var findings = try commitFindings(table, need)
         if need.writes { findings += try binaryLogFindings() + encodingFindings() }
         let reach = try retries.retrying(
@@ -31,10 +31,10 @@ extension TokenTable {
     }
 
     /// Refuses a table whose engine keeps the changes of a rolled back transaction.
-    package static func engineFinding(_ table: CatalogTable) -> StoreFinding? {
+    package static func engineFinding(_ table: CatalogTable) -> Finding? {
         guard let engine = table.engine, !engine.hasTransactions else { return nil }
-        return StoreFinding(
-            .failure(.configuration),
+        return .failure(
+            .configuration,
             "table \(table.name) has the engine \(engine.name), which has no transactions, so rows and "
                 + "ledger would not change together; convert it with ALTER TABLE "
                 + "\(table.name.sql(.mariaDB)) ENGINE=InnoDB")
@@ -42,7 +42,7 @@ extension TokenTable {
 
     /// Under READ COMMITTED InnoDB refuses every change that the log would store as a statement
     /// (1665).
-    private func binaryLogFindings() throws(StoreFailure) -> [StoreFinding] {
+    private func binaryLogFindings() throws(StoreFailure) -> [Finding] {
         guard connection.dialect.engine == .mariaDB else { return [] }
         let isLogged = try retries.retrying("reading how \(settings.location) logs changes") {
             () throws(SQLFailure) in
@@ -57,8 +57,8 @@ extension TokenTable {
         }
         guard isLogged else { return [] }
         return [
-            StoreFinding(
-                .failure(.configuration),
+            .failure(
+                .configuration,
                 "\(settings.location) writes its binary log by statements (binlog_format=STATEMENT), and "
                     + "refuses changes under READ COMMITTED; set binlog_format to ROW or MIXED")
         ]
@@ -66,55 +66,53 @@ extension TokenTable {
 
     /// SQLite converts text of a UTF-16 file to UTF-8, and replaces half a character, or an invalid
     /// one, by another character. So different keys become equal, and before-images are altered.
-    private func encodingFindings() throws(StoreFailure) -> [StoreFinding] {
+    private func encodingFindings() throws(StoreFailure) -> [Finding] {
         guard connection.dialect.engine == .sqlite else { return [] }
         let encoding = try retries.retrying(
             "reading the encoding of \(settings.location)",
             do: connection.query("PRAGMA encoding").scalar?.text ?? "")
         guard encoding != "UTF-8" else { return [] }
         return [
-            StoreFinding(
-                .failure(.configuration),
+            .failure(
+                .configuration,
                 "\(settings.location) stores text as \(encoding), which cannot be restored byte by byte; copy it "
                     + "into a new file of UTF-8: sqlite3 OLD .dump | sqlite3 NEW")
         ]
     }
 
-    private func spreadFindings(_ reach: TableReach, _ table: CatalogTable) -> [StoreFinding] {
+    private func spreadFindings(_ reach: TableReach, _ table: CatalogTable) -> [Finding] {
         let cure =
             "the change ledger has no copy of that, and undo cannot restore it; set policy.action to "
             + "mark, or remove it"
-        var findings: [StoreFinding] = []
+        var findings: [Finding] = []
         let spreading = reach.keys.filter(\.spreads)
         if !spreading.isEmpty {
             let list = Set(spreading.map { "\($0.table) (ON DELETE \($0.rule))" }).sorted()
             findings.append(
-                StoreFinding(
-                    .failure(.configuration),
+                .failure(
+                    .configuration,
                     "removing a row of \(table.name) changes rows of other tables by foreign keys: "
                         + "\(list.joined(separator: ", ")); \(cure)"))
         }
         let triggers = reach.triggers.filter { $0.event == "DELETE" }
         if !triggers.isEmpty {
             findings.append(
-                StoreFinding(
-                    .failure(.configuration),
+                .failure(
+                    .configuration,
                     "removing a row of \(table.name) runs triggers: "
                         + "\(triggers.map(\.name).sorted().joined(separator: ", ")); \(cure)"))
         }
         let inserting = reach.foreign("INSERT")
         if !inserting.isEmpty {
             findings.append(
-                StoreFinding(
-                    .warning,
+                .warning(
                     "an undo inserts removed rows of \(table.name) again, which runs triggers: "
                         + "\(inserting.joined(separator: ", "))"))
         }
         let restricting = Set(reach.keys.filter { !$0.spreads }.map(\.table)).sorted()
         if !restricting.isEmpty {
             findings.append(
-                StoreFinding(
-                    .warning,
+                .warning(
                     "rows of \(table.name) that \(restricting.joined(separator: ", ")) refers to cannot be "
                         + "removed; they are left, counted as refused, and named"))
         }
@@ -123,10 +121,10 @@ extension TokenTable {
 
     private func hiddenKeysFinding(
         _ table: CatalogTable, _ location: StoreLocation.Server, _ server: ServerDescription
-    ) -> StoreFinding {
+    ) -> Finding {
         let grant = RequiredPrivileges.seeingKeys.grant(to: server.account ?? location.user)
-        return StoreFinding(
-            .failure(.permission),
+        return .failure(
+            .permission,
             "looking for foreign keys that would spread a removal from \(table.name): the account does "
                 + "not see those of all tables; run \(grant), which lets it see them and change nothing",
             grant: grant)
@@ -135,21 +133,20 @@ extension TokenTable {
     /// Refuses an account to which the server does not show the triggers of a table.
     package func hiddenTriggersFinding(
         _ table: TableName, _ location: StoreLocation.Server, _ server: ServerDescription
-    ) -> StoreFinding {
+    ) -> Finding {
         let grant = PrivilegeMaker(location.database, connection.dialect)
             .seeingTriggers(of: table).grant(to: server.account ?? location.user)
-        return StoreFinding(
-            .failure(.permission),
+        return .failure(
+            .permission,
             "looking for triggers of \(table), which may take a change back or change other rows: "
                 + "this server shows them only to accounts with the right TRIGGER; run \(grant)",
             grant: grant)
     }
 
-    private func triggerWarning(_ reach: TableReach, _ table: CatalogTable) -> StoreFinding? {
+    private func triggerWarning(_ reach: TableReach, _ table: CatalogTable) -> Finding? {
         let triggers = reach.foreign("UPDATE")
         guard !triggers.isEmpty else { return nil }
-        return StoreFinding(
-            .warning,
+        return .warning(
             "marking a row of \(table.name) runs triggers: \(triggers.joined(separator: ", ")); what they "
                 + "write elsewhere is not undone, and rows they refuse are left and named")
     }
@@ -179,7 +176,7 @@ extension TokenTable {
     /// Findings about the commits of rows and ledger, for a use that changes rows.
     func commitFindings(
         _ table: CatalogTable, _ need: TableUse
-    ) throws(StoreFailure) -> [StoreFinding] {
+    ) throws(StoreFailure) -> [Finding] {
         guard need.writes else { return [] }
         let change = TableName(name: PushsweepTable.change.name)
         let ledger = try retries.retrying(
@@ -191,21 +188,21 @@ extension TokenTable {
     /// An engine is nil where it is not known, and for SQLite.
     static func commitFinding(
         _ table: CatalogTable, ledger: CatalogEngine?
-    ) -> StoreFinding? {
+    ) -> Finding? {
         guard let engine = table.engine else { return nil }
         if let finding = engineFinding(table) { return finding }
         let change = PushsweepTable.change.name
         if let ledger, !ledger.hasTransactions || isRemote(ledger) {
-            return StoreFinding(
-                .failure(.configuration),
+            return .failure(
+                .configuration,
                 "table \(change) has the engine \(ledger.name), which cannot keep the before-images of "
                     + "changes safely; keep the tables of this program on the server itself: ALTER TABLE "
                     + "\(change) ENGINE=InnoDB")
         }
         let isOther = ledger.map { $0.name.uppercased() != engine.name.uppercased() } ?? false
         guard isRemote(engine) || isOther else { return nil }
-        return StoreFinding(
-            .failure(.configuration),
+        return .failure(
+            .configuration,
             "the rows of \(table.name) are in the engine \(engine.name) and would commit apart from the "
                 + "change ledger, so a crash could keep a change without its before-image; keep both in one "
                 + "engine of this server: ALTER TABLE \(table.name.sql(.mariaDB)) ENGINE="
@@ -214,10 +211,10 @@ extension TokenTable {
 
     /// Refuses a queue whose rows are on other servers: its results and its claims, which are local, have
     /// to change together.
-    package static func remoteFinding(_ table: CatalogTable) -> StoreFinding? {
+    package static func remoteFinding(_ table: CatalogTable) -> Finding? {
         guard let engine = table.engine, isRemote(engine) else { return nil }
-        return StoreFinding(
-            .failure(.configuration),
+        return .failure(
+            .configuration,
             "table \(table.name) has the engine \(engine.name): its rows are on other servers, and claims "
                 + "could not change together with them; keep the queue on the server itself")
     }

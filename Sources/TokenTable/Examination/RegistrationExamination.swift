@@ -16,7 +16,7 @@ extension TokenTable {
 
     /// Warnings where nothing seems to write the time of a registration. Reads the first rows, those
     /// with the highest keys where the key is one number, and the end of an index on the column.
-    func registrationFindings(_ layout: TableLayout) throws(StoreFailure) -> [StoreFinding] {
+    func registrationFindings(_ layout: TableLayout) throws(StoreFailure) -> [Finding] {
         guard let column = layout.registration else { return [] }
         if let finding = try triggerFinding(layout, column) { return [finding] }
         if layout.registrationMovesItself { return [] }
@@ -27,8 +27,7 @@ extension TokenTable {
             : "write the time at each registration, or make the triggers of docs/registrations.md"
         if column.isSetOnce {
             return [
-                StoreFinding(
-                    .warning,
+                .warning(
                     "column \(column.name) of \(layout.table) is named as a time that is set once, and "
                         + "nothing that the account sees in the database moves it: unless the "
                         + "application does, or deletes and inserts the row, \(consequence); \(cure)"
@@ -39,8 +38,7 @@ extension TokenTable {
         guard times.hasRows else { return [] }
         guard let newest = times.newest else {
             return [
-                StoreFinding(
-                    .warning,
+                .warning(
                     "column \(column.name) of \(layout.table) is empty in all rows read, so nothing "
                         + "seems to write it: \(consequence); \(cure)")
             ]
@@ -48,8 +46,7 @@ extension TokenTable {
         let days = (try session.databaseTime().rawValue - newest.rawValue) / 86_400_000
         guard days > Self.usualAge else { return [] }
         return [
-            StoreFinding(
-                .warning,
+            .warning(
                 "the newest \(column.name) among the rows read of \(layout.table) is \(days) days old: if "
                     + "devices still register, nothing writes it, and \(consequence); \(cure)")
         ]
@@ -59,7 +56,7 @@ extension TokenTable {
     /// a trigger to accounts with the right TRIGGER only.
     private func triggerFinding(
         _ layout: TableLayout, _ column: TimeColumn
-    ) throws(StoreFailure) -> StoreFinding? {
+    ) throws(StoreFailure) -> Finding? {
         let triggers = try triggers(layout).filter { $0.event == "UPDATE" }
         let writer =
             triggers.first { $0.isOwn }
@@ -71,8 +68,7 @@ extension TokenTable {
         guard let writer else { return nil }
         let rights =
             writer.definer.map { ", with the rights of \($0), an account that has to stay" } ?? ""
-        return StoreFinding(
-            .ok,
+        return .ok(
             "trigger \(writer.name) of \(layout.table) writes \(column.name) when a device "
                 + "registers again\(rights)")
     }

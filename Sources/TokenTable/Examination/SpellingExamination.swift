@@ -108,9 +108,9 @@ extension SpellingRewriting {
     /// rewrite them.
     func findings(
         _ counts: [UnfindableSpelling: Int], of total: Int
-    ) -> [StoreFinding] {
+    ) -> [Finding] {
         let loses = Self.loses(counts.values.reduce(0, +), of: total)
-        var findings: [StoreFinding] = []
+        var findings: [Finding] = []
         var grouped = (count: 0, separators: Set<UInt8>())
         var prefixes: [(word: String, count: Int)] = []
         for (spelling, count) in counts {
@@ -151,7 +151,7 @@ extension SpellingRewriting {
     /// refused.
     private func finding(
         _ what: String, _ statements: [String]?, isLong: Bool = false, loses: Bool
-    ) -> StoreFinding {
+    ) -> Finding {
         let token = layout.token
         let form = token.encoding == .binary ? "the bytes of tokens" : "plain lower-case hex"
         var cure: String
@@ -176,9 +176,10 @@ extension SpellingRewriting {
                     "tokens of more than \(length) digits stay as they are until the column is wider; "
             }
         }
-        return StoreFinding(
-            loses ? .failure(.configuration) : .warning,
+        let sentence =
             "column \(token.name) of \(layout.table): \(what), and sweep, send and enqueue find none of "
-                + "their tokens; \(room)\(cure)", isAboutRows: true)
+            + "their tokens; \(room)\(cure)"
+        return loses
+            ? .failure(.configuration, sentence, isAboutRows: true) : .warning(sentence)
     }
 }

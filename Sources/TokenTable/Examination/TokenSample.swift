@@ -152,7 +152,7 @@ extension TokenTable {
 
     private static func findings(
         on sample: TokenSample, misplaced: Int, _ layout: TableLayout, _ advice: String?
-    ) -> [StoreFinding] {
+    ) -> [Finding] {
         let column = "column \(layout.token.name) of \(layout.table)"
         let spelled = sample.total - sample.count(.blank, .placeholder)
         let hex = sample.count(.lowerHex, .upperHex, .mixedHex)
@@ -163,22 +163,21 @@ extension TokenTable {
             // A row of the platform is looked for by itself.
             if layout.platform != nil { return [] }
             return [
-                StoreFinding(
-                    .warning,
+                .warning(
                     "\(layout.table) has no rows; unless no device has registered yet, correct "
                         + "store.active-users.table or the database in store.url")
             ]
         }
         guard spelled > 0 else {
-            return [StoreFinding(.ok, "\(column): no tokens among \(sample.total) rows sampled")]
+            return [.ok("\(column): no tokens among \(sample.total) rows sampled")]
         }
         let fitting =
             layout.token.encoding == .binary
             ? sample.count(.bytes) : hex - misplaced + sample.count(.grouped)
         if fitting * 2 < spelled {
             return [
-                StoreFinding(
-                    .failure(.configuration),
+                .failure(
+                    .configuration,
                     "\(column): encoding \(layout.token.encoding.rawValue) fits \(fitting) of "
                         + "\(spelled) tokens sampled (\(list)); correct the encoding under "
                         + "store.active-users.token, or convert the column"
@@ -188,26 +187,22 @@ extension TokenTable {
         let unfindable =
             spelled - (layout.token.encoding == .binary ? fitting : hex - misplaced)
             + (layout.token.tellsCaseApart ? sample.count(.mixedHex) : 0)
-        let severity: StoreFinding.Severity = unfindable > 0 ? .warning : .ok
         let note = unfindable > 0 ? "; no evidence matches \(unfindable) of them" : ""
         let cure = advice.map { "; \($0)" } ?? ""
-        return [
-            StoreFinding(
-                severity,
-                "\(column): of \(sample.total) rows sampled, stored as \(list)\(note)\(cure)")
-        ]
+        let sentence =
+            "\(column): of \(sample.total) rows sampled, stored as \(list)\(note)\(cure)"
+        return [unfindable > 0 ? .warning(sentence) : .ok(sentence)]
     }
 
     private static func findings(
         unreadable: Int, milliseconds: Int, of total: Int, _ registration: TimeColumn,
         _ layout: TableLayout
-    ) -> [StoreFinding] {
+    ) -> [Finding] {
         let column = "column \(registration.name) of \(layout.table)"
         let odd = milliseconds > 0 ? milliseconds : unreadable
         guard odd > 0 else { return [] }
         // A wrong unit affects most values; a few odd values are errors in their rows.
         let isMost = odd * 2 >= total
-        let severity: StoreFinding.Severity = isMost ? .failure(.configuration) : .warning
         let isSeconds = registration.storage == .epochMilliseconds
         let what: String
         let type: String
@@ -220,14 +215,13 @@ extension TokenTable {
         } else {
             (what, type) = ("no times", "declare the column's type")
         }
+        let found = "\(column): \(odd) of \(total) values sampled are \(what); "
         return [
-            StoreFinding(
-                severity,
-                "\(column): \(odd) of \(total) values sampled are \(what); "
-                    + (isMost
-                        ? "\(type), or correct the rows"
-                        : "signals about their rows are counted as refused and change nothing; correct "
-                            + "the rows"))
+            isMost
+                ? .failure(.configuration, found + "\(type), or correct the rows")
+                : .warning(
+                    found + "signals about their rows are counted as refused and change nothing; "
+                        + "correct the rows")
         ]
     }
 }

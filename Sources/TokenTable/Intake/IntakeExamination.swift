@@ -38,24 +38,23 @@ extension TokenTable {
     /// Findings about the table of reports, for `check`.
     ///
     /// - Throws: only if the database cannot be queried.
-    package func examineIntake() throws(StoreFailure) -> [StoreFinding] {
+    package func examineIntake() throws(StoreFailure) -> [Finding] {
         let intake = EvidenceIntake(self)
         switch try intake.visibility() {
         case .absent: return []
         case .hidden:
             return [
-                StoreFinding(
-                    .warning,
+                .warning(
                     "the account sees no table pushsweep_evidence: if other senders report dead tokens "
                         + "there, grant the rights on it, else nobody takes their rows")
             ]
         case .readable: break
         }
         var findings = [
-            StoreFinding(.ok, "reports of other senders that wait: \(try intake.waiting())")
+            Finding.ok("reports of other senders that wait: \(try intake.waiting())")
         ]
         if let sentence = try intake.exhaustion() {
-            findings.append(StoreFinding(.warning, sentence))
+            findings.append(.warning(sentence))
         }
         if let plan = intakePrivileges {
             let account = try session.describe().account ?? ""

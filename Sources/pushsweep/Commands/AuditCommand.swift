@@ -9,22 +9,7 @@ struct AuditCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "audit",
         abstract: "Report on tokens, evidence, holds, runs and certificates; change nothing.",
-        discussion: """
-            Counts the rows of the token table by what they are, and reports what became of the \
-            evidence, what waits for a decision, how the runs ended, when certificates end, and what \
-            to do. Needs SELECT only, locks nothing, and never connects to a gateway.
-
-            --output writes a file; its name says the format: .txt, .json, .csv, .md or .html. It may \
-            be given several times. Without it the report goes to stdout as --format says.
-
-            --deep adds what needs sorting: tokens in several rows, tokens of several users or in \
-            both environments, tokens per user. Its statements read the whole table; large tables \
-            need a longer store.read-timeout.
-
-            The exit code is 0 whatever the report says; preflight is the command that judges.
-
-            \(HelpText.exitStatus)
-            """)
+        discussion: HelpText.whole(PackageResources.audit_txt))
 
     @OptionGroup var options: FileOptions
 
@@ -74,15 +59,14 @@ struct AuditCommand: ParsableCommand {
     private var version: String { String(Version.text.prefix { !$0.isNewline }) }
 
     func run() throws {
-        let common = options.common()
-        try common.finish { context in
+        try options.finish { context in
             var wish = AuditWish()
             wish.since = try since.map { try CommandTime.read($0, of: "--since") }
             wish.until = try until.map { try CommandTime.read($0, of: "--until") }
             wish.isDeep = deep
             wish.usersFile = usersWithoutToken
             wish.baseline = try baseline.map(AuditReport.init(file:))
-            let report = try Audit.run(common.settings(), wish, version: version, context)
+            let report = try Audit.run(options.settings(), wish, version: version, context)
             for file in output {
                 try ReplacedFile.report(file).replace(
                     with: report.document(AuditFormat(file: file) ?? .text))

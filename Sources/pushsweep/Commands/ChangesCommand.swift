@@ -8,17 +8,7 @@ struct ChangesCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "changes",
         abstract: "List the rows that runs marked, deleted and took back, each exactly once.",
-        discussion: """
-            One line per change, in the order in which the database committed them. Each line has a \
-            cursor: --since with the cursor of the last line continues after it, and no change is \
-            missed or listed twice, however the follower ended and however many hosts write. Changes \
-            that purge dropped before they were listed end the listing with 64.
-
-            Locks nothing and needs SELECT on pushsweep_change and pushsweep_commit only. \
-            docs/changes.md has the fields and a follower.
-
-            \(HelpText.exitStatus)
-            """)
+        discussion: HelpText.whole(PackageResources.changes_txt))
 
     @OptionGroup var options: FileOptions
 
@@ -51,11 +41,10 @@ struct ChangesCommand: ParsableCommand {
     }
 
     func run() throws {
-        let common = options.common()
-        try common.finish { context in
+        try options.finish { context in
             let listing = ChangeListing(
                 since: since, format: format, limit: limit, wholeTokens: wholeTokens)
-            try listing.run(common.settings(), context) { lines in
+            try listing.run(options.settings(), context) { lines in
                 StandardStreams.result(whole: lines)
                 return StandardStreams.resultIsRead
             }

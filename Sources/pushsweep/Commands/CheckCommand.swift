@@ -8,25 +8,7 @@ struct CheckCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "check",
         abstract: "Examine settings, certificates, state and database; print the exact GRANTs.",
-        discussion: """
-            Shows every setting with its origin, the client certificates with their end, token \
-            keys, waiting feeds, and whether the database fits: encryption, layout, rights, \
-            spelling of the stored tokens, and the queue where an app has a provider. Changes no \
-            row. Never connects to a feedback gateway, because a connection would clear its list. \
-            Connects to each provider for ten seconds at most, and sends no request.
-
-            With --example it reads no settings and examines nothing: it prints a short settings \
-            file, with --example=NAME that of a recipe in docs/recipes, with --all one with every \
-            setting and its help text.
-
-            With --grants it prints SQL that makes the account of the settings, or the account USER, \
-            and gives it its rights, job by job, those of a queue only where there is one. Run it as \
-            an administrator after `pushsweep schema apply`, whose tables it names. Where the token \
-            table cannot be read, for example because the account does not exist yet, the columns \
-            are those of the settings. Leave out the jobs that the account does not do.
-
-            \(HelpText.exitStatus)
-            """)
+        discussion: HelpText.whole(PackageResources.check_txt))
 
     @OptionGroup var common: CommonOptions
 

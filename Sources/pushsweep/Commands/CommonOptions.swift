@@ -13,31 +13,53 @@ enum OutputFormat: String, ExpressibleByArgument, CaseIterable {
 }
 
 /// The options that every subcommand has.
-struct CommonOptions: ParsableArguments {
-    @Option(
-        help: ArgumentHelp(
-            "The settings file; else $PUSHSWEEP_CONFIG, else /etc/pushsweep/pushsweep.yaml.",
-            valueName: "file"))
-    var config: String?
+struct CommonOptions: ParsableArguments, JobOptions {
+    @Option(help: configHelp) var config: String?
 
     @Option(
         help: ArgumentHelp(
             "Print the result as text or as one JSON object per line.", valueName: "text|json"))
     var format = OutputFormat.text
 
-    @Flag(help: CommonOptions.verboseHelp) var verbose = false
+    @Flag(help: verboseHelp) var verbose = false
+}
 
-    /// What `--verbose` does.
-    static let verboseHelp: ArgumentHelp =
+/// The options of a command whose `--format` is not that of a result.
+struct FileOptions: ParsableArguments, JobOptions {
+    @Option(help: configHelp) var config: String?
+    @Flag(help: verboseHelp) var verbose = false
+    var format: OutputFormat { .text }
+}
+
+/// What a job has from its options, and what is the same around the work of all jobs.
+protocol JobOptions {
+    var config: String? { get }
+    /// The form of the result.
+    var format: OutputFormat { get }
+    var verbose: Bool { get }
+}
+
+extension JobOptions {
+    static var configHelp: ArgumentHelp {
+        ArgumentHelp(
+            "The settings file; else $PUSHSWEEP_CONFIG, else /etc/pushsweep/pushsweep.yaml.",
+            valueName: "file")
+    }
+    static var verboseHelp: ArgumentHelp {
         "Log progress to stderr, and print the result on success too."
+    }
 
-    /// The settings from the settings file and the environment.
-    func settings() throws -> Settings {
+    /// The settings from the settings file and the environment, with options in place of their values;
+    /// paths in options start at the working folder.
+    ///
+    /// - Throws: exit 64 for a text of an option that its setting does not allow.
+    func settings(with options: [SettingOption] = []) throws(RunFailure) -> Settings {
         do {
             return try Settings.load(
-                configFile: config, environment: ProcessInfo.processInfo.environment)
+                configFile: config, environment: ProcessInfo.processInfo.environment
+            ).overlaid(with: options, folder: FileManager.default.currentDirectoryPath)
         } catch {
-            throw RunFailure.wrapping(error, at: .settings)
+            throw .wrapping(error, at: .settings)
         }
     }
 
@@ -80,6 +102,29 @@ struct CommonOptions: ParsableArguments {
         throw ArgumentParser.ExitCode(code.rawValue)
     }
 
+    /// Runs a job that makes one result, and prints it.
+    func finish<Report: PrintedLines & Encodable>(
+        printing job: (Settings, RunContext) throws -> Report
+    ) throws -> Never {
+        try finish { context in
+            print(try job(settings(), context))
+            return .done
+        }
+    }
+
+    /// Applies evidence by a plan, and prints the end of the run. With `isWanted` its result is always
+    /// printed.
+    func finish(
+        _ applying: ApplyOptions, isWanted: Bool, as format: OutputFormat? = nil,
+        _ plan: (Settings, RunContext) throws -> SweepPlan
+    ) throws -> Never {
+        try finish { context in
+            let settings = try settings(with: applying.overrides)
+            let outcome = Sweep.run(try plan(settings, context), context)
+            return print(outcome, context, settings, isWanted: isWanted, as: format)
+        }
+    }
+
     /// Prints a result as text or as JSON.
     func print(_ report: some PrintedLines & Encodable) {
         switch format {
@@ -94,9 +139,9 @@ struct CommonOptions: ParsableArguments {
     /// Returns the exit code.
     func print<Report>(
         _ outcome: RunOutcome<Report>, _ context: RunContext, _ settings: Settings,
-        isWanted: Bool = false
+        isWanted: Bool, as form: OutputFormat? = nil
     ) -> ExitStatus {
-        switch format {
+        switch form ?? format {
         case .json: StandardStreams.result(document: outcome.report)
         case .text:
             if isWanted || verbose || StandardStreams.outputIsTerminal || outcome.exit != .done {
@@ -113,26 +158,6 @@ struct CommonOptions: ParsableArguments {
     }
 }
 
-/// The options of a command whose `--format` is not that of a result.
-struct FileOptions: ParsableArguments {
-    @Option(
-        help: ArgumentHelp(
-            "The settings file; else $PUSHSWEEP_CONFIG, else /etc/pushsweep/pushsweep.yaml.",
-            valueName: "file"))
-    var config: String?
-
-    @Flag(help: CommonOptions.verboseHelp) var verbose = false
-
-    /// The common options with a format for the result.
-    func common(_ format: OutputFormat = .text) -> CommonOptions {
-        var common = CommonOptions()
-        common.config = config
-        common.format = format
-        common.verbose = verbose
-        return common
-    }
-}
-
 /// The options of runs that apply evidence.
 struct ApplyOptions: ParsableArguments {
     @Option(
@@ -143,18 +168,10 @@ struct ApplyOptions: ParsableArguments {
 
     @OptionGroup(title: "Throttle options") var throttle: ThrottleOptions
 
-    /// The settings with these options in place of their values.
-    ///
-    /// - Throws: exit 64 for a text that its setting does not allow.
-    func overlaid(on settings: Settings) throws(RunFailure) -> Settings {
-        let settings = try throttle.overlaid(on: settings)
-        do {
-            return try settings.overlaid(
-                with: [SettingOption("connections", sets: "store.connections", connections)],
-                folder: FileManager.default.currentDirectoryPath)
-        } catch {
-            throw .wrapping(error, at: .settings)
-        }
+    /// The settings that the options replace.
+    var overrides: [SettingOption] {
+        throttle.overrides
+            + [SettingOption("connections", sets: "store.connections", connections)]
     }
 }
 
@@ -192,23 +209,16 @@ struct ThrottleOptions: ParsableArguments {
             valueName: "file"))
     var stopFile: String?
 
-    /// The settings with these options in place of their values; paths start at the working folder.
-    ///
-    /// - Throws: exit 64 for a text that its setting does not allow.
-    func overlaid(on settings: Settings) throws(RunFailure) -> Settings {
-        do {
-            return try settings.overlaid(
-                with: [
-                    // Seconds without a unit, as gh-ost and pt-archiver take them.
-                    SettingOption("max-lag", sets: "throttle.max-lag", maxLag, unit: "s"),
-                    SettingOption("max-load", sets: "throttle.max-load", maxLoad),
-                    SettingOption("critical-load", sets: "throttle.critical-load", criticalLoad),
-                    SettingOption("time-budget", sets: "throttle.time-budget", timeBudget),
-                    SettingOption("stop-file", sets: "throttle.stop-file", stopFile),
-                    SettingOption("lag-replica", sets: "throttle.replicas", lagReplica),
-                ], folder: FileManager.default.currentDirectoryPath)
-        } catch {
-            throw .wrapping(error, at: .settings)
-        }
+    /// The settings that the options replace.
+    var overrides: [SettingOption] {
+        [
+            // Seconds without a unit, as gh-ost and pt-archiver take them.
+            SettingOption("max-lag", sets: "throttle.max-lag", maxLag, unit: "s"),
+            SettingOption("max-load", sets: "throttle.max-load", maxLoad),
+            SettingOption("critical-load", sets: "throttle.critical-load", criticalLoad),
+            SettingOption("time-budget", sets: "throttle.time-budget", timeBudget),
+            SettingOption("stop-file", sets: "throttle.stop-file", stopFile),
+            SettingOption("lag-replica", sets: "throttle.replicas", lagReplica),
+        ]
     }
 }

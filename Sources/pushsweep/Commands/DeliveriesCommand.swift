@@ -12,19 +12,7 @@ struct DeliveriesCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "deliveries",
         abstract: "List what became of the queue's notifications, message by message.",
-        discussion: """
-            The newest notifications first, in the order of their keys. Needs SELECT only, locks \
-            nothing, and writes nothing. What the account may not read is named on stderr.
-
-            Where no index of the queue leads to the rows that match, its newest rows are searched, and \
-            stderr says so; --search sets their number. A token on the command line is seen by other \
-            users of the machine, and stays in the history of the shell: give --token - or --token-file \
-            instead.
-
-            Ends with 0 whether or not a notification matches.
-
-            \(HelpText.exitStatus)
-            """)
+        discussion: HelpText.whole(PackageResources.deliveries_txt))
 
     @OptionGroup var options: FileOptions
 
@@ -92,10 +80,9 @@ struct DeliveriesCommand: ParsableCommand {
     }
 
     func run() throws {
-        let common = options.common()
-        try common.finish { context in
+        try options.finish { context in
             let wish = try wish(context)
-            try Deliveries.run(common.settings(), wish, context) { lines in
+            try Deliveries.run(options.settings(), wish, context) { lines in
                 StandardStreams.result(whole: lines)
                 return StandardStreams.resultIsRead
             }

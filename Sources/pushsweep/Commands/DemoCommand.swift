@@ -4,7 +4,7 @@ import Foundation
 import Operations
 
 /// `pushsweep demo`: runs a sweep and a sender against simulated gateways in a few seconds.
-struct DemoCommand: ParsableCommand {
+struct DemoCommand: ParsableCommand, JobOptions {
     static let configuration = CommandConfiguration(
         commandName: "demo",
         abstract: "Show sweeping and sending on simulated gateways and an embedded database.",
@@ -25,21 +25,15 @@ struct DemoCommand: ParsableCommand {
             valueName: "text|json"))
     var format = OutputFormat.text
 
-    @Flag(help: CommonOptions.verboseHelp) var verbose = false
+    @Flag(help: verboseHelp) var verbose = false
 
     @Flag(help: "Keep the folder with certificates, settings, database and journal.")
     var keep = false
 
-    private var common: CommonOptions {
-        var common = CommonOptions()
-        common.config = nil
-        common.format = format
-        common.verbose = verbose
-        return common
-    }
+    var config: String? { nil }
 
     func run() throws {
-        try common.finish { context in
+        try finish { context in
             let folder =
                 FileManager.default.temporaryDirectory.path
                 + "/pushsweep-demo-" + UUID().uuidString.prefix(8).lowercased()

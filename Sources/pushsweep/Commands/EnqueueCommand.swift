@@ -8,18 +8,7 @@ struct EnqueueCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "enqueue",
         abstract: "Put a payload for some tokens or users into the queue.",
-        discussion: """
-            The payload is checked as APNs would: a JSON object within the size its push type \
-            allows, a priority and collapse id that fit it. A --token that is not a token refuses the \
-            whole command. Lines of --tokens-from that are not tokens are left out, counted and named \
-            by their numbers; then the exit code is 65. It is 65 too where no --user has a token to \
-            send to. For an app with a binary gateway the limits of that interface hold.
-
-            In place of --payload, --alert, --badge, --sound and --content-available, alone or together, \
-            make a plain notification. --content-available alone wakes the app in the background.
-
-            \(HelpText.exitStatus)
-            """)
+        discussion: HelpText.whole(PackageResources.enqueue_txt))
 
     @OptionGroup var common: CommonOptions
 

@@ -7,19 +7,7 @@ struct ExplainCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "explain",
         abstract: "Tell what happened to a token, and why a sender would send to it or not.",
-        discussion: """
-            Lists registrations, evidence with the rule that decided about it, holds, changes of \
-            rows, undos, deletions and notifications in the order of time; then what is true now, and \
-            what the next sweep would do. Needs SELECT only, locks nothing, and writes nothing. What \
-            the account may not read is named.
-
-            A token on the command line is seen by other users of the machine, and stays in the \
-            history of the shell: give - or --token-file instead.
-
-            Ends with 0 whether or not anything is known about the token.
-
-            \(HelpText.exitStatus)
-            """)
+        discussion: HelpText.whole(PackageResources.explain_txt))
 
     @OptionGroup var common: CommonOptions
 
@@ -47,8 +35,9 @@ struct ExplainCommand: ParsableCommand {
 
     func run() throws {
         try common.finish { context in
-            let wish = ExplainWish(try subject(context), wholeTokens: wholeTokens)
-            common.print(try Explain.run(common.settings(), wish, context))
+            let subject = try subject(context)
+            common.print(
+                try Explain.run(common.settings(), subject, wholeTokens: wholeTokens, context))
             return .done
         }
     }

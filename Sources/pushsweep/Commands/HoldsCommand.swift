@@ -30,11 +30,7 @@ struct HoldsCommand: ParsableCommand {
         @OptionGroup var common: CommonOptions
 
         func run() throws {
-            try common.finish { context in
-                let settings = try common.settings()
-                common.print(try HoldList(of: settings, context))
-                return .done
-            }
+            try common.finish(printing: { try HoldList(of: $0, $1) })
         }
     }
 
@@ -56,12 +52,9 @@ struct HoldsCommand: ParsableCommand {
         var id: String
 
         func run() throws {
-            try common.finish { context in
-                let settings = try common.settings()
-                let holds = try Holds(state: settings.state)
-                common.print(try holds.hold(of: id).report(settings, context))
-                return .done
-            }
+            try common.finish(printing: { settings, context in
+                try Holds(state: settings.state).hold(of: id).report(settings, context)
+            })
         }
     }
 
@@ -95,13 +88,8 @@ struct HoldsCommand: ParsableCommand {
         }
 
         func run() throws {
-            try common.finish { context in
-                let settings = try applying.overlaid(on: common.settings())
-                var plan = SweepPlan(
-                    releasing: digest, because: reason, settings: settings)
-                plan.metrics = MetricsPlan(settings)
-                return common.print(
-                    Sweep.run(plan, context), context, settings, isWanted: true)
+            try common.finish(applying, isWanted: true) { settings, _ in
+                SweepPlan(releasing: digest, because: reason, settings: settings)
             }
         }
     }

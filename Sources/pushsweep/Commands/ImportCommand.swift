@@ -8,26 +8,7 @@ struct ImportCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "import",
         abstract: "Apply the 410 answers in a log or an export of another sender.",
-        discussion: """
-            Every line with status 410, or with the reason Unregistered or ExpiredToken, is evidence \
-            and goes the way of every evidence: journal, compare, guard, ledger. A 400 makes a token \
-            suspect and is counted. Other lines are passed over. A line that cannot be used goes to \
-            quarantine with its number, and the lines after it are read. A CSV file whose form is broken \
-            (a quote that is not closed, a row of another width) counts not at all.
-
-            --map names the fields: a path in JSON (.delivery.token, .tries[0].at; a string that \
-            holds JSON is entered too), or a column of CSV by its name, or by its number from 1 \
-            where the file has no line of names. The fields are token, time (of the 410), sent (the \
-            time of sending, which counts where time is missing), status and reason. Where neither \
-            status nor reason is mapped, every line is taken for a dead token.
-
-            --format feedback reads the raw bytes of a feedback list, as `replay` does.
-
-            A log may be compressed with gzip. Its content is imported once, whatever its file is \
-            called.
-
-            \(HelpText.exitStatus)
-            """)
+        discussion: HelpText.whole(PackageResources.import_txt))
 
     @OptionGroup var options: FileOptions
 
@@ -87,25 +68,14 @@ struct ImportCommand: ParsableCommand {
 
     func run() throws {
         // `--format` is the form of the file here.
-        let common = options.common(report)
-        try common.finish { context in
-            let settings = try applying.overlaid(on: common.settings())
-            var plan = try plan(settings)
-            plan.metrics = MetricsPlan(settings, dryRun: dryRun)
-            return common.print(Sweep.run(plan, context), context, settings, isWanted: true)
+        let layout = ReportFormat(rawValue: format.rawValue).map {
+            ReportLayout(format: $0, map: map ?? .standard, unit: timeUnit)
         }
-    }
-
-    private func plan(_ settings: Settings) throws -> SweepPlan {
-        guard let form = ReportFormat(rawValue: format.rawValue) else {
-            return try SweepPlan(
-                replaying: file, feed: nil, app: app, environment: environment, settings: settings,
-                dryRun: dryRun)
+        try options.finish(applying, isWanted: true, as: report) { settings, _ in
+            try SweepPlan(
+                reading: file, as: layout, again: again, app: app, environment: environment,
+                settings, dryRun: dryRun)
         }
-        return try SweepPlan(
-            importing: file,
-            layout: ReportLayout(format: form, map: map ?? .standard, unit: timeUnit),
-            app: app, environment: environment, again: again, settings: settings, dryRun: dryRun)
     }
 }
 

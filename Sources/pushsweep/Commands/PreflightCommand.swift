@@ -10,21 +10,7 @@ struct PreflightCommand: ParsableCommand {
         commandName: "preflight",
         abstract:
             "Look before a send: stale tokens, holds, certificate, topic, provider; or filter tokens.",
-        discussion: """
-            Applies the evidence that waits, as a sweep does without reading a gateway, then looks at \
-            the tokens of the send, at holds and the last sweep, at certificate, key, topic and \
-            environment, at the clocks, and at the provider, to which it connects without a request. \
-            It never connects to a feedback gateway, because that would clear its list. The exit code \
-            is 0 for an open gate and 2 for a shut one; any other says that it could not look.
-
-            The tokens are those that wait in the queue of an app with a provider, those of --query, \
-            or those of --tokens-from.
-
-            With --filter it prints the lines of standard input whose tokens may be sent to, in their \
-            order and unchanged, and looks at nothing else.
-
-            \(HelpText.exitStatus)
-            """)
+        discussion: HelpText.whole(PackageResources.preflight_txt))
 
     @OptionGroup var options: FileOptions
 
@@ -115,19 +101,15 @@ struct PreflightCommand: ParsableCommand {
     }
 
     func run() throws {
-        let common = options.common(format == .json ? .json : .text)
-        try common.finish { context in
-            let settings = try common.settings()
-            return filter
-                ? try pass(settings, context) : try look(settings, common, context)
+        try options.finish { context in
+            let settings = try options.settings()
+            return filter ? try pass(settings, context) : try look(settings, context)
         }
     }
 
     // MARK: The gate
 
-    private func look(
-        _ settings: Settings, _ common: CommonOptions, _ context: RunContext
-    ) throws -> ExitStatus {
+    private func look(_ settings: Settings, _ context: RunContext) throws -> ExitStatus {
         var plan = try PreflightPlan(
             settings, app: app, environment: environment, subject: try subject())
         plan.readOnly = readOnly

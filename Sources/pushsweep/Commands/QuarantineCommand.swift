@@ -20,11 +20,9 @@ struct QuarantineCommand: ParsableCommand {
         @OptionGroup var common: CommonOptions
 
         func run() throws {
-            try common.finish { context in
-                let list = try QuarantineList(try common.journals().journals)
-                common.print(list)
-                return .done
-            }
+            try common.finish(printing: { settings, _ in
+                try QuarantineList(Holds(state: settings.state).journals)
+            })
         }
     }
 
@@ -45,12 +43,10 @@ struct QuarantineCommand: ParsableCommand {
         @Argument(help: "The file to write; it must not exist.") var file: String
 
         func run() throws {
-            try common.finish { context in
-                let export = try QuarantineExport(
-                    of: feed, to: file, from: try common.journals().journal(of: feed))
-                common.print(export)
-                return .done
-            }
+            try common.finish(printing: { settings, _ in
+                try QuarantineExport(
+                    of: feed, to: file, from: Holds(state: settings.state).journal(of: feed))
+            })
         }
     }
 
@@ -70,19 +66,9 @@ struct QuarantineCommand: ParsableCommand {
         @Argument(help: "The feed's name, from pushsweep quarantine list.") var feed: String
 
         func run() throws {
-            try common.finish { context in
-                let discard = try QuarantineDiscard(
-                    of: feed, in: try common.journals().journal(of: feed))
-                common.print(discard)
-                return .done
-            }
+            try common.finish(printing: { settings, _ in
+                try QuarantineDiscard(of: feed, in: Holds(state: settings.state).journal(of: feed))
+            })
         }
-    }
-}
-
-extension CommonOptions {
-    /// The journals of this host: that of the state folder, opened under its lock, and those of senders.
-    fileprivate func journals() throws -> Holds {
-        try Holds(state: try settings().state)
     }
 }

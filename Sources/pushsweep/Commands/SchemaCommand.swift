@@ -17,16 +17,7 @@ struct SchemaCommand: ParsableCommand {
         static let configuration = CommandConfiguration(
             commandName: "print",
             abstract: "Print the statements for the whole schema, for an upgrade, or for a view.",
-            discussion: """
-                Without --upgrade and --view it prints the whole schema, and connects to nothing. With \
-                one of them it reads the columns of the token table and executes no statement: the \
-                account needs the right to read the whole table.
-
-                --upgrade prints what an existing token table lacks. --view prints a view of the rows \
-                that may be sent to, and its condition for senders without the view.
-
-                \(HelpText.exitStatus)
-                """)
+            discussion: HelpText.whole(PackageResources.schema_print_txt))
 
         @OptionGroup var common: CommonOptions
 
@@ -52,10 +43,7 @@ struct SchemaCommand: ParsableCommand {
         }
 
         func run() throws {
-            try common.finish { _ in
-                common.print(try report(common.settings()))
-                return .done
-            }
+            try common.finish(printing: { settings, _ in try report(settings) })
         }
 
         private func report(_ settings: Settings) throws(RunFailure) -> SchemaReport {
@@ -74,16 +62,7 @@ struct SchemaCommand: ParsableCommand {
         static let configuration = CommandConfiguration(
             commandName: "apply",
             abstract: "Add what is missing to the token database, and print the statements.",
-            discussion: """
-                Creates the tables that pushsweep keeps beside yours. Without the token table it \
-                creates nothing and ends with 78, because the name in the settings may be mistyped; \
-                --create-token-table creates that table too. Creates push_queue if it is missing and an app has a provider or the settings \
-                name store.push-queue.table. Existing tables do not change without --upgrade. With it \
-                the token table gains missing columns and the missing index, and an existing queue the \
-                index that finds open rows. A second run does nothing.
-
-                \(HelpText.exitStatus)
-                """)
+            discussion: HelpText.whole(PackageResources.schema_apply_txt))
 
         @OptionGroup var common: CommonOptions
 
@@ -97,13 +76,12 @@ struct SchemaCommand: ParsableCommand {
         var dryRun = false
 
         func run() throws {
-            try common.finish { _ in
-                let script = try SchemaWork.apply(
-                    common.settings(), creatingTokens: createTokenTable, upgrading: upgrade,
-                    dryRun: dryRun)
-                common.print(SchemaReport(script, executed: !dryRun))
-                return .done
-            }
+            try common.finish(printing: { settings, _ in
+                SchemaReport(
+                    try SchemaWork.apply(
+                        settings, creatingTokens: createTokenTable, upgrading: upgrade,
+                        dryRun: dryRun), executed: !dryRun)
+            })
         }
     }
 }

@@ -6,23 +6,7 @@ struct SendCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "send",
         abstract: "Send waiting rows of the queue to APNs over HTTP/2, never to a stale token.",
-        discussion: """
-            Rows are claimed in batches, so several senders on several hosts may share one queue. \
-            A token that is marked, unknown or malformed is skipped with the reason. A 410 answer is \
-            evidence: it is synced to the journal, compared with the registration and applied as a \
-            feedback tuple is. Many bad tokens among the first answers mean a wrong certificate, host \
-            or topic: then sending stops, no row changes, and the queue stays as it was. Sending also \
-            stops when a gateway leaves a few notifications in a row without an answer: those are of \
-            unknown outcome and not sent again, the others wait. Unknown outcomes are always \
-            reported; where they are more than one in ten, the exit code is not 0.
-
-            With --follow it waits for new rows until SIGTERM; then it waits up to three seconds for \
-            answers and gives back unsent rows. With --dry-run nothing is claimed: it says what would \
-            be sent and skipped. Without a terminal it prints nothing on success, unless --verbose or \
-            --format json is given.
-
-            \(HelpText.exitStatus)
-            """)
+        discussion: HelpText.whole(PackageResources.send_txt))
 
     @OptionGroup var common: CommonOptions
 

@@ -6,24 +6,7 @@ struct SweepCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "sweep",
         abstract: "Read the feedback gateways and mark or delete the stale rows.",
-        discussion: """
-            Every byte read is synced to the journal before anything else happens, because the \
-            gateway forgets its list once read. A token that registered again after the gateway \
-            saw it dead is kept. Feeds that an earlier run left are applied first.
-
-            With --dry-run the feeds are read and kept as pending and no row changes; the next run \
-            applies them. While a feed is pending the exit code is 75. Rows of pushsweep_evidence stay \
-            in their table, which is no reason for 75.
-
-            Only one of several hosts with one token table sweeps at a time; the others end with 4 \
-            and name it. While the database is too busy the run pauses between chunks, or ends with \
-            75, by the throttle options or the settings of the same names.
-
-            Quiet on success when stdout is not a terminal, so that cron sends no mail. A dry run \
-            always prints its report.
-
-            \(HelpText.exitStatus)
-            """)
+        discussion: HelpText.whole(PackageResources.sweep_txt))
 
     @OptionGroup var common: CommonOptions
 
@@ -38,12 +21,8 @@ struct SweepCommand: ParsableCommand {
     @OptionGroup var applying: ApplyOptions
 
     func run() throws {
-        try common.finish { context in
-            let settings = try applying.overlaid(on: common.settings())
-            var plan = try SweepPlan(sweeping: settings, apps: app, dryRun: dryRun, context)
-            plan.metrics = MetricsPlan(settings, dryRun: dryRun)
-            return common.print(
-                Sweep.run(plan, context), context, settings, isWanted: dryRun)
+        try common.finish(applying, isWanted: dryRun) { settings, context in
+            try SweepPlan(sweeping: settings, apps: app, dryRun: dryRun, context)
         }
     }
 }
@@ -92,14 +71,10 @@ struct ReplayCommand: ParsableCommand {
     }
 
     func run() throws {
-        try common.finish { context in
-            let settings = try applying.overlaid(on: common.settings())
-            var plan = try SweepPlan(
-                replaying: file, feed: feed, app: app, environment: environment,
-                settings: settings, dryRun: dryRun)
-            plan.metrics = MetricsPlan(settings, dryRun: dryRun)
-            return common.print(
-                Sweep.run(plan, context), context, settings, isWanted: dryRun)
+        try common.finish(applying, isWanted: dryRun) { settings, _ in
+            if let feed { return SweepPlan(settings, .journaled(feed), dryRun: dryRun) }
+            return try SweepPlan(
+                reading: file ?? "", app: app, environment: environment, settings, dryRun: dryRun)
         }
     }
 }

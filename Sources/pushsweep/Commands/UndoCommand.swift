@@ -11,19 +11,7 @@ struct UndoCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "undo",
         abstract: "Take back the marks and deletions of a run, where nothing newer happened.",
-        discussion: """
-            A mark is taken back only from a row that still carries exactly that mark, a deleted row \
-            is inserted again only where neither its key nor, in a table that has it once, its token \
-            exists. Other rows are left alone and counted by reason. An undo is a run with its own \
-            record and ledger entries: undoing it brings the removal back. The same command continues \
-            an undo that was killed, or that the throttle ended with 75.
-
-            The feeds stay applied, so later sweeps do not repeat the changes; new evidence about \
-            the same tokens does. If the cause was a wrong setting or a wrong gateway, correct \
-            it first.
-
-            \(HelpText.exitStatus)
-            """)
+        discussion: HelpText.whole(PackageResources.undo_txt))
 
     @OptionGroup var common: CommonOptions
 
@@ -77,7 +65,7 @@ struct UndoCommand: ParsableCommand {
 
     func run() throws {
         try common.finish { context in
-            let settings = try throttle.overlaid(on: common.settings())
+            let settings = try common.settings(with: throttle.overrides)
             guard let wish = try wish() else { return try printList(settings) }
             return common.print(
                 Undo.run(
@@ -119,7 +107,7 @@ struct PurgeCommand: ParsableCommand {
 
     func run() throws {
         try common.finish { context in
-            let settings = try throttle.overlaid(on: common.settings())
+            let settings = try common.settings(with: throttle.overrides)
             let result = Result { () throws(RunFailure) in
                 try Purge.run(settings, dryRun: dryRun, context)
             }

@@ -41,8 +41,15 @@ enum CommandWords {
     }
 }
 
-/// The section about exit codes in every help text.
+/// The help texts of commands, and the section about exit codes in each.
 enum HelpText {
+    /// The text of a file in `Help`, whose paragraphs are broken into lines, with the exit codes.
+    static func whole(_ file: [UInt8]) -> String {
+        String(decoding: file, as: UTF8.self).split(separator: "\n\n").map { paragraph in
+            paragraph.split(separator: "\n").joined(separator: " ") + "\n\n"
+        }.joined() + exitStatus
+    }
+
     static let exitStatus =
         ExitStatus.allCases.reduce(into: "EXIT STATUS\n") { text, code in
             let number = String(code.rawValue)

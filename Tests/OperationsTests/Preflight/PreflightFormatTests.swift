@@ -1,4 +1,5 @@
 import APNsProtocol
+import Database
 import Foundation
 import TestSupport
 import Testing

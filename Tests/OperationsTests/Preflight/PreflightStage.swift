@@ -1,5 +1,6 @@
 import APNsProtocol
 import APNsSimulator
+import Database
 import Foundation
 import Logging
 import SecureTransport

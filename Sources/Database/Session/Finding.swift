@@ -1,0 +1,108 @@
+/// How much a finding says, from least to most.
+package enum Severity: String, Codable, Hashable, Sendable, CaseIterable, Comparable {
+    /// Everything is as it should be.
+    case ok
+    /// A fact worth knowing.
+    case note
+    /// A loss that is small, or something to put right some time.
+    case low
+    /// A loss that is not small, or something not known that should be.
+    case medium
+    /// A person has to act: nothing would work, or the wrong devices would be reached.
+    case high
+
+    package static func < (left: Severity, right: Severity) -> Bool { left.rank < right.rank }
+
+    private var rank: Int { Self.allCases.firstIndex(of: self) ?? 0 }
+}
+
+/// What an examination or a rule found. `check` prints it, `preflight` and `audit` have it as JSON, and a run
+/// refuses to begin by its failure. Fields of its JSON may be added, never renamed.
+package struct Finding: Codable, Hashable, Sendable, CustomStringConvertible {
+    /// A person's decision to live with a finding.
+    package struct Ignored: Codable, Hashable, Sendable {
+        package let reason: String
+        /// The last day on which it counts.
+        package let until: String
+
+        package init(reason: String, until: String) {
+            (self.reason, self.until) = (reason, until)
+        }
+    }
+
+    /// The name of the rule, such as `open-hold`; empty for what only `check` says.
+    package var rule = ""
+    package let severity: Severity
+    /// What it is about: `chat/production`, a table, a file, a gateway, a hold.
+    package let object: String
+    // The sentence by its name in JSON: `message` in that of `preflight`, `summary` in that of `audit`.
+    private var message: String?
+    private var summary: String?
+    /// Why it matters or where it comes from; nil in findings of `preflight`, perhaps empty in those of
+    /// `audit`.
+    package private(set) var cause: String?
+    /// What to do next; empty where nothing is to be done, and where the sentence says it.
+    package let cure: String
+    /// The decision to live with it; nil where there is none.
+    package var ignored: Ignored?
+
+    /// Why no evidence may be taken or applied; nil where the finding forbids nothing.
+    package private(set) var failure: StoreFailure?
+    /// The GRANT statement that removes the obstacle; nil where no single one does.
+    package private(set) var grant: String?
+    /// Whether it is about the values in the rows: commands that only show what the table has go on.
+    package private(set) var isAboutRows = false
+
+    private enum CodingKeys: CodingKey {
+        case rule, severity, object, message, summary, cause, cure, ignored
+    }
+
+    /// What was found, in one sentence.
+    package var sentence: String { message ?? summary ?? "" }
+    package var description: String { sentence }
+
+    package init(
+        _ severity: Severity, _ object: String, _ sentence: String, cause: String? = nil,
+        cure: String = "", rule: String = ""
+    ) {
+        (self.severity, self.object, self.rule) = (severity, object, rule)
+        (self.cause, self.cure) = (cause, cure)
+        message = sentence
+    }
+
+    /// The finding as the JSON of an audit has it.
+    package var audited: Finding {
+        var finding = self
+        (finding.summary, finding.message, finding.cause) = (sentence, nil, cause ?? "")
+        return finding
+    }
+}
+
+extension Finding {
+    /// What the findings about the database are about.
+    private static let database = "database"
+
+    package init(_ failure: StoreFailure) {
+        self.init(.high, Self.database, failure.sentence)
+        self.failure = failure
+    }
+
+    static package func ok(_ sentence: String) -> Finding { Finding(.ok, database, sentence) }
+
+    /// No obstacle, but the user should know it.
+    static package func warning(_ sentence: String, grant: String? = nil) -> Finding {
+        var finding = Finding(.medium, database, sentence)
+        finding.grant = grant
+        return finding
+    }
+
+    /// Evidence must not be taken or applied. See `StoreFailure` for the hint.
+    static package func failure(
+        _ code: StoreFailure.Code, _ sentence: String, hint: String = "", grant: String? = nil,
+        isAboutRows: Bool = false
+    ) -> Finding {
+        var finding = Finding(StoreFailure(code, sentence, hint: hint))
+        (finding.grant, finding.isAboutRows) = (grant, isAboutRows)
+        return finding
+    }
+}

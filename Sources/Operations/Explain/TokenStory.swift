@@ -1,0 +1,332 @@
+// The story of one token. What is read about it becomes an event at once. Only the rows, and the entries of
+// the ledger, stay beside the events, because evidence is judged by them. Evidence stands at the time since
+// which it calls the token dead, and not at its arrival, because the rule compares that time with the
+// registration: the order of the lines shows the rule.
+
+import APNsProtocol
+import Database
+import EvidenceJournal
+import PushQueue
+import Settings
+import TokenHygiene
+import TokenTable
+
+/// What the stories of all tokens have in common.
+struct StoryFrame {
+    let settings: Settings
+    let history: TokenHistory
+    let now: EpochMilliseconds
+    /// Reads reports that wait as a sweep would that begins now.
+    let reader: ReportReader
+    /// Whether tokens are printed whole.
+    let wholeTokens: Bool
+
+    /// The name in the settings of an app by the table's value; an app that the settings do not name
+    /// keeps the value.
+    func named(_ stored: Partition) -> Partition {
+        settings.apps.first { $0.storedPartition == stored }?.partition ?? stored
+    }
+
+    func app(_ name: Partition) -> Settings.App? {
+        settings.apps.first { $0.partition == name }
+    }
+}
+
+/// An event with its place in time; events of unknown time come first.
+typealias TimedEvent = (time: EpochMilliseconds?, event: ExplainedEvent)
+
+/// The story of one token.
+struct TokenStory {
+    let token: DeviceToken
+    let frame: StoryFrame
+    let rows: [TokenRow]
+    /// The entries of the ledger, the latest first.
+    var changes: [LedgerEntry] = []
+    /// What the next sweep judges: of which app, in words, and whether it would change a row.
+    private(set) var open: [(app: Partition, words: String, changes: Bool)] = []
+    /// The apps whose hold has evidence about the token.
+    private(set) var heldApps: Set<Partition> = []
+    private var timed: [TimedEvent] = []
+
+    /// Begins with the rows, and the marks beside them.
+    init(_ token: DeviceToken, _ frame: StoryFrame, _ rows: [TokenRow], _ marks: [MarkBeside]) {
+        (self.token, self.frame, self.rows) = (token, frame, rows)
+        for row in rows { add(row) }
+        for mark in marks {
+            let app = frame.named(mark.partition)
+            add(.mark, at: mark.time, of: app) { event in
+                event.text =
+                    "\(app): pushsweep_invalid has a mark of this time" + Self.reason(mark.reason)
+                (event.source, event.reason) = ("pushsweep_invalid", mark.reason)
+            }
+        }
+    }
+
+    /// The events, those of unknown time first.
+    var events: [ExplainedEvent] {
+        let kinds = ExplainedEvent.Kind.allCases
+        return timed.enumerated().map { place, timed in
+            (
+                timed.time?.rawValue ?? .min, kinds.firstIndex(of: timed.event.kind) ?? 0, place,
+                timed.event
+            )
+        }.sorted { ($0.0, $0.1, $0.2) < ($1.0, $1.1, $1.2) }.map(\.3)
+    }
+
+    private mutating func add(
+        _ kind: ExplainedEvent.Kind, at time: EpochMilliseconds?, of app: Partition?,
+        _ fill: (inout ExplainedEvent) -> Void
+    ) {
+        var event = ExplainedEvent(kind, of: app, at: time)
+        fill(&event)
+        timed.append((time, event))
+    }
+
+    private func prefix(_ app: Partition?) -> String {
+        app.map { "\($0): " } ?? "an app that the settings do not name: "
+    }
+
+    private static func reason(_ reason: String?) -> String {
+        reason.map { ", reason \($0)" } ?? ""
+    }
+
+    func name(_ row: TokenRow) -> String {
+        "row \(row.key.text(wholeTokens: frame.wholeTokens))"
+    }
+
+    // MARK: Rows
+
+    private mutating func add(_ row: TokenRow) {
+        let app = row.partition.map(frame.named)
+        let key = row.key.text(wholeTokens: frame.wholeTokens)
+        let subject = "\(prefix(app))\(name(row)) of \(frame.history.tableName) "
+        add(.registered, at: row.registeredAt, of: app) { event in
+            event.key = key
+            event.text =
+                subject
+                + (row.hasUnreadableRegistration
+                    ? "has a registration that is no time, which counts as later than any"
+                    : row.registeredAt == nil ? "has no registration time" : "registered")
+                + (row.isDead.map {
+                    "; its column says that it is \($0 ? "dead" : "living") now"
+                } ?? "")
+        }
+        guard let mark = row.mark else { return }
+        add(.mark, at: mark, of: app) { event in
+            (event.key, event.reason) = (key, row.reason)
+            event.text = subject + "has a mark of this time" + Self.reason(row.reason)
+        }
+    }
+
+    // MARK: Evidence
+
+    /// Adds evidence of a journal, and what persons decided about its feed.
+    mutating func add(_ item: JournalEvidence, _ decisions: [TimedEvent]) {
+        let (feed, app) = (item.feed, item.feed.partition)
+        var event = ExplainedEvent(.evidence, of: app, at: item.time)
+        (event.source, event.arrived, event.feed) = (feed.source, feed.opened.rfc3339, feed.id)
+        if feed.kind != .feedback { event.reason = feed.kind.rawValue }
+        let often = item.statements > 1 ? ", \(item.statements) times" : ""
+        let what =
+            switch feed.kind {
+            case .feedback: "the feedback list of \(feed.source) calls it dead\(often)"
+            case .unusable: "a report from \(feed.source) names it"
+            default: "answers 410 \(feed.kind.rawValue) from \(feed.source) call it dead\(often)"
+            }
+        let outcome = outcome(of: item, &event)
+        event.text =
+            (app == .noApp ? "" : "\(app): ")
+            + "\(what), read at \(feed.opened.rfc3339): \(outcome)"
+        timed.append((item.time, event))
+        timed += decisions
+        if feed.state == .held { heldApps.insert(app) }
+    }
+
+    /// What became of a piece of evidence, in words, with the rule.
+    private mutating func outcome(
+        of item: JournalEvidence, _ event: inout ExplainedEvent
+    ) -> String {
+        let feed = item.feed
+        if let refusal = item.refusal {
+            (event.rule, event.reason) = (.quarantined, refusal)
+            return "quarantined (\(refusal))"
+        }
+        guard let time = item.time else { return "it changed nothing" }
+        switch feed.state {
+        case .discarded:
+            (event.rule, event.reason) = (.discarded, feed.cause)
+            return
+                "a person discarded it (\(feed.cause ?? "no reason was noted")), so it changed nothing"
+        case .held:
+            (event.rule, event.reason) = (.held, feed.cause)
+            return "held (\(feed.cause ?? "no cause was noted")), so it changed nothing yet"
+        case .reading, .taking, .pending:
+            let (rule, words) = judgement(dead: time, feed.partition)
+            (event.rule, event.basis) = (rule, "waiting")
+            open.append(
+                (
+                    feed.partition, "apply the evidence of \(time.rfc3339): \(words)",
+                    rule.changesRows
+                ))
+            return "it waits; judged now: \(words)"
+        case .applied: return applied(feed, time, &event)
+        }
+    }
+
+    private func applied(
+        _ feed: CapturedFeed, _ time: EpochMilliseconds, _ event: inout ExplainedEvent
+    ) -> String {
+        if let entry = changes.first(where: { $0.place.feed == feed.id }) {
+            (event.rule, event.basis) = (rule(of: entry), "ledger")
+            return entry.refusal == nil
+                ? "applied, it changed the row, see the change" : "the row refused the change"
+        }
+        let (rule, words) = judgement(dead: time, feed.partition)
+        event.basis = "present"
+        guard rule.changesRows else {
+            event.rule = rule
+            return "applied, it changed nothing; by the rows of today: \(words)"
+        }
+        // The rows of today say the opposite, so somebody changed them since.
+        return
+            "applied, and the ledger has no change by it: at that time a rule kept the row, which "
+            + "was changed since, or the entry was purged"
+    }
+
+    /// Adds a row of `pushsweep_evidence` that waits, as the next sweep will read it.
+    mutating func add(_ row: EvidenceRow) {
+        let isKnown = frame.app(row.partition) != nil
+        let report = try? row.report.get()
+        var event = ExplainedEvent(.evidence, of: nil, at: nil)
+        (event.source, event.basis) = ("pushsweep_evidence", "waiting")
+        (event.key, event.arrived) = ("\(row.id)", report?.receivedAt?.rfc3339)
+        var (time, changes) = (EpochMilliseconds?.none, false)
+        let words: String
+        if isKnown {
+            event.reason = report?.reason
+            do throws(UnusableReport) {
+                switch try frame.reader.read(try row.report.get()) {
+                case .nothing:
+                    (event.rule, words) = (.nothing, "its answer says nothing about the token")
+                case .suspect:
+                    event.rule = .suspect
+                    words = "it calls the token bad, which never removes a row"
+                case .evidence(_, _, let dead):
+                    let (rule, judged) = judgement(dead: dead, row.partition)
+                    (event.rule, time, changes) = (rule, dead, rule.changesRows)
+                    words = "judged now: \(judged)"
+                }
+            } catch {
+                (event.rule, words) = (.quarantined, "it will be quarantined: \(error)")
+            }
+            open.append(
+                (row.partition, "take row \(row.id) of pushsweep_evidence: \(words)", changes))
+        } else {
+            event.rule = .noApp
+            words =
+                "the settings name no \(row.partition.shortened), so it will be quarantined"
+        }
+        event.text =
+            (isKnown ? "\(row.partition): " : "")
+            + "row \(row.id) of pushsweep_evidence waits for a sweep: \(words)"
+        event.place(at: time ?? report?.receivedAt, of: isKnown ? row.partition : nil)
+        timed.append((time ?? report?.receivedAt, event))
+    }
+
+    // MARK: Changes
+
+    /// Adds the entries of the ledger, once the runs behind them are known.
+    mutating func tellChanges(_ runs: [String: RunRecord]) {
+        for change in changes.reversed() { tell(change, runs[change.place.run]) }
+    }
+
+    private mutating func tell(_ change: LedgerEntry, _ run: RunRecord?) {
+        let app = change.origin.map { frame.named($0.partition) }
+        let source = change.origin?.source ?? change.reason ?? "undo"
+        let isUndo = source == "undo" || run?.kind == "undo"
+        let isExpiry = source == "delete-after"
+        let (before, after) = frame.history.states(of: change)
+        let key = change.key.text(wholeTokens: frame.wholeTokens)
+        var words =
+            (app.map { "\($0): " } ?? "")
+            + (change.isBeside
+                ? "the mark in pushsweep_invalid " : "row \(key) of \(frame.history.tableName) ")
+        if let refusal = change.refusal {
+            words += "refused its change: \(RowRefusal(rawValue: refusal)?.words ?? refusal)"
+        } else {
+            words += Self.verb(change.action, isUndo: isUndo)
+            if let before, let after { words += ": \(before.words), then \(after.words)" }
+        }
+        words +=
+            " (\(run?.kind ?? "run") \(change.place.run.prefix(8))"
+            + (run?.operator.map { ", \($0)" } ?? "") + ")"
+        if change.origin?.isReleased == true { words += ", released by a person" }
+        if isExpiry { words += ", after the period of policy.delete-after" }
+        add(isUndo ? .undo : isExpiry ? .expiry : .change, at: change.changed, of: app) { event in
+            event.text = words
+            if !change.isBeside { event.key = key }
+            (event.action, event.source, event.feed) = (change.action, source, change.place.feed)
+            (event.before, event.after) = (before?.words, after?.words)
+            (event.run, event.runKind) = (change.place.run, run?.kind)
+            (event.operator, event.host) = (run?.operator, run?.host)
+            event.reason = change.refusal ?? change.reason
+        }
+    }
+
+    private static func verb(_ action: String, isUndo: Bool) -> String {
+        switch action {
+        case "mark": "was marked"
+        case "side-mark": "was set"
+        case "advance": "was moved to later evidence"
+        case "delete": "was deleted"
+        case "insert": "was inserted again"
+        case "side-restore" where !isUndo: "was taken away with the row"
+        case "restore", "side-restore": "was taken back"
+        default: "was changed (\(action))"
+        }
+    }
+
+    // MARK: Notifications
+
+    mutating func add(_ row: QueuedRow) {
+        let app = row.partition.map(frame.named)
+        let reason = row.reason.map { " (\($0))" } ?? ""
+        var words =
+            switch DeliveryState(rawValue: row.state) {
+            case .pending: "waits to be sent"
+            case .claimed: "is held by a sender that sends it now"
+            case .retry: "waits to be sent again\(reason)"
+            case .sent: "was accepted by the gateway"
+            case .skipped: "was skipped, never sent\(reason)"
+            case .gone: "was answered 410\(reason)"
+            case .failed: "was refused by the gateway\(reason)"
+            case .unknown: "was sent and got no answer\(reason)"
+            case nil: "is in state \(row.state)\(reason)"
+            }
+        if row.attempts > 0 { words += " after \(row.attempts.counting("attempt"))" }
+        if let queued = row.queued { words += "; queued at \(queued.rfc3339)" }
+        if let notBefore = row.notBefore, row.answered == nil {
+            words += "; not before \(notBefore.rfc3339)"
+        }
+        let prefix = prefix(app)
+        add(.notification, at: row.answered ?? row.queued, of: app) { event in
+            event.text = "\(prefix)notification \(row.key) \(words)"
+            (event.key, event.action, event.reason) = ("\(row.key)", row.state, row.reason)
+            (event.attempts, event.arrived) = (row.attempts, row.queued?.rfc3339)
+        }
+    }
+}
+
+extension RowState {
+    /// The state as a clause.
+    fileprivate var words: String {
+        guard exists else { return "absent" }
+        let dead = isDead.map { $0 ? "dead" : "living" }
+        let reason = reason.map { " (\($0))" } ?? ""
+        let marked =
+            mark.map { "marked since \($0.rfc3339)\(reason)" }
+            ?? (isDead == nil ? "without a mark" : nil)
+        let registered = registeredAt.map { "registered at \($0.rfc3339)" }
+        return [dead, marked, registered].compactMap { $0 }.joined(separator: ", ")
+    }
+}

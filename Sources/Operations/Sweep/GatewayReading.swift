@@ -1,0 +1,184 @@
+import APNsConnection
+import APNsProtocol
+import Database
+import EvidenceJournal
+import SecureTransport
+import TokenHygiene
+
+// The part of a sweep that reads gateways, and files with their bytes, into the journal. From its first byte
+// on, a feed is in the journal, however this run ends.
+
+extension Sweep {
+    /// Copies the raw bytes of a feedback list, as another program saved them, into a journal as a feed.
+    /// Returns the feed's name.
+    func copy(
+        _ source: GivenSource, about partition: Partition, into journal: EvidenceJournal
+    ) throws -> String {
+        try journal.folder.ensureRoom()
+        let capture = try journal.beginFeed(
+            run: run, partition: partition, source: source.name, at: context.now())
+        do {
+            while try source.next({ bytes in
+                try journal.folder.ensureRoom()
+                try capture.append(bytes)
+            }) {}
+        } catch {
+            try journal.discard(capture.id)
+            throw error
+        }
+        try capture.close(.file, at: context.now())
+        return capture.id
+    }
+
+    /// Reads and applies one gateway; true when the run has to end.
+    mutating func sweep(_ source: GatewayPlan, _ applier: JournalApplier) throws -> Bool {
+        do {
+            guard !context.interrupt.isTripped, try mayOpenFeed(applier) else {
+                outcome.fail(.stopped)
+                return true
+            }
+        } catch {
+            outcome.fail(.wrapping(error, at: .store))
+            return true
+        }
+        warnOfExpiry(source)
+        var entry = FeedReport(source.partition, source: source.name, end: .clean)
+        entry.certificateExpires = source.certificateEnds?.rfc3339
+        let feed: String
+        do {
+            guard let captured = try read(source, into: applier.journal, &entry) else {
+                outcome.report.apps.append(entry)
+                return false
+            }
+            feed = captured
+        } catch {
+            let failure = RunFailure.wrapping(error, at: .read)
+            if failure != .stopped {
+                // The bytes synced before are in the journal, and the next run applies them.
+                entry.end = FeedEnd.truncated.rawValue
+                entry.detail = failure.description
+                entry.state = FeedState.pending.rawValue
+                outcome.report.apps.append(entry)
+            }
+            outcome.fail(failure)
+            return true
+        }
+        return try apply(
+            applier.journal.feed(feed), with: applier, resumed: false,
+            certificateEnds: source.certificateEnds)
+    }
+
+    /// Reads one gateway to the end of its list. Returns the feed's name; nil where the list is empty or
+    /// cannot be read, as the entry then says.
+    ///
+    /// - Throws: `stopped` where a stop signal came before anything was read; failures of the journal, and
+    ///   then it is uncertain which bytes are durable.
+    private mutating func read(
+        _ source: GatewayPlan, into journal: EvidenceJournal, _ entry: inout FeedReport
+    ) throws -> String? {
+        let tls: TLSClientContext
+        switch source.context {
+        case .success(let made): tls = made
+        case .failure(let refusal):
+            entry.asked = refusal.stage != .identity
+            note(refusal, .refused, &entry)
+            return nil
+        }
+        try journal.folder.ensureRoom()
+        let capture = try journal.beginFeed(
+            run: run, partition: source.partition, source: source.name, at: context.now())
+        let reader = FeedbackReader(
+            host: source.host, port: source.port, hostName: source.hostName,
+            context: tls, limits: source.limits, interrupt: context.interrupt)
+        let reading = try reader.read { bytes in
+            try capture.append(bytes)
+            context.progress.show(
+                "reading \(source.partition) (bytes)", capture.bytes, of: nil)
+        }
+        context.progress.clear()
+        switch reading {
+        case .stopped, .captured(.stopped, bytes: 0):
+            try capture.abandon()
+            throw RunFailure.stopped
+        case .unreachable(let failure):
+            try capture.abandon()
+            let end: FeedEnd = if case .timedOut = failure.code { .timeout } else { .refused }
+            note(RunFailure(failure, of: source.partition, .feedback, at: .read), end, &entry)
+            return nil
+        case .misdirected(let failure, let end, _):
+            // The bytes are no list: the settings name another kind of server.
+            try capture.close(end, at: context.now())
+            outcome.fail(RunFailure(failure, of: source.partition, .feedback, at: .read))
+        case .captured(let end, bytes: 0) where end == .closeNotify || end == .idle:
+            try capture.abandon()
+            entry.end = FeedEnd(end, .clean).rawValue
+            return nil
+        case .captured(let end, let bytes):
+            context.log.debug(
+                "feed read",
+                metadata: [
+                    "partition": "\(source.partition)", "bytes": "\(bytes)",
+                    "end": "\(end.rawValue)",
+                ])
+            try capture.close(
+                end, at: context.now(),
+                heldBecause: end == .full ? "the feed reached feedback.max-bytes" : nil)
+        }
+        return capture.id
+    }
+
+    private mutating func note(
+        _ failure: RunFailure, _ end: FeedEnd, _ entry: inout FeedReport
+    ) {
+        (entry.end, entry.detail) = (end.rawValue, failure.description)
+        outcome.fail(failure)
+    }
+
+    /// Whether the next gateway may be read: this run still has the lease, and the throttle permits
+    /// it. False after a stop signal. A list once begun is read to its end, since the gateway forgets
+    /// it.
+    private func mayOpenFeed(_ applier: JournalApplier) throws(StoreFailure) -> Bool {
+        let interrupt = context.interrupt
+        guard try applier.store.session.waitForThrottle(shouldStop: { interrupt.isTripped })
+        else {
+            return false
+        }
+        if let lease = applier.lease { try applier.store.session.renew(lease) }
+        return true
+    }
+
+    private func warnOfExpiry(_ source: GatewayPlan) {
+        guard let ends = source.certificateEnds,
+            ends < context.now().advanced(by: GatewayPlan.expiryWarning),
+            case .success = source.context
+        else { return }
+        context.log.warning(
+            "the certificate for \(source.partition) ends at \(ends.rfc3339); renew it")
+    }
+}
+
+extension SenderFolders {
+    /// Opens the journals of senders that are gone, one after the other, and makes their interrupted
+    /// feeds pending. `body` gets each journal under its lock, and returns whether to continue with
+    /// the next.
+    ///
+    /// - Returns: the failures of journals; after a failure the next journal is opened.
+    static func visitAbandoned(
+        in state: String, at now: () -> EpochMilliseconds,
+        _ body: (EvidenceJournal) throws(JournalFailure) -> Bool
+    ) -> [JournalFailure] {
+        var (folders, problems) = abandoned(in: state)
+        for folder in folders {
+            do throws(JournalFailure) {
+                let journal = try EvidenceJournal(in: folder)
+                try journal.recoverInterrupted(at: now())
+                guard try body(journal) else { return problems }
+            } catch {
+                problems.append(error)
+            }
+        }
+        // The locks are held until here, so that no other process takes a folder meanwhile.
+        withExtendedLifetime(folders) {}
+        return problems
+    }
+}
