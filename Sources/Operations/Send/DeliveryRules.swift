@@ -93,8 +93,7 @@ struct DeliveryRules {
             // of handing over is a little earlier, so that a device that registered in between keeps its
             // row.
             let evidence = Evidence(
-                source: EvidenceSource(gone: answer.body.reason),
-                time: time ?? handedAt)
+                source: EvidenceSource(gone: answer.body.reason), time: time ?? handedAt)
             return counted(.known, .gone(reason: reason), evidence)
         case .suspectToken: return counted(.bad, failed, isSuspect: true)
         case .requestFault, .notUnderstood: return counted(.refused, failed)
