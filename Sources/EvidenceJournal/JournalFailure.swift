@@ -82,16 +82,21 @@ extension StateFolder {
     ///
     /// - Throws: `inputOutput`.
     func ensureReadable(_ name: String) throws(JournalFailure) {
-        let content = FileHandle(
-            fileDescriptor: try folder.open(name, O_RDONLY), closeOnDealloc: true)
-        do {
-            var isEnd = false
-            while !isEnd { isEnd = try content.read(upToCount: 1 << 16)?.isEmpty ?? true }
-        } catch {
+        let descriptor = try folder.open(name, O_RDONLY)
+        defer { close(descriptor) }
+        var buffer = [UInt8](repeating: 0, count: 1 << 16)
+        var place = 0
+        var count = 1
+        // As SQLite reads, so that what fails for one fails for the other.
+        while count > 0 {
+            count = buffer.withUnsafeMutableBytes {
+                pread(descriptor, $0.baseAddress, $0.count, place)
+            }
+            place += max(count, 0)
+        }
+        guard count == 0 else {
             throw JournalFailure(
-                .inputOutput,
-                "reading \(file(name)): \(error.localizedDescription); check the disk, then run again"
-            )
+                .inputOutput, "reading \(file(name))", errno, "check the disk, then run again")
         }
     }
 
