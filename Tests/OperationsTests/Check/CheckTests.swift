@@ -201,25 +201,18 @@ struct CheckTests {
         ])
     }
 
-    @Test("settings that contradict themselves, or that older versions ignored, are refused")
+    @Test("settings that contradict themselves are refused")
     func refusedSettings() throws {
         let stage = try SendStage()
         let base = try stage.settingsText
         for (line, words) in [
             ("policy: {action: delete, delete-after: 30d}", "policy.delete-after"),
             ("policy: {action: delete, delete-after: 5m}", "policy.delete-after"),
-            (
-                "report: {healthcheck-url: \"https://example.net\"}",
-                "report.healthcheck-url is refused"
-            ),
         ] {
             let failure = #expect(throws: SettingsFailure.self) {
                 try stage.loaded(line + "\n" + base)
             }
             #expect(failure.map { "\($0)".contains(words) } == true, "\(failure.debugDescription)")
-        }
-        #expect(throws: SettingsFailure.self) {
-            try stage.loaded(base, ["PUSHSWEEP_REPORT_HEALTHCHECK_URL": "x"])
         }
     }
 
