@@ -13,7 +13,7 @@ extension TokenTable {
     /// - Throws: `permission`, `configuration` or `readOnly` as found; any failure of the
     ///   examination's own queries.
     @discardableResult
-    package func preflightQueue(
+    package func requireQueue(
         _ need: QueueUse, partitions: [Partition]
     ) throws(StoreFailure) -> [Finding] {
         let findings = try examineQueue(need, partitions: partitions)

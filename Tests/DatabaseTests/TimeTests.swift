@@ -153,7 +153,7 @@ struct TimeTests {
             [.dead(1, at: start + 900_000)], policy: RemovalPolicy(action: action))
         #expect(progress.counts == Counts(refused: 1) && progress.rowsChanged == 0)
         expectFailure(.configuration, "declare type epoch-seconds") {
-            try store.preflight(.apply(RemovalPolicy(action: action)))
+            try store.require(.apply(RemovalPolicy(action: action)))
         }
     }
 

@@ -13,7 +13,7 @@ struct QueueExaminationTests {
     @Test("our own schema passes, and the tutorial's gives a warning", arguments: QueueCase.all)
     func findings(_ queueCase: QueueCase) throws {
         let stage = try QueueStage(queueCase)
-        let findings = try stage.database.store().preflightQueue(.send, partitions: [chat])
+        let findings = try stage.database.store().requireQueue(.send, partitions: [chat])
         let warnings = findings.filter { $0.severity == .medium }.map(\.sentence)
         if queueCase.tables == .own {
             #expect(warnings.isEmpty)
@@ -63,11 +63,11 @@ struct QueueExaminationTests {
         }
         try make("payload")
         let store = try stage.database.store()
-        try store.preflightQueue(.send, partitions: [chat])
+        try store.requireQueue(.send, partitions: [chat])
         try stage.database.execute("DROP TRIGGER back")
         try make(column)
         let failure = #expect(throws: StoreFailure.self) {
-            try store.preflightQueue(.send, partitions: [chat])
+            try store.requireQueue(.send, partitions: [chat])
         }
         #expect(failure?.code == .configuration)
         #expect(failure?.sentence.contains("trigger back of push_queue writes column") == true)
@@ -85,7 +85,7 @@ struct QueueExaminationTests {
                 + "payload VARCHAR(256), time_queued DATETIME, done DATETIME, "
                 + "time_sent DATETIME AS (done))")
         let failure = #expect(throws: StoreFailure.self) {
-            try stage.database.store().preflightQueue(.send, partitions: [chat])
+            try stage.database.store().requireQueue(.send, partitions: [chat])
         }
         #expect(failure?.code == .configuration)
         #expect(failure?.sentence.contains("column time_sent is computed from others") == true)
@@ -109,7 +109,7 @@ struct QueueExaminationTests {
     func sharedRows() throws {
         let stage = try QueueStage(QueueCase(engine: .sqlite, tables: .tutorial))
         let failure = #expect(throws: StoreFailure.self) {
-            try stage.database.store().preflightQueue(
+            try stage.database.store().requireQueue(
                 .send, partitions: [chat, Partition(app: "news", environment: "production")])
         }
         #expect(failure?.code == .configuration)
@@ -161,7 +161,7 @@ struct QueueExaminationTests {
         let stage = try QueueStage(QueueCase(engine: engine, tables: .tutorial))
         try stage.database.sql.run("DROP TABLE pushsweep_delivery")
         let failure = #expect(throws: StoreFailure.self) {
-            try stage.database.store().preflightQueue(.send, partitions: [chat])
+            try stage.database.store().requireQueue(.send, partitions: [chat])
         }
         #expect(failure?.code == .configuration)
         #expect(failure?.sentence.contains("schema apply") == true)
@@ -200,7 +200,7 @@ struct QueueExaminationTests {
             }
             try grant(sending.enumerated().filter { $0.offset != missing }.map(\.element))
             let failure = #expect(throws: StoreFailure.self, "without \(sending[missing])") {
-                try TokenTable(settings).preflightQueue(.send, partitions: [chat])
+                try TokenTable(settings).requireQueue(.send, partitions: [chat])
             }
             let right = sending[missing].split(separator: " TO ")[0]
             let sentence = failure?.sentence ?? ""
@@ -214,7 +214,7 @@ struct QueueExaminationTests {
     /// Everything a sender does.
     private static func sendAll(_ store: TokenTable, _ tables: QueueTables) throws {
         for need in [QueueUse.preview, .send, .enqueue] {
-            try store.preflightQueue(need, partitions: [chat])
+            try store.requireQueue(need, partitions: [chat])
         }
         let user = tables == .own ? "user" : "udid1"
         #expect(try store.tokens(ofUser: user, in: chat).contains(.numbered(1)))
@@ -251,7 +251,7 @@ struct QueueExaminationTests {
         try admin.run("GRANT SELECT ON \(stage.database.name).active_users TO '\(name)'@'%'")
         let store = try TokenTable(
             server.settings(database: stage.database.name, user: String(name), password: "p"))
-        let findings = try store.preflightQueue(.preview, partitions: [chat])
+        let findings = try store.requireQueue(.preview, partitions: [chat])
         #expect(!findings.contains { $0.severity == .medium && $0.sentence.contains("may not") })
         let preview = try stage.preview(by: store)
         #expect(preview.sendable == 5 && preview.skipped == [.unknown: 2])
@@ -261,7 +261,7 @@ struct QueueExaminationTests {
         let busy = try stage.preview(by: store)
         #expect(busy.sendable == 0 && busy.skipped.isEmpty)
         try admin.run("REVOKE SELECT ON \(stage.database.name).pushsweep_claim FROM '\(name)'@'%'")
-        let blind = try store.preflightQueue(.preview, partitions: [chat])
+        let blind = try store.requireQueue(.preview, partitions: [chat])
         #expect(
             blind.contains {
                 $0.severity == .medium && $0.sentence.contains("may not read pushsweep_claim")

@@ -251,12 +251,12 @@ struct ChangeFollowerTests {
         ]
         for use in uses {
             expectFailure(.configuration, "pushsweep_commit", "`pushsweep schema apply`") {
-                try database.store().preflight(use)
+                try database.store().require(use)
             }
         }
         expectFailure(nil, "`pushsweep schema apply`") {
-            try database.store().preflightFollowing()
+            try database.store().requireFollowing()
         }
-        #expect(try database.store().preflight(.read).firstFailure == nil)
+        #expect(try database.store().require(.read).firstFailure == nil)
     }
 }

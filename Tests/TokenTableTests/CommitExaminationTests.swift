@@ -51,6 +51,6 @@ struct CommitExaminationTests {
         let catalog = Catalog(connection: database.sql)
         #expect(try catalog.engine(TableName(name: "pushsweep_change")) == Self.innodb)
         #expect(try catalog.engine(TableName(name: "no_such_table")) == nil)
-        try database.store().preflight(.apply(RemovalPolicy(action: .delete)))
+        try database.store().require(.apply(RemovalPolicy(action: .delete)))
     }
 }

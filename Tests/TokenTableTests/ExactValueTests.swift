@@ -99,7 +99,7 @@ struct ExactValueTests {
             $0.key = ["id", "k"]
         }
         expectFailure(.configuration, "key column k has type") {
-            try store.preflight(.apply(RemovalPolicy()))
+            try store.require(.apply(RemovalPolicy()))
         }
     }
 

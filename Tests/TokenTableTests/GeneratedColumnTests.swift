@@ -72,7 +72,7 @@ struct GeneratedColumnTests {
         for marks in [true, false] {
             let database = try table.database(marks: marks)
             let store = try database.store(pacing: hurried(), table.map)
-            try store.preflight(.apply(policy), partitions: [chat])
+            try store.require(.apply(policy), partitions: [chat])
             let before = try database.contents(of: "devices")
             let forecast = try store.classify(Self.evidence, policy: policy)
             #expect(forecast.counts == Counts(applied: 4, newer: 1, unknown: 7))
@@ -163,7 +163,7 @@ struct GeneratedColumnTests {
                         $0.invalidatedAt = TimeMapping(column: .absent)
                         $0.reason = .absent
                     }
-                }.preflight(.apply(RemovalPolicy()))
+                }.require(.apply(RemovalPolicy()))
             }
             #expect(failure?.sentence.contains(words) == true, "\(failure?.sentence ?? "")")
         }
@@ -236,11 +236,11 @@ struct FilledColumnTests {
             try database.store {
                 $0.table = "devices"
                 $0.registeredAt = TimeMapping(column: .named("valid_from"))
-            }.preflight(.apply(RemovalPolicy()))
+            }.require(.apply(RemovalPolicy()))
         }
         let store = try database.store(pacing: hurried()) { $0.table = "devices" }
         let policy = RemovalPolicy(action: .delete)
-        try store.preflight(.apply(policy))
+        try store.require(.apply(policy))
         try store.sweep("one", [.dead(1, at: start + 60_000)], policy: policy)
         #expect(try database.count("SELECT COUNT(*) FROM devices") == 0)
         #expect(try store.undo(.run("one")).restored == 1)
@@ -272,7 +272,7 @@ struct FilledColumnTests {
         }
         let store = try database.store(pacing: hurried()) { $0.table = "devices" }
         let policy = RemovalPolicy(action: .delete)
-        try store.preflight(.apply(policy))
+        try store.require(.apply(policy))
         let before = try database.texts("SELECT my_row_id, registered_at, note FROM devices")
         try store.sweep("one", [0, 7].map { .dead($0, at: start + 60_000) }, policy: policy)
         #expect(try database.count("SELECT COUNT(*) FROM devices") == 0)

@@ -56,7 +56,7 @@ struct LedgerTimeTests {
         let (database, store) = try Self.lateMarks(engine)
         try database.execute("ALTER TABLE pushsweep_change DROP COLUMN changed_at")
         let uses: [() throws -> Void] = [
-            { _ = try store.preflight(.apply(grace)) },
+            { _ = try store.require(.apply(grace)) },
             { _ = try store.applySchema(upgrading: true) },
         ]
         for use in uses {

@@ -200,7 +200,7 @@ struct LivingColumnTests {
         }
         let policy = RemovalPolicy(action: .delete, deletesWithoutRegistrationTime: true)
         #expect(
-            try store.preflight(.apply(RemovalPolicy())).findings.contains {
+            try store.require(.apply(RemovalPolicy())).findings.contains {
                 $0.sentence.contains("an undo cannot take marks in active back")
             })
         try store.sweep("one", stage.evidence())

@@ -201,7 +201,7 @@ struct MappingTests {
                     try database.store {
                         $0.table = "devices"
                         change(&$0)
-                    }.preflight(.read)
+                    }.require(.read)
                 }
             }
         }

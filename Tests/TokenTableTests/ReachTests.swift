@@ -17,7 +17,7 @@ struct ReachTests {
     ) throws -> StoreFailure? {
         let store = try database.store()
         do throws(StoreFailure) {
-            try store.preflight(.apply(policy))
+            try store.require(.apply(policy))
             return nil
         } catch {
             return error
@@ -80,7 +80,7 @@ struct ReachTests {
                     && failure?.sentence.contains(table) == true, "\(failure as Any)")
         }
         // A read-only examination is allowed.
-        try database.store().preflight(.read)
+        try database.store().require(.read)
     }
 
     @Test(
@@ -123,11 +123,11 @@ struct ReachTests {
         }
         let store = try TokenTable(settings)
         expectFailure(.configuration, "set binlog_format to ROW") {
-            try store.preflight(.apply(RemovalPolicy()))
+            try store.require(.apply(RemovalPolicy()))
         }
-        try store.preflight(.read)
+        try store.require(.read)
         try administrator.run("SET GLOBAL binlog_format = 'ROW'")
-        try TokenTable(settings).preflight(.apply(RemovalPolicy()))
+        try TokenTable(settings).require(.apply(RemovalPolicy()))
         withExtendedLifetime(server) {}
     }
 
@@ -153,7 +153,7 @@ struct ReachTests {
         let narrow = settings
         func refusal() throws -> StoreFailure? {
             do throws(StoreFailure) {
-                try TokenTable(narrow).preflight(.apply(Self.removal))
+                try TokenTable(narrow).require(.apply(Self.removal))
                 return nil
             } catch {
                 return error

@@ -301,7 +301,7 @@ struct BrokenRuleTests {
 
     private static func expectOneRefused(_ database: TokenDatabase) throws {
         let store = try database.store(pacing: hurried()) { $0.table = "devices" }
-        try store.preflight(.apply(removal))
+        try store.require(.apply(removal))
         let before = try database.contents(of: "devices")
         try store.record("one")
         let progress = try store.apply(evidence, policy: removal, run: "one")

@@ -78,7 +78,7 @@ struct RightsTests {
                         $0.element.replacing(account.name, with: holder.name)
                     })
                 let failure = #expect(throws: StoreFailure.self, "without \(grants[missing])") {
-                    try TokenTable(holder.settings).preflight(.apply(policy))
+                    try TokenTable(holder.settings).require(.apply(policy))
                 }
                 #expect(
                     failure?.code == .permission || failure?.code == .configuration,
@@ -93,7 +93,7 @@ struct RightsTests {
             }
             try account.run(grants)
             let store = try TokenTable(account.settings)
-            let report = try store.preflight(.apply(policy))
+            let report = try store.require(.apply(policy))
             #expect(report.firstFailure == nil)
             let progress = try store.apply(
                 (0..<30).map { .dead($0, at: start + 60_000) }, policy: policy)
@@ -113,7 +113,7 @@ struct RightsTests {
             "GRANT INSERT ON \(database.name).pushsweep_commit TO '\(account.name)'@'%'",
         ])
         let failure = #expect(throws: StoreFailure.self) {
-            try TokenTable(account.settings).preflightFollowing()
+            try TokenTable(account.settings).requireFollowing()
         }
         let grant = "GRANT SELECT ON `\(database.name)`.`pushsweep_commit`"
         #expect(failure?.code == .permission && failure?.sentence.contains(grant) == true)
@@ -122,7 +122,7 @@ struct RightsTests {
             "\(grant) TO '\(account.name)'@'%'",
         ])
         let store = try TokenTable(account.settings)
-        try store.preflightFollowing()
+        try store.requireFollowing()
         var follower = try ChangeFollower(store.session, from: .time(EpochMilliseconds(0)))
         #expect(try follower.next().count == 3)
     }
@@ -194,12 +194,12 @@ struct RightsTests {
             }, "\(grants)")
         try account.run(grants)
         let store = try TokenTable(account.settings)
-        try store.preflight(.apply(RemovalPolicy()))
+        try store.require(.apply(RemovalPolicy()))
         let progress = try store.apply(
             (0..<30).map { .dead($0, at: start + 60_000) }, run: "run")
         #expect(progress.counts == Counts(applied: 20, unknown: 10))
         try store.record("run")
-        try store.preflight(use)
+        try store.require(use)
         let undone = try store.undo(.run("run"))
         #expect(undone.restored == 20, "\(undone)")
     }
@@ -241,7 +241,7 @@ struct RightsTests {
         let grant = "GRANT SELECT (`\(column)`) ON `\(database.name)`.`active_users` TO"
         #expect(hidden?.sentence.contains(grant) == true, "\(hidden as Any)")
         try account.run(grants)
-        try TokenTable(account.settings).preflight(.apply(RemovalPolicy()))
+        try TokenTable(account.settings).require(.apply(RemovalPolicy()))
         try database.execute("ALTER TABLE active_users DROP INDEX device, DROP COLUMN \(column)")
         #expect(throws: Never.self) { try TokenTable(account.settings).layout() }
     }
@@ -279,7 +279,7 @@ struct RightsTests {
                 + "pushsweep_invalid, pushsweep_lease"
             let before = try database.texts(tables)
             let store = try TokenTable(account.settings)
-            try store.preflight(.read)
+            try store.require(.read)
             let result = try store.classify((0..<30).map { .dead($0, at: start + 60_000) })
             #expect(result.counts == Counts(applied: 20, unknown: 10))
             #expect(try store.progress(of: "f") == nil)
@@ -311,7 +311,7 @@ struct RightsTests {
                     : [])
             try account.run(grants)
             let store = try TokenTable(account.settings)
-            try store.preflight(.read)
+            try store.require(.read)
             let result = try store.classify((0..<30).map { .dead($0, at: start + 60_000) })
             #expect(result.counts == Counts(applied: 20, unknown: 10))
             #expect(try store.progressIfVisible(of: "f") == nil)

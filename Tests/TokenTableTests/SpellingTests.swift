@@ -185,11 +185,11 @@ struct SpellingTests {
         #expect(!refusal.sentence.contains(hex[2]))
         // A sweep ends with the same words before it takes anything; what looks no token up goes on.
         let refused = #expect(throws: StoreFailure.self) {
-            try store.preflight(.apply(RemovalPolicy()))
+            try store.require(.apply(RemovalPolicy()))
         }
         #expect(refused?.code == .configuration && refused?.sentence == refusal.sentence)
-        try store.preflight(.read, judgingRows: false)
-        try store.preflight(.undo(actions: [], isDry: true))
+        try store.require(.read, judgingRows: false)
+        try store.require(.undo(actions: [], isDry: true))
         try database.runCure(of: refusal)
         #expect(try store.examine(.read).passesCheck)
         #expect(

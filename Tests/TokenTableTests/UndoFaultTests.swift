@@ -166,9 +166,9 @@ struct UndoRightsTests {
             let before = try database.texts(
                 "CHECKSUM TABLE active_users, pushsweep_run, pushsweep_feed, pushsweep_change")
             try account(["GRANT SELECT ON \(database.name).* TO 'NAME'@'%'"]) { store in
-                try store.preflight(.undo(actions: plan.actions, isDry: true))
+                try store.require(.undo(actions: plan.actions, isDry: true))
                 #expect(try store.undo(.run("wrong"), isDry: true).restored == 50)
-                #expect(throws: StoreFailure.self) { try store.preflight(need) }
+                #expect(throws: StoreFailure.self) { try store.require(need) }
                 #expect(throws: StoreFailure.self) { try store.undo(.run("wrong")) }
             }
             #expect(
@@ -184,13 +184,13 @@ struct UndoRightsTests {
                 try account(grants.enumerated().filter { $0.offset != missing }.map(\.element)) {
                     store in
                     let failure = #expect(throws: StoreFailure.self, "without \(grants[missing])") {
-                        try store.preflight(need)
+                        try store.require(need)
                     }
                     #expect(failure?.code == .permission || failure?.code == .configuration)
                 }
             }
             try account(grants) { store in
-                try store.preflight(need)
+                try store.require(need)
                 #expect(try store.undo(.run("wrong")).restored == 50)
             }
         }

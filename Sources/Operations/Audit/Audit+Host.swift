@@ -146,7 +146,7 @@ extension Audit {
         for (place, app) in settings.apps.enumerated() where app.sends {
             do {
                 let partition = app.storedPartition
-                try store.preflightQueue(.preview, partitions: [partition])
+                try store.requireQueue(.preview, partitions: [partition])
                 var queue = AuditedQueue()
                 let interrupt = context.interrupt
                 try store.previewClaims(

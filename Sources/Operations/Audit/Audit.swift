@@ -54,7 +54,7 @@ package struct Audit {
 
     private mutating func examine(_ store: TokenTable) throws {
         let stored = settings.apps.map(\.storedPartition)
-        try store.preflight(.read, partitions: stored, judgingRows: false)
+        try store.require(.read, partitions: stored, judgingRows: false)
         let now = try store.session.databaseTime()
         describe(now, store)
         try countTokens(store, stored, now)

@@ -169,7 +169,7 @@ package struct Preflight {
     private mutating func examine() throws {
         do {
             let store = try TokenTable.forDecisions(plan.settings)
-            try store.preflight(.read, partitions: [plan.app.storedPartition])
+            try store.require(.read, partitions: [plan.app.storedPartition])
             facts.isReplica = try store.isReplica()
             try countTokens(store)
             try facts.readEvidence(store, at: context.now())

@@ -88,7 +88,7 @@ package struct TokenFilter {
                 """)
         }
         let partition = plan.app.storedPartition
-        try store.preflight(.read, partitions: [partition], judgingRows: false)
+        try store.require(.read, partitions: [partition], judgingRows: false)
         lookup = try store.tokenStatuses(in: partition)
         marked = plan.onlyKnown ? nil : try Self.marked(store, partition, plan.memory, context)
     }

@@ -161,8 +161,8 @@ package struct Send: RecordedRun {
         let use: StoreUse = plan.dryRun ? .decisions : .changes
         let store = try TokenTable(plan.sweep.store.used(for: use).reportingHosts(to: context))
         let partitions = plan.apps.map(\.stored)
-        let report = try store.preflight(need, partitions: partitions)
-        let findings = try store.preflightQueue(queue, partitions: partitions)
+        let report = try store.require(need, partitions: partitions)
+        let findings = try store.requireQueue(queue, partitions: partitions)
         logFindings(report.findings + findings)
         return store
     }

@@ -387,7 +387,7 @@ package struct Sweep: RecordedRun {
         let store = try TokenTable(
             plan.store.used(for: plan.dryRun ? .decisions : .changes).reportingHosts(to: context),
             pacing: plan.pacing)
-        let report = try store.preflight(
+        let report = try store.require(
             plan.dryRun ? .read : .apply(plan.policy),
             partitions: Array(plan.partitions.values))
         // A mistake in the limits has to show before evidence is taken from anywhere.

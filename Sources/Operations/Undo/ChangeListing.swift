@@ -39,7 +39,7 @@ package struct ChangeListing {
     ) throws(RunFailure) {
         let start = try start()
         try settings.reading { tokens in
-            try tokens.preflightFollowing()
+            try tokens.requireFollowing()
             do {
                 var follower = try ChangeFollower(tokens.session, from: start)
                 try list(&follower, settings, context, output)

@@ -70,7 +70,7 @@ package struct Purge {
         let folder = try StateFolder(settings.state)
         defer { withExtendedLifetime(folder) {} }
         let store = try TokenTable.open(settings, dryRun: dryRun, for: "purge", context)
-        try store.preflight(.purge(isDry: dryRun))
+        try store.require(.purge(isDry: dryRun))
         // A host whose clock is ahead must not delete records that the others need.
         let now = try store.session.databaseTime()
         let cutoff = now.advanced(by: -kept)

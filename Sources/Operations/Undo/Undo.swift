@@ -47,7 +47,7 @@ package struct Undo: RecordedRun {
         let store = try RunFailure.at(.store) {
             let store = try TokenTable.open(settings, dryRun: dryRun, for: "undo", context)
             // Our tables have to exist before their records are read.
-            try store.preflight(.undo(actions: [], isDry: true))
+            try store.require(.undo(actions: [], isDry: true))
             return store
         }
         let selection = try selection(in: store)
@@ -69,7 +69,7 @@ package struct Undo: RecordedRun {
                 """)
         }
         _ = try RunFailure.at(.store) {
-            try store.preflight(.undo(actions: plan.actions, isDry: dryRun))
+            try store.require(.undo(actions: plan.actions, isDry: dryRun))
         }
         guard !dryRun else { return try undo(plan, as: record, in: store, nil) }
         try store.underLease(run: record.id, kind: "undo", in: opened.folder, context) { lease in
@@ -121,7 +121,7 @@ package struct Undo: RecordedRun {
     /// The runs that changed rows, newest first, for a person to choose from.
     package static func list(_ settings: Settings) throws -> [UndoableRun] {
         try settings.reading { store in
-            try store.preflight(.undo(actions: [], isDry: true))
+            try store.require(.undo(actions: [], isDry: true))
             return try store.runs().compactMap { run in
                 let changes = try store.changes(of: run.id)
                 guard changes > 0 else { return nil }

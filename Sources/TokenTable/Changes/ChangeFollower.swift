@@ -191,7 +191,7 @@ extension TokenTable {
     ///
     /// - Throws: `configuration` where one is missing or lacks a column, `permission` with the GRANT
     ///   where the account may not read it; any failure of a query.
-    package func preflightFollowing() throws(StoreFailure) {
+    package func requireFollowing() throws(StoreFailure) {
         let tables = [PushsweepTable.change, .commit]
         var findings = try missingTables(tables)
         if findings.isEmpty, case .server(let server) = settings.location {

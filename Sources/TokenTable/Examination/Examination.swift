@@ -41,7 +41,7 @@ extension TokenTable {
     ///
     /// - Throws: `permission`, `configuration` or `readOnly` as found; any failure of a query.
     @discardableResult
-    package func preflight(
+    package func require(
         _ need: TableUse, partitions: [Partition] = [], judgingRows: Bool = true
     ) throws(StoreFailure) -> StoreReport {
         let report = try examine(need, partitions: partitions, searchesRows: false)

@@ -81,7 +81,7 @@ struct TableCourse {
         do {
             store = try self.store()
             // A drawn table may have no row of its platform, which a run refuses.
-            try store.preflight(.apply(policy), partitions: [partition], judgingRows: false)
+            try store.require(.apply(policy), partitions: [partition], judgingRows: false)
         } catch let failure as StoreFailure where failure.code == .configuration {
             tally.refusedTables += 1
             findings.expect(table.isToBeRefused(policy, rows) != false, "refused: \(failure)")

@@ -7,7 +7,7 @@ import TokenHygiene
 import TokenTable
 
 @Suite("Examination before use")
-struct PreflightTests {
+struct ExaminationTests {
     private static let marking = TableUse.apply(RemovalPolicy())
 
     private static func devices(
@@ -45,7 +45,7 @@ struct PreflightTests {
     )
     func narrowColumn() throws {
         let database = try Self.devices(.mariaDB, "VARCHAR(64)")
-        let report = try database.store { $0.table = "devices" }.preflight(Self.marking)
+        let report = try database.store { $0.table = "devices" }.require(Self.marking)
         #expect(report.passesCheck)
         let finding = try #require(report.findings.first { $0.sentence.contains("has room for") })
         #expect(finding.severity == .medium)
@@ -77,8 +77,8 @@ struct PreflightTests {
         #expect(names.hasPrefix("missing or hidden from the account: tables pushsweep_"))
         #expect(names.contains("pushsweep_change") && names.contains("pushsweep_lease"))
         #expect(failures.first?.sentence.contains("lacks the columns rows_changed") == true)
-        #expect(throws: StoreFailure.self) { try database.store().preflight(Self.marking) }
-        #expect(try database.store().preflight(.read).firstFailure == nil)
+        #expect(throws: StoreFailure.self) { try database.store().require(Self.marking) }
+        #expect(try database.store().require(.read).firstFailure == nil)
     }
 
     @Test(
@@ -124,10 +124,10 @@ struct PreflightTests {
             Partition(app: "chat", environment: "sandbox"),
         ]
         expectFailure(.configuration, "column app_id holds whole numbers") {
-            try store.preflight(.read, partitions: wrong)
+            try store.require(.read, partitions: wrong)
         }
         let right = [Partition(app: "3", environment: "production")]
-        let report = try store.preflight(.read, partitions: right)
+        let report = try store.require(.read, partitions: right)
         #expect(!report.findings.contains { $0.sentence.contains("no row has") })
     }
 
@@ -202,7 +202,7 @@ struct PreflightTests {
     @Test("a token column without an index gives a warning", arguments: TestEngine.available)
     func noIndex(_ engine: TestEngine) throws {
         let database = try Self.devices(engine, "VARCHAR(255)")
-        let report = try database.store { $0.table = "devices" }.preflight(Self.marking)
+        let report = try database.store { $0.table = "devices" }.require(Self.marking)
         #expect(
             report.findings.contains {
                 $0.severity == .medium && $0.sentence.contains("has no index")
@@ -253,7 +253,7 @@ struct PreflightTests {
             "INSERT INTO active_users VALUES ('u', ?)", [.text(DeviceToken.numbered(1).hex)])
         try database.store().applySchema(upgrading: true)
         #expect(try database.store().missingSchema(upgrading: true).statements.isEmpty)
-        let report = try database.store().preflight(Self.marking)
+        let report = try database.store().require(Self.marking)
         #expect(!report.findings.contains { $0.severity == .medium }, "\(report.findings)")
         try database.execute("INSERT INTO active_users (udid, device_token) VALUES ('v', '0')")
         try database.store().apply([.dead(1, at: start)])
