@@ -1,6 +1,6 @@
 // The store against a model of the rules, over unusual tables. Each table is made by its own
 // statements and read as the server prints it, so that the drivers' view of a value is never
-// compared with itself. For every table one of two things holds: the preflight refuses it and no
+// compared with itself. For every table one of two things holds: the examination refuses it and no
 // row changes, or every row is as the model says after each step, and an undo restores all rows
 // that did not change since.
 
