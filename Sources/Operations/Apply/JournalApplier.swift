@@ -192,7 +192,7 @@ struct JournalApplier {
     ) -> [String]? {
         guard progress.isApplied, progress.rowsRefused > 0 else { return nil }
         let limit = FeedReport.mostRefusals
-        let named = (try? store.refusedChanges(ofFeed: name, run: run, limit: limit)) ?? []
+        let named = (try? store.refusedChanges(ofFeed: name, limit: limit)) ?? []
         let first = named.first.map { ", the first is \($0.refusalInWords)" } ?? ""
         let what = progress.rowsRefused == 1 ? "1 row stays" : "\(progress.rowsRefused) rows stay"
         context.log.warning(
@@ -220,7 +220,8 @@ struct JournalApplier {
             // end, so the feed is applied again under a new name. All other tuples change nothing a
             // second time.
             guard case .journaled(feed.id) = plan.work, done.rowsRefused > 0 else {
-                return Judged(progress: done)
+                // A run that was killed after its last commit has told nobody.
+                return Judged(progress: done, refusals: refusals(name, feed, done))
             }
             (known, name) = (nil, UUID().uuidString.lowercased())
         }

@@ -21,15 +21,21 @@ extension LedgerEntry {
 }
 
 extension TokenTable {
-    /// The first rows that refused a change of a feed which a run applied, at most `limit`.
+    /// The first rows that refused a change of a feed under the run that finished it, at most `limit`.
     ///
     /// - Throws: any failure of reading.
     package func refusedChanges(
-        ofFeed feed: String, run: String, limit: Int
+        ofFeed feed: String, limit: Int
     ) throws(StoreFailure) -> [LedgerEntry] {
+        let places = try retries.retrying("reading the checkpoints of a feed") {
+            () throws(SQLFailure) in
+            let rows = try connection.query(
+                "SELECT run, feed, part FROM pushsweep_feed WHERE feed = ? ORDER BY part",
+                [.text(feed)])
+            return (0..<rows.count).map { rows.place($0, 0) }
+        }
         var found: [LedgerEntry] = []
-        for part in 0..<(try parts(of: feed) ?? 0) where found.count < limit {
-            let place = LedgerPlace(run: run, feed: feed, part: Int64(part))
+        for place in places where found.count < limit {
             found += try refusedChanges(of: place, limit: limit - found.count)
         }
         return found

@@ -1,5 +1,6 @@
 import APNsProtocol
 import APNsSimulator
+import Database
 import TestSupport
 import Testing
 
@@ -45,5 +46,27 @@ struct RefusedRowSweepTests {
         try stage.replayed(feed: name).ends(0)
         #expect(try stage.database.count(unmarked) == 0)
         #expect(try !Self.warnings(stage).contains { $0.contains("refused a change lately") })
+    }
+
+    @Test(
+        "the run after one that was killed behind its last commit names the refused row too",
+        arguments: TestEngine.available)
+    func namedAfterKill(_ engine: TestEngine) throws {
+        let stage = try SweepStage(engine, dead: 5)
+        try Self.hold(3, in: stage.database)
+        try stage.swept().ends(65)
+        // The journal as the kill leaves it.
+        let journal = SQLiteConnection(
+            path: stage.journal, creates: false,
+            StoreSettings(location: .sqlite(path: stage.journal)))
+        try journal.connect()
+        try journal.run("UPDATE feed SET state = 'pending', settled = NULL")
+        journal.close()
+        let result = try stage.swept().ends(65)
+        let feed = result.app()
+        #expect(feed["applied"] as? Int == 4 && feed["refused"] as? Int == 1)
+        #expect((feed["refusals"] as? [String])?.count == 1, "\(result.output)")
+        result.says("1 row stays as before", "pushsweep replay --feed ")
+        #expect(try stage.feedStates() == ["applied"])
     }
 }
