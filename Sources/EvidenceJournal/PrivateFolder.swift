@@ -216,7 +216,7 @@ final class PrivateFolder: Sendable {
         case EACCES where stat(path, &facts) == 0 && facts.st_uid != geteuid():
             return JournalFailure(
                 .permission, foreign(path, facts.st_uid, facts.st_mode & 0o777))
-        case EACCES, EPERM:
+        case EACCES, EPERM, ELOOP:
             return JournalFailure(
                 .permission, "looking at the state folder \(path)", cause,
                 "let this user (\(UserName.of(geteuid()))) pass the folders above it, or name another "

@@ -12,6 +12,8 @@ struct GrantedRights {
         let isRevoked: Bool
         let rights: [String]
         let schema: String
+        /// Whether the schema is written with a wildcard, which an underscore is too.
+        let isPattern: Bool
         let table: String
 
         private static let name = #"(`(?:[^`]|``)*`|\*)"#
@@ -25,7 +27,9 @@ struct GrantedRights {
             let words = parts[2].replacing(/`(?:[^`]|``)*`/, with: "")
                 .replacing(/\s*\([^)]*\)/, with: "")
             rights = words.split(separator: ",").map { $0.trimmingCharacters(in: .whitespaces) }
-            schema = Self.unquoted(parts[3]).replacing(/\\([_%])/) { String($0.1) }
+            let written = Self.unquoted(parts[3])
+            schema = written.replacing(/\\([_%])/) { String($0.1) }
+            isPattern = written.replacing(/\\[_%]/, with: "").contains { "_%".contains($0) }
             table = Self.unquoted(parts[4])
         }
 
@@ -51,8 +55,13 @@ struct GrantedRights {
         let fitting = entries.filter {
             !Set([right, "ALL PRIVILEGES"]).isDisjoint(with: $0.rights)
         }
+        // Of the entries for a schema the server uses the most specific one alone.
+        let isNamed = entries.contains {
+            $0.table == "*" && !$0.isPattern && word($0.schema) == word(schema)
+        }
         let own = fitting.filter {
-            word($0.schema) == word(schema) && ($0.table == "*" || word($0.table) == word(table))
+            guard word($0.schema) == word(schema) else { return false }
+            return $0.table == "*" ? !(isNamed && $0.isPattern) : word($0.table) == word(table)
         }
         if own.contains(where: { !$0.isRevoked }) { return true }
         return own.isEmpty && fitting.contains { $0.schema == "*" && !$0.isRevoked }

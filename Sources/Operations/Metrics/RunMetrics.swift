@@ -79,7 +79,7 @@ extension MetricsFacts {
                 "When the last run of a kind ended; absent while it runs."
             ) { $0.ended?.seconds },
             family("last_run_duration_seconds", "How long the last run of a kind took.") { run in
-                run.ended.map { Double(max(0, $0.rawValue - run.started.rawValue)) / 1_000 }
+                run.ended.map { max(0, $0.seconds - run.started.seconds) }
             },
             family(
                 "last_run_exit_code",

@@ -133,7 +133,7 @@ extension TokenTable {
         try walk(ranges, after: &position, doing: "counting marks of \(partition)") {
             range throws(SQLFailure) in
             try ranges.query("COUNT(*)", in: range, marks.condition).scalar?.count ?? 0
-        } take: { found in
+        } take: { found, _ in
             count += found
             return true
         }

@@ -14,7 +14,7 @@ extension LedgerEntry {
     /// The same for a key as the ledger spells it. A key may be a token, and no output shows a whole
     /// token.
     static func refusal(of key: LedgerKey, because reason: RowRefusal?) -> String {
-        let name = key.text(wholeTokens: false)
+        let name = key.textInWords
         return "row \(name.isEmpty ? "with an unreadable key" : name): "
             + (reason?.words ?? "refused for a reason this version does not know")
     }

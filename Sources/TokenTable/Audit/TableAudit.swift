@@ -63,7 +63,7 @@ package struct TableAudit {
             ranges, after: &position, doing: "counting the rows of \(layout.table)"
         ) { range throws(SQLFailure) in
             try statement.groups(of: ranges.source, range, on: table.connection)
-        } take: { (found) throws(StoreFailure) in
+        } take: { (found, isLast) throws(StoreFailure) in
             for rows in found {
                 counted += rows.count
                 if let partition = finder.partition(app: rows.app, environment: rows.environment) {
@@ -73,6 +73,7 @@ package struct TableAudit {
                 }
             }
             report(counted)
+            if isLast { return true }
             return try mayContinue()
         }
         return position == nil ? (tallies, others) : nil

@@ -197,28 +197,54 @@ extension TokenTable {
     }
 
     /// Refuses a platform that no row has: every signal would be unknown, and its evidence lost. Reads
-    /// until the first row with the value. A table without rows waits for its first device.
+    /// until the first row with the value, at most `mostRows` rows where no index leads to it, because
+    /// each run asks. A table without rows waits for its first device.
     func platformFindings(_ layout: TableLayout) throws(StoreFailure) -> [Finding] {
         guard let platform = layout.platform else { return [] }
-        let table = layout.table.sql(connection.dialect)
-        let condition = platform.condition(connection.dialect)
-        let doing = "looking for rows of \(layout.table) with `\(platform.word)`"
-        let isFound = try retries.retrying(doing) { () throws(SQLFailure) in
-            let rows = try connection.query(
-                "SELECT 1 FROM \(table) WHERE \(exactly(platform.column))\(condition.sql) LIMIT 1",
-                [platform.value] + condition.values)
-            if rows.count > 0 { return true }
-            return try connection.query("SELECT 1 FROM \(table) LIMIT 1").count == 0
+        let (dialect, column) = (connection.dialect, platform.column)
+        let (table, name) = (layout.table.sql(dialect), dialect.quoted(column.name))
+        let isIndexed = try catalogTable().indexes.contains {
+            $0.columns.first?.lowercased() == column.name.lowercased()
         }
-        guard !isFound else { return [] }
+        let read =
+            isIndexed
+            ? "SELECT \(name) FROM \(table) WHERE \(name) = ?"
+            : "SELECT \(name) FROM \(table) LIMIT \(Self.mostRows)"
+        let (isFound, isWhole) = try retries.retrying(
+            "looking for rows of \(layout.table) with `\(platform.word)`"
+        ) { () throws(SQLFailure) in
+            let found = try connection.query(
+                "SELECT 1 FROM (\(read)) AS looked WHERE \(exactly(column)) LIMIT 1",
+                (isIndexed ? [platform.value] : []) + [platform.value])
+            func hasRow(_ place: Int) throws(SQLFailure) -> Bool {
+                try connection.query("SELECT 1 FROM \(table) LIMIT 1 OFFSET \(place)").count > 0
+            }
+            if found.count > 0 { return (true, true) }
+            guard try hasRow(0) else { return (true, true) }
+            if isIndexed { return (false, true) }
+            return (false, try !hasRow(Self.mostRows))
+        }
+        if isFound { return [] }
+        let cure = "compare platform.value with the table"
+        guard isWhole else {
+            return [
+                .warning(
+                    "\(layout.table): none of the first \(Self.mostRows) rows, and none of a sample, has "
+                        + "`\(platform.word)` in column \(column.name); if no row has it, every signal is "
+                        + "lost, so \(cure), or add an index on the column")
+            ]
+        }
         return [
             .failure(
                 .configuration,
-                "\(layout.table): no row has `\(platform.word)` in column \(platform.column.name), so no "
-                    + "row is looked at and every signal would be lost; compare platform.value with the table",
+                "\(layout.table): no row has `\(platform.word)` in column \(column.name), so no "
+                    + "row is looked at and every signal would be lost; \(cure)",
                 isAboutRows: true)
         ]
     }
+
+    /// The most rows among which the platform is looked for. An index on its column leads to it.
+    private static let mostRows = 200_000
 
     /// A condition on a column by equality of characters, as rows are judged, whatever the collation is.
     private func exactly(_ column: PartitionColumn) -> String {

@@ -49,7 +49,7 @@ package final class LivingRows {
             ranges, after: &position, doing: "counting rows of \(layout.table)"
         ) { range throws(SQLFailure) in
             try ranges.query("COUNT(*)", in: range, condition).scalar?.count ?? 0
-        } take: { found in
+        } take: { found, _ in
             counted += found
             return counted - beside < limit
         }

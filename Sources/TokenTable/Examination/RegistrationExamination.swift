@@ -12,7 +12,8 @@ extension TokenTable {
     /// The days after which the newest registration of a table is suspicious.
     private static let usualAge: Int64 = 30
 
-    /// Warnings where nothing seems to write the time of a registration, by the rows of the sample.
+    /// Warnings where nothing seems to write the time of a registration, by the rows of the sample and
+    /// the end of an index on the column.
     func registrationFindings(
         _ layout: TableLayout, _ sample: TokenSample?
     ) throws(StoreFailure) -> [Finding] {
@@ -34,7 +35,7 @@ extension TokenTable {
             ]
         }
         guard let sample, sample.total > 0 else { return [] }
-        guard let newest = sample.newest else {
+        guard let newest = try newest(layout, column, sample) else {
             return [
                 .warning(
                     "column \(column.name) of \(layout.table) is empty in all rows read, so nothing "
@@ -48,6 +49,23 @@ extension TokenTable {
                 "the newest \(column.name) among the rows read of \(layout.table) is \(days) days old: if "
                     + "devices still register, nothing writes it, and \(consequence); \(cure)")
         ]
+    }
+
+    private func newest(
+        _ layout: TableLayout, _ column: TimeColumn, _ sample: TokenSample
+    ) throws(StoreFailure) -> EpochMilliseconds? {
+        let isIndexed = try catalogTable().indexes.contains {
+            $0.columns.first?.lowercased() == column.name.lowercased()
+        }
+        guard isIndexed else { return sample.newest }
+        let name = connection.dialect.quoted(column.name)
+        let last = try retries.retrying(
+            "reading registrations of \(layout.table)",
+            do: connection.query(
+                "SELECT \(name) FROM \(layout.table.sql(connection.dialect)) ORDER BY \(name) DESC LIMIT 1")
+        ).scalar
+        let known = last.flatMap { column.isUnreadable($0) ? nil : column.registration($0) }
+        return [known, sample.newest].compactMap { $0 }.max()
     }
 
     /// What a trigger that writes the time is worth; nil without one. A server shows the statements of

@@ -10,8 +10,8 @@ import TokenHygiene
 //
 //   whole numbers      places at even steps between the least value and the greatest
 //   text and bytes     the same between the first and the last, by the bytes after their common start
-//   uneven values,     steps find few rows: more slices at doubled distances from both ends
-//   or equal ones
+//   one value only     the next column of the key, within it
+//   uneven values      steps find few rows: more slices at doubled distances from both ends
 //
 // The newest rows are at the end of the key, so the last slice is read from there.
 
@@ -53,35 +53,66 @@ struct TokenSampling {
         }
         let part = Slice(read: reach / Self.slices, most: Self.size / Self.slices)
         var rows: [ArraySlice<SQLValue>] = []
-        for place in Self.steps(try end(), try end(" DESC"), Self.slices - 1) {
+        for place in try places(Self.slices - 1) {
             var slice = part
             slice.start = place
             rows += try self.slice(slice, columns)
         }
+        var newest = part
+        newest.isReversed = true
+        rows += try slice(newest, columns)
+        guard rows.count * 2 < Self.size else { return rows }
         for distance in 0..<Self.distances {
-            for isReversed in [true, false] {
+            for isReversed in [false, true] where distance > 0 || !isReversed {
                 var slice = part
                 slice.skipped = distance == 0 ? 0 : 125 << distance
                 slice.isReversed = isReversed
                 rows += try self.slice(slice, columns)
-                if distance == 0, rows.count * 2 >= Self.size { return rows }
             }
         }
         return rows
     }
 
-    /// The first value of the key's first column, or the last with ` DESC`.
-    private func end(_ direction: String = "") throws(SQLFailure) -> SQLValue {
-        let list = order.map { dialect.quoted($0) + direction }.joined(separator: ", ")
-        return try connection.query(
-            "SELECT \(dialect.quoted(order[0])) FROM \(table) ORDER BY \(list) LIMIT 1"
-        ).scalar ?? .null
+    /// The places at which slices begin: values of the first columns of the key. The last value of each is a
+    /// step, those before it are the same in all rows, or one of few.
+    private func places(
+        _ count: Int, within fixed: [(column: String, value: SQLValue)] = []
+    ) throws(SQLFailure) -> [[(column: String, value: SQLValue)]] {
+        guard let column = order.dropFirst(fixed.count).first else { return [] }
+        let (condition, values) = Self.equal(fixed, dialect)
+        func end(_ direction: String) throws(SQLFailure) -> SQLValue {
+            let list = (fixed.map(\.column) + [column]).map { dialect.quoted($0) + direction }
+            return try connection.query(
+                "SELECT \(dialect.quoted(column)) FROM \(table)\(condition) "
+                    + "ORDER BY \(list.joined(separator: ", ")) LIMIT 1", values
+            ).scalar ?? .null
+        }
+        let (least, greatest) = (try end(""), try end(" DESC"))
+        guard fixed.count + 1 < order.count,
+            let few = Self.few(least, greatest, atMost: count)
+        else { return Self.steps(least, greatest, count).map { fixed + [(column, $0)] } }
+        var places: [[(column: String, value: SQLValue)]] = []
+        for value in few {
+            places += try self.places(max(1, count / few.count), within: fixed + [(column, value)])
+        }
+        return places
+    }
+
+    /// All values between two, where these are so few; nil for more.
+    private static func few(
+        _ least: SQLValue, _ greatest: SQLValue, atMost count: Int
+    ) -> [SQLValue]? {
+        if least == greatest { return [least] }
+        guard case (.integer(let first), .integer(let last)) = (least, greatest),
+            case (let span, false) = last.subtractingReportingOverflow(first), span < count
+        else { return nil }
+        return (first...last).map(SQLValue.integer)
     }
 
     /// Values between two of a column, at most `count` and the first included; none where they have no middle
     /// to count to.
     static func steps(
-        _ least: SQLValue, _ greatest: SQLValue, _ count: Int
+        _ least: SQLValue, _ greatest: SQLValue, _ count: Int = slices
     ) -> [SQLValue] {
         switch (least, greatest) {
         case (.integer(let first), .integer(let last)):
@@ -116,6 +147,14 @@ struct TokenSampling {
         }
     }
 
+    private static func equal(
+        _ fixed: [(column: String, value: SQLValue)], _ dialect: SQLDialect
+    ) -> (sql: String, values: [SQLValue]) {
+        guard !fixed.isEmpty else { return ("", []) }
+        let terms = fixed.map { "\(dialect.quoted($0.column)) = ?" }
+        return (" WHERE \(terms.joined(separator: " AND "))", fixed.map(\.value))
+    }
+
     private func isLarger(than count: Int) throws(SQLFailure) -> Bool {
         let key = order.map(dialect.quoted).joined(separator: ", ")
         return try connection.query(
@@ -128,8 +167,8 @@ struct TokenSampling {
         /// The most rows that are read, and those of them, of Apple's devices, that are taken.
         let read: Int
         let most: Int
-        /// The value of the key's first column at which it begins; nil for an end of the key.
-        var start: SQLValue?
+        /// Where it begins, as `places` gives it; empty for an end of the key.
+        var start: [(column: String, value: SQLValue)] = []
         /// The rows that are passed over from there.
         var skipped = 0
         var isReversed = false
@@ -141,8 +180,11 @@ struct TokenSampling {
     ) throws(SQLFailure) -> [ArraySlice<SQLValue>] {
         let list = columns.map(dialect.quoted).joined(separator: ", ")
         let ordered = order
-        var sql = slice.start == nil ? "" : " WHERE \(dialect.quoted(ordered[0])) >= ?"
-        var values = slice.start.map { [$0] } ?? []
+        var (sql, values) = Self.equal(Array(slice.start.dropLast()), dialect)
+        if let last = slice.start.last {
+            sql += "\(sql.isEmpty ? " WHERE" : " AND") \(dialect.quoted(last.column)) >= ?"
+            values.append(last.value)
+        }
         if !ordered.isEmpty {
             sql += " ORDER BY "
             sql += ordered.map { dialect.quoted($0) + (slice.isReversed ? " DESC" : "") }

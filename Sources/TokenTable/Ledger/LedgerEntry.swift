@@ -1,5 +1,6 @@
 import APNsProtocol
 import Database
+import Encodings
 import TokenHygiene
 
 /// The entries of the ledger that one run wrote about one part of a feed. The feed of an undo is the
@@ -125,6 +126,22 @@ package struct LedgerKey: Hashable, Sendable {
         guard let values = RowImageReader.key(stored) else { return "" }
         if values.count == 1, case .integer = values[0] { return stored }
         return RowImage.key(values.map(shortened))
+    }
+
+    /// The key for a sentence, which mails and logs carry on: long texts and all bytes are cut, since a
+    /// key may have the token in a form of its own.
+    var textInWords: String {
+        guard let values = RowImageReader.key(stored) else { return "" }
+        if values.count == 1, case .integer = values[0] { return stored }
+        return RowImage.key(
+            values.map { value in
+                switch shortened(value) {
+                case .bytes(let bytes), .rawText(let bytes):
+                    .text("\(Hex.text(bytes.prefix(4)))…")
+                case .text(let text) where text.count > 24: .text("\(text.prefix(8))…")
+                case let other: other
+                }
+            })
     }
 
     private func shortened(_ value: SQLValue) -> SQLValue {

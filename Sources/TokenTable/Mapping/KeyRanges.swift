@@ -139,7 +139,7 @@ extension TokenTable {
     func walk<Found>(
         _ ranges: KeyRanges, after position: inout [SQLValue]?, doing: String,
         _ read: (BoundSQL) throws(SQLFailure) -> Found,
-        take: (Found) throws(StoreFailure) -> Bool
+        take: (Found, _ isLast: Bool) throws(StoreFailure) -> Bool
     ) throws(StoreFailure) {
         while let start = position {
             let (found, end) = try retries.retrying(doing) { () throws(SQLFailure) in
@@ -147,7 +147,7 @@ extension TokenTable {
                 return (try read(ranges.condition(after: start, upTo: end)), end)
             }
             position = end
-            guard try take(found) else { return }
+            guard try take(found, end == nil) else { return }
         }
     }
 }

@@ -95,7 +95,7 @@ extension TokenTable {
         try walk(ranges, after: &position, doing: "reading the marks of \(partition)") {
             range throws(SQLFailure) in
             try ranges.query("token", in: range, marks.condition)
-        } take: { tokens in
+        } take: { tokens, _ in
             for row in 0..<tokens.count {
                 guard case .bytes(let bytes) = tokens[row, 0] else { continue }
                 set.insert(bytes.withUnsafeBytes { set.fingerprint($0) })
@@ -118,7 +118,7 @@ extension TokenTable {
             ranges, after: &position, doing: "reading the marked rows of \(layout.table)"
         ) { range throws(SQLFailure) in
             try ranges.query(token, in: range, all)
-        } take: { rows in
+        } take: { rows, _ in
             for row in 0..<rows.count {
                 guard let token = layout.token.token(rows[row, 0]) else { continue }
                 set.insert(token)
