@@ -257,16 +257,6 @@ enum HTTP2Start {
 }
 
 extension TransportFailure {
-    /// Whether another try cannot help until a certificate, a name or a setting changes.
-    fileprivate var isFinal: Bool {
-        switch code {
-        case .nameNotFound, .connectionRefused, .unreachable, .timedOut, .reset, .closedEarly,
-            .protocolError, .io:
-            false
-        default: true
-        }
-    }
-
     fileprivate static let resetBeforeFirstByte = TransportFailure(
         .reset,
         "reading the feed: the gateway reset the connection before the first byte; "

@@ -162,7 +162,8 @@ package struct SocketAddress: Sendable, Hashable, CustomStringConvertible {
 /// Resolves names with the system's resolver.
 package enum NameResolution {
     /// Calls `connect` with one address of a host after the other, until one succeeds or the deadline
-    /// has passed. Throws `nameNotFound`, or the failure of the last address.
+    /// has passed. Throws `nameNotFound`, or the failure of an address: the first final
+    /// one, else the last.
     package static func first<Connected>(
         of host: String, _ port: UInt16, until deadline: Deadline = .never,
         _ connect: (SocketAddress) throws(TransportFailure) -> Connected
@@ -174,7 +175,8 @@ package enum NameResolution {
                 return try connect(address)
             } catch {
                 guard error.code != .interrupted else { throw error }
-                failure = error
+                // A peer that cannot be trusted tells more than one that does not answer.
+                if failure?.isFinal != true { failure = error }
             }
         }
         throw failure
@@ -325,5 +327,17 @@ package struct TransportFailure: Error, Sendable, Equatable, CustomStringConvert
         let characters = buffer.prefix { $0 != 0 }.map(UInt8.init(bitPattern:))
         let text = String(decoding: characters, as: UTF8.self)
         return text.prefix(1).lowercased() + text.dropFirst()
+    }
+}
+
+extension TransportFailure {
+    /// Whether another try cannot help until a certificate, a name or a setting changes.
+    package var isFinal: Bool {
+        switch code {
+        case .nameNotFound, .connectionRefused, .unreachable, .timedOut, .reset, .closedEarly,
+            .protocolError, .io:
+            false
+        default: true
+        }
     }
 }

@@ -24,18 +24,17 @@ struct AppLabel: Equatable {
         let names = apps.map { document.word("\($0).name") }
         let environments = apps.map { document.word("\($0).environment") }
         let words = names.map { $0.map(SettingRule.variableWord) }
-        let counts = words.reduce(into: [:]) { $0[$1, default: 0] += 1 }
         return apps.indices.map { index in
             guard let name = names[index], let word = words[index], SettingText.isName(name) else {
                 return AppLabel(shown: apps[index], variable: nil)
             }
-            guard counts[word, default: 0] > 1 else {
-                return AppLabel(shown: "apps[\(name)]", variable: word)
-            }
             let environment = environments[index] ?? ""
+            let isNameShared = names.count { $0 == name } > 1
+            let isWordShared = words.count { $0 == word } > 1
             return AppLabel(
-                shown: "apps[\(name)/\(environment)]",
-                variable: "\(word)_\(SettingRule.variableWord(environment))")
+                shown: isNameShared ? "apps[\(name)/\(environment)]" : "apps[\(name)]",
+                variable: isWordShared
+                    ? "\(word)_\(SettingRule.variableWord(environment))" : word)
         }
     }
 }

@@ -32,9 +32,8 @@ extension SettingsResolver {
             let app = SettingsDocument.app(index)
             if let name = values["\(app).name"], let environment = values["\(app).environment"] {
                 let place = self.place("\(app).name")
-                let first = seen["\(name)/\(environment)", default: place]
-                seen["\(name)/\(environment)"] = first
-                if first != place {
+                // An alias of YAML has the place of its anchor.
+                if let first = seen.updateValue(place, forKey: "\(name)/\(environment)") {
                     problems.add(
                         place,
                         "app \(name) with environment \(environment) is given twice, first at "

@@ -44,10 +44,11 @@ struct ListenerOptions: ParsableArguments {
         _ start: (SimulatorCertificates, Interrupt) throws -> (Gateway, more: [String: String])
     ) throws -> Gateway {
         let stop = try Interrupt()
+        // Ignored only once the source listens, so that a signal in between ends the process.
         let signals = [SIGTERM, SIGINT].map { number in
-            signal(number, SIG_IGN)
             let source = DispatchSource.makeSignalSource(signal: number, queue: .global())
             source.setEventHandler { stop.trip() }
+            source.setRegistrationHandler { signal(number, SIG_IGN) }
             source.resume()
             return source
         }

@@ -10,11 +10,10 @@ struct GrantedRightsTests {
             (["GRANT USAGE ON *.* TO `u`@`%`"], false),
             (["GRANT SELECT, TRIGGER ON *.* TO `u`@`%`"], true),
             (["GRANT ALL PRIVILEGES ON `push`.* TO `u`@`%` WITH GRANT OPTION"], true),
-            (["GRANT TRIGGER ON `pu%`.* TO `u`@`%`"], false),
-            (["GRANT TRIGGER ON `pus\\h`.* TO `u`@`%`"], false),
+            (["GRANT TRIGGER ON `pu%`.* TO `u`@`%`"], true),
+            (["GRANT TRIGGER ON `pus\\h`.* TO `u`@`%`"], true),
             (["GRANT TRIGGER ON `p\\_sh`.* TO `u`@`%`"], false),
-            (["GRANT TRIGGER ON `pus_`.* TO `u`@`%`"], false),
-            (["GRANT TRIGGER ON `push\\_x`.* TO `u`@`%`"], false),
+            (["GRANT TRIGGER ON `pus_`.* TO `u`@`%`"], true),
             (["GRANT TRIGGER ON `other`.* TO `u`@`%`"], false),
             (["GRANT SELECT (`id`, `a ON b`), TRIGGER ON `push`.`devices` TO `u`@`%`"], true),
             (["GRANT SELECT (`TRIGGER`), UPDATE ON `push`.`devices` TO `u`@`%`"], false),
@@ -47,5 +46,13 @@ struct GrantedRightsTests {
     func include(_ lines: [String], _ isGranted: Bool) {
         let rights = GrantedRights(lines)
         #expect(rights.include("TRIGGER", on: "devices", of: "push") == isGranted, "\(lines)")
+    }
+
+    @Test("with partial_revokes a schema is a name and no pattern")
+    func names() {
+        let lines = ["GRANT TRIGGER ON `pus_`.* TO `u`@`%`"]
+        let rights = GrantedRights(lines, hasPatterns: false)
+        #expect(!rights.include("TRIGGER", on: "devices", of: "push"))
+        #expect(rights.include("TRIGGER", on: "devices", of: "pus_"))
     }
 }

@@ -57,7 +57,7 @@ struct IdentityTests {
         let (certificate, key) = (workshop.file("c.pem"), workshop.file("c.key"))
         try minted.write(certificate: certificate, key: key)
         #expect(try TLSIdentity.load(file: certificate, key: key).fingerprint == fingerprint)
-        expectRefusal("it holds a secret, and others may read it", .access, file: certificate)
+        expectRefusal("no private key in it; name the key's file", file: certificate)
     }
 
     @Test("PEM with the chain before the certificate finds the certificate of the key")

@@ -1,70 +1,144 @@
 // MySQL shows the triggers of a table to accounts with the right TRIGGER on it, and no error to others, so
 // an empty list proves nothing. No statement that changes nothing needs that right alone: so its own list
 // of an account's rights is read, in which those of active roles are added up. An entry that is not
-// understood counts as none, and so does one whose schema is a pattern with wildcards.
-
-import Foundation
+// understood counts as none.
+//
+// The schema of a right on all its tables is a pattern, and of several that fit the server uses the most
+// specific one alone. So one of several counts only where it names the schema by every letter. With
+// partial_revokes the server takes each schema for a plain name.
 
 /// The rights of an account as the lines of SHOW GRANTS list them.
 struct GrantedRights {
     /// One line: rights that are given or taken, and the tables they are for.
     private struct Entry {
-        let isRevoked: Bool
-        let rights: [String]
-        let schema: String
-        /// Whether the schema is written with a wildcard, which an underscore is too.
-        let isPattern: Bool
-        let table: String
-
-        private static let name = #"(`(?:[^`]|``)*`|\*)"#
-
-        init?(_ line: String) {
-            let form = "(GRANT|REVOKE) (.+?) ON \(Self.name)\\.\(Self.name) (?:TO|FROM) .*"
-            guard let match = try? Regex(form).wholeMatch(in: line) else { return nil }
-            let parts = match.output.map { String($0.substring ?? "") }
-            isRevoked = parts[1] == "REVOKE"
-            // Columns stand in parentheses.
-            let words = parts[2].replacing(/`(?:[^`]|``)*`/, with: "")
-                .replacing(/\s*\([^)]*\)/, with: "")
-            rights = words.split(separator: ",").map { $0.trimmingCharacters(in: .whitespaces) }
-            let written = Self.unquoted(parts[3])
-            schema = written.replacing(/\\([_%])/) { String($0.1) }
-            isPattern = written.replacing(/\\[_%]/, with: "").contains { "_%".contains($0) }
-            table = Self.unquoted(parts[4])
-        }
-
-        private static func unquoted(_ name: String) -> String {
-            name == "*" ? name : String(name.dropFirst().dropLast()).replacing("``", with: "`")
-        }
+        var isRevoked = false
+        var rights: [String] = []
+        var schema = ""
+        var table = ""
     }
 
     private let entries: [Entry]
     private let ignoresCase: Bool
+    private let hasPatterns: Bool
 
     /// Reads the lines. `ignoresCase` states that the server takes names of tables for equal whatever
-    /// their case.
-    init(_ lines: [String], ignoresCase: Bool = false) {
-        entries = lines.compactMap(Entry.init)
+    /// their case, `hasPatterns` that schemas are patterns.
+    init(_ lines: [String], ignoresCase: Bool = false, hasPatterns: Bool = true) {
+        entries = lines.compactMap(Self.entry)
         self.ignoresCase = ignoresCase
+        self.hasPatterns = hasPatterns
     }
 
-    /// Whether the account has a right on a table: for itself, for its schema or for all. A part that is
-    /// taken away again is only one of a right on everything.
+    /// Whether the account has a right on a table: for itself, for its schema or for all.
     func include(_ right: String, on table: String, of schema: String) -> Bool {
-        func word(_ name: String) -> String { ignoresCase ? name.lowercased() : name }
-        let fitting = entries.filter {
-            !Set([right, "ALL PRIVILEGES"]).isDisjoint(with: $0.rights)
+        func isForSchema(_ entry: Entry) -> Bool {
+            guard entry.table == "*", entry.schema != "*" else { return false }
+            let (name, pattern) = (word(schema), word(entry.schema))
+            return hasPatterns ? Self.fits(name, pattern) : name == pattern
         }
-        // Of the entries for a schema the server uses the most specific one alone.
-        let isNamed = entries.contains {
-            $0.table == "*" && !$0.isPattern && word($0.schema) == word(schema)
+        let patterns = Set(entries.filter(isForSchema).map { word($0.schema) })
+        func isFor(_ entry: Entry) -> Bool {
+            guard entry.rights.contains(right) || entry.rights.contains("ALL PRIVILEGES") else {
+                return false
+            }
+            guard entry.table == "*" else {
+                return word(entry.schema) == word(schema) && word(entry.table) == word(table)
+            }
+            return entry.schema == "*"
+                || isForSchema(entry) && (patterns.count == 1 || !Self.isOpen(entry.schema))
         }
-        let own = fitting.filter {
-            guard word($0.schema) == word(schema) else { return false }
-            return $0.table == "*" ? !(isNamed && $0.isPattern) : word($0.table) == word(table)
+        let fitting = entries.filter(isFor)
+        // A part that is taken away again is only one of a right on everything.
+        let isTaken = fitting.contains { $0.isRevoked }
+        return fitting.contains { !$0.isRevoked && !(isTaken && $0.schema == "*") }
+    }
+
+    private func word(_ name: String) -> String { ignoresCase ? name.lowercased() : name }
+
+    private static func entry(_ line: String) -> Entry? {
+        let tokens = tokens(line)
+        guard let verb = tokens.first?.text, ["GRANT", "REVOKE"].contains(verb) else { return nil }
+        var entry = Entry(isRevoked: verb == "REVOKE")
+        var depth = 0
+        var words: [String] = []
+        var rest = tokens.dropFirst()
+        while let token = rest.popFirst() {
+            if token.isName { continue }
+            switch token.text {
+            case "(": depth += 1
+            case ")": depth -= 1
+            case _ where depth > 0: break
+            case ",", "ON":
+                entry.rights.append(words.joined(separator: " ").uppercased())
+                words = []
+            default: words.append(token.text)
+            }
+            guard depth == 0 && token.text == "ON" else { continue }
+            let place = Array(rest.prefix(3))
+            guard place.count == 3, place[1].text == "." else { return nil }
+            (entry.schema, entry.table) = (place[0].text, place[2].text)
+            return entry
         }
-        if own.contains(where: { !$0.isRevoked }) { return true }
-        return own.isEmpty && fitting.contains { $0.schema == "*" && !$0.isRevoked }
+        return nil
+    }
+
+    /// The words, names and signs of a line.
+    private static func tokens(_ line: String) -> [(text: String, isName: Bool)] {
+        var tokens: [(text: String, isName: Bool)] = []
+        var rest = Array(line.unicodeScalars)[...]
+        while let scalar = rest.popFirst() {
+            if scalar == " " { continue }
+            var text = String.UnicodeScalarView()
+            if scalar == "`" || scalar == "\"" {
+                while let next = rest.popFirst() {
+                    if next == scalar {
+                        guard rest.first == scalar else { break }
+                        rest.removeFirst()
+                    }
+                    text.append(next)
+                }
+                tokens.append((String(text), true))
+                continue
+            }
+            text.append(scalar)
+            if scalar.properties.isAlphabetic || scalar == "_" {
+                while let next = rest.first, next.properties.isAlphabetic || next == "_" {
+                    text.append(next)
+                    rest.removeFirst()
+                }
+            }
+            tokens.append((String(text), false))
+        }
+        return tokens
+    }
+
+    /// Whether a pattern of LIKE fits more than one name.
+    private static func isOpen(_ pattern: String) -> Bool {
+        var isEscaped = false
+        for sign in pattern.unicodeScalars {
+            if !isEscaped && (sign == "%" || sign == "_") { return true }
+            isEscaped = sign == "\\" && !isEscaped
+        }
+        return false
+    }
+
+    /// Whether a name fits a pattern of LIKE.
+    private static func fits(_ name: String, _ pattern: String) -> Bool {
+        fits(Array(name.unicodeScalars)[...], Array(pattern.unicodeScalars)[...])
+    }
+
+    private static func fits(
+        _ name: ArraySlice<Unicode.Scalar>, _ pattern: ArraySlice<Unicode.Scalar>
+    ) -> Bool {
+        guard var sign = pattern.first else { return name.isEmpty }
+        var left = pattern.dropFirst()
+        if sign == "%" {
+            return fits(name, left) || !name.isEmpty && fits(name.dropFirst(), pattern)
+        }
+        let isAny = sign == "_"
+        if sign == "\\", let next = left.popFirst() { sign = next }
+        guard let first = name.first, isAny || first == sign else { return false }
+        return fits(name.dropFirst(), left)
     }
 }
 
@@ -80,10 +154,12 @@ extension Catalog {
             [name.schema.map(SQLValue.text) ?? .null])
         guard server.count == 1, let version = server[0, 0].text else { return false }
         if version.contains("MariaDB") { return true }
+        let revokes = try connection.query("SHOW VARIABLES LIKE 'partial_revokes'")
         let lines = try connection.query("SHOW GRANTS")
         let rights = GrantedRights(
             (0..<lines.count).map { lines[$0, 0].text ?? "" },
-            ignoresCase: server[0, 2].count != 0)
+            ignoresCase: server[0, 2].count != 0,
+            hasPatterns: revokes.count == 0 || revokes[0, 1].text != "ON")
         return rights.include("TRIGGER", on: name.name, of: server[0, 1].text ?? "")
     }
 }

@@ -354,15 +354,18 @@ package struct Sweep: RecordedRun {
     /// Counts what joined the hold after the look at it: the next sweep judges it.
     private mutating func countFollowers(in journal: EvidenceJournal) throws {
         let released = Set(outcome.report.apps.compactMap(\.feed))
-        let others = try journal.feeds(.pending)
-            .filter { !released.contains($0.id) && $0.kind != .unusable }
-        guard !others.isEmpty else { return }
-        let tuples = try others.reduce(0) { try $0 + journal.counts(of: $1).usable }
-        outcome.report.waiting = tuples
-        context.log.warning(
-            """
-            \(tuples.counting("tuple")) outside this digest wait for the next sweep, which judges them
-            """)
+        var waiting: [Partition: Int] = [:]
+        for feed in try journal.feeds(.pending)
+        where !released.contains(feed.id) && feed.kind != .unusable {
+            waiting[feed.partition, default: 0] += try journal.counts(of: feed).usable
+        }
+        guard !waiting.isEmpty else { return }
+        outcome.report.waiting = waiting.values.reduce(0, +)
+        for (partition, tuples) in waiting.sorted(by: { "\($0.key)" < "\($1.key)" }) {
+            let count = tuples.counting("tuple")
+            context.log.warning(
+                "\(partition): \(count) outside this digest wait for the next sweep, which judges them")
+        }
     }
 
     /// Records in the database are for people, so a failure to write them does not fail the run.

@@ -75,17 +75,19 @@ package struct Purge {
         let now = try store.session.databaseTime()
         let cutoff = now.advanced(by: -kept)
         report.before = cutoff.rfc3339
-        let progress = try store.purge(
+        let isDone = try store.purge(
             before: cutoff, records: min(cutoff, now.advanced(by: -month)), isDry: dryRun,
             shouldStop: { context.interrupt.isTripped }
-        ) { context.progress.show("purging (ledger entries)", $0.changes, of: nil) }
-        (report.runs, report.changes, report.feeds) = (
-            progress.runs, progress.changes, progress.feeds
-        )
-        guard progress.isDone else {
+        ) { progress in
+            context.progress.show("purging (ledger entries)", progress.changes, of: nil)
+            (report.runs, report.changes, report.feeds) = (
+                progress.runs, progress.changes, progress.feeds
+            )
+        }.isDone
+        guard isDone else {
             throw RunFailure(
                 .pending, .apply,
-                "purging: stopped after \(progress.changes) ledger entries; run again to continue")
+                "purging: stopped after \(report.changes) ledger entries; run again to continue")
         }
         guard !dryRun else { return }
         // This host's clock wrote the times in its own journals.

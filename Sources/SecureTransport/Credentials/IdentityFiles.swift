@@ -10,9 +10,10 @@ struct PEMIdentity {
 
     func load() throws(IdentityFailure) -> TLSIdentity {
         let keyFile = key ?? certificate
-        try keyFile.requirePrivate()
-        if certificate.contains(PEMPrivateKey.boundary) {
-            try certificate.requirePrivate()
+        // A certificate by itself is no secret.
+        for file in [certificate, key].compactMap({ $0 })
+        where file.contains(PEMPrivateKey.boundary) || key != nil && file.path == keyFile.path {
+            try file.requirePrivate()
         }
         let privateKey = try PEMPrivateKey(file: keyFile, passphrase: passphrase).load()
         let certificates: [OpaquePointer]

@@ -265,12 +265,12 @@ enum CertificateTopics {
     /// read.
     static func read(_ certificate: OpaquePointer) -> [String] {
         let index = place(of: topicsExtension, in: certificate)
-        guard index >= 0, let entry = X509_get_ext(certificate, index) else {
+        guard index >= 0, let entry = X509_get_ext(certificate, index),
+            let data = X509_EXTENSION_get_data(entry), let start = ASN1_STRING_get0_data(data)
+        else {
             return CertificateFacts.text(NID_userId, in: X509_get_subject_name(certificate))
                 .map { [$0] } ?? []
         }
-        guard let data = X509_EXTENSION_get_data(entry), let start = ASN1_STRING_get0_data(data)
-        else { return [] }
         return topics(
             der: Array(UnsafeBufferPointer(start: start, count: Int(ASN1_STRING_length(data)))))
     }

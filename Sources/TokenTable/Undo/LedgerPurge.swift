@@ -40,6 +40,7 @@ extension TokenTable {
     ) throws(StoreFailure) -> PurgeProgress {
         var purge = Purge(
             cutoff: cutoff, records: records ?? cutoff, isDry: isDry, loop: session.chunkLoop())
+        defer { report(purge.progress) }
         for run in try runs().reversed() where run.started < cutoff {
             for part in try parts(ofRun: run.id, before: cutoff) {
                 guard try shouldContinue(shouldStop) else { return purge.progress }
@@ -141,6 +142,7 @@ extension TokenTable {
             return
         }
         var changes = purge.progress.changes
+        defer { purge.progress.changes = changes }
         _ = try purge.loop.run(
             from: first, isDone: { $0 > last }, shouldStop: shouldStop
         ) { (loop, start) throws(StoreFailure) in
@@ -164,7 +166,6 @@ extension TokenTable {
             changes += dropped
             return next
         }
-        purge.progress.changes = changes
     }
 
     /// Drops the checkpoints of a run that have not moved since and have no entries, and its record
