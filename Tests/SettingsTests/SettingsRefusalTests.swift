@@ -105,6 +105,11 @@ struct SettingsRefusalTests {
                     + "s.yaml:2:12; keep one or name them apart"
             ),
             (
+                "apps:\n  - &x {name: a, topic: t, environment: sandbox}\n  - *x",
+                "s.yaml:2:15: app a with environment sandbox is given twice, first at "
+                    + "s.yaml:2:15; keep one or name them apart"
+            ),
+            (
                 "apps:\n  - {name: a, topic: t, environment: sandbox, provider: {host: h}}",
                 "s.yaml:2:57: apps[a].provider needs a certificate or a token-key to send with"
             ),

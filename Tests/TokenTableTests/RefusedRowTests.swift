@@ -1,4 +1,5 @@
 import APNsProtocol
+import Foundation
 import TestSupport
 import Testing
 import TokenHygiene
@@ -370,5 +371,19 @@ struct BrokenRuleTests {
         try database.execute("SET SESSION check_constraint_checks = 0")
         try Self.fill(database)
         try Self.expectOneRefused(database)
+    }
+
+    @Test("no sentence about a refused row has its token, in whatever form the key holds it")
+    func keysInWords() throws {
+        let token = DeviceToken.numbered(1)
+        for value in [
+            SQLValue.bytes([1] + token.bytes), .text(Data(token.bytes).base64EncodedString()),
+            .text(token.hex), .bytes(token.bytes), .text("x" + token.hex.uppercased()),
+        ] {
+            let key = LedgerKey(RowImage.key([.integer(7), value]), of: token)
+            let words = LedgerEntry.refusal(of: key, because: nil)
+            #expect(words.count < 90 && words.contains("7"), "\(words)")
+            #expect(!words.lowercased().contains(token.hex), "\(words)")
+        }
     }
 }

@@ -74,6 +74,23 @@ struct SampleTests {
         #expect(report.firstFailure?.sentence.contains("hex in groups") == true)
     }
 
+    @Test("reaches the middle of a long table whose key begins with the same value everywhere")
+    func longTenant() throws {
+        let database = try Self.database(
+            .sqlite, key: "tenant INTEGER, id INTEGER", primary: "tenant, id", 0
+        ) { _ in ("", "") }
+        // Hex at both ends, further than what is read from there, and Base64 between.
+        try database.execute(
+            """
+            WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 500000)
+            INSERT INTO devices SELECT 1, n, CASE WHEN n BETWEEN 140000 AND 360000
+                THEN 'q83vq83vq83vq83vq83vq83vq83vq83vq83vq83vq80=' ELSE printf('%064x', n) END
+            FROM numbers
+            """)
+        let sample = try #require(try database.store().examine(.read).sample)
+        #expect(sample.total - sample.count(.lowerHex) > 200, "\(sample)")
+    }
+
     @Test("steps between two values of a key are in order, from the first on")
     func steps() {
         let numbers = TokenSampling.steps(.integer(.min), .integer(.max), 20).compactMap(\.integer)
