@@ -364,7 +364,8 @@ package struct Sweep: RecordedRun {
         for (partition, tuples) in waiting.sorted(by: { "\($0.key)" < "\($1.key)" }) {
             let count = tuples.counting("tuple")
             context.log.warning(
-                "\(partition): \(count) outside this digest wait for the next sweep, which judges them")
+                "\(partition): \(count) outside this digest wait for the next sweep, which judges them"
+            )
         }
     }
 

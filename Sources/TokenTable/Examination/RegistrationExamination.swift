@@ -62,7 +62,8 @@ extension TokenTable {
         let last = try retries.retrying(
             "reading registrations of \(layout.table)",
             do: connection.query(
-                "SELECT \(name) FROM \(layout.table.sql(connection.dialect)) ORDER BY \(name) DESC LIMIT 1")
+                "SELECT \(name) FROM \(layout.table.sql(connection.dialect)) ORDER BY \(name) DESC LIMIT 1"
+            )
         ).scalar
         let known = last.flatMap { column.isUnreadable($0) ? nil : column.registration($0) }
         return [known, sample.newest].compactMap { $0 }.max()
