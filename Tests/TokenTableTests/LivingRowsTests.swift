@@ -13,7 +13,8 @@ struct LivingRowsTests {
     private static func stage(
         _ engine: TestEngine, _ rows: Int, gap: Int, _ random: inout SeededGenerator
     ) throws -> TokenDatabase {
-        let database = try TokenDatabase.withSideTables(engine)
+        let database = try TokenDatabase(engine)
+        try database.createSideTables()
         try database.execute(
             "CREATE TABLE devices (id BIGINT PRIMARY KEY, device_token VARCHAR(64) NOT NULL, "
                 + "app_id VARCHAR(32) NOT NULL, registered_at BIGINT, invalidated_at BIGINT)")
@@ -38,35 +39,37 @@ struct LivingRowsTests {
     }
 
     @Test(
-        "the guard decides by ranges as it does by an exact count, and counts no range twice",
+        "the guard decides by sample and ranges as it does by an exact count",
         arguments: TestEngine.available)
     func decisions(_ engine: TestEngine) throws {
         var random = SeededGenerator("of living rows on \(engine)")
-        for _ in 0..<6 {
+        var sampled = 0
+        for _ in 0..<12 {
             let rows = Int.random(in: 1...4_000, using: &random)
-            let database = try Self.stage(
-                engine, rows, gap: [1, 50].randomElement(using: &random) ?? 1, &random)
+            let gap = [1, 1, 2, 50, 100_000].randomElement(using: &random) ?? 1
+            let database = try Self.stage(engine, rows, gap: gap, &random)
             let exact = try database.count(
                 "SELECT COUNT(*) FROM devices WHERE app_id = 'chat' AND "
                     + "(invalidated_at IS NULL OR registered_at > invalidated_at)")
             let connection = FaultyConnection(database.driver(), [])
             let store = try TokenTable(database.settings, connection, hurried())
-            for _ in 0..<10 {
-                let living = LivingRows(store, in: chat, span: 500)
+            for _ in 0..<20 {
+                let before = connection.log.count
+                let living = LivingRows(store, in: chat, fewRows: 100, span: 500)
                 for _ in 0..<3 {
                     let limit =
                         Bool.random(using: &random)
                         ? Int.random(in: 0...rows + 10, using: &random)
                         : max(0, exact + Int.random(in: -20...20, using: &random))
-                    #expect(try living.count(atMost: limit) == min(limit, exact))
+                    #expect(
+                        try living.count(atMost: limit) == min(limit, exact),
+                        "\(limit) of \(exact) living in \(rows) rows, gap \(gap)")
                 }
-                #expect(try living.count(atMost: .max) == exact)
-                let asked = connection.log.count
-                #expect(try living.count(atMost: exact / 2) == exact / 2)
-                #expect(connection.log.count == asked)
+                sampled += connection.log[before...].contains { $0.0.contains("MIN(") } ? 1 : 0
                 try Self.compare(store, exact: exact, rows, &random)
             }
         }
+        #expect(sampled > 20, "\(sampled) questions were answered with a sample")
     }
 
     /// Compares one random decision of the guard with that by the exact count.
@@ -82,11 +85,43 @@ struct LivingRowsTests {
             hours: (0..<Int.random(in: 0...120, using: &random)).map { _ in past }, thisHour: past,
             day: past * 2)
         let judge = RemovalGuard(GuardLimits(floor: Int.random(in: 0...30, using: &random)))
-        let living = LivingRows(store, in: chat, span: 500)
+        let living = LivingRows(store, in: chat, fewRows: 100, span: 500)
         let found = try judge.cause(toHold: proposal, after: history) {
             try living.count(atMost: $0)
         }
         let expected = judge.cause(toHold: proposal, after: history) { min($0, exact) }
         #expect(found == expected, "\(removals) of \(exact) living, history \(history)")
+    }
+
+    @Test("a large table with dense keys takes few statements, and no range is counted twice")
+    func statements() throws {
+        var random = SeededGenerator("of a large table")
+        let database = try Self.stage(.sqlite, 30_000, gap: 1, &random)
+        let connection = FaultyConnection(database.driver(), [])
+        let store = try TokenTable(database.settings, connection, hurried())
+        let living = LivingRows(store, in: chat, fewRows: 1_000, span: 1_000)
+        let begin = connection.log.count
+        #expect(try living.count(atMost: 10_000) == 10_000)
+        let asked = connection.log.count - begin
+        #expect(asked < 20, "\(asked) statements for a sample")
+        let exact = try living.count(atMost: .max)
+        let whole = connection.log.count
+        #expect(whole - begin < asked + 70)
+        #expect(try living.count(atMost: .max) == exact && living.count(atMost: 3) == 3)
+        #expect(connection.log.count == whole)
+    }
+
+    @Test("the least share that a sample proves is below the true one, and close to it")
+    func share() {
+        #expect(LivingRows.leastShare(0, of: 1_000) == 0)
+        let all = LivingRows.leastShare(7_200, of: 7_200)
+        #expect(all > 0.996 && all < 0.997)
+        #expect((0.455..<0.457).contains(LivingRows.leastShare(3_600, of: 7_200)))
+        var random = SeededGenerator("of samples")
+        for _ in 0..<2_000 {
+            let p = Double.random(in: 0..<1, using: &random)
+            let found = (0..<300).count { _ in Double.random(in: 0..<1, using: &random) < p }
+            #expect(LivingRows.leastShare(found, of: 300) <= p)
+        }
     }
 }
