@@ -113,6 +113,7 @@ package struct MintedCertificate: Sendable {
         case legacy
     }
 
+    /// The certificate alone, as PEM (RFC 7468).
     package func certificatePEM() throws(SimulatorFailure) -> [UInt8] {
         try CertificateMint.pem(of: identity.material.certificate)
     }

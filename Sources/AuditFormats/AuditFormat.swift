@@ -1,7 +1,7 @@
 import Encodings
 import Operations
 
-/// The formats of an audit.
+/// The words of `audit --format`.
 package enum AuditFormat: String, Hashable, Sendable, CaseIterable {
     /// Text of at most 80 columns for terminals.
     case text

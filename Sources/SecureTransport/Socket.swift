@@ -168,8 +168,19 @@ package enum NameResolution {
         of host: String, _ port: UInt16, until deadline: Deadline = .never,
         _ connect: (SocketAddress) throws(TransportFailure) -> Connected
     ) throws(TransportFailure) -> Connected {
+        let addresses = try resolve(host: host, port: port)
+        if let connected = try first(of: addresses, until: deadline, connect) { return connected }
+        throw TransportFailure(
+            .nameNotFound, "connecting to \(host):\(port): it has no address; check the name")
+    }
+
+    /// The same for addresses; nil where there are none.
+    static func first<Connected>(
+        of addresses: [SocketAddress], until deadline: Deadline,
+        _ connect: (SocketAddress) throws(TransportFailure) -> Connected
+    ) throws(TransportFailure) -> Connected? {
         var failure: TransportFailure?
-        for address in try resolve(host: host, port: port) {
+        for address in addresses {
             if failure != nil, deadline.hasPassed { break }
             do throws(TransportFailure) {
                 return try connect(address)
@@ -179,9 +190,8 @@ package enum NameResolution {
                 if failure?.isFinal != true { failure = error }
             }
         }
-        throw failure
-            ?? TransportFailure(
-                .nameNotFound, "connecting to \(host):\(port): it has no address; check the name")
+        if let failure { throw failure }
+        return nil
     }
 
     /// The addresses of a host, in the order to try them (getaddrinfo(3), RFC 6724).

@@ -109,6 +109,7 @@ package struct Settings: Sendable {
         package internal(set) var maxBytes = 0
     }
 
+    /// The HTTP/2 gateway of an app, and how many connections to it a sender opens.
     package struct Provider: Sendable, Equatable {
         package internal(set) var host = ""
         package internal(set) var port = 0
@@ -131,6 +132,7 @@ package struct Settings: Sendable {
         package internal(set) var errorWait = Duration.zero
     }
 
+    /// How notifications are sent, for all apps.
     package struct Send: Sendable, Equatable {
         /// Whether notifications without an answer are sent again.
         package internal(set) var resendUnknown = false
@@ -140,6 +142,7 @@ package struct Settings: Sendable {
         package internal(set) var lease = Duration.zero
     }
 
+    /// What a run starts when it has ended.
     package struct Hooks: Sendable, Equatable {
         /// The command for `/bin/sh -c`; nil: nothing is run.
         package internal(set) var afterRun: String?

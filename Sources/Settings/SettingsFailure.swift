@@ -14,6 +14,7 @@ package struct SettingsFailure: Error, Sendable, Equatable, CustomStringConverti
         case permission
     }
 
+    /// One thing to correct.
     package struct Problem: Sendable, Equatable, CustomStringConvertible {
         package let kind: Kind
         /// Place, cause and remedy in one line.

@@ -16,7 +16,7 @@
 // settings, SettingsPages.swift the titles of groups, and CommonOptions.swift the options of the
 // command line, each with the key that it sets.
 
-/// All settings.
+/// One row per setting: its key, kind, bounds, default and the field that it fills.
 package enum SettingsTable {
     /// All rows in the order of all output.
     static let rules: [SettingRule] =

@@ -7,29 +7,12 @@ import TestSupport
 import Testing
 
 private let start: UInt32 = 1_700_000_000
-private let before: Int64 = 1_600_000_000_000
-private let after: Int64 = 1_800_000_000_000
 
 @Suite("A run")
 struct RunTests {
-    private func stage(
-        _ engine: TestEngine = .sqlite, behaviour: FeedbackBehaviour = FeedbackBehaviour()
-    ) throws -> SweepStage {
-        let stage = try SweepStage(
-            engine, feeds: [.tuples((1...4).map { .dead($0, at: start) })], behaviour: behaviour)
-        try stage.database.register(.numbered(1), at: before)
-        try stage.database.register(.numbered(2), at: after)
-        try stage.database.register(.numbered(3), at: before, mark: after)
-        return stage
-    }
-
-    private func checksum(_ stage: SweepStage) throws -> [[String]] {
-        try stage.database.texts("SELECT * FROM active_users ORDER BY id")
-    }
-
     @Test("a run is quiet on success under cron and prints one machine-readable line on failure")
     func quiet() throws {
-        let stage = try stage()
+        let stage = try SweepStage.mixed()
         let result = try stage.run("sweep").ends(0)
         #expect(result.output == "")
         #expect(result.error == "")
@@ -45,7 +28,7 @@ struct RunTests {
     func overlap() throws {
         var behaviour = FeedbackBehaviour()
         behaviour.ending = .holdOpen
-        let stage = try stage(behaviour: behaviour)
+        let stage = try SweepStage.mixed(behaviour: behaviour)
         stage.lines.feedbackOptions = "idle-timeout: 60s"
         let first = try stage.start(["sweep"])
         stage.awaitJournal()
@@ -59,7 +42,7 @@ struct RunTests {
 
     @Test("replay applies a file like a feed, and again without any change")
     func replay() throws {
-        let stage = try stage()
+        let stage = try SweepStage.mixed()
         let file = try stage.folder.write(
             "feed.bin", FeedbackTuple.bytes([.dead(1, at: start), .dead(2, at: start)]))
         let dry = try stage.json("replay", file, "--dry-run")
@@ -69,9 +52,9 @@ struct RunTests {
         }
         dry.ends(0).app(has: ["applied": 1])
         try stage.json("replay", file).ends(0).app(has: ["applied": 1, "newer": 1])
-        let rows = try checksum(stage)
+        let rows = try stage.database.contents
         try stage.json("replay", file).app(has: ["already": 1, "rowsChanged": 0])
-        #expect(try checksum(stage) == rows)
+        #expect(try stage.database.contents == rows)
         #expect(stage.gateway.records.isEmpty)
         try stage.run("replay").ends(
             64, "code=64 stage=usage pending=0 applied=0 held=0 next=usage")

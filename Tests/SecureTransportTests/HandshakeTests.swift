@@ -111,6 +111,24 @@ struct ConnectingTests {
         #expect(failure?.code == .nameNotFound)
     }
 
+    @Test("a peer that cannot be trusted is named before one that does not answer, in any order")
+    func finalFailure() throws {
+        let addresses = try ["127.0.0.1", "127.0.0.2"].map {
+            try NameResolution.resolve(host: $0, port: 2196)[0]
+        }
+        for untrusted in addresses {
+            let failure = #expect(throws: TransportFailure.self) {
+                try NameResolution.first(of: addresses, until: .never) {
+                    address throws(TransportFailure) -> Int in
+                    throw TransportFailure(
+                        address.description == untrusted.description
+                            ? .certificateUntrusted : .connectionRefused, "\(address)")
+                }
+            }
+            #expect(failure?.code == .certificateUntrusted)
+        }
+    }
+
     @Test("addresses print with their port, IPv6 in brackets")
     func addresses() throws {
         #expect(

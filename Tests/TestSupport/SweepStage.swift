@@ -76,6 +76,21 @@ package final class SweepStage: ToolStage {
         try database.register(0..<count, at: 1_600_000_000_000)
     }
 
+    /// Prepares one list about four tokens, of which one is due, one registered again, one is marked
+    /// already and one is unknown.
+    package static func mixed(
+        _ engine: TestEngine = .sqlite, behaviour: FeedbackBehaviour = FeedbackBehaviour()
+    ) throws -> SweepStage {
+        let stage = try SweepStage(
+            engine, feeds: [.tuples((1...4).map { .dead($0, at: 1_700_000_000) })],
+            behaviour: behaviour)
+        let (before, after): (Int64, Int64) = (1_600_000_000_000, 1_800_000_000_000)
+        try stage.database.register(.numbered(1), at: before)
+        try stage.database.register(.numbered(2), at: after)
+        try stage.database.register(.numbered(3), at: before, mark: after)
+        return stage
+    }
+
     /// Writes the present settings and returns the path of the file. Unchanged settings are not
     /// written again, since a run may be reading them.
     package func settings() throws -> String {

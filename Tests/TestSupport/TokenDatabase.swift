@@ -156,6 +156,11 @@ package final class TokenDatabase {
         try sql.query(query, values).scalar?.count ?? -1
     }
 
+    /// All columns of all rows of our own schema.
+    package var contents: [[String]] {
+        get throws { try texts("SELECT * FROM active_users ORDER BY id") }
+    }
+
     /// Number of rows of our own schema with a mark.
     package var marked: Int {
         get throws { try rows(of: "active_users", "invalidated_at IS NOT NULL") }

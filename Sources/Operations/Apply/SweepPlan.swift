@@ -35,6 +35,7 @@ package struct GatewayPlan: Sendable {
 
 /// The plan of a sweep, replay or release.
 package struct SweepPlan: Sendable {
+    /// The evidence that a run takes up, in its order.
     package enum Work: Sendable {
         /// The feeds that earlier runs left, then these gateways in the order of the settings.
         case gateways([GatewayPlan])

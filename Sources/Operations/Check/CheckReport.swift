@@ -2,12 +2,14 @@ import Foundation
 
 /// The result of `check`: one JSON object for scripts.
 package struct CheckReport: PrintedLines, Codable, Hashable, Sendable {
+    /// The three words that JSON has for the severity of a finding.
     package enum Severity: String, Codable, Hashable, Sendable {
         case ok
         case warning
         case failure
     }
 
+    /// A finding as the JSON of `check` has it.
     package struct Finding: Codable, Hashable, Sendable {
         /// `settings`, `state`, `report`, `feedback`, `certificate`, `provider` or `database`.
         package var area: String

@@ -11,6 +11,7 @@ import Settings
 import TokenHygiene
 import TokenTable
 
+/// Tells what happened to the tokens that a person asks about. It takes no lock and changes nothing.
 package struct Explain {
     private let context: RunContext
     private let store: TokenTable

@@ -14,7 +14,7 @@ import Settings
 import TokenHygiene
 import TokenTable
 
-/// The counts of a filter.
+/// What `preflight --filter` did with the lines of its list.
 package struct FilterCounts: Encodable, Hashable, Sendable {
     /// Lines with anything but spaces. The sum of the next four.
     package internal(set) var read = 0

@@ -40,7 +40,7 @@ package enum CommandNumber {
         Int(try whole(text, 0...Int64(Int32.max), "a whole number"))
     }
 
-    /// Seconds for a query.
+    /// Whole seconds of `--query-limit`, at most a day.
     package static func querySeconds(_ text: String) throws(SettingRefusal) -> Int {
         Int(try whole(text, 1...86_400, "whole seconds"))
     }

@@ -42,6 +42,7 @@ package struct PurgeReport: RunReport, Codable, Hashable {
     }
 }
 
+/// Drops old records of the database and of the state folder.
 package struct Purge {
     /// Deletes the records of runs that began longer ago than the retention period of the settings. Deleted
     /// records stay deleted where it ends early.

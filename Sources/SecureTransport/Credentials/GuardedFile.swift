@@ -141,6 +141,7 @@ package struct CredentialFile {
     /// The most bytes. Chains with several certificates have some ten kilobytes.
     private static let largest = 1 << 20
 
+    /// Reads a file of at most 1 MiB; whether it is a secret shows its content.
     package static func read(_ path: String) throws(IdentityFailure) -> CredentialFile {
         do {
             return CredentialFile(path: path, file: try GuardedFile.read(path, limit: largest))

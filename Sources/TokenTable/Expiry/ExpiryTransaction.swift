@@ -211,9 +211,29 @@ struct ExpiryTransaction {
             marks = try lockedMarks(marks)
             try recent.refresh()
         }
+        var (changes, kept) = due(found.rows, evidence, marks)
+        if isDry || changes.rows.isEmpty {
+            if !isDry { connection.rollBack() }
+            next.rows += changes.rows.count
+            count(changes.refused, in: &next)
+            return .committed(next, entries: page.rows.count, bytes: found.bytes)
+        }
+        // A mark left behind would make a returning device stale where no registration time exists.
+        let gone = Set(changes.rows.map { evidence[$0.row.evidence].token }).subtracting(kept)
+        changes.tokenMarks = gone.sorted().map {
+            TokenMarkChange(token: $0, former: marks[$0], mark: nil)
+        }
+        return try commit(
+            changes, after: next, entries: size, bytes: found.bytes, attempting)
+    }
+
+    /// The removals that are due by marks beside the table, and the tokens with a row that stays.
+    private func due(
+        _ rows: [MatchedRow], _ evidence: [TokenEvidence], _ marks: [DeviceToken: TokenMark]
+    ) -> (changes: ChangeSet, kept: Set<DeviceToken>) {
         var changes = ChangeSet()
         var kept: Set<DeviceToken> = []
-        for row in found.rows {
+        for row in rows {
             let item = evidence[row.evidence]
             guard let mark = marks[item.token],
                 !recent.contains(RowImage.key([.bytes(item.token.bytes)]))
@@ -228,19 +248,7 @@ struct ExpiryTransaction {
                 kept.insert(item.token)
             }
         }
-        if isDry || changes.rows.isEmpty {
-            if !isDry { connection.rollBack() }
-            next.rows += changes.rows.count
-            count(changes.refused, in: &next)
-            return .committed(next, entries: page.rows.count, bytes: found.bytes)
-        }
-        // A mark left behind would make a returning device stale where no registration time exists.
-        let gone = Set(changes.rows.map { evidence[$0.row.evidence].token }).subtracting(kept)
-        changes.tokenMarks = gone.sorted().map {
-            TokenMarkChange(token: $0, former: marks[$0], mark: nil)
-        }
-        return try commit(
-            changes, after: next, entries: size, bytes: found.bytes, attempting)
+        return (changes, kept)
     }
 
     // MARK: Writing

@@ -1,18 +1,16 @@
-import TestSupport
+import Database
 import Testing
-
-@testable import Database
 
 extension Trait where Self == ConditionTrait {
     /// The test needs a server, MariaDB or MySQL.
-    static var needsServer: ConditionTrait {
+    package static var needsServer: ConditionTrait {
         .enabled(if: MariaDBServer.isAvailable, Comment(rawValue: MariaDBServer.absence))
     }
 }
 
 /// Expects a failure of a code, with all of these words in its sentence.
 @discardableResult
-func expectFailure<R>(
+package func expectFailure<R>(
     _ code: StoreFailure.Code? = nil, _ words: String...,
     at place: SourceLocation = #_sourceLocation, _ body: () throws -> R
 ) -> StoreFailure? {
