@@ -143,4 +143,18 @@ struct SampleTests {
         #expect(report.firstFailure == nil, "\(report.firstFailure as Any)")
         #expect(!report.findings.contains { $0.sentence.contains("no row has") })
     }
+
+    @Test("the platform is looked for in a bounded number of rows where no index leads to it")
+    func boundedPlatform() throws {
+        let database = try Self.database(
+            .sqlite, key: "id INTEGER, kind VARCHAR(9)", primary: "id"
+        ) { number in ("\(number), 'android'", DeviceToken.numbered(number).hex) }
+        database.settings.mapping.platform = PlatformMapping(column: "kind", value: "ios")
+        let connection = FaultyConnection(database.driver(), [])
+        let store = try TokenTable(database.settings, connection, hurried())
+        let report = try store.examine(.read)
+        #expect(report.firstFailure?.sentence.contains("no row has `ios`") == true)
+        let scans = connection.log.map(\.0).filter { $0.contains("AS looked") }
+        #expect(!scans.isEmpty && scans.allSatisfy { $0.contains("LIMIT 200000)") }, "\(scans)")
+    }
 }
