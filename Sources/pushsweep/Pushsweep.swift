@@ -23,7 +23,7 @@ struct Pushsweep: ParsableCommand {
             ImportCommand.self, UndoCommand.self, ChangesCommand.self, PurgeCommand.self,
             HoldsCommand.self, QuarantineCommand.self, AuditCommand.self, ExplainCommand.self,
             DeliveriesCommand.self,
-            CheckCommand.self,
+            InitCommand.self, CheckCommand.self,
             SchemaCommand.self,
             DemoCommand.self,
         ])
