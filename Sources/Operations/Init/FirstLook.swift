@@ -58,7 +58,7 @@ package struct FirstLook {
         let settings = try settings()
         let session = try DatabaseSession(StoreSettings(settings, for: .reports))
         report.database =
-            "\(settings.store.location.place) (\(try session.describe().version))"
+            "\(settings.store.location) (\(try session.describe().version))"
         var look = try DatabaseLook(session)
         try look.search(
             table: wish.table.map { try TableName($0, setting: "--table") },

@@ -1,3 +1,4 @@
+import Foundation
 import TokenTable
 
 /// The first look at a database: one JSON object for scripts. Fields may be added, never renamed.
@@ -60,7 +61,7 @@ package struct InitReport: PrintedLines, Codable, Hashable, Sendable {
     package var exit: Int32 = 0
 
     /// The number of questions in the settings file.
-    package var questions: Int { parts.count { $0.value == nil } }
+    private var questions: Int { settings.components(separatedBy: "# ? ").count - 1 }
 
     package var lines: [String] {
         var lines = ["\(tables.counting("table")) of \(database); nothing is written there"]
