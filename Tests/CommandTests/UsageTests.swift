@@ -22,10 +22,10 @@ private let mistakes: [(words: [String], reason: String)] = [
     (["replay", "/no/such/file"], "no such file"),
     (["replay", "/tmp"], "it is a directory; name a file"),
     (["replay", "--feed", ""], "looking for feed '': "),
-    (["import", "/nowhere/log", "--format", "jsonl"], "no such file"),
-    (["import", "/dev/null", "--format", "jsonl", "--map", "tokn=.a"], "is not FIELD=PATH"),
+    (["import", "/nowhere/log", "--from", "jsonl"], "no such file"),
+    (["import", "/dev/null", "--from", "jsonl", "--map", "tokn=.a"], "is not FIELD=PATH"),
     (
-        ["import", "/dev/null", "--format", "feedback", "--map", "token=.a"],
+        ["import", "/dev/null", "--from", "feedback", "--map", "token=.a"],
         "are for jsonl and csv"
     ),
     (["undo"], "name one of"), (["undo", "abc", "--list"], "name one of"),

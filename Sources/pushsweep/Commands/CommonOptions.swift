@@ -25,7 +25,7 @@ struct CommonOptions: ParsableArguments, JobOptions {
     @Flag(help: verboseHelp) var verbose = false
 }
 
-/// The options of a command whose `--format` is not that of a result.
+/// The options of a command whose `--format` has other words than text and json.
 struct FileOptions: ParsableArguments, JobOptions {
     @Option(help: configHelp) var config: String?
     @Flag(help: verboseHelp) var verbose = false
@@ -115,13 +115,12 @@ extension JobOptions {
     /// Applies evidence by a plan, and prints the end of the run. With `isWanted` its result is always
     /// printed.
     func finish(
-        _ applying: ApplyOptions, isWanted: Bool, as format: OutputFormat? = nil,
-        _ plan: (Settings, RunContext) throws -> SweepPlan
+        _ applying: ApplyOptions, isWanted: Bool, _ plan: (Settings, RunContext) throws -> SweepPlan
     ) throws -> Never {
         try finish { context in
             let settings = try settings(with: applying.overrides)
             let outcome = Sweep.run(try plan(settings, context), context)
-            return print(outcome, context, settings, isWanted: isWanted, as: format)
+            return print(outcome, context, settings, isWanted: isWanted)
         }
     }
 
@@ -139,9 +138,9 @@ extension JobOptions {
     /// Returns the exit code.
     func print<Report>(
         _ outcome: RunOutcome<Report>, _ context: RunContext, _ settings: Settings,
-        isWanted: Bool, as form: OutputFormat? = nil
+        isWanted: Bool
     ) -> ExitStatus {
-        switch form ?? format {
+        switch format {
         case .json: StandardStreams.result(document: outcome.report)
         case .text:
             if isWanted || verbose || StandardStreams.outputIsTerminal || outcome.exit != .done {
