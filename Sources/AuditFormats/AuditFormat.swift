@@ -3,7 +3,7 @@ import Operations
 
 /// The words of `audit --format`.
 package enum AuditFormat: String, Hashable, Sendable, CaseIterable {
-    /// Text of at most 80 columns for terminals.
+    /// Text for terminals, of at most 80 columns in files.
     case text
     /// One line with the whole report as a JSON object, with the version of its form.
     case json
@@ -31,12 +31,12 @@ package enum AuditFormat: String, Hashable, Sendable, CaseIterable {
 
 extension AuditReport {
     /// The report in a format, with a line break at its end. JSON and CSV have every figure. The
-    /// others cut long lists and say how much they leave out.
+    /// others cut long lists and say how much they leave out. Text has lines of at most `columns`.
     ///
     /// - Throws: for HTML where libcrypto refuses to take a digest; never for the other formats.
-    package func document(_ format: AuditFormat) throws -> String {
+    package func document(_ format: AuditFormat, columns: Int? = nil) throws -> String {
         switch format {
-        case .text: AuditDocument.text(self)
+        case .text: AuditDocument.text(self, columns: columns ?? TextLayout.usualWidth)
         case .json: documentLine.printableJSON + "\n"
         case .csv: AuditCSV(self).text
         case .markdown: AuditDocument.markdown(self)

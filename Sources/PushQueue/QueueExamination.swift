@@ -17,9 +17,7 @@ extension TokenTable {
         _ need: QueueUse, partitions: [Partition]
     ) throws(StoreFailure) -> [Finding] {
         let findings = try examineQueue(need, partitions: partitions)
-        for finding in findings {
-            if let failure = finding.failure { throw failure }
-        }
+        if let failure = findings.refusal { throw failure }
         return findings
     }
 

@@ -9,22 +9,24 @@ import Settings
 struct Pushsweep: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "pushsweep",
-        abstract: "Keeps the token table of a push sender free of dead device tokens.",
+        abstract: "Keeps the token table of an Apple push sender free of dead device tokens.",
         discussion: """
-            Reads feedback gateways, keeps what they say in a local journal, compares each token \
-            with its registration time, and marks or deletes the stale rows of active_users.
+            Takes each report that a token is dead: an answer 410 that your sender inserts into a \
+            table, a line in the log of another sender, an answer to a notification that this \
+            program sent, an entry in the list of a private gateway. Keeps it in a local journal, \
+            compares it with the registration of the token, and marks or deletes the rows of tokens \
+            that did not register again.
 
-            \(HelpText.exitStatus)
+            Called alone the program prints the commands of the first day; pushsweep help exit-codes \
+            explains how commands end.
             """,
         version: Version.text,
         subcommands: [
-            SweepCommand.self, SendCommand.self, PreflightCommand.self, EnqueueCommand.self,
-            ReplayCommand.self,
-            ImportCommand.self, UndoCommand.self, ChangesCommand.self, PurgeCommand.self,
-            HoldsCommand.self, QuarantineCommand.self, AuditCommand.self, ExplainCommand.self,
-            DeliveriesCommand.self,
-            InitCommand.self, CheckCommand.self,
-            SchemaCommand.self,
+            InitCommand.self, CheckCommand.self, SweepCommand.self, ExplainCommand.self,
+            ImportCommand.self,
+            UndoCommand.self, HoldsCommand.self, QuarantineCommand.self, ChangesCommand.self,
+            AuditCommand.self, PurgeCommand.self, SchemaCommand.self, PreflightCommand.self,
+            EnqueueCommand.self, SendCommand.self, DeliveriesCommand.self, ReplayCommand.self,
             DemoCommand.self,
         ])
 
@@ -68,10 +70,10 @@ struct Pushsweep: ParsableCommand {
         forbidCoreDumps()
         guard let words = CommandWords.typed else {
             StandardStreams.message("pushsweep: error: \(CommandWords.absence)")
-            StandardStreams.message(
-                "\(ClosingLine(.configuration, stage: "usage"))")
+            StandardStreams.message(ClosingLine(.configuration, stage: "usage"))
             exit(withError: ArgumentParser.ExitCode(ExitStatus.configuration.rawValue))
         }
+        answerHelp(words)
         do {
             var command = try parseAsRoot(words)
             try command.run()
@@ -80,10 +82,42 @@ struct Pushsweep: ParsableCommand {
             Glibc.exit(code.rawValue)
         } catch {
             let code = exitCode(for: error)
-            guard code.rawValue == ExitStatus.usage.rawValue else { exit(withError: error) }
-            for line in refusal(error, of: words) { StandardStreams.message(line) }
-            StandardStreams.message("\(ClosingLine(.usage, stage: "usage"))")
-            exit(withError: code)
+            guard code.rawValue == ExitStatus.usage.rawValue else { finish(with: error, words) }
+            refuse(refusal(error, of: words))
         }
+    }
+
+    /// Ends the process where it is called alone, or asked about exit codes or about a word that is no
+    /// command. The parser prints the other help.
+    private static func answerHelp(_ words: [String]) {
+        switch (words.isEmpty, HelpRequest(words)) {
+        case (true, _): StandardStreams.show(HelpText.firstDay, .prose)
+        case (_, .exitCodes): StandardStreams.show(HelpText.exitCodes, .prose)
+        case (_, .unknown(let message)):
+            refuse([message, "  See 'pushsweep help' for all commands."])
+        case (_, .command), (_, nil): return
+        }
+        Glibc.exit(StandardStreams.resultWasLost.load(ordering: .relaxed) ? 73 : 0)
+    }
+
+    /// Ends the process with what the parser prints: a help, the version, a script. The parser breaks a help at
+    /// the width of the terminal, also inside of its example, so here it is broken as reports are.
+    private static func finish(with error: any Error, _ words: [String]) -> Never {
+        let isHelp = words.first == "help" || words.contains { ["-h", "--help"].contains($0) }
+        guard isHelp, exitCode(for: error).isSuccess, StandardStreams.outputIsTerminal else {
+            exit(withError: error)
+        }
+        StandardStreams.show(
+            fullMessage(for: error, columns: 10_000).split(
+                separator: "\n", omittingEmptySubsequences: false
+            ).map(String.init), .prose)
+        Glibc.exit(0)
+    }
+
+    /// Ends the process because of a mistake in the command line.
+    private static func refuse(_ lines: [String]) -> Never {
+        for line in lines { StandardStreams.message(line) }
+        StandardStreams.message(ClosingLine(.usage, stage: "usage"))
+        Glibc.exit(ExitStatus.usage.rawValue)
     }
 }

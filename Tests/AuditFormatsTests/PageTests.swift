@@ -90,6 +90,23 @@ struct PageTests {
         }
     }
 
+    @Test(
+        "where a phone shows a row as a list, each cell names its column",
+        arguments: SampleReport.allCases)
+    func lists(_ sample: SampleReport) throws {
+        let tables = ParsedPage(try SamplePages.text(sample)).all("table")
+        for table in tables {
+            let headings = table.all("thead").flatMap { $0.all("th") }.map(\.text)
+            let isList = headings.count > 3
+            #expect(table.attributes["class"] == (isList ? "many" : "few"))
+            for row in table.all("tbody").flatMap({ $0.all("tr") }) {
+                let labels = row.all("td").compactMap { $0.attributes["data-label"] }
+                #expect(labels == (isList ? Array(headings.dropFirst()) : []))
+            }
+        }
+        #expect(sample == .empty || tables.contains { $0.attributes["class"] == "many" })
+    }
+
     @Test("each chart has a name, a description and a table", arguments: SampleReport.allCases)
     func named(_ sample: SampleReport) throws {
         let page = ParsedPage(try SamplePages.text(sample))

@@ -24,7 +24,7 @@ struct HostileFolderTests {
         ["undo", "--since", "2026-01-01T00:00:00Z"], ["undo", "some-run"],
         ["undo", "--dry-run", "some-run"], ["check"], ["replay", "/nonexistent/feed"],
         ["replay", "--feed", "some-feed"],
-        ["import", "/nonexistent/log", "--format", "jsonl", "--app", "chat"],
+        ["import", "/nonexistent/log", "--from", "jsonl", "--app", "chat"],
     ]
 
     /// A command for each way into the folder.

@@ -23,7 +23,7 @@ struct ImportTests {
             """
         let path = try stage.folder.write("push.log", log)
         let map = "token=.device,time=.timestamp,status=.status,reason=.reason"
-        let result = try stage.run("import", path, "--format", "jsonl", "--map", map).ends(65)
+        let result = try stage.run("import", path, "--from", "jsonl", "--map", map).ends(65)
         #expect(try stage.marked == 1)
         result.says(
             "reports of other senders: 5, of which 1 call a token dead, 1 suspect one, 2 say "
@@ -39,10 +39,10 @@ struct ImportTests {
         gzip.arguments = [copy]
         try gzip.run()
         gzip.waitUntilExit()
-        try stage.run("import", copy + ".gz", "--format", "jsonl", "--map", map).ends(
+        try stage.run("import", copy + ".gz", "--from", "jsonl", "--map", map).ends(
             0, "imported before")
         #expect(try stage.marked == 0)
-        try stage.run("import", path, "--format", "jsonl", "--map", map, "--again").ends(65)
+        try stage.run("import", path, "--from", "jsonl", "--map", map, "--again").ends(65)
         #expect(try stage.marked == 1)
     }
 
@@ -50,7 +50,7 @@ struct ImportTests {
     func noTokens() throws {
         let stage = try IntakeStage(.sqlite)
         let list = try stage.folder.write("dead.csv", "\(hex(0)),1\n\(hex(1)),2\n")
-        let headless = try stage.run("import", list, "--format", "csv", "--map", "token=token")
+        let headless = try stage.run("import", list, "--from", "csv", "--map", "token=token")
             .ends(64)
         #expect(!headless.error.contains(hex(0)), "\(headless.error)")
         try stage.report("chat", app: hex(2))
@@ -66,9 +66,9 @@ struct ImportTests {
     func wrongMapping() throws {
         let stage = try IntakeStage(.sqlite)
         let path = try stage.folder.write("push.log", "{\"device\":\"c9d4\"}\n")
-        try stage.run("import", path, "--format", "jsonl").ends(
+        try stage.run("import", path, "--from", "jsonl").ends(
             0, "none of 1 line says that a token is dead; check --map")
-        try stage.run("import", path, "--format", "jsonl", "--map", "tokn=.device").ends(
+        try stage.run("import", path, "--from", "jsonl", "--map", "tokn=.device").ends(
             64, "'tokn=.device' is not FIELD=PATH")
     }
 
@@ -78,7 +78,7 @@ struct ImportTests {
         try stage.database.register(0..<1, at: 1_600_000_000_000)
         let path = try stage.folder.write("dead.csv", "token,when\n\(hex(0)),2023-11-14\n")
         let arguments = [
-            "import", path, "--format", "csv", "--map", "token=token,time=when", "--time-unit",
+            "import", path, "--from", "csv", "--map", "token=token,time=when", "--time-unit",
             "iso",
         ]
         try stage.run(arguments + ["--dry-run"]).ends(0, "1 would become invalid")
@@ -93,11 +93,11 @@ struct ImportTests {
         try stage.database.register(0..<2, at: 1_600_000_000_000)
         let bytes = FeedbackTuple.bytes([.dead(0, at: 1_700_000_000)])
         let file = try stage.folder.write("feed", bytes)
-        try stage.run("import", file, "--format", "feedback", "--report", "json").ends(0)
+        try stage.run("import", file, "--from", "feedback", "--format", "json").ends(0)
         #expect(try stage.marked == 1)
-        try stage.run("import", file, "--format", "feedback").ends(0)
+        try stage.run("import", file, "--from", "feedback").ends(0)
         #expect(try stage.sum("applied") == 1)
-        try stage.run("import", file, "--format", "feedback", "--map", "token=.device").ends(
+        try stage.run("import", file, "--from", "feedback", "--map", "token=.device").ends(
             64, "are for jsonl and csv")
     }
 
@@ -113,7 +113,7 @@ struct ImportTests {
         try stage.database.register(0..<2, at: 1_600_000_000_000)
         let words = [words, "nothing of the file was taken"]
         let path = try stage.folder.write("dead.csv", "token,time\n" + rows)
-        let command = ["import", path, "--format", "csv", "--map", "token=token,time=time"]
+        let command = ["import", path, "--from", "csv", "--map", "token=token,time=time"]
         for _ in 0..<2 {
             let result = try stage.run(command).ends(exit)
             #expect(words.allSatisfy(result.error.contains), "\(result.error)")
@@ -197,12 +197,12 @@ struct ImportTests {
         try stage.database.register(0..<40, at: 1_600_000_000_000)
         let rows = (0..<40).map { "\(hex($0)),\(Self.time)\n" }.joined()
         let path = try stage.folder.write("dead.csv", "token,time\n" + rows)
-        let command = ["import", path, "--format", "csv", "--map", "token=token,time=time"]
+        let command = ["import", path, "--from", "csv", "--map", "token=token,time=time"]
         try stage.run(command).ends(3)
         let holds = try stage.json("holds", "list").json["holds"]
         let hold = try #require((holds as? [[String: Any]])?.first?["hold"] as? String)
         try stage.run("holds", "discard", hold, "--reason", "a mistake").ends(0)
-        let again = try stage.run(command + ["--report", "json"]).ends(0)
+        let again = try stage.run(command + ["--format", "json"]).ends(0)
         let intake = try #require(again.json["intake"] as? [String: Any])
         #expect(intake["known"] as? Bool == true && intake["discarded"] as? Bool == true)
         try stage.run(command).says("imported before and discarded")

@@ -171,7 +171,7 @@ struct IntakeTests {
         let feed = try #require(swept.app()["feed"] as? String)
         let rows = stage.folder.file("rows.jsonl")
         try stage.run("quarantine", "export", feed, rows).ends(0)
-        try stage.run("import", rows, "--format", "jsonl").ends(0)
+        try stage.run("import", rows, "--from", "jsonl").ends(0)
         #expect(try stage.marked == 2)
     }
 

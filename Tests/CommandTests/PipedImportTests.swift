@@ -57,7 +57,7 @@ struct PipedImportTests {
         try stage.run("sweep").ends(0)
         let (path, ends) = try Self.pipe(stage)
         let rows = Array("device_token,status,timestamp_ms\n\(hex(0)),410,1700000000000\n".utf8)
-        let words = isList ? ["replay", path] : ["import", path, "--format", "csv"]
+        let words = isList ? ["replay", path] : ["import", path, "--from", "csv"]
         let run = try stage.start(words)
         try ends.write(contentsOf: Data(isList ? Self.list : rows))
         let state = stage.folder.file("state")

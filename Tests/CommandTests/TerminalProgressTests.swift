@@ -66,7 +66,7 @@ struct TerminalProgressTests {
         }
         let log = try stage.folder.write("log.jsonl", lines.joined(separator: "\n") + "\n")
         let words = [
-            "import", log, "--format", "jsonl", "--app", "chat", "--dry-run", "--map",
+            "import", log, "--from", "jsonl", "--app", "chat", "--dry-run", "--map",
             "token=.token,time=.timestamp,status=.status",
         ]
         let screen = try self.screen(stage, words)

@@ -9,6 +9,8 @@ private let hex = DeviceToken.numbered(1).hex
 /// Words of the command line that are refused with 64, and words of the reason.
 private let mistakes: [(words: [String], reason: String)] = [
     (["swep"], "did you mean 'sweep'?"),
+    (["check", "--settings", "--grants"], "goes with neither --example nor --grants"),
+    (["sweep", "--color", "red"], "'red' is invalid for '--color"),
     (["holds", "lst"], "did you mean 'list'?"), (["sweep", "--bogus"], "--bogus"),
     (["demo", "--config", "/nowhere"], "--config"),
     (["sweep", "--app", ""], "looking for app '': "),
@@ -22,10 +24,10 @@ private let mistakes: [(words: [String], reason: String)] = [
     (["replay", "/no/such/file"], "no such file"),
     (["replay", "/tmp"], "it is a directory; name a file"),
     (["replay", "--feed", ""], "looking for feed '': "),
-    (["import", "/nowhere/log", "--format", "jsonl"], "no such file"),
-    (["import", "/dev/null", "--format", "jsonl", "--map", "tokn=.a"], "is not FIELD=PATH"),
+    (["import", "/nowhere/log", "--from", "jsonl"], "no such file"),
+    (["import", "/dev/null", "--from", "jsonl", "--map", "tokn=.a"], "is not FIELD=PATH"),
     (
-        ["import", "/dev/null", "--format", "feedback", "--map", "token=.a"],
+        ["import", "/dev/null", "--from", "feedback", "--map", "token=.a"],
         "are for jsonl and csv"
     ),
     (["undo"], "name one of"), (["undo", "abc", "--list"], "name one of"),
@@ -154,6 +156,100 @@ struct UsageTests {
         #expect(try printed(["--example"]) == SettingsExample.short.text)
         #expect(try printed(["--all", "--example"]) == SettingsTable.sampleFile())
         #expect(try printed(["--example", "django"]) == SettingsExample.django.text)
+    }
+}
+
+@Suite("The help")
+struct HelpTests {
+    private static func page(_ words: [String]) throws -> String {
+        try RunningTool("pushsweep", words).wait().ends(0, for: "\(words)").output
+    }
+
+    /// The words of each command that has no further commands.
+    private static func commands(below words: [String] = []) throws -> [[String]] {
+        let parts = try page(["help"] + words).components(separatedBy: "SUBCOMMANDS:\n")
+        guard parts.count == 2 else { return [words] }
+        var found: [[String]] = []
+        for line in parts[1].split(separator: "\n") where line.hasPrefix("  ") {
+            let name = line.dropFirst(2).prefix { !$0.isWhitespace }
+            guard name.first?.isLowercase == true else { continue }
+            found += try commands(below: words + [String(name)])
+        }
+        return found
+    }
+
+    @Test("each command has one example, which the command line accepts, and no exit codes")
+    func examples() throws {
+        let commands = try Self.commands()
+        #expect(commands.count > 20)
+        for words in commands {
+            let page = try Self.page(["help"] + words)
+            #expect(!page.contains("EXIT STATUS"), "\(words)")
+            let parts = page.components(separatedBy: "EXAMPLE\n")
+            #expect(parts.count == 2, "\(words)")
+            guard let line = parts.last?.split(separator: "\n").first else { continue }
+            #expect(line.hasPrefix("  pushsweep " + words.joined(separator: " ")), "\(line)")
+            guard words != ["demo"] else { continue }
+            // It goes as far as its files or the settings, which are missing.
+            let digest = String(repeating: "a", count: 64)
+            let typed = line.replacing("DIGEST", with: digest) + " --config /nowhere.yaml"
+            try RunningTool(
+                program: URL(filePath: "/bin/sh"), ["-c", String(typed)],
+                environment: ["PATH": RunningTool.folderOfTests.path]
+            ).wait().ends([64, 78], "/nowhere.yaml", for: "\(line)").lacks("Usage:")
+        }
+    }
+
+    @Test("exit codes stand in one place, and each that the program has is there")
+    func exitCodes() throws {
+        let page = try Self.page(["help", "exit-codes"])
+        let codes = page.split(separator: "\n").compactMap { $0.split(separator: " ").first }
+            .compactMap { Int($0) }
+        #expect(codes == [0, 2, 3, 4, 64, 65, 69, 70, 73, 74, 75, 76, 77, 78])
+        let help = try Self.page(["--help"])
+        #expect(help.replacing("\n", with: " ").contains("pushsweep help exit-codes"))
+        #expect(!help.contains("EXIT STATUS"))
+    }
+
+    @Test("called alone it prints the five commands of the first day, and how to see all")
+    func firstDay() throws {
+        let page = try Self.page([])
+        let commands = page.split(separator: "\n").filter { $0.hasPrefix("  pushsweep ") }
+            .map { $0.dropFirst(2).components(separatedBy: "  ")[0] }
+        #expect(
+            commands == [
+                "pushsweep init ADDRESS", "pushsweep check", "pushsweep sweep --dry-run",
+                "pushsweep sweep", "pushsweep explain TOKEN",
+            ])
+        #expect(page.contains("All commands: pushsweep help\n"))
+    }
+
+    @Test(
+        "help about a word that is no command is a mistake, and names what is near",
+        arguments: [
+            (["nonsense"], "there is no help about 'nonsense'\n"),
+            (["swep"], "did you mean 'sweep'?"), (["exit-code"], "did you mean 'exit-codes'?"),
+            (["holds", "lst"], "'holds lst'; did you mean 'list'?"),
+            (["sweep", "now"], "there is no help about 'sweep now'"),
+            ([""], "there is no help about ''"), (["a\u{1B}b"], "'a\\u{1B}b'"),
+        ])
+    func unknown(_ words: [String], _ reason: String) throws {
+        let result = try RunningTool("pushsweep", ["help"] + words).wait()
+            .ends(64, reason, "code=64 stage=usage ")
+        #expect(result.output == "")
+    }
+
+    @Test("the help tells of evidence first and of gateways last")
+    func story() throws {
+        for words in [["--help"], ["help", "sweep"]] {
+            let page = try Self.page(words)
+            let evidence = try #require(page.range(of: "410"))
+            let gateway = try #require(page.range(of: "gateway"))
+            #expect(evidence.lowerBound < gateway.lowerBound, "\(page)")
+        }
+        let names = try Self.commands().map { $0[0] }
+        let (log, list) = (names.firstIndex(of: "import"), names.firstIndex(of: "replay"))
+        #expect(try #require(log) < #require(list))
     }
 }
 

@@ -1,8 +1,8 @@
-"""Opens pages of the audit report in headless Chromium, at three widths, in light and dark.
+"""Opens pages of the audit report in headless Chromium, at four widths, in light and dark.
 
 For each it takes a picture and runs axe-core, and it fails for any finding of axe-core, for any request, for any
-message of the browser (such as a refused style), and for a page that is wider than its window. It prints each page
-as a PDF too. Called by scripts/check-report.
+message of the browser (such as a refused style), for a page that is wider than its window, and on a phone for a
+table with columns beyond its edge. It prints each page as a PDF too. Called by scripts/check-report.
 """
 
 import pathlib
@@ -11,7 +11,11 @@ import sys
 import axe_playwright_python
 from playwright.sync_api import sync_playwright
 
-WIDTHS = (360, 800, 1400)
+WIDTHS = (360, 400, 800, 1400)
+# The widest window in which no table may have columns beyond its edge.
+PHONE = 480
+CUT_TABLES = """Array.from(document.querySelectorAll('.scroll')).filter(d => d.scrollWidth > d.clientWidth)
+    .map(d => `${d.getAttribute('aria-label')}: ${d.scrollWidth} of ${d.clientWidth}`)"""
 SCHEMES = ("light", "dark")
 AXE = pathlib.Path(axe_playwright_python.__file__).parent / "axe.min.js"
 RUN_AXE = "async () => (await axe.run(document, {resultTypes: ['violations', 'incomplete']}))"
@@ -53,6 +57,8 @@ def check(browser, page_file, width, scheme, folder):
         wide = page.evaluate("document.documentElement.scrollWidth")
         if wide > width:
             wrong.append(f"the page is {wide} pixels wide")
+        if bypass and width <= PHONE:
+            wrong += [f"a table is cut: {table}" for table in page.evaluate(CUT_TABLES)]
         page.screenshot(path=folder / f"{name}.png", full_page=True)
         if not bypass and scheme == "light" and width == WIDTHS[-1]:
             (folder / f"{page_file.stem}.pdf").write_bytes(page.pdf(format="A4"))

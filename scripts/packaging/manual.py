@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Writes the man pages of a program from what the program says about itself.
 
-    PROGRAM --experimental-dump-help | manual.py VERSION DATE FOLDER
+    PROGRAM --experimental-dump-help | manual.py VERSION DATE FOLDER [EXIT-CODES]
 
 One page for the program and one for each of its commands, in mdoc(7). The texts are those of --help, so
-there is no second copy to keep up. DATE is like 2026-11-23.
+there is no second copy to keep up. DATE is like 2026-11-23. EXIT-CODES is a file with the text of
+`pushsweep help exit-codes`, for a program whose help does not have it; the pages of commands refer to it.
 """
 
 import datetime
@@ -109,13 +110,25 @@ def options(command):
         yield ".El"
 
 
-def discussion(command):
-    """The paragraphs of the help before and from the heading EXIT STATUS."""
-    before, heading, after = command.get("discussion", "").partition("EXIT STATUS\n")
-    yield from body(before)
-    if heading:
+def sections(words):
+    """The text of the help before its first heading, and its sections by their headings."""
+    before, *parts = re.split(r"^(EXIT STATUS|EXAMPLE)\n", words, flags=re.MULTILINE)
+    return before, dict(zip(parts[::2], parts[1::2]))
+
+
+def endings(names, parts, exits):
+    """The sections about exit codes, and the example."""
+    own = parts.get("EXIT STATUS")
+    if own or exits:
         yield ".Sh EXIT STATUS"
-        yield from body(after)
+        if own or len(names) == 1:
+            yield from body(own or sections(exits)[1]["EXIT STATUS"])
+        else:
+            yield "The exit codes of all commands are in"
+            yield f".Xr {names[0]} 1 ."
+    if "EXAMPLE" in parts:
+        yield ".Sh EXAMPLES"
+        yield ".Dl " + text(parts["EXAMPLE"].strip())
 
 
 def body(paragraphs):
@@ -143,8 +156,8 @@ def body(paragraphs):
         is_first = False
 
 
-def page(names, command, day, version):
-    """A whole page. `names` are the words of the command line."""
+def page(names, command, day, version, exits):
+    """A whole page. `names` are the words of the command line, `exits` the text about exit codes."""
     name = "-".join(names)
     yield f'.\\" Made from the help of {names[0]} {version} by scripts/packaging/manual.py.'
     yield f".Dd {day:%B} {day.day}, {day.year}"
@@ -158,11 +171,10 @@ def page(names, command, day, version):
     yield from usage(command)
     yield ".Sh DESCRIPTION"
     yield from sentences(command["abstract"])
-    parts = list(discussion(command))
-    exits = parts.index(".Sh EXIT STATUS") if ".Sh EXIT STATUS" in parts else len(parts)
-    if parts[:exits]:
+    before, parts = sections(command.get("discussion", ""))
+    if before.strip():
         yield ".Pp"
-        yield from parts[:exits]
+        yield from body(before)
     if shown(command):
         yield ".Pp"
         yield "The arguments are:"
@@ -188,7 +200,7 @@ def page(names, command, day, version):
         yield ".It Pa /var/lib/pushsweep"
         yield "The state folder of the settings: journal, records of runs, locks."
         yield ".El"
-    yield from parts[exits:]
+    yield from endings(names, parts, exits)
     related = ["-".join(names + [other["commandName"]]) for other in below]
     if len(names) > 1:
         related.append("-".join(names[:-1]))
@@ -206,17 +218,18 @@ def commands(command):
     ]
 
 
-def write(names, command, day, version, folder):
-    lines = "\n".join(page(names, command, day, version)) + "\n"
+def write(names, command, day, version, folder, exits):
+    lines = "\n".join(page(names, command, day, version, exits)) + "\n"
     (folder / ("-".join(names) + ".1")).write_text(lines)
     for other in commands(command):
-        write(names + [other["commandName"]], other, day, version, folder)
+        write(names + [other["commandName"]], other, day, version, folder, exits)
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 4:
-        sys.exit("usage: manual.py VERSION DATE FOLDER")
+    if len(sys.argv) not in (4, 5):
+        sys.exit("usage: manual.py VERSION DATE FOLDER [EXIT-CODES]")
     described = json.load(sys.stdin)["command"]
     write(
         [described["commandName"]], described, datetime.date.fromisoformat(sys.argv[2]),
-        sys.argv[1], pathlib.Path(sys.argv[3]))
+        sys.argv[1], pathlib.Path(sys.argv[3]),
+        pathlib.Path(sys.argv[4]).read_text() if len(sys.argv) == 5 else "")

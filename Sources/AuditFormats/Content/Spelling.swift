@@ -1,5 +1,7 @@
 // How figures, shares and times are written for people, the same in each format.
 
+import Operations
+
 extension Int {
     /// The number with a comma between thousands: `1,234,567`.
     var grouped: String {
@@ -69,18 +71,6 @@ extension Double {
 }
 
 extension String {
-    /// A time of RFC 3339 in UTC as people read it, `2026-11-23 10:05 UTC`; any other text as it is.
-    var moment: String {
-        let bytes = Array(utf8)
-        let shape = Array("dddd-dd-ddTdd:dd:dd".utf8)
-        guard bytes.count >= 20, bytes.last == UInt8(ascii: "Z"),
-            zip(bytes, shape).allSatisfy({ byte, form in
-                form == UInt8(ascii: "d") ? (0x30...0x39).contains(byte) : byte == form
-            })
-        else { return self }
-        return "\(prefix(10)) \(dropFirst(11).prefix(5)) UTC"
-    }
-
     /// The text on one line, with control characters and invisible characters escaped and cut to a
     /// number of characters. The cut is shown by `…`. The result has at most four times as many bytes
     /// as it may have characters, with the quotes and brackets counted as a page escapes them.

@@ -147,7 +147,10 @@ extension AuditReport {
         }
         if quarantine.feeds > 0 {
             rows.append([.text("Feeds in quarantine"), .number(quarantine.feeds)])
-            rows.append([.text("Bytes in quarantine"), .number(quarantine.bytes)])
+            rows.append([
+                .text("Bytes in quarantine"),
+                quarantine.bytes.megabytes.map { .measure($0) } ?? .number(quarantine.bytes),
+            ])
         }
         return rows
     }

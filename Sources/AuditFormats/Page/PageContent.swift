@@ -140,18 +140,27 @@ struct PageContent {
         return values.merging(charts) { first, _ in first }
     }
 
+    /// The most columns that a phone shows side by side.
+    private static let columnsOfPhone = 3
+
     /// A table, cut to the limits.
     func table(_ table: FigureTable, rows limit: Int? = nil) -> PageValues {
         let table = table.cut(to: limit ?? limits.rows)
         let kinds = table.columns.indices.map { table.isNumeric($0) ? "n" : "t" }
+        let headings = table.columns.map { $0.cut(to: limits.name) }
+        // On a phone a row of many columns is a list, and each cell has its heading before it.
+        let isList = headings.count > Self.columnsOfPhone
         return [
-            "caption": table.title,
-            "columns": zip(table.columns, kinds).map {
-                ["heading": $0.cut(to: limits.name), "kind": $1]
-            },
+            "caption": table.title, "shape": isList ? "many" : "few",
+            "columns": zip(headings, kinds).map { ["heading": $0, "kind": $1] },
             "rows": table.rows.map { row -> PageValues in
                 let texts = row.map { $0.text.cut(to: limits.name) }
-                let cells = zip(texts, kinds).dropFirst().map { ["cell": $0, "kind": $1] }
+                let cells = texts.indices.dropFirst().map { column -> PageValues in
+                    [
+                        "cell": texts[column], "kind": kinds[column],
+                        "labels": isList ? [headings[column]] : [],
+                    ]
+                }
                 return ["name": texts[0], "cells": cells]
             },
             "remarks": [table.remark].compactMap { $0 },

@@ -108,14 +108,14 @@ struct AuditDocument {
 // MARK: Terminals
 
 extension AuditDocument {
-    /// The report for terminals, each line ended.
-    static func text(_ report: AuditReport) -> String {
-        var layout = TextLayout()
+    /// The report for terminals, each line ended and at most so many columns wide.
+    static func text(_ report: AuditReport, columns: Int = TextLayout.usualWidth) -> String {
+        var layout = TextLayout(width: columns)
         for part in AuditDocument(report, Limits(sources: 4)).parts {
             switch part {
             case .title(let word, let sentence):
                 layout.add("\(word): \(sentence.cut(to: 600))", rest: "  ")
-            case .heading(let text): layout.heading(text.cut(to: TextLayout.width - 1))
+            case .heading(let text): layout.heading(text.cut(to: max(1, columns - 1)))
             case .space: layout.space()
             case .line(let text): layout.add(text)
             case .problem(let group): layout.add(group)

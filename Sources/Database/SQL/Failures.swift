@@ -130,6 +130,17 @@ package struct StoreFailure: Error, Hashable, Sendable, CustomStringConvertible 
     /// Why the run has to end, where the code is `stopped`.
     package let reason: StopReason?
 
+    /// The sentences of further failures that were found with this one, so that nobody has to run a command
+    /// again for each of them.
+    package private(set) var others: [String] = []
+
+    /// The same failure with further ones that were found beside it.
+    package func with(_ others: [StoreFailure]) -> StoreFailure {
+        var failure = self
+        failure.others = others.map(\.description)
+        return failure
+    }
+
     /// The column that was looked for and not seen; nil where the failure is about something else.
     package var unseenColumn: String?
     /// Whether that column is known to be there and hidden from the account.

@@ -16,8 +16,8 @@ package enum Severity: String, Codable, Hashable, Sendable, CaseIterable, Compar
     private var rank: Int { Self.allCases.firstIndex(of: self) ?? 0 }
 }
 
-/// What an examination or a rule found. `check` prints it, `preflight` and `audit` have it as JSON, and a run
-/// refuses to begin by its failure. Fields of its JSON may be added, never renamed.
+/// What an examination or a rule found. `check`, `preflight` and `audit` print it and have it as JSON, and a
+/// run refuses to begin by its failure. Fields of its JSON may be added, never renamed.
 package struct Finding: Codable, Hashable, Sendable, CustomStringConvertible {
     /// A person's decision to live with a finding.
     package struct Ignored: Codable, Hashable, Sendable {
@@ -33,7 +33,8 @@ package struct Finding: Codable, Hashable, Sendable, CustomStringConvertible {
     /// The name of the rule, such as `open-hold`; empty for what only `check` says.
     package var rule = ""
     package let severity: Severity
-    /// What it is about: `chat/production`, a table, a file, a gateway, a hold.
+    /// What it is about: `chat/production`, a table, a file, a gateway, a hold; for `check` the area, such as
+    /// `settings` or `database`.
     package let object: String
     // The sentence by its name in JSON: `message` in that of `preflight`, `summary` in that of `audit`.
     private var message: String?
@@ -45,6 +46,9 @@ package struct Finding: Codable, Hashable, Sendable, CustomStringConvertible {
     package let cure: String
     /// The decision to live with it; nil where there is none.
     package var ignored: Ignored?
+    /// The exit code of a command that refuses for it; 0 where none does. Of JSON only that of `check` has
+    /// it.
+    package var exit: Int32 = 0
 
     /// Why no evidence may be taken or applied; nil where the finding forbids nothing.
     package private(set) var failure: StoreFailure?
@@ -75,6 +79,14 @@ package struct Finding: Codable, Hashable, Sendable, CustomStringConvertible {
         var finding = self
         (finding.summary, finding.message, finding.cause) = (sentence, nil, cause ?? "")
         return finding
+    }
+}
+
+extension Sequence<Finding> {
+    /// The first failure, with those after it beside it; nil where nothing is forbidden.
+    package var refusal: StoreFailure? {
+        let failures = compactMap(\.failure)
+        return failures.first?.with(Array(failures.dropFirst()))
     }
 }
 

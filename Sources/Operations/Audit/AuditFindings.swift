@@ -18,11 +18,7 @@ extension AuditReport {
     /// Adds the findings that follow from the facts, gravest first, and writes the headline.
     mutating func judge(seesHost: Bool, otherRows: Int) {
         let facts = AuditFacts(report: self, seesHost: seesHost, otherRows: otherRows)
-        let found = AuditRules.all.flatMap { $0.findings(facts) }.map(\.audited)
-        // Rules that come first stay first within a severity.
-        findings = Severity.allCases.reversed().flatMap { severity in
-            found.filter { $0.severity == severity }
-        }
+        findings = AuditRules.all.flatMap { $0.findings(facts) }.map(\.audited).worstFirst
         let high = findings.filter { $0.severity == .high }
         healthy = high.isEmpty
         if let first = high.first {

@@ -12,7 +12,7 @@ extension Check {
         guard let certificate = app.certificate else {
             if app.feedback != nil {
                 report.note(
-                    "certificate", .warning,
+                    "certificate", .medium,
                     "\(app.partition) has a feedback gateway and no client certificate")
             }
             return true
@@ -32,7 +32,7 @@ extension Check {
             examineTopic(app, identity)
             if identity.endsSoon(at: context.now()) {
                 report.note(
-                    "certificate", .warning,
+                    "certificate", .medium,
                     "the certificate for \(app.partition) ends at \(ends.rfc3339); renew it")
             } else {
                 report.note("certificate", .ok, "\(app.partition) is valid to \(ends.rfc3339)")
@@ -62,7 +62,7 @@ extension Check {
         if app.provider != nil && app.tokenKey == nil || app.binary != nil {
             report.fail("certificate", .configuration, sentence)
         } else {
-            report.note("certificate", .warning, sentence)
+            report.note("certificate", .medium, sentence)
         }
     }
 
@@ -73,7 +73,7 @@ extension Check {
             report.fail("feedback", .configuration, mistake)
         } else if [443, 2197].contains(feedback.port) {
             report.note(
-                "feedback", .warning,
+                "feedback", .medium,
                 "\(feedback.host):\(feedback.port) of apps[\(app.partition)].feedback has a port of "
                     + "HTTP/2 gateways; if it is one, give its address to provider")
         }

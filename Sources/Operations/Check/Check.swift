@@ -41,6 +41,7 @@ package struct Check {
             if isUsable || app.tokenKey != nil && app.binary == nil { check.examineSending(app) }
         }
         check.examineStore()
+        check.report.findings = check.report.findings.worstFirst
         return check.report
     }
 
@@ -52,11 +53,11 @@ package struct Check {
         report.note("settings", .ok, settings.file.map { "read from \($0)" } ?? "no file is used")
         if settings.apps.isEmpty {
             report.note(
-                "settings", .warning, "no app is named, so there is nothing to sweep or to send")
+                "settings", .medium, "no app is named, so there is nothing to sweep or to send")
         }
         if settings.policy.deletesAfter != nil && settings.policy.action == .mark {
             report.note(
-                "settings", .warning,
+                "settings", .medium,
                 "policy.delete-after has no effect while policy.action is mark")
         }
         for app in settings.apps where app.feedback == nil {
@@ -116,7 +117,7 @@ package struct Check {
             try folder.ensureRoom()
             try examineJournal(in: folder, waiting: "the next sweep applies it")
         } catch  where error.code == .locked {
-            report.note("state", .warning, "\(error)")
+            report.note("state", .medium, "\(error)")
         } catch {
             report.fail("state", .wrapping(error, at: .state))
         }
@@ -155,7 +156,7 @@ package struct Check {
             report.note("report", .ok, "metrics go to \(path)")
         } else {
             report.note(
-                "report", .warning,
+                "report", .medium,
                 "report.metrics-file is \(path), and the node exporter reads only files whose name "
                     + "ends in .prom; rename it, unless something else reads it")
         }
@@ -180,20 +181,20 @@ package struct Check {
     ) throws(JournalFailure) {
         let facts = try HostFacts.Journal(EvidenceJournal(in: folder))
         for file in try folder.damagedFiles {
-            report.note("state", .warning, folder.damage(file))
+            report.note("state", .medium, folder.damage(file))
         }
         report.note("state", .ok, "\(folder.path) is private and writable")
         for feed in facts.feeds(in: .reading, .pending, .held) {
             let next = feed.state == .held ? "look at it with: pushsweep holds list" : waiting
             report.note(
-                "state", .warning,
+                "state", .medium,
                 "feed \(feed.id) of \(feed.partition), \(feed.bytes.counting("byte")), is "
                     + "\(feed.state.rawValue)" + (feed.cause.map { ": \($0)" } ?? "") + "; " + next)
             report.noteWaiting(isHeld: feed.state == .held)
         }
         if !facts.quarantined.isEmpty {
             report.note(
-                "state", .warning,
+                "state", .medium,
                 "\(facts.quarantined.count.counting("feed")) with quarantined bytes; see: pushsweep "
                     + "quarantine list")
         }
@@ -264,8 +265,7 @@ package struct Check {
             if let failure = finding.failure {
                 report.fail("database", failure.exitOfReading, failure.sentence)
             } else {
-                report.note(
-                    "database", finding.severity == .ok ? .ok : .warning, finding.sentence)
+                report.note("database", finding.severity, finding.sentence)
             }
         }
     }

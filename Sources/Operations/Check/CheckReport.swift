@@ -1,27 +1,10 @@
+import Database
 import Foundation
 
 /// The result of `check`: one JSON object for scripts.
-package struct CheckReport: PrintedLines, Codable, Hashable, Sendable {
-    /// The three words that JSON has for the severity of a finding.
-    package enum Severity: String, Codable, Hashable, Sendable {
-        case ok
-        case warning
-        case failure
-    }
-
-    /// A finding as the JSON of `check` has it.
-    package struct Finding: Codable, Hashable, Sendable {
-        /// `settings`, `state`, `report`, `feedback`, `certificate`, `provider` or `database`.
-        package var area: String
-        package var severity: Severity
-        /// The finding in one sentence.
-        package var message: String
-        /// The exit code of a failure; 0 otherwise.
-        package var exit: Int32
-    }
-
+package struct CheckReport: PrintedLines, Encodable, Hashable, Sendable {
     /// One setting and its origin.
-    package struct Setting: Codable, Hashable, Sendable {
+    package struct Setting: Encodable, Hashable, Sendable {
         /// The key, such as `store.url`.
         package var key: String
         /// The value; `(set)` for a secret.
@@ -31,7 +14,7 @@ package struct CheckReport: PrintedLines, Codable, Hashable, Sendable {
     }
 
     /// The client certificate of one app.
-    package struct Certificate: Codable, Hashable, Sendable {
+    package struct Certificate: Encodable, Hashable, Sendable {
         package var app: String
         /// `production` or `sandbox`.
         package var environment: String
@@ -48,7 +31,8 @@ package struct CheckReport: PrintedLines, Codable, Hashable, Sendable {
     package var settings: [Setting] = []
     /// The client certificates.
     package var certificates: [Certificate] = []
-    /// The findings, in the order of the examination.
+    /// The findings, the worst first. `object` is the area: `settings`, `state`, `report`, `feedback`,
+    /// `certificate`, `provider` or `database`.
     package var findings: [Finding] = []
     /// The exact GRANT statements that the account needs.
     package var grants: [String] = []
@@ -57,9 +41,11 @@ package struct CheckReport: PrintedLines, Codable, Hashable, Sendable {
     /// Number of held feeds in the journals that could be read.
     package private(set) var held = 0
     package var exit: Int32 = 0
+    /// Whether the text has the settings too; JSON always has them.
+    package var showsSettings = false
 
     mutating func note(_ area: String, _ severity: Severity, _ message: String) {
-        findings.append(Finding(area: area, severity: severity, message: message, exit: 0))
+        findings.append(Finding(severity, area, message))
     }
 
     /// Counts a feed that waits: for the next run, or held for a person, who has to decide about it.
@@ -77,21 +63,26 @@ package struct CheckReport: PrintedLines, Codable, Hashable, Sendable {
     }
 
     mutating func fail(_ area: String, _ failure: RunFailure) {
-        fail(area, failure.exit, failure.description)
+        for sentence in failure.sentences { fail(area, failure.exit, sentence) }
     }
 
     /// Notes a failure; one that several examinations meet, as of a table that is not there, once.
     mutating func fail(_ area: String, _ status: ExitStatus, _ message: String) {
-        let finding = Finding(
-            area: area, severity: .failure, message: message, exit: status.rawValue)
+        var finding = Finding(.high, area, message)
+        finding.exit = status.rawValue
         if !findings.contains(finding) { findings.append(finding) }
         end(with: status)
     }
 
-    /// The report as text for people: what has to be done first, the settings last.
+    /// The messages of the findings by which a run refuses to begin, the worst first.
+    package var failures: [String] {
+        findings.filter { $0.severity == .high }.map(\.sentence)
+    }
+
+    /// The report as text for people: the worst finding first, and a last line that counts them.
     package var lines: [String] {
         var lines = ["findings:"]
-        lines += findings.map { "  \($0.severity.rawValue): \($0.area): \($0.message)" }
+        lines += findings.map { "  \($0.severity.wordOfCheck): \($0.object): \($0.sentence)" }
         if !grants.isEmpty {
             lines.append("grants the account needs:")
             lines += grants.map { "  \($0);" }
@@ -102,12 +93,63 @@ package struct CheckReport: PrintedLines, Codable, Hashable, Sendable {
                 "  \(certificate.app)/\(certificate.environment): \(certificate.subject), valid to "
                     + "\(certificate.expires), issued by \(certificate.issuer)")
         }
-        lines.append("settings:")
-        let width = settings.map(\.key.count).max() ?? 0
-        for setting in settings {
-            let gap = String(repeating: " ", count: width - setting.key.count)
-            lines.append("  \(setting.key)\(gap)  \(setting.value)  (\(setting.origin))")
-        }
+        if showsSettings { lines += settingLines }
+        lines.append(
+            findings.closing({ $0 == .ok ? nil : $0.wordOfCheck }, spelled: { $0.counting($1) })
+                ?? "no failure and no warning")
         return lines
+    }
+
+    private var settingLines: [String] {
+        let width = settings.map(\.key.count).max() ?? 0
+        return ["settings:"]
+            + settings.map { setting in
+                let gap = String(repeating: " ", count: width - setting.key.count)
+                return "  \(setting.key)\(gap)  \(setting.value)  (\(setting.origin))"
+            }
+    }
+}
+
+// MARK: JSON
+
+extension CheckReport {
+    private enum CodingKeys: CodingKey {
+        case settings, certificates, findings, grants, pending, held, exit
+    }
+
+    /// A finding as the JSON of `check` has it.
+    private struct Entry: Encodable {
+        let area: String
+        let severity: String
+        let message: String
+        /// The exit code of a failure; 0 otherwise.
+        let exit: Int32
+    }
+
+    package func encode(to encoder: any Encoder) throws {
+        var fields = encoder.container(keyedBy: CodingKeys.self)
+        try fields.encode(settings, forKey: .settings)
+        try fields.encode(certificates, forKey: .certificates)
+        try fields.encode(
+            findings.map {
+                Entry(
+                    area: $0.object, severity: $0.severity.wordOfCheck, message: $0.sentence,
+                    exit: $0.exit)
+            }, forKey: .findings)
+        try fields.encode(grants, forKey: .grants)
+        try fields.encode(pending, forKey: .pending)
+        try fields.encode(held, forKey: .held)
+        try fields.encode(exit, forKey: .exit)
+    }
+}
+
+extension Severity {
+    /// The word of `check`, which knows whether a run would refuse to begin, and no shades of a warning.
+    var wordOfCheck: String {
+        switch self {
+        case .ok: "ok"
+        case .note, .low, .medium: "warning"
+        case .high: "failure"
+        }
     }
 }

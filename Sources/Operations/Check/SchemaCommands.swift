@@ -119,6 +119,7 @@ package struct SchemaReport: PrintedLines, Codable, Hashable, Sendable {
     /// The condition of sendable rows; nil without a view.
     package let condition: String?
     package var exit: Int32 = 0
+    package static var form: PrintedForm { .copied }
 
     package init(
         _ script: SchemaScript, executed: Bool, notes: [String] = [], condition: String? = nil
@@ -159,6 +160,7 @@ package struct GrantReport: PrintedLines, Codable, Hashable, Sendable {
     /// The jobs with their statements.
     package private(set) var jobs: [Job] = []
     package var exit: Int32 = 0
+    package static var form: PrintedForm { .copied }
 
     /// Makes the statements for the token database of the settings, and for `user` in place of the
     /// account in its address. Without a connection the columns come from the settings.

@@ -19,6 +19,7 @@ package struct ExplainReport: PrintedLines, Codable, Hashable, Sendable {
     /// Where a limit was reached, and what this host cannot know.
     package var notes: [String] = []
     package var exit: Int32 = 0
+    package static var form: PrintedForm { .exact }
 
     package var lines: [String] {
         var lines: [String] = []

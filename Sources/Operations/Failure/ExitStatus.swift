@@ -1,6 +1,6 @@
 // The exit code tells a script what an operator has to do next, so there is one code per reaction and
 // not one per cause. When several apply, the one with the most urgent reaction wins. The table is
-// part of the version promise and is printed in every help text.
+// part of the version promise; `pushsweep help exit-codes` prints it.
 
 import APNsProtocol
 import EvidenceJournal

@@ -16,8 +16,8 @@ package struct RunFailure: Error, Hashable, Sendable, CustomStringConvertible {
     /// The exit code of a run with this failure.
     package let exit: ExitStatus
     package let stage: Stage
-    /// One sentence: the action, its object, the error, and what to do next. When the settings have
-    /// several mistakes, one sentence per line.
+    /// One sentence: the action, its object, the error, and what to do next. Where several things are
+    /// wrong, as in settings, one sentence per line.
     package var description: String { sentences.joined(separator: "\n") }
     /// The same, as one element per sentence, for the output.
     package let sentences: [String]
@@ -58,7 +58,8 @@ package struct RunFailure: Error, Hashable, Sendable, CustomStringConvertible {
                 failure.description)
         case let failure as StoreFailure:
             RunFailure(
-                failure.exit, stage, failure.description, reason: failure.reason)
+                failure.exit, stage, sentences: [failure.description] + failure.others,
+                reason: failure.reason)
         case let failure as TransportFailure: RunFailure(failure.exit, stage, failure.description)
         case let failure as SettingsFailure:
             RunFailure(failure.exit, .settings, sentences: failure.lines)
@@ -86,12 +87,30 @@ extension RunFailure {
         guard let failure = error as? StoreFailure, failure.reason == nil else {
             return wrapping(error, at: .store)
         }
-        return RunFailure(failure.exitOfReading, .store, failure.description)
+        return RunFailure(
+            failure.exitOfReading, .store, sentences: [failure.description] + failure.others)
     }
 
     /// The failure as reports have it.
     var problem: RunProblem {
         RunProblem(stage: stage.rawValue, message: description, why: reason?.rawValue)
+    }
+}
+
+extension Sequence<RunFailure> {
+    /// The failures, the one whose exit code asks for most first.
+    package var gravestFirst: [RunFailure] {
+        func urgency(_ failure: RunFailure) -> Int {
+            ExitStatus.byUrgency.firstIndex(of: failure.exit) ?? 0
+        }
+        return sorted { urgency($0) < urgency($1) }
+    }
+
+    /// The last line for people where there are several sentences: how many, and the first of them.
+    package var closing: String? {
+        let sentences = gravestFirst.flatMap(\.sentences)
+        guard sentences.count > 1 else { return nil }
+        return "\(sentences.count) failures: the first is \(sentences[0].gist)"
     }
 }
 

@@ -167,7 +167,7 @@ extension JournalApplier {
             context.log.warning(
                 """
                 \(source.name): none of \(counts.reports.counting("line")) says that a token is dead; \
-                check --map and --format
+                check --map and --from
                 """)
         }
         guard counts.evidence > 0 || counts.quarantined > 0 else {

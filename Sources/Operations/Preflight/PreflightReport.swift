@@ -104,7 +104,13 @@ package struct PreflightReport: PrintedLines, Encodable, Hashable, Sendable {
                         + finding.sentence,
                     "    " + (finding.decision ?? finding.cure),
                 ]
-            } + facts.map { "  \($0.name): \($0.value)" }
+            } + facts.map { "  \($0.name): \($0.value)" } + [closing].compactMap { $0 }
+    }
+
+    /// The last line: the findings that no person has decided to live with; nil without any.
+    private var closing: String? {
+        findings.filter { $0.ignored == nil }.closing(
+            { $0 == .ok ? nil : $0.rawValue }, spelled: { "\($0) \($1)" })
     }
 
     /// What was looked at besides the findings, for people.

@@ -46,6 +46,12 @@ extension String {
 package protocol PrintedLines {
     /// The lines, not yet escaped.
     var lines: [String] { get }
+    /// What a terminal may do to the lines.
+    static var form: PrintedForm { get }
+}
+
+extension PrintedLines {
+    package static var form: PrintedForm { .words }
 }
 
 extension Int {

@@ -114,7 +114,9 @@ extension SweepReport {
 
     private var closing: String {
         let sum = apps.reduce(into: Counts()) { $0 += $1.counts }
-        if apps.isEmpty { return "\(kind): no feed was read" }
+        if apps.isEmpty {
+            return "\(kind): " + (problems.isEmpty ? "no new evidence" : "no evidence was applied")
+        }
         let verb = dryRun ? "would become invalid" : "became invalid"
         return "\(kind): \(sum.tuples.counting("tuple")), \(sum.applied) \(verb), "
             + "\(sum.newer) kept because they registered again"

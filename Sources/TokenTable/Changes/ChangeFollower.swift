@@ -200,6 +200,6 @@ extension TokenTable {
                 RequiredPrivileges(rights: tables.map { maker.sideTable($0, .read) }),
                 try session.describe().account ?? server.user)
         }
-        if let failure = findings.lazy.compactMap(\.failure).first { throw failure }
+        if let failure = findings.refusal { throw failure }
     }
 }

@@ -15,17 +15,19 @@ package struct StoreReport: Hashable, Sendable {
         findings.lazy.compactMap(\.failure).first
     }
 
-    /// The same, but all rights that are missing in one failure, so that nobody has to run a command
-    /// again for each of them; without findings about values in rows where they are not judged.
+    /// The same with all others beside it, and all rights that are missing in one failure; without findings
+    /// about values in rows where they are not judged.
     func failure(judgingRows: Bool) -> StoreFailure? {
         let failures = findings.filter { $0.failure != nil && (judgingRows || !$0.isAboutRows) }
         let lacking = failures.filter { $0.grant != nil }
         guard let first = failures.first?.failure, lacking.count > 1, lacking[0].failure == first
-        else { return failures.first?.failure }
+        else { return failures.refusal }
+        let rest = failures.filter { $0.grant == nil }.compactMap(\.failure)
         return StoreFailure(
             .permission,
             "checking the rights of the account: it lacks \(lacking.count); run "
-                + lacking.compactMap(\.grant).joined(separator: "; "))
+                + lacking.compactMap(\.grant).joined(separator: "; ")
+        ).with(rest)
     }
 }
 

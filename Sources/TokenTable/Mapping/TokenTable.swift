@@ -76,7 +76,7 @@ package final class TokenTable {
         guard policy.deletesAtOnce else { return }
         resolved = nil
         let findings = try reachFindings(layout(), catalogTable(), .apply(policy))
-        if let failure = findings.lazy.compactMap(\.failure).first { throw failure }
+        if let failure = findings.refusal { throw failure }
     }
 
     /// The token table as the database describes it.

@@ -71,7 +71,12 @@ struct AuditCommand: ParsableCommand {
                 try ReplacedFile(file, of: "the report").replace(
                     with: report.document(AuditFormat(file: file) ?? .text))
             }
-            if output.isEmpty {
+            if output.isEmpty && format == .text {
+                let text = try report.document(.text, columns: StandardStreams.resultColumns)
+                StandardStreams.show(
+                    text.split(separator: "\n", omittingEmptySubsequences: false).dropLast()
+                        .map(String.init), .exact)
+            } else if output.isEmpty {
                 StandardStreams.result(whole: try report.document(format))
             }
             return .done

@@ -31,12 +31,18 @@ struct CheckCommand: ParsableCommand {
     @Flag(help: "Print the statements that make the account and give it its rights, as SQL.")
     var grants = false
 
+    @Flag(help: "Print every setting with its origin too.")
+    var settings = false
+
     @Argument(help: "With --grants: the account, as name or name@host.")
     var user: String?
 
     func validate() throws {
         if example != nil && grants {
             throw ValidationError("--example goes without --grants")
+        }
+        if settings && (example != nil || grants) {
+            throw ValidationError("--settings goes with neither --example nor --grants")
         }
         if let example, SettingsExample(rawValue: example) == nil {
             throw ValidationError(
@@ -66,10 +72,12 @@ struct CheckCommand: ParsableCommand {
                 common.print(try GrantReport(common.settings(), user: user))
                 return .done
             }
-            let report = Check.run(try common.settings(), context)
+            var report = Check.run(try common.settings(), context)
+            report.showsSettings = settings
             common.print(report)
-            for finding in report.findings where finding.severity == .failure {
-                context.log.error("\(finding.message)")
+            // A person has just read them.
+            if !StandardStreams.outputIsTerminal || common.format == .json {
+                for failure in report.failures { context.log.error("\(failure)") }
             }
             let status = ExitStatus(rawValue: report.exit) ?? .invariant
             if status != .done {

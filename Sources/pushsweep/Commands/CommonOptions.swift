@@ -22,12 +22,15 @@ struct CommonOptions: ParsableArguments, JobOptions {
             "Print the result as text or as one JSON object per line.", valueName: "text|json"))
     var format = OutputFormat.text
 
+    @Option(help: colourHelp) var color = ColourChoice.auto
+
     @Flag(help: verboseHelp) var verbose = false
 }
 
-/// The options of a command whose `--format` is not that of a result.
+/// The options of a command whose `--format` has other words than text and json.
 struct FileOptions: ParsableArguments, JobOptions {
     @Option(help: configHelp) var config: String?
+    @Option(help: colourHelp) var color = ColourChoice.auto
     @Flag(help: verboseHelp) var verbose = false
     var format: OutputFormat { .text }
 }
@@ -37,14 +40,22 @@ protocol JobOptions {
     var config: String? { get }
     /// The form of the result.
     var format: OutputFormat { get }
+    var color: ColourChoice { get }
     var verbose: Bool { get }
 }
+
+extension ColourChoice: ExpressibleByArgument {}
 
 extension JobOptions {
     static var configHelp: ArgumentHelp {
         ArgumentHelp(
             "The settings file; else $PUSHSWEEP_CONFIG, else /etc/pushsweep/pushsweep.yaml.",
             valueName: "file")
+    }
+    static var colourHelp: ArgumentHelp {
+        ArgumentHelp(
+            "Colour the words of severity; auto: at a terminal, unless NO_COLOR is set.",
+            valueName: "auto|always|never")
     }
     static var verboseHelp: ArgumentHelp {
         "Log progress to stderr, and print the result on success too."
@@ -67,6 +78,7 @@ extension JobOptions {
     /// The clock, stop signal, log and progress display for a job.
     func context() throws -> RunContext {
         StandardStreams.fillGaps()
+        StandardStreams.colour.withLock { $0 = color }
         ignoreBrokenPipes()
         try Limits.ensure()
         return RunContext(
@@ -88,15 +100,14 @@ extension JobOptions {
                 closing = (closing ?? ClosingLine(code, stage: "done")).reportLost
                 code = .worse(code, .cannotCreate)
             }
-            if let closing { StandardStreams.message("\(closing)") }
+            if let closing { StandardStreams.message(closing) }
         } catch {
             let failure = RunFailure.wrapping(error, at: .settings)
-            for (number, sentence) in failure.sentences.enumerated() {
-                StandardStreams.message((number == 0 ? "pushsweep: error: " : "") + sentence)
-            }
-            let closing = ClosingLine(
-                failure.exit, stage: failure.stage.rawValue, failure.counts, why: failure.reason)
-            StandardStreams.message("\(closing)")
+            tell([failure])
+            StandardStreams.message(
+                ClosingLine(
+                    failure.exit, stage: failure.stage.rawValue, failure.counts,
+                    why: failure.reason))
             code = failure.exit
         }
         throw ArgumentParser.ExitCode(code.rawValue)
@@ -115,13 +126,12 @@ extension JobOptions {
     /// Applies evidence by a plan, and prints the end of the run. With `isWanted` its result is always
     /// printed.
     func finish(
-        _ applying: ApplyOptions, isWanted: Bool, as format: OutputFormat? = nil,
-        _ plan: (Settings, RunContext) throws -> SweepPlan
+        _ applying: ApplyOptions, isWanted: Bool, _ plan: (Settings, RunContext) throws -> SweepPlan
     ) throws -> Never {
         try finish { context in
             let settings = try settings(with: applying.overrides)
             let outcome = Sweep.run(try plan(settings, context), context)
-            return print(outcome, context, settings, isWanted: isWanted, as: format)
+            return print(outcome, context, settings, isWanted: isWanted)
         }
     }
 
@@ -129,8 +139,19 @@ extension JobOptions {
     func print(_ report: some PrintedLines & Encodable) {
         switch format {
         case .json: StandardStreams.result(document: report)
-        case .text: StandardStreams.result(report.lines)
+        case .text: StandardStreams.result(report: report)
         }
+    }
+
+    /// Tells why a command refuses or ended early, on stderr: the gravest failure first, and where there are
+    /// several a last line that counts them.
+    func tell(_ failures: [RunFailure]) {
+        for failure in failures.gravestFirst {
+            for (number, sentence) in failure.sentences.enumerated() {
+                StandardStreams.message((number == 0 ? "pushsweep: error: " : "") + sentence)
+            }
+        }
+        if let line = failures.closing { StandardStreams.message("pushsweep: \(line)") }
     }
 
     /// Prints the end of a run: the result, the failures and the closing line. A text result is
@@ -139,16 +160,16 @@ extension JobOptions {
     /// Returns the exit code.
     func print<Report>(
         _ outcome: RunOutcome<Report>, _ context: RunContext, _ settings: Settings,
-        isWanted: Bool, as form: OutputFormat? = nil
+        isWanted: Bool
     ) -> ExitStatus {
-        switch form ?? format {
+        switch format {
         case .json: StandardStreams.result(document: outcome.report)
         case .text:
             if isWanted || verbose || StandardStreams.outputIsTerminal || outcome.exit != .done {
-                StandardStreams.result(outcome.report.lines)
+                StandardStreams.result(report: outcome.report)
             }
         }
-        for failure in outcome.failures { context.log.error("\(failure)") }
+        tell(outcome.failures)
         inform(outcome, context, settings)
         StandardStreams.close(with: outcome.closingLine)
         return outcome.exit

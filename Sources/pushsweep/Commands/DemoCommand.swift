@@ -23,6 +23,7 @@ struct DemoCommand: ParsableCommand, JobOptions {
     var keep = false
 
     var config: String? { nil }
+    var color: ColourChoice { .auto }
 
     func run() throws {
         try finish { context in

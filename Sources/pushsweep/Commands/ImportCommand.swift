@@ -10,12 +10,7 @@ struct ImportCommand: ParsableCommand {
         abstract: "Apply the 410 answers in a log or an export of another sender.",
         discussion: HelpText.whole(PackageResources.import_txt))
 
-    @OptionGroup var options: FileOptions
-
-    @Option(
-        help: ArgumentHelp(
-            "Print the result as text or as one JSON object.", valueName: "text|json"))
-    var report = OutputFormat.text
+    @OptionGroup var common: CommonOptions
 
     @Argument(help: "The file, or - for standard input.")
     var file: String
@@ -24,7 +19,7 @@ struct ImportCommand: ParsableCommand {
         help: ArgumentHelp(
             "The form of the file: lines of JSON, CSV, or the bytes of a feedback list.",
             valueName: "jsonl|csv|feedback"))
-    var format: ImportFormat
+    var from: ImportForm
 
     @Option(
         help: ArgumentHelp("The app the file is about, if there are several.", valueName: "name"))
@@ -60,18 +55,17 @@ struct ImportCommand: ParsableCommand {
     @OptionGroup var applying: ApplyOptions
 
     func validate() throws {
-        guard format == .feedback else { return }
+        guard from == .feedback else { return }
         if map != nil || timeUnit != .milliseconds || again {
             throw ValidationError("--map, --time-unit and --again are for jsonl and csv")
         }
     }
 
     func run() throws {
-        // `--format` is the form of the file here.
-        let layout = ReportFormat(rawValue: format.rawValue).map {
+        let layout = ReportFormat(rawValue: from.rawValue).map {
             ReportLayout(format: $0, map: map ?? .standard, unit: timeUnit)
         }
-        try options.finish(applying, isWanted: true, as: report) { settings, _ in
+        try common.finish(applying, isWanted: true) { settings, _ in
             try SweepPlan(
                 reading: file, as: layout, again: again, app: app, environment: environment,
                 settings, dryRun: dryRun)
@@ -80,7 +74,7 @@ struct ImportCommand: ParsableCommand {
 }
 
 /// The forms of files that `import` reads.
-enum ImportFormat: String, ExpressibleByArgument, CaseIterable {
+enum ImportForm: String, ExpressibleByArgument, CaseIterable {
     case jsonl, csv, feedback
 }
 

@@ -144,7 +144,7 @@ struct PreflightCommand: ParsableCommand {
 
     private func print(_ report: PreflightReport, _ settings: Settings) {
         switch format {
-        case .text: StandardStreams.result(report.lines)
+        case .text: StandardStreams.result(report: report)
         case .json: StandardStreams.result(document: report)
         case .sarif:
             let log = report.sarif(program: Version.number, file: settings.file)

@@ -8,14 +8,13 @@ struct QuarantineCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "quarantine",
         abstract: "Show the parts of feeds that are not usable as evidence.",
-        discussion: HelpText.exitStatus,
         subcommands: [List.self, Export.self, Discard.self])
 
     /// `pushsweep quarantine list`.
     struct List: ParsableCommand {
         static let configuration = CommandConfiguration(
             commandName: "list", abstract: "List the feeds with quarantined bytes, and the places.",
-            discussion: HelpText.exitStatus)
+            discussion: HelpText.whole(PackageResources.quarantine_list_txt))
 
         @OptionGroup var common: CommonOptions
 

@@ -9,7 +9,6 @@ struct SchemaCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "schema",
         abstract: "Print or create the tables in the token database.",
-        discussion: HelpText.exitStatus,
         subcommands: [Print.self, Apply.self])
 
     /// `pushsweep schema print`: prints statements and executes none.

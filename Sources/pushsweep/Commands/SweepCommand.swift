@@ -5,12 +5,12 @@ import Operations
 struct SweepCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "sweep",
-        abstract: "Read the feedback gateways and mark or delete the stale rows.",
+        abstract: "Apply the reports that tokens are dead: mark or delete the stale rows.",
         discussion: HelpText.whole(PackageResources.sweep_txt))
 
     @OptionGroup var common: CommonOptions
 
-    @Flag(help: "Read and keep the feeds, say what would change, change no row.")
+    @Flag(help: "Say what would change, change no row.")
     var dryRun = false
 
     @Option(

@@ -1,7 +1,6 @@
 import CCommit
 import Database
 import Glibc
-import Operations
 import SecureTransport
 
 /// The words of the command line after the program's name.
@@ -39,25 +38,6 @@ enum CommandWords {
         return bytes.split(separator: 0, omittingEmptySubsequences: false).dropLast()
             .map { String(decoding: $0, as: UTF8.self) }
     }
-}
-
-/// The help texts of commands, and the section about exit codes in each.
-enum HelpText {
-    /// The text of a file in `Help`, whose paragraphs are broken into lines, with the exit codes.
-    static func whole(_ file: [UInt8]) -> String {
-        String(decoding: file, as: UTF8.self).split(separator: "\n\n").map { paragraph in
-            paragraph.split(separator: "\n").joined(separator: " ") + "\n\n"
-        }.joined() + exitStatus
-    }
-
-    static let exitStatus =
-        ExitStatus.allCases.reduce(into: "EXIT STATUS\n") { text, code in
-            let number = String(code.rawValue)
-            text += "  " + number + String(repeating: " ", count: 4 - number.count) + code.meaning
-            text += "\n"
-        }
-        + "\nAny other code means failure. After a failure the last line of stderr is one summary "
-        + "for scripts."
 }
 
 /// What `--version` prints: this program, the commit it was built from, and the libraries that this

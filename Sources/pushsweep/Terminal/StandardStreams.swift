@@ -8,6 +8,8 @@ import Synchronization
 enum StandardStreams {
     /// Whether stdout is a terminal.
     static var outputIsTerminal: Bool { isatty(STDOUT_FILENO) == 1 }
+    /// The columns of stdout; nil where it is no terminal.
+    static var resultColumns: Int? { outputIsTerminal ? columns(of: STDOUT_FILENO) : nil }
     /// Whether stderr is a terminal.
     static var errorIsTerminal: Bool { isatty(STDERR_FILENO) == 1 }
 
@@ -39,6 +41,18 @@ enum StandardStreams {
         result(printed: lines.map(\.printable).joined(separator: "\n"))
     }
 
+    /// Writes the lines of a report to stdout, at a terminal as a person reads them.
+    static func result(report: some PrintedLines) {
+        show(report.lines, type(of: report).form)
+    }
+
+    /// Writes lines for people to stdout, at a terminal broken at its width.
+    static func show(_ lines: [String], _ form: PrintedForm = .words) {
+        let style = style(of: STDOUT_FILENO)
+        let rows = lines.flatMap { style.rows($0.printable, form) }
+        result(whole: rows.map { $0 + "\n" }.joined())
+    }
+
     /// Writes a value to stdout as JSON, on one line, with the version of its form.
     static func result(document value: some Encodable) {
         result(printed: value.documentLine.printableJSON)
@@ -64,8 +78,35 @@ enum StandardStreams {
     /// Keeps the closing line until the command ends; nil after success.
     static func close(with line: ClosingLine?) { closing.withLock { $0 = line } }
 
-    /// Writes one line to stderr with its control characters escaped.
-    static func message(_ line: String) { _ = write(line.printable + "\n", to: STDERR_FILENO) }
+    /// Writes one line to stderr with its control characters escaped, at a terminal broken at its width.
+    static func message(_ line: String) {
+        let rows = style(of: STDERR_FILENO).rows(line.printable)
+        _ = write(rows.map { $0 + "\n" }.joined(), to: STDERR_FILENO)
+    }
+
+    /// Writes the closing line to stderr, which scripts read.
+    static func message(_ closing: ClosingLine) { _ = write("\(closing)\n", to: STDERR_FILENO) }
+
+    /// What `--color` says.
+    static let colour = Mutex(ColourChoice.auto)
+
+    private static func style(of descriptor: Int32) -> TerminalStyle {
+        func variable(_ name: String) -> String? { getenv(name).map { String(cString: $0) } }
+        let isTerminal = isatty(descriptor) == 1
+        let choice = colour.withLock { $0 }
+        return TerminalStyle(
+            columns: isTerminal ? columns(of: descriptor) : nil,
+            isColoured: choice.allows(
+                isTerminal: isTerminal, noColor: variable("NO_COLOR"), term: variable("TERM")))
+    }
+
+    /// The columns for a line: one less than the terminal has, since some wrap after the last. A
+    /// terminal that does not know its width (0, as behind some pipes) counts as one of 80.
+    static func columns(of descriptor: Int32) -> Int {
+        var size = winsize()
+        let isKnown = ioctl(descriptor, UInt(TIOCGWINSZ), &size) == 0 && size.ws_col > 0
+        return max(1, (isKnown ? Int(size.ws_col) : 80) - 1)
+    }
 
     /// Replaces the last line of a terminal. An empty text removes it.
     static func rewrite(_ line: String) {
@@ -141,7 +182,7 @@ final class TerminalProgress: ProgressDisplay {
             return state.meter.line(phrase, count, of: total, at: now)
         }
         guard let line else { return }
-        StandardStreams.rewrite(line.text(columns: Self.columns))
+        StandardStreams.rewrite(line.text(columns: StandardStreams.columns(of: STDERR_FILENO)))
     }
 
     func clear() {
@@ -150,13 +191,5 @@ final class TerminalProgress: ProgressDisplay {
             return state.shown != nil
         }
         if wasShown { StandardStreams.rewrite("") }
-    }
-
-    /// The columns for a line: one less than the terminal has, since some wrap after the last. A
-    /// terminal that does not know its width (0, as behind some pipes) counts as one of 80.
-    private static var columns: Int {
-        var size = winsize()
-        let isKnown = ioctl(STDERR_FILENO, UInt(TIOCGWINSZ), &size) == 0 && size.ws_col > 0
-        return (isKnown ? Int(size.ws_col) : 80) - 1
     }
 }

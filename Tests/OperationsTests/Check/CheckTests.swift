@@ -38,7 +38,7 @@ extension ToolStage {
 extension CheckReport {
     /// The findings of an area that are not ok.
     func of(_ area: String) -> [String] {
-        findings.filter { $0.area == area && $0.severity != .ok }.map(\.message)
+        findings.filter { $0.object == area && $0.severity != .ok }.map(\.sentence)
     }
 }
 
@@ -223,7 +223,7 @@ struct CheckTests {
         let stage = try SendStage(engine)
         let report = try stage.check()
         #expect(report.exit == 0, "\(report.findings)")
-        let messages = report.findings.map(\.message)
+        let messages = report.findings.map(\.sentence)
         let gateway = "chat/production sends to 127.0.0.1:\(stage.port) with its certificate, "
         #expect(messages.contains(gateway + "connections: 2"), "\(messages)")
         #expect(
@@ -265,12 +265,52 @@ struct CheckTests {
             """
         let report = try stage.check()
         #expect(report.exit == 78)
-        let failures = report.findings.filter { $0.severity == .failure }.map(\.message)
+        let failures = report.failures
         for name in ["chat.pem", "chat.key", "feedback.pem", "mail.p8", "provider.pem"] {
             #expect(failures.count { $0.contains("\(nowhere)/\(name)") } == 1, "\(failures)")
         }
         #expect(failures.count == 5, "\(failures)")
-        #expect(report.findings.contains { $0.area == "database" && $0.severity == .ok })
+        #expect(report.findings.contains { $0.object == "database" && $0.severity == .ok })
+    }
+
+    @Test("the worst finding stands first, the last line counts them, and settings come when asked")
+    func order() throws {
+        let stage = try SweepStage()
+        stage.lines.certificate =
+            "certificate: {file: \(stage.folder.file("a.pem")), key: \(stage.folder.file("a.key"))}"
+        var report = try stage.check()
+        let severities = report.findings.map(\.severity)
+        #expect(severities == severities.sorted(by: >))
+        #expect(Set(severities) == [.high, .medium, .ok])
+        let lines = report.lines
+        let words = lines.dropFirst().prefix(severities.count).map {
+            $0.drop { $0 == " " }.prefix { $0 != ":" }
+        }
+        #expect(words.prefix(3) == ["failure", "failure", "warning"] && words.last == "ok")
+        #expect(
+            lines.last
+                == "2 failures, 1 warning: the first is settings: opening "
+                + "\(stage.folder.file("a.pem")) of apps[chat/production].certificate.file: no such file"
+        )
+        #expect(!lines.contains("settings:"))
+        report.showsSettings = true
+        #expect(report.lines.contains("settings:") && report.lines.last == lines.last)
+        let printed = try JSONSerialization.jsonObject(with: JSONEncoder().encode(report))
+        let json = try #require(printed as? [String: Any])
+        #expect((json["settings"] as? [Any])?.count == report.settings.count)
+        let first = (json["findings"] as? [[String: Any]])?.first
+        #expect(first?.keys.sorted() == ["area", "exit", "message", "severity"])
+        #expect(first?["area"] as? String == "settings" && first?["exit"] as? Int == 78)
+        #expect(first?["severity"] as? String == "failure")
+    }
+
+    @Test("a check that finds nothing wrong says so in its last line")
+    func calm() throws {
+        let stage = try SweepStage()
+        let yesterday = Int64(Date.now.timeIntervalSince1970 - 86_400) * 1_000
+        try stage.database.register(0..<1, at: yesterday)
+        let lines = try stage.check().lines
+        #expect(lines.last == "no failure and no warning", "\(lines)")
     }
 
     @Test("the evidence of a sender that has ended is reported, and not touched")

@@ -1,0 +1,98 @@
+// What a person reads who calls the program alone, asks for help, or asks for it about a word. Exit codes stand
+// here once, for all commands, and in the man page of the program.
+
+import ArgumentParser
+import Operations
+import Settings
+
+/// The texts of the help.
+enum HelpText {
+    /// The discussion of a command: the text of a file in `Help`. The lines of a paragraph are joined, for the
+    /// parser breaks them at the width of the terminal; those of the example stay.
+    static func whole(_ file: [UInt8]) -> String {
+        String(decoding: file, as: UTF8.self).split(separator: "\n\n").map { paragraph in
+            paragraph.contains("\n  ")
+                ? paragraph.trimmed : paragraph.split(separator: "\n").joined(separator: " ")
+        }.joined(separator: "\n\n")
+    }
+
+    /// What `pushsweep help exit-codes` prints.
+    static let exitCodes: [String] =
+        ["EXIT STATUS"]
+        + ExitStatus.allCases.map { code in
+            let number = String(code.rawValue)
+            return "  " + number + String(repeating: " ", count: 4 - number.count) + code.meaning
+        } + [
+            "",
+            "Any other code means failure. After a failure the last line of stderr is one summary for "
+                + "scripts.",
+        ]
+
+    /// What the program prints where it is called alone.
+    static let firstDay: [String] =
+        [Pushsweep.configuration.abstract, "", "The first day:"]
+        + firstCommands.map { command, job in
+            let gap = String(repeating: " ", count: 27 - command.count)
+            return "  \(command)\(gap)\(job)"
+        } + [
+            "", "All commands: pushsweep help", "One of them:  pushsweep help sweep",
+            "Exit codes:   pushsweep help exit-codes",
+        ]
+
+    private static let firstCommands = [
+        (
+            "pushsweep init ADDRESS",
+            "the first look at a database: finds the token table and proposes the settings"
+        ),
+        ("pushsweep check", "examines settings, rights and rows before anything changes"),
+        ("pushsweep sweep --dry-run", "says which rows would change, and changes none"),
+        ("pushsweep sweep", "marks or deletes the rows of dead tokens"),
+        ("pushsweep explain TOKEN", "tells what happened to a token, and why"),
+    ]
+}
+
+extension StringProtocol {
+    /// The text without line breaks at its end.
+    fileprivate var trimmed: String {
+        var text = self[...]
+        while text.last?.isNewline == true { text.removeLast() }
+        return String(text)
+    }
+}
+
+/// What the words behind `pushsweep help` ask for.
+enum HelpRequest {
+    /// The program, or one of its commands: the parser prints its help.
+    case command
+    case exitCodes
+    /// There is no such topic; the message says which are near.
+    case unknown(String)
+
+    private static let topic = "exit-codes"
+
+    /// What the words of the command line ask for; nil where they do not begin with `help`.
+    init?(_ words: [String]) {
+        guard words.first == "help" else { return nil }
+        let topics = words.dropFirst().filter { !["-h", "--help", "help"].contains($0) }
+        if topics.elementsEqual([Self.topic]) {
+            self = .exitCodes
+            return
+        }
+        self = .command
+        var known: [any ParsableCommand.Type] = [Pushsweep.self]
+        for topic in topics {
+            let commands = known.last?.configuration.subcommands ?? []
+            if let next = commands.first(where: { $0.configuration.commandName == topic }) {
+                known.append(next)
+                continue
+            }
+            let names = commands.compactMap { $0.configuration.commandName }
+            let near = NearestName.find(
+                topic, in: names + (known.count == 1 ? [Self.topic] : []))
+            self = .unknown(
+                "Error: there is no help about '\(topics.joined(separator: " "))'"
+                    + (near.map { "; did you mean '\($0)'?" } ?? ""))
+            return
+        }
+    }
+}
