@@ -42,6 +42,13 @@ package struct AccountGrants {
             tokens = try opened.layout()
             store = opened
         } catch {
+            // A mapping that does not fit a table whose columns are all seen would give wrong rights.
+            if error.code == .configuration,
+                let seen = try? TokenTable(settings, pacing: Pacing(patience: 0)),
+                (try? seen.catalogTable()) != nil, (try? seen.ensureSeesAllColumns()) != nil
+            {
+                throw error
+            }
             reason = error.sentence
             tokens = try .planned(settings.mapping)
         }
@@ -59,6 +66,15 @@ package struct AccountGrants {
                 "explain --user, besides those of sweep",
                 RequiredPrivileges.users(column, of: tokens.table, database: database)
                     .grants(to: account))
+        }
+        let asked = Set((try? store?.columnQuestions().map(\.column)) ?? [])
+        if !asked.isEmpty {
+            add(
+                "check, to see the columns that it asks about",
+                [
+                    PrivilegeMaker(database, .mariaDB).reading(asked.sorted(), of: tokens.table)
+                        .grant(to: account)
+                ])
         }
         add("undo", rights(.undoing(policy, in: tokens), tokens))
         // A purge finds its table by the layout of the token table.

@@ -69,6 +69,18 @@ extension Settings {
             environment: environment, surroundings: surroundings)
     }
 
+    /// Reads settings from a text that no file has yet, with the variables of `environment`. Relative paths
+    /// start at the working folder.
+    ///
+    /// - Throws: all problems together.
+    package static func load(
+        text: String, environment: [String: String]
+    ) throws(SettingsFailure) -> Settings {
+        try load(
+            text: text, file: nil, environment: environment,
+            surroundings: .current(environment))
+    }
+
     /// Reads settings from a text as the content of `file`, an absolute path for relative paths
     /// and messages; nil for no file.
     static func load(

@@ -130,6 +130,9 @@ extension SettingsTable {
             "living.dead", .text, .absent("none"), \.living.dead, example: "0",
             "Value of that column for a token that is not used any more; a mark sets it.")
         users("reason.column", .optionalColumn, \.reason, "Column for the reason of a mark.")
+        users(
+            "ignore-columns", .columns, .absent("none"), \.ignoredColumns, example: "[status]",
+            "Columns that `check` asks about and that mean nothing for tokens.")
     }
 
     private static let queue = SettingPlace<QueueMapping>(

@@ -22,7 +22,8 @@ struct Pushsweep: ParsableCommand {
             """,
         version: Version.text,
         subcommands: [
-            CheckCommand.self, SweepCommand.self, ExplainCommand.self, ImportCommand.self,
+            InitCommand.self, CheckCommand.self, SweepCommand.self, ExplainCommand.self,
+            ImportCommand.self,
             UndoCommand.self, HoldsCommand.self, QuarantineCommand.self, ChangesCommand.self,
             AuditCommand.self, PurgeCommand.self, SchemaCommand.self, PreflightCommand.self,
             EnqueueCommand.self, SendCommand.self, DeliveriesCommand.self, ReplayCommand.self,

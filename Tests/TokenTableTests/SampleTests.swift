@@ -93,15 +93,15 @@ struct SampleTests {
 
     @Test("steps between two values of a key are in order, from the first on")
     func steps() {
-        let numbers = TokenSampling.steps(.integer(.min), .integer(.max), 20).compactMap(\.integer)
+        let numbers = RowSampling.steps(.integer(.min), .integer(.max), 20).compactMap(\.integer)
         #expect(numbers.first == .min && numbers.count == 20 && numbers == numbers.sorted())
-        let texts = TokenSampling.steps(.text("01HFAAAA"), .text("01HFZZZZ"), 20).compactMap(\.text)
+        let texts = RowSampling.steps(.text("01HFAAAA"), .text("01HFZZZZ"), 20).compactMap(\.text)
         #expect(texts.count == 20 && texts.allSatisfy { $0.hasPrefix("01HF") })
         #expect(
             texts.map { Array($0.utf8) }
                 == texts.map { Array($0.utf8) }.sorted { $0.lexicographicallyPrecedes($1) })
-        #expect(TokenSampling.steps(.bytes([1, 2]), .bytes([1, 2]), 20).isEmpty)
-        #expect(TokenSampling.steps(.null, .null, 20).isEmpty)
+        #expect(RowSampling.steps(.bytes([1, 2]), .bytes([1, 2]), 20).isEmpty)
+        #expect(RowSampling.steps(.null, .null, 20).isEmpty)
     }
 
     @Test(

@@ -150,6 +150,23 @@ package struct Catalog {
             engine: try engine(name))
     }
 
+    /// The tables of the connection's database that are not this program's own, by name. Throws any failure
+    /// of the query.
+    package func tables() throws(SQLFailure) -> [TableName] {
+        let sql =
+            switch connection.dialect.engine {
+            case .mariaDB:
+                "SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA = DATABASE() "
+                    + "AND TABLE_TYPE = 'BASE TABLE' ORDER BY TABLE_NAME"
+            case .sqlite:
+                "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' "
+                    + "ESCAPE '\\' ORDER BY name"
+            }
+        let rows = try connection.query(sql)
+        return (0..<rows.count).compactMap { rows[$0, 0].text }
+            .filter { !$0.hasPrefix("pushsweep_") }.map { TableName(name: $0) }
+    }
+
     /// The engine of a server's table; nil for a view, for a table that the account does not see, and
     /// for SQLite. Throws any failure of the query.
     package func engine(_ name: TableName) throws(SQLFailure) -> CatalogEngine? {

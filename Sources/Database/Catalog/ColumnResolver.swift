@@ -56,6 +56,11 @@ package struct ColumnResolver {
         _ name: String, _ encoding: TokenEncoding?
     ) throws(StoreFailure) -> TokenColumn {
         let column = try required(name, setting: "token")
+        guard column.type != "json" else {
+            throw refusal(
+                "token column \(column.name) holds JSON documents, in which no search finds a token; "
+                    + "`pushsweep init` prints the generated column that serves it")
+        }
         guard column.isBinary || column.isText || column.type.isEmpty else {
             throw refusal("token column \(column.name) holds neither text nor bytes")
         }

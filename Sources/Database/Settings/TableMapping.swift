@@ -32,6 +32,8 @@ package struct TableMapping: Hashable, Sendable {
     package var living = LivingMapping()
     /// The reason of the mark.
     package var reason = OptionalColumn.detect("invalid_reason")
+    /// Columns that have no part although their values look so; a person has decided about them.
+    package var ignoredColumns: [String]?
 
     package init() {}
 }
@@ -42,6 +44,10 @@ package struct PlatformMapping: Hashable, Sendable {
     package var column: String?
     /// The column's value in rows of Apple's devices.
     package var value: String?
+
+    package init(column: String? = nil, value: String? = nil) {
+        (self.column, self.value) = (column, value)
+    }
 }
 
 /// A column of two values, such as `active`, that says whether a token is used. All fields are set
@@ -53,6 +59,10 @@ package struct LivingMapping: Hashable, Sendable {
     package var living: String?
     /// The value of a row that is not used any more; a mark sets it.
     package var dead: String?
+
+    package init(column: String? = nil, living: String? = nil, dead: String? = nil) {
+        (self.column, self.living, self.dead) = (column, living, dead)
+    }
 }
 
 /// A column that a table may lack.

@@ -109,6 +109,20 @@ package struct RowTally: Hashable, Sendable {
         }
     }
 
+    /// Adds the rows of another tally.
+    package mutating func add(_ other: RowTally) {
+        func sum<Key>(_ field: WritableKeyPath<RowTally, [Key: Int]>) {
+            self[keyPath: field].merge(other[keyPath: field], uniquingKeysWith: +)
+        }
+        sum(\.classes)
+        sum(\.staleAges)
+        sum(\.registrationAges)
+        sum(\.reasons)
+        sum(\.forms)
+        neverRegistered += other.neverRegistered
+        fromTheFuture += other.fromTheFuture
+    }
+
     private static func add(_ name: String, _ count: Int, to names: inout [String: Int]) {
         let isKnown = names[name] != nil || names.count < mostNames
         names[isKnown ? name : "other", default: 0] += count

@@ -80,6 +80,19 @@ package struct TableAudit {
     }
 }
 
+extension TokenTable {
+    /// The number of all rows of the table, whatever they are.
+    ///
+    /// - Throws: any failure of the query.
+    package func countRows() throws(StoreFailure) -> Int {
+        let table = try layout().table
+        return try retries.retrying(
+            "counting the rows of \(table)",
+            do: connection.query("SELECT COUNT(*) FROM \(table.sql(connection.dialect))")
+        ).scalar?.count ?? 0
+    }
+}
+
 /// Finds the partition of the settings that rows belong to.
 struct PartitionFinder {
     private struct Value: Hashable {

@@ -95,6 +95,9 @@ extension TokenTable {
             report.findings += try refusalFindings(layout)
             report.findings += try registrationFindings(layout, report.sample)
         }
+        if searchesRows, report.firstFailure.map({ $0.code == .configuration }) ?? true {
+            report.findings += try columnQuestions().map(\.finding)
+        }
         return report
     }
 

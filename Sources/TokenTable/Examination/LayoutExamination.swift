@@ -12,7 +12,7 @@ struct LayoutExamination {
         [layoutSummary]
             + [
                 tokenIndex, tokenRoom, tokenPadding, keyRoom, reasonType, reasonRoom, registration,
-                vectors,
+                vectors, company,
             ].compactMap { $0 }
     }
 
@@ -100,6 +100,22 @@ struct LayoutExamination {
             "column \(columns.joined(separator: ", ")) of \(layout.table) has type VECTOR, whose values "
                 + "cannot be kept byte by byte, so a removed row could not be restored; write policy: "
                 + "{action: mark}")
+    }
+
+    /// What goes with a row that is removed.
+    private var company: Finding? {
+        let used = Set(layout.usedColumns.map { $0.lowercased() })
+        let others = table.columns.map(\.name).filter { !used.contains($0.lowercased()) }
+        guard need.removesRows, !others.isEmpty else { return nil }
+        let personal = others.filter { ColumnWords($0).isOfPerson }
+        let isOfPeople = ColumnWords(table.name.name).isOfPeople
+        let shown = personal + others.filter { !personal.contains($0) }
+        let list = shown.prefix(8).joined(separator: ", ") + (shown.count > 8 ? ", ..." : "")
+        let sentence =
+            "policy.action delete removes whole rows of \(layout.table): with the token go \(list)"
+        guard isOfPeople || !personal.isEmpty else { return .ok(sentence) }
+        return .warning(
+            sentence + "; where such a row is more than a device, write policy: {action: mark}")
     }
 
     private var reasonType: Finding? {

@@ -25,7 +25,7 @@ extension TokenTable {
             layout.generated.contains(column.name)
             ? "write the columns from which it is computed at each registration"
             : "write the time at each registration, or make the triggers of docs/registrations.md"
-        if column.isSetOnce {
+        if ColumnWords(column.name).isSetOnce {
             return [
                 .warning(
                     "column \(column.name) of \(layout.table) is named as a time that is set once, and "
@@ -101,14 +101,6 @@ extension TokenTable {
 extension TableReach.Trigger {
     /// Whether it is one of docs/registrations.md: it does nothing when this program changes a row.
     var isOwn: Bool { name.hasPrefix("pushsweep_registered") }
-}
-
-extension TimeColumn {
-    /// Whether the name says that the time is set when the row is made and never again.
-    fileprivate var isSetOnce: Bool {
-        let name = name.lowercased()
-        return ["creat", "insert", "added", "joined", "first"].contains { name.contains($0) }
-    }
 }
 
 extension TableLayout {

@@ -15,8 +15,8 @@ import TokenHygiene
 //
 // The newest rows are at the end of the key, so the last slice is read from there.
 
-/// Reads a bounded sample of rows of a token table.
-struct TokenSampling {
+/// Reads a bounded sample of the rows of a table.
+struct RowSampling {
     /// The number of rows in the sample.
     static let size = 1_000
     /// How many times as many rows of a mixed table are read.
@@ -27,47 +27,73 @@ struct TokenSampling {
     /// 128,000 rows, bounds the cost.
     private static let distances = 11
 
-    let layout: TableLayout
-    let catalog: CatalogTable
-    let connection: any SQLConnection
+    private let connection: any SQLConnection
+    /// The table in SQL, with the hint for the index.
+    private let table: String
+    /// The columns of the key in the order of its index; empty without a key.
+    private let order: [String]
+    /// The rows that count; nil: all.
+    private let platform: PlatformRows?
 
     private var dialect: SQLDialect { connection.dialect }
-    private var table: String { layout.table.sql(dialect) + hint }
-    private var hint: String { dialect.indexHint(layout.keyIndex) }
 
     /// The rows that are read to find as many as the sample has.
-    private var reach: Int { Self.size * (layout.platform == nil ? 1 : Self.mixedShare) }
+    private var reach: Int { Self.size * (platform == nil ? 1 : Self.mixedShare) }
 
-    /// The columns of the key in the order of its index.
-    private var order: [String] {
-        let index = catalog.indexes.first { $0.name == layout.keyIndex }
-        return index?.columns ?? layout.key.map(\.name)
+    /// Prepares a sample of the rows of Apple's devices.
+    init(_ layout: TableLayout, _ catalog: CatalogTable, _ connection: any SQLConnection) {
+        self.init(
+            catalog, connection, key: layout.key.map(\.name), index: layout.keyIndex,
+            platform: layout.platform)
+    }
+
+    /// Prepares a sample of all rows of a table that no settings describe.
+    init(_ catalog: CatalogTable, _ connection: any SQLConnection) {
+        let key = catalog.primaryKey
+        let index = catalog.uniqueIndex(within: key).flatMap { $0.isUsable ? $0.name : nil }
+        self.init(catalog, connection, key: key, index: index, platform: nil)
+    }
+
+    private init(
+        _ catalog: CatalogTable, _ connection: any SQLConnection, key: [String], index: String?,
+        platform: PlatformRows?
+    ) {
+        (self.connection, self.platform) = (connection, platform)
+        table = catalog.name.sql(connection.dialect) + connection.dialect.indexHint(index)
+        order = catalog.indexes.first { $0.name == index }?.columns ?? key
     }
 
     /// The rows of the sample with some columns, which are at the start of each row.
     ///
     /// - Throws: any failure of a query.
     func rows(_ columns: [String]) throws(SQLFailure) -> [ArraySlice<SQLValue>] {
+        try rows(columns, as: columns.map(dialect.quoted).joined(separator: ", "))
+    }
+
+    /// The same with a list in SQL in place of the columns, of which it is made.
+    func rows(
+        _ columns: [String], as list: String
+    ) throws(SQLFailure) -> [ArraySlice<SQLValue>] {
         guard !order.isEmpty, try isLarger(than: reach) else {
-            return try slice(Slice(read: reach, most: Self.size), columns)
+            return try slice(Slice(read: reach, most: Self.size), columns, list)
         }
         let part = Slice(read: reach / Self.slices, most: Self.size / Self.slices)
         var rows: [ArraySlice<SQLValue>] = []
         for place in try places(Self.slices - 1) {
             var slice = part
             slice.start = place
-            rows += try self.slice(slice, columns)
+            rows += try self.slice(slice, columns, list)
         }
         var newest = part
         newest.isReversed = true
-        rows += try slice(newest, columns)
+        rows += try slice(newest, columns, list)
         guard rows.count * 2 < Self.size else { return rows }
         for distance in 0..<Self.distances {
             for isReversed in [false, true] where distance > 0 || !isReversed {
                 var slice = part
                 slice.skipped = distance == 0 ? 0 : 125 << distance
                 slice.isReversed = isReversed
-                rows += try self.slice(slice, columns)
+                rows += try self.slice(slice, columns, list)
             }
         }
         return rows
@@ -176,9 +202,8 @@ struct TokenSampling {
 
     /// The rows of a slice in the order of the key.
     private func slice(
-        _ slice: Slice, _ columns: [String]
+        _ slice: Slice, _ columns: [String], _ list: String
     ) throws(SQLFailure) -> [ArraySlice<SQLValue>] {
-        let list = columns.map(dialect.quoted).joined(separator: ", ")
         let ordered = order
         var (sql, values) = Self.equal(Array(slice.start.dropLast()), dialect)
         if let last = slice.start.last {
@@ -191,7 +216,7 @@ struct TokenSampling {
                 .joined(separator: ", ")
         }
         let end = slice.skipped > 0 ? " OFFSET \(slice.skipped)" : ""
-        if let platform = layout.platform {
+        if let platform {
             // A table with few rows of the platform is not read to its end.
             let condition = platform.condition(dialect)
             let names = columns + ordered + [platform.column.name]
@@ -208,54 +233,5 @@ struct TokenSampling {
         }
         let rows = try connection.query(sql, values)
         return (0..<rows.count).map { rows.row($0) }
-    }
-}
-
-// Other platforms' identifiers among Apple's tokens match no evidence, and make counts of the table
-// wrong. A column whose value is the same in all rows with a token of Apple, and another in all others,
-// is what the settings should name.
-
-extension TokenSampling {
-    /// The longest value of a column that may tell platforms apart.
-    private static let longestWord = 32
-    /// The most such columns that are read, and the most other platforms.
-    private static let mostColumns = 12
-
-    /// What to write into the settings so that rows of other platforms are left alone; nil where no
-    /// column tells them apart, or the account may not read it. `isApple` judges a stored value of the
-    /// token; nil for one that tells nothing.
-    ///
-    /// - Throws: any failure of a query but a missing right.
-    func platformAdvice(_ isApple: (SQLValue) -> Bool?) throws(SQLFailure) -> String? {
-        let used = Set(layout.usedColumns.map { $0.lowercased() })
-        let candidates = catalog.columns.filter {
-            !used.contains($0.name.lowercased())
-                && ($0.isText && $0.length ?? 0 <= 255 || $0.isInteger || $0.type == "enum")
-        }.prefix(Self.mostColumns).map(\.name)
-        guard !candidates.isEmpty else { return nil }
-        let rows: [ArraySlice<SQLValue>]
-        do throws(SQLFailure) {
-            rows = try self.rows([layout.token.name] + candidates)
-        } catch {
-            guard error.kind == .permission else { throw error }
-            return nil
-        }
-        for (place, name) in candidates.enumerated() {
-            var words: [Bool: Set<String>] = [true: [], false: []]
-            for row in rows {
-                guard let isApple = isApple(row[row.startIndex]) else { continue }
-                let value = row[row.startIndex + place + 1]
-                words[isApple]?.insert(value.text ?? value.integer.map(String.init) ?? "")
-            }
-            guard let own = words[true], own.count == 1, let word = own.first,
-                let others = words[false], !others.isEmpty, others.count <= Self.mostColumns,
-                !others.contains(word), (1...Self.longestWord).contains(word.count),
-                word.utf8.allSatisfy({ PlainText.isAlphanumeric($0) || $0 == UInt8(ascii: "_") })
-            else { continue }
-            return
-                "column \(name) tells them apart: platform: {column: \(name), value: \(word)} under "
-                + "store.active-users leaves the others alone"
-        }
-        return nil
     }
 }

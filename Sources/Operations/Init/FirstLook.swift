@@ -1,0 +1,238 @@
+// The first look at a database that no settings file describes. It needs an address and SELECT, and writes
+// nothing there: it finds the table, proposes the mapping, counts the rows by it as an audit does, and makes
+// the settings file. That file is read by the same code as any other one before it is printed, so what is
+// proposed is at least a settings file.
+
+import Database
+import Encodings
+import Foundation
+import Glibc
+import Settings
+import TokenTable
+
+/// What a first look is at.
+package struct FirstLookWish: Hashable, Sendable {
+    /// The database, as `store.url` takes it.
+    package var address: String
+    /// The table; nil: the one that has tokens.
+    package var table: String?
+    package var passwordFile: String?
+    package var ca: String?
+    package var tls: String?
+    /// Where to write the settings file; nil: nowhere.
+    package var output: String?
+
+    package init(address: String) { self.address = address }
+}
+
+/// Finds the token table of a database and proposes its settings.
+package struct FirstLook {
+    private let wish: FirstLookWish
+    private let environment: [String: String]
+    private let context: RunContext
+    private var report = InitReport()
+
+    /// Looks at the database, and writes the settings file where one is wished.
+    ///
+    /// - Throws: exit 64 for an address that is none; 69, 77 where the database cannot be used; 73 where the
+    ///   file is there already or cannot be written.
+    package static func run(
+        _ wish: FirstLookWish, environment: [String: String], _ context: RunContext
+    ) throws(RunFailure) -> InitReport {
+        var look = FirstLook(wish: wish, environment: environment, context: context)
+        defer { context.progress.clear() }
+        do {
+            try look.look()
+        } catch {
+            throw .ofReading(error)
+        }
+        return look.report
+    }
+
+    private init(wish: FirstLookWish, environment: [String: String], context: RunContext) {
+        (self.wish, self.environment, self.context) = (wish, environment, context)
+    }
+
+    private mutating func look() throws {
+        if let path = wish.output { try ensureFree(path) }
+        let settings = try settings()
+        let session = try DatabaseSession(StoreSettings(settings, for: .reports))
+        report.database =
+            "\(settings.store.location) (\(try session.describe().version))"
+        var look = try DatabaseLook(session)
+        try look.search(
+            table: wish.table.map { try TableName($0, setting: "--table") },
+            shouldStop: { context.interrupt.isTripped },
+            report: { context.progress.show("looking at tables", $0, of: nil) })
+        guard !context.interrupt.isTripped else {
+            throw RunFailure(.pending, .store, "looking at the database: stopped; run again")
+        }
+        (report.tables, report.unread) = (look.tables, look.unread)
+        report.candidates = look.found.map {
+            InitReport.Candidate(
+                table: $0.table.description, column: $0.column, form: $0.form, count: $0.count,
+                filled: $0.filled)
+        }
+        guard let choice = look.choice, let proposal = try look.proposal(choice) else {
+            throw undecided(look.found)
+        }
+        try propose(proposal, settings)
+    }
+
+    /// The settings of the address alone: the machine's settings file is not read.
+    private func settings() throws -> Settings {
+        // The address is checked first, because an error in it is one of the command line.
+        do {
+            _ = try StoreLocation(
+                wish.address, relativeTo: FileManager.default.currentDirectoryPath)
+        } catch {
+            throw RunFailure(.usage, .settings, "reading the address of the database: it \(error)")
+        }
+        var lines = ["store:", "  url: \(YAMLScalar.text(wish.address))"]
+        if let file = wish.passwordFile {
+            lines.append("  password-file: \(YAMLScalar.text(file))")
+        }
+        let tls = [
+            wish.ca.map { "ca: \(YAMLScalar.text($0))" },
+            wish.tls.map { "mode: \(YAMLScalar.text($0))" },
+        ].compactMap { $0 }
+        if !tls.isEmpty { lines.append("  tls: {\(tls.joined(separator: ", "))}") }
+        // Variables of other settings are for a sweep.
+        let own = ["PUSHSWEEP_STORE_PASSWORD", "HOME", "XDG_STATE_HOME"]
+        return try Settings.load(
+            text: lines.joined(separator: "\n") + "\n",
+            environment: environment.filter { own.contains($0.key) })
+    }
+
+    private func undecided(_ found: [DatabaseLook.Found]) -> RunFailure {
+        let tables = report.tables.counting("table")
+        guard let first = found.first else {
+            return RunFailure(
+                .configuration, .store,
+                "looking for Apple's tokens in \(report.database): none of \(tables) has a column whose "
+                    + "values are 64 hex digits, bytes or another form of them; check the database in the "
+                    + "address"
+                    + (report.unread.isEmpty
+                        ? ""
+                        : ", and grant SELECT on "
+                            + report.unread.prefix(8).joined(separator: ", ")))
+        }
+        var sentences = [
+            "looking for Apple's tokens in \(report.database): "
+                + (!first.isLikely
+                    ? "no column is likely to hold them" : "several tables may hold them")
+                + "; choose one with --table"
+        ]
+        sentences += report.candidates.prefix(10).map(\.line)
+        return RunFailure(.configuration, .store, sentences: sentences)
+    }
+
+    private mutating func propose(_ proposal: MappingProposal, _ settings: Settings) throws {
+        let draft = SettingsDraft(
+            proposal: proposal, location: settings.store.location, ca: settings.store.tls.ca,
+            passwordFile: wish.passwordFile, tlsIsOff: wish.tls == "off")
+        report.table = proposal.table.name.description
+        report.parts = proposal.lines.map {
+            InitReport.Part(
+                part: $0.part.rawValue, column: $0.column, value: $0.value, reason: $0.reason)
+        }
+        report.statements = proposal.statements
+        report.settings = draft.text
+        // The password file of the account that is yet to be made is not there.
+        let proposed = try Settings.load(
+            text: draft.text, environment: ["PUSHSWEEP_STORE_PASSWORD": "none yet"])
+        if proposal.statements.isEmpty {
+            count(proposed, settings)
+        } else {
+            report.uncounted = "it needs the statements below first"
+        }
+        if let path = wish.output { try write(draft.text, to: path) }
+        report.file = wish.output
+        report.next = next(settings.store.location)
+    }
+
+    // MARK: Counting
+
+    private mutating func count(_ proposed: Settings, _ settings: Settings) {
+        var store = StoreSettings(settings, for: .reports)
+        store.mapping = proposed.store.mapping
+        do {
+            let table = try TokenTable(store)
+            let partitions = proposed.apps.map(\.storedPartition)
+            let audit = try TableAudit(table, partitions, at: table.session.databaseTime())
+            guard
+                let (tallies, others) = try audit.tallies(
+                    shouldStop: { context.interrupt.isTripped },
+                    report: { context.progress.show("counting rows", $0, of: nil) })
+            else { return report.uncounted = "stopped" }
+            var counts = InitReport.Counts()
+            var all = RowTally()
+            for tally in tallies.values { all.add(tally) }
+            var app = AuditedApp(app: "", environment: "")
+            app.enter(all)
+            let shared = try DeepAudit(table, partitions, user: nil).sharedTokens()
+            counts.rows = try table.countRows()
+            counts.living = app.tokens.living
+            counts.dead = app.tokens.stale
+            counts.malformed = app.tokens.malformed
+            counts.empty = app.tokens.empty
+            counts.otherPlatforms = max(0, counts.rows - app.tokens.rows - others)
+            counts.duplicates = shared.rows
+            counts.registered = app.registrationAges
+            report.counts = counts
+        } catch {
+            report.uncounted = "\(RunFailure.wrapping(error, at: .store))"
+        }
+    }
+
+    // MARK: The file
+
+    private func ensureFree(_ path: String) throws(RunFailure) {
+        var facts = stat()
+        guard lstat(path, &facts) == 0 else { return }
+        throw RunFailure(
+            .cannotCreate, .report,
+            "writing the settings to \(path): the file is there already, and init writes over none; name "
+                + "another one")
+    }
+
+    private func write(_ text: String, to path: String) throws(RunFailure) {
+        let descriptor = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0o644)
+        guard descriptor >= 0 else {
+            throw RunFailure(
+                .cannotCreate, .report,
+                "writing the settings to \(path): \(String(cString: strerror(errno)).lowercased()); name "
+                    + "another file with --output")
+        }
+        defer { close(descriptor) }
+        var bytes = Array(text.utf8)[...]
+        while !bytes.isEmpty {
+            let count = bytes.withUnsafeBytes { Glibc.write(descriptor, $0.baseAddress, $0.count) }
+            guard count > 0 else {
+                let reason = String(cString: strerror(errno)).lowercased()
+                unlink(path)
+                throw RunFailure(
+                    .cannotCreate, .report, "writing the settings to \(path): \(reason); make room")
+            }
+            bytes = bytes.dropFirst(count)
+        }
+    }
+
+    private func next(_ location: StoreLocation) -> [String] {
+        let file = wish.output ?? "/etc/pushsweep/pushsweep.yaml"
+        let config = file == "/etc/pushsweep/pushsweep.yaml" ? "" : " --config \(file)"
+        guard case .server = location else {
+            return [
+                "pushsweep schema apply\(config)", "pushsweep check\(config)",
+                "pushsweep sweep --dry-run\(config)",
+            ]
+        }
+        return [
+            "pushsweep schema apply\(config)      # with an administrator in PUSHSWEEP_STORE_URL and "
+                + "PUSHSWEEP_STORE_PASSWORD",
+            "pushsweep check --grants \(SettingsDraft.account)\(config)      # as that administrator: "
+                + "prints the statements that make the account",
+            "pushsweep check\(config)",
+        ]
+    }
+}

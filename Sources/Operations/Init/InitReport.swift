@@ -1,0 +1,116 @@
+import Foundation
+import TokenTable
+
+/// The first look at a database: one JSON object for scripts. Fields may be added, never renamed.
+package struct InitReport: PrintedLines, Codable, Hashable, Sendable {
+    /// A column with values like Apple's tokens.
+    package struct Candidate: Codable, Hashable, Sendable {
+        package let table: String
+        package let column: String
+        package let form: String
+        package let count: Int
+        package let filled: Int
+
+        /// A line of a list.
+        var line: String { "  \(table).\(column): \(count) of \(filled) values read are \(form)" }
+    }
+
+    /// A part of the mapping with its reason, or a question without a value.
+    package struct Part: Codable, Hashable, Sendable {
+        package let part: String
+        package let column: String?
+        package let value: String?
+        package let reason: String
+    }
+
+    /// What the table has now.
+    package struct Counts: Codable, Hashable, Sendable {
+        package var rows = 0
+        package var living = 0
+        package var dead = 0
+        /// Rows of other platforms, where a column tells them apart.
+        package var otherPlatforms = 0
+        package var malformed = 0
+        package var empty = 0
+        /// Rows beyond the first with the same token.
+        package var duplicates = 0
+        /// Living rows by the age of their registration.
+        package var registered: [NamedCount] = []
+    }
+
+    package var database = ""
+    /// The tables that were looked at.
+    package var tables = 0
+    /// Tables whose rows the account may not read.
+    package var unread: [String] = []
+    package var candidates: [Candidate] = []
+    /// The table; nil where none was chosen.
+    package var table: String?
+    package var parts: [Part] = []
+    /// Statements that have to run before the settings are right, without closing semicolons.
+    package var statements: [String] = []
+    package var counts: Counts?
+    /// Why the rows were not counted; nil where they were.
+    package var uncounted: String?
+    /// The settings file; empty where no table was chosen.
+    package var settings = ""
+    /// The file that was written; nil for none.
+    package var file: String?
+    /// The commands that come next.
+    package var next: [String] = []
+    package var exit: Int32 = 0
+
+    /// The number of questions in the settings file.
+    private var questions: Int { settings.components(separatedBy: "# ? ").count - 1 }
+
+    package var lines: [String] {
+        var lines = ["\(tables.counting("table")) of \(database); nothing is written there"]
+        if !unread.isEmpty {
+            lines.append("not read, because the account may not: \(unread.joined(separator: ", "))")
+        }
+        lines.append(
+            candidates.isEmpty
+                ? "no column has values like Apple's tokens"
+                : "columns with values like Apple's tokens:")
+        lines += candidates.prefix(10).map(\.line)
+        guard table != nil else { return lines }
+        lines += [""] + countLines
+        if !statements.isEmpty {
+            lines += ["", "before the settings below are right, as an administrator:"]
+            lines += statements.map { "  \($0);" }
+        }
+        if let file {
+            lines += ["", "settings: written to \(file)"]
+        } else {
+            lines += ["", "settings, for /etc/pushsweep/pushsweep.yaml:", ""]
+            lines += settings.split(separator: "\n", omittingEmptySubsequences: false).dropLast()
+                .map(String.init)
+        }
+        lines.append("")
+        if questions > 0 {
+            lines.append(
+                "\(questions.counting("question")), marked with ? in the settings, for you to decide"
+            )
+        }
+        return lines + ["next:"] + next.map { "  \($0)" }
+    }
+
+    private var countLines: [String] {
+        guard let counts else {
+            return ["\(table ?? "") was not counted: \(uncounted ?? "")"]
+        }
+        var lines = [
+            "\(table ?? "") now: \(counts.rows.counting("row")), \(counts.living) living, "
+                + "\(counts.dead) dead, \(counts.otherPlatforms) of other platforms, "
+                + "\(counts.malformed) malformed, \(counts.empty) empty, "
+                + "\(counts.duplicates) with a token that another row has"
+        ]
+        let ages = counts.registered.filter { $0.count > 0 }
+        if !ages.isEmpty {
+            lines.append(
+                "  living, by registration: "
+                    + ages.map { "\($0.name) \($0.count)" }.joined(separator: ", "))
+        }
+        return lines
+    }
+}

@@ -1,0 +1,101 @@
+import Database
+import Foundation
+import Settings
+import TokenTable
+
+/// A settings file for a mapping that was found: each line with its reason, questions as comments.
+struct SettingsDraft {
+    let proposal: MappingProposal
+    let location: StoreLocation
+    /// The authorities' file and the password's file, where they were given.
+    let ca: String?
+    let passwordFile: String?
+    let tlsIsOff: Bool
+
+    /// The account that the printed grants make, in place of that of the person who looks.
+    static let account = "pushsweep"
+
+    /// The whole file.
+    var text: String { (head + store + apps).joined(separator: "\n") + "\n" }
+
+    private var head: [String] {
+        var lines = [
+            "# Proposed by `pushsweep init` from \(proposal.rows) rows of \(proposal.table.canonicalName).",
+            "# A line with a question mark is for you to decide.",
+        ]
+        if !proposal.statements.isEmpty {
+            lines.append("# Before `check`, as an administrator of the database:")
+            lines += proposal.statements.map { "#   \($0.commented);" }
+        }
+        return lines + ["state: /var/lib/pushsweep"]
+    }
+
+    private var store: [String] {
+        var lines = ["store:", "  url: \(YAMLScalar.text(address))"]
+        if case .server = location {
+            lines.append(
+                "  password-file: \(YAMLScalar.text(passwordFile ?? "db-password"))   # of the account that "
+                    + "`check --grants \(Self.account)` makes")
+            if let ca { lines.append("  tls: {ca: \(YAMLScalar.text(ca))}") }
+            if tlsIsOff { lines.append("  tls: {mode: off}") }
+        }
+        lines.append("  active-users:")
+        lines.append("    table: \(YAMLScalar.text(proposal.table.name.description))")
+        return lines + proposal.lines.flatMap(line)
+    }
+
+    private func line(_ line: MappingProposal.Line) -> [String] {
+        guard let value = line.value else {
+            return ["    # ? \(line.part.rawValue): \(line.reason.commented)"]
+        }
+        return ["    \(line.part.rawValue): \(value)   # \(line.reason.commented)"]
+    }
+
+    private var address: String {
+        guard case .server(let server) = location else { return "\(location)" }
+        return StoreLocation.server(
+            .init(addresses: server.addresses, user: Self.account, database: server.database)
+        ).description
+    }
+
+    private var apps: [String] {
+        let values: [String?] = proposal.apps.isEmpty ? [nil] : proposal.apps
+        let known = ["production", "sandbox"].filter(proposal.environments.contains)
+        let environments = known.isEmpty ? ["production"] : known
+        var lines = ["apps:"]
+        var names: Set<String> = []
+        for (place, value) in values.enumerated() {
+            let topic = value.flatMap { $0.contains(".") ? $0 : nil } ?? proposal.topic
+            var name = Self.name(value ?? proposal.topic, place)
+            while !names.insert(name).inserted { name += "-\(place + 1)" }
+            for environment in environments {
+                lines.append("  - name: \(YAMLScalar.text(name))")
+                if let value, value != name {
+                    lines.append("    value: \(YAMLScalar.text(value))   # in the column of apps")
+                }
+                lines.append(
+                    topic.map { "    topic: \(YAMLScalar.text($0))" }
+                        ?? "    topic: com.example.\(place == 0 ? "app" : "app\(place + 1)")   # ? the bundle "
+                        + "identifier of the app")
+                lines.append(
+                    "    environment: \(environment)"
+                        + (known.isEmpty
+                            ? "   # ? sandbox, where all tokens are of development" : ""))
+            }
+        }
+        return lines
+    }
+
+    /// A name for commands and reports: the last word of a bundle identifier, or the value itself.
+    private static func name(_ value: String?, _ place: Int) -> String {
+        let word = value?.split(separator: ".").last.map(String.init) ?? ""
+        let plain = word.filter { $0.isASCII && ($0.isLetter || $0.isNumber || "-_".contains($0)) }
+        if plain.isEmpty { return place == 0 ? "app" : "app\(place + 1)" }
+        return plain.first?.isLetter == true ? plain : "app-\(plain)"
+    }
+}
+
+extension String {
+    /// The text on one line, for a comment.
+    fileprivate var commented: String { printable }
+}

@@ -1,0 +1,154 @@
+import APNsProtocol
+import Database
+
+// What the values of two columns say about the settings. A run reads them too, with the rights that it has,
+// and refuses what the rows contradict: under a wrong mapping every device would be judged wrongly.
+
+/// The times of registrations in a sample of rows.
+struct RegistrationSample {
+    private let column: TimeColumn
+    private let now: EpochMilliseconds
+    private let total: Int
+    private var unreadable = 0
+    private var milliseconds = 0
+    private var known = 0
+    /// Times later than five minutes after the present, and later than a day.
+    private var ahead = 0
+    private var farAhead = 0
+    /// The latest of the times that can be read; nil without one.
+    private(set) var newest: EpochMilliseconds?
+
+    init(_ column: TimeColumn, _ values: [SQLValue], now: EpochMilliseconds) {
+        (self.column, self.now, total) = (column, now, values.count)
+        for value in values { add(value) }
+    }
+
+    private mutating func add(_ value: SQLValue) {
+        if column.isUnreadable(value) {
+            unreadable += 1
+        } else if let time = column.registration(value) {
+            known += 1
+            newest = max(newest ?? time, time)
+            if time > now.advanced(by: 5 * 60_000) { ahead += 1 }
+            if time > now.advanced(by: 86_400_000) { farAhead += 1 }
+        }
+        if column.storage == .epochSeconds, let number = value.integer,
+            number >= TimeColumn.leastMilliseconds
+        {
+            milliseconds += 1
+        }
+    }
+
+    func findings(of table: TableName) -> [Finding] {
+        form(of: table) + future(of: table)
+    }
+
+    private func form(of table: TableName) -> [Finding] {
+        let odd = milliseconds > 0 ? milliseconds : unreadable
+        guard odd > 0 else { return [] }
+        let isSeconds = column.storage == .epochMilliseconds
+        let (what, cure) =
+            milliseconds > 0
+            ? ("milliseconds, not the seconds declared", "declare type epoch-milliseconds")
+            : isSeconds
+                ? ("seconds, not the milliseconds declared", "declare type epoch-seconds")
+                : ("no times", "declare the column's type")
+        let found =
+            "column \(column.name) of \(table): \(odd) of \(total) values sampled are \(what); "
+        // A wrong unit affects most values; a few odd values are errors in their rows.
+        return [
+            odd * 2 >= total
+                ? .failure(.configuration, found + "\(cure), or correct the rows")
+                : .warning(
+                    found + "signals about their rows are counted as refused and change nothing; "
+                        + "correct the rows")
+        ]
+    }
+
+    private func future(of table: TableName) -> [Finding] {
+        guard ahead > 0, let newest else { return [] }
+        let found =
+            "column \(column.name) of \(table): \(farAhead * 2 >= known ? farAhead : ahead) of "
+            + "\(known) times sampled are in the future"
+        if farAhead * 2 >= known {
+            return [
+                .failure(
+                    .configuration,
+                    found
+                        + ", so it is not the time of a registration, and no signal would ever be later; "
+                        + "name another column under store.active-users.registered-at, or `none`",
+                    isAboutRows: true)
+            ]
+        }
+        let quarter: Int64 = 15 * 60_000
+        let distance = newest.rawValue - now.rawValue
+        let zone = ZoneOffset(seconds: Int((distance + quarter - 1) / quarter) * 15 * 60)
+        let isZone = zone.seconds <= 14 * 3_600 && column.storage.isClock
+        return [
+            .warning(
+                found + ", and signals about their rows are ignored until then; "
+                    + (isZone
+                        ? "where the application writes local time, name its zone (store.active-users."
+                            + "registered-at.zone, such as \(zone)), else " : "")
+                    + "look for a wrong clock")
+        ]
+    }
+}
+
+extension TimeColumn.Storage {
+    /// Whether the values have no zone of their own.
+    fileprivate var isClock: Bool {
+        switch self {
+        case .wallClock, .text: true
+        case .epochSeconds, .epochMilliseconds: false
+        }
+    }
+}
+
+/// The values of a column of two in a sample of rows.
+struct LivingSample {
+    private let column: LivingColumn
+    private let dead: Int
+    private let total: Int
+    /// The rows by another value than the two of the settings.
+    private var others: [String: Int] = [:]
+
+    init(_ column: LivingColumn, _ values: [SQLValue]) {
+        self.column = column
+        total = values.count
+        dead = values.count(where: column.isDead)
+        for value in values where value != .null && value != column.living && !column.isDead(value)
+        {
+            others[value.text ?? value.integer.map(String.init) ?? "bytes", default: 0] += 1
+        }
+    }
+
+    func findings(of table: TableName, _ words: LivingMapping) -> [Finding] {
+        let name = "column \(column.name) of \(table)"
+        if dead * 2 > total, let word = words.dead {
+            let sentence =
+                "\(name): \(dead) of \(total) rows sampled have `\(word)`, the value for tokens that are "
+                + "not used, and no signal changes those; compare store.active-users.living with the table"
+            // A name such as is_deleted says which of 0 and 1 is meant.
+            let named = ColumnWords(column.name).saysLiving
+            let isExchanged = named.flatMap { says in ValueWords.flag(word).map { $0 == says } }
+            if isExchanged == true {
+                return [
+                    .failure(
+                        .configuration, sentence + ": living and dead are exchanged",
+                        isAboutRows: true)
+                ]
+            }
+            return isExchanged == false ? [] : [.warning(sentence)]
+        }
+        guard dead == 0, let other = others.max(by: { ($0.value, $1.key) < ($1.value, $0.key) }),
+            other.value * 100 >= total
+        else { return [] }
+        return [
+            .warning(
+                "\(name): no row has `\(words.dead ?? "")`, and \(other.value) of \(total) rows sampled "
+                    + "have `\(other.key)`, which counts as living; name it under "
+                    + "store.active-users.living.dead if it means that a token is not used")
+        ]
+    }
+}

@@ -1,0 +1,204 @@
+// `check` looks at the table as `init` does, and compares the mapping of the settings with what the rows,
+// types and names show. What rows contradict is a failure (ColumnSamples). What a column that the settings
+// leave out suggests is a warning, which a person answers: with the setting, with `none`, or by naming the
+// column under ignore-columns. An account with the printed grants sees only some columns, so `check --grants`
+// gives it those that are asked about, too.
+
+import APNsProtocol
+import Database
+import TokenHygiene
+
+/// A column that the settings leave out, and what it seems to be.
+package struct ColumnQuestion: Hashable, Sendable {
+    package let column: String
+    let finding: Finding
+}
+
+extension TokenTable {
+    /// What columns that the settings leave out seem to be. Empty where the account may not read the rows.
+    ///
+    /// - Throws: `configuration` where the table does not fit the settings; any failure of a query but a
+    ///   missing right.
+    package func columnQuestions() throws(StoreFailure) -> [ColumnQuestion] {
+        let layout = try layout()
+        guard let look = try look() else { return [] }
+        let candidates = TokenCandidate.all(of: look)
+        let own = candidates.first { $0.column.name == layout.token.name }
+        var questions = Self.token(candidates.first, beside: own, layout)
+        guard let own else { return questions }
+        let proposal = MappingSearch.mapping(of: look, tokens: own)
+        questions += parts(proposal, layout)
+        questions += Self.registration(look, own, layout)
+        questions += Self.platform(look, own, layout)
+        return questions
+    }
+
+    /// A sample of the whole table, with all columns that the account may read and the settings do not
+    /// ignore; nil where a column may not be read.
+    private func look() throws(StoreFailure) -> LookedTable? {
+        let ignored = Set((settings.mapping.ignoredColumns ?? []).map { $0.lowercased() })
+        do {
+            return try Self.look(
+                at: catalogTable(), session, now: session.databaseTime()
+            ) { !ignored.contains($0.name.lowercased()) }
+        } catch {
+            guard error.code == .permission else { throw error }
+            return nil
+        }
+    }
+
+    private static let answer = ", or list it under store.active-users.ignore-columns"
+
+    private static func question(_ column: String, _ sentence: String) -> ColumnQuestion {
+        ColumnQuestion(column: column, finding: .warning(sentence + answer))
+    }
+
+    private static func token(
+        _ first: TokenCandidate?, beside own: TokenCandidate?, _ layout: TableLayout
+    ) -> [ColumnQuestion] {
+        guard let first, first.column.name != layout.token.name, first.form.isSearchable,
+            first.score >= (own?.score ?? 0) + TokenCandidate.lead
+        else { return [] }
+        return [
+            question(
+                first.column.name,
+                "column \(first.column.name) of \(layout.table) looks more like that of Apple's tokens than "
+                    + "\(layout.token.name): \(first.count) of its \(first.filled) values are "
+                    + "\(first.form.words), and its name says so; name it under "
+                    + "store.active-users.token")
+        ]
+    }
+
+    /// The parts that the settings have not and the look has.
+    private func parts(
+        _ proposal: MappingProposal, _ layout: TableLayout
+    ) -> [ColumnQuestion] {
+        let mapping = settings.mapping
+        let hasMark = layout.living != nil || layout.mark != nil
+        let missing: [(MappingProposal.Line.Part, OptionalColumn, Bool, String)] = [
+            (
+                .environment, mapping.environment, layout.environment != nil,
+                "looks like the environment of a token, so tokens of the sandbox and of production are taken "
+                    + "for one"
+            ),
+            (
+                .app, mapping.app, layout.app != nil,
+                "looks like the app of a token, so evidence of one app reaches the tokens of all"
+            ),
+            (
+                .living, mapping.invalidatedAt.column, hasMark,
+                "looks like the mark of the application, so rows that it has marked count as living"
+            ),
+            (
+                .invalidatedAt, mapping.invalidatedAt.column, hasMark,
+                "looks like the mark of the application, so rows that it has marked count as living"
+            ),
+            (
+                .registeredAt, mapping.registeredAt.column, layout.registration != nil,
+                "looks like the time of the registration, and without one a device that came back can be "
+                    + "marked"
+            ),
+        ]
+        let used = Set(layout.usedColumns.map { $0.lowercased() })
+        var questions: [ColumnQuestion] = []
+        if layout.platform == nil, let line = proposal.line(.platform), let column = line.column,
+            let value = line.value
+        {
+            questions.append(
+                Self.question(
+                    column,
+                    "column \(column) tells Apple's tokens in \(layout.table) from identifiers of other "
+                        + "platforms, which no evidence matches; write platform: \(value) under "
+                        + "store.active-users"))
+        }
+        return questions
+            + missing.compactMap { part, setting, isThere, words in
+                guard !isThere, setting != .absent, let line = proposal.line(part),
+                    let column = line.column, let value = line.value,
+                    !used.contains(column.lowercased())
+                else { return nil }
+                return Self.question(
+                    column,
+                    "column \(column) of \(layout.table) \(words) (\(line.reason)); write \(part.rawValue): "
+                        + "\(value) under store.active-users")
+            }
+    }
+
+    /// A time that the device moves, where the settings name one that is set once.
+    private static func registration(
+        _ look: LookedTable, _ own: TokenCandidate, _ layout: TableLayout
+    ) -> [ColumnQuestion] {
+        guard let used = layout.registration, let column = look.catalog.column(used.name),
+            let time = TimeLook(column, of: look)
+        else { return [] }
+        let moving = look.columns.filter { ColumnWords($0.name).movesWithDevice }
+            .compactMap { TimeLook($0, of: look) }
+        guard let later = moving.first(where: { isLater($0, than: time) }) else { return [] }
+        return [
+            question(
+                later.column.name,
+                "column \(later.column.name) of \(layout.table) is later than \(used.name) in many rows, so "
+                    + "\(used.name) seems to be set once, and a device that came back can be marked; name "
+                    + "\(later.column.name) under store.active-users.registered-at")
+        ]
+    }
+
+    /// Whether a time is later than another one in many rows, and hardly ever earlier.
+    private static func isLater(_ one: TimeLook, than other: TimeLook) -> Bool {
+        guard one.column.name != other.column.name else { return false }
+        return TimeLook.isLater(
+            zip(one.times, other.times).compactMap { left, right in
+                left.flatMap { left in right.map { (left, $0) } }
+            })
+    }
+
+    /// Words of the platform's column in rows that are left out although they have Apple's tokens.
+    private static func platform(
+        _ look: LookedTable, _ own: TokenCandidate, _ layout: TableLayout
+    ) -> [ColumnQuestion] {
+        guard let platform = layout.platform, let column = look.catalog.column(platform.column.name)
+        else { return [] }
+        var counts: [String: (apple: Int, all: Int)] = [:]
+        for (word, token) in zip(look.words(column), look.values(layout.token.name)) {
+            guard let word, word != platform.word, let isApple = own.isApple(token) else {
+                continue
+            }
+            counts[word, default: (0, 0)].all += 1
+            counts[word, default: (0, 0)].apple += isApple ? 1 : 0
+        }
+        return counts.filter { $0.value.apple >= 3 && $0.value.apple * 5 >= $0.value.all * 4 }
+            .sorted { $0.key < $1.key }.map { word, count in
+                question(
+                    column.name,
+                    "column \(column.name) of \(layout.table): \(count.apple) of the rows left out have "
+                        + "`\(word)` and values like Apple's tokens, and no signal reaches them; where they "
+                        + "are Apple's too, add a generated column that is 1 for both words and name it "
+                        + "under store.active-users.platform")
+            }
+    }
+}
+
+extension ServingColumn {
+    /// What serves a column whose values have tokens that no search finds, as a clause; nil where the values
+    /// can be searched, are rewritten by another statement, or have no tokens.
+    static func cure(
+        _ column: CatalogColumn, _ rows: [ArraySlice<SQLValue>], _ catalog: CatalogTable,
+        _ dialect: SQLDialect
+    ) -> String? {
+        let look = LookedTable(
+            catalog: catalog, columns: [column], rows: rows, now: EpochMilliseconds(0),
+            dialect: dialect)
+        guard let token = TokenCandidate(column, of: look) else { return nil }
+        switch token.form {
+        case .hex, .bytes, .spelled: return nil
+        case .several:
+            return
+                "its values are \(token.form.words): keep one row per device, in a table of its own"
+        case .url, .json:
+            guard let serving = ServingColumn(tokens: column, token.form, separators: [], dialect)
+            else { return nil }
+            return "its values are \(token.form.words): run "
+                + "\(serving.statement(for: catalog.name, dialect)) and name \(serving.name) under token"
+        }
+    }
+}

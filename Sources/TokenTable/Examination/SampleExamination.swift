@@ -1,0 +1,95 @@
+import APNsProtocol
+import Database
+import TokenHygiene
+
+extension TokenTable {
+    /// Reads some rows and checks whether their tokens, times and marks have the form that the settings
+    /// state.
+    func sample(_ layout: TableLayout, into report: inout StoreReport) throws(StoreFailure) {
+        let catalog = try catalogTable()
+        let sampling = RowSampling(layout, catalog, connection)
+        let read =
+            [layout.token.name]
+            + [layout.registration?.name, layout.living?.name].compactMap { $0 }
+        let rows = try retries.retrying(
+            "sampling rows of \(layout.table)", do: sampling.rows(read))
+        var sample = TokenSample()
+        var misplaced = 0
+        var unfindable: [UnfindableSpelling: Int] = [:]
+        for row in rows {
+            let token = row[row.startIndex]
+            sample.add(token)
+            if layout.token.isMisplaced(token) { misplaced += 1 }
+            if let spelling = layout.token.unfindableSpelling(of: token) {
+                unfindable[spelling, default: 0] += 1
+            }
+        }
+        var times: RegistrationSample?
+        if let registration = layout.registration {
+            times = RegistrationSample(
+                registration, rows.map { $0[$0.startIndex + 1] },
+                now: try session.databaseTime())
+            sample.newest = times?.newest
+        }
+        report.sample = sample
+        let serving = catalog.column(layout.token.name).flatMap {
+            ServingColumn.cure($0, rows.map { $0.prefix(1) }, catalog, connection.dialect)
+        }
+        report.findings += Self.findings(
+            on: sample, misplaced: misplaced, layout, serving)
+        if !unfindable.isEmpty {
+            let rewriting = SpellingRewriting(
+                layout: layout, table: catalog, triggers: try triggers(layout),
+                dialect: connection.dialect)
+            report.findings += rewriting.findings(unfindable, of: rows.count)
+        }
+        report.findings += times?.findings(of: layout.table) ?? []
+        if let living = layout.living {
+            report.findings += LivingSample(
+                living, rows.compactMap(\.last)
+            ).findings(of: layout.table, settings.mapping.living)
+        }
+    }
+
+    private static func findings(
+        on sample: TokenSample, misplaced: Int, _ layout: TableLayout, _ serving: String?
+    ) -> [Finding] {
+        let column = "column \(layout.token.name) of \(layout.table)"
+        let spelled = sample.total - sample.count(.blank, .placeholder)
+        let hex = sample.count(.lowerHex, .upperHex, .mixedHex)
+        let list = TokenSample.Spelling.allCases.compactMap { spelling in
+            sample.counts[spelling].map { "\(spelling.rawValue): \($0)" }
+        }.joined(separator: ", ")
+        guard sample.total > 0 else {
+            // A row of the platform is looked for by itself.
+            if layout.platform != nil { return [] }
+            return [
+                .warning(
+                    "\(layout.table) has no rows; unless no device has registered yet, correct "
+                        + "store.active-users.table or the database in store.url")
+            ]
+        }
+        guard spelled > 0 else {
+            return [.ok("\(column): no tokens among \(sample.total) rows sampled")]
+        }
+        let fitting =
+            layout.token.encoding == .binary
+            ? sample.count(.bytes) : hex - misplaced + sample.count(.grouped)
+        if fitting * 2 < spelled {
+            return [
+                .failure(
+                    .configuration,
+                    "\(column): encoding \(layout.token.encoding.rawValue) fits \(fitting) of "
+                        + "\(spelled) tokens sampled (\(list)); correct the encoding under "
+                        + "store.active-users.token, or convert the column"
+                        + (serving.map { "; \($0)" } ?? ""))
+            ]
+        }
+        let unfindable =
+            spelled - (layout.token.encoding == .binary ? fitting : hex - misplaced)
+            + (layout.token.tellsCaseApart ? sample.count(.mixedHex) : 0)
+        let note = unfindable > 0 ? "; no evidence matches \(unfindable) of them" : ""
+        let sentence = "\(column): of \(sample.total) rows sampled, stored as \(list)\(note)"
+        return [unfindable > 0 ? .warning(sentence) : .ok(sentence)]
+    }
+}

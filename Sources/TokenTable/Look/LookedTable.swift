@@ -1,0 +1,78 @@
+import APNsProtocol
+import Database
+import Encodings
+
+/// A sample of a table's rows with all columns that the account may read: what the look judges.
+struct LookedTable {
+    /// The most bytes of a long text that are read.
+    static let longestValue = 4_096
+
+    let catalog: CatalogTable
+    /// The columns of the rows, in their order.
+    let columns: [CatalogColumn]
+    let rows: [ArraySlice<SQLValue>]
+    /// The present by the database's clock.
+    let now: EpochMilliseconds
+    let dialect: SQLDialect
+    /// The triggers of the table that the account sees.
+    var triggers: [TableReach.Trigger] = []
+
+    /// The values of a column, one for each row; empty for a column that was not read.
+    func values(_ name: String) -> [SQLValue] {
+        guard let place = columns.firstIndex(where: { $0.name == name }) else { return [] }
+        return rows.map { $0[$0.startIndex + place] }
+    }
+
+    /// The values of a column as words of a settings file; nil for NULL and for what is no word.
+    func words(_ column: CatalogColumn) -> [String?] {
+        values(column.name).map { Self.word($0, of: column) }
+    }
+
+    static func word(_ value: SQLValue, of column: CatalogColumn) -> String? {
+        switch value {
+        case .integer(let number): String(number)
+        case .unsigned(let number): String(number)
+        case .real(let number): Int64(exactly: number).map(String.init)
+        case .text(let text): text.isEmpty ? nil : text
+        case .bytes(let bytes) where column.type == "bit" && bytes.count <= 8:
+            String(bytes.reduce(UInt64(0)) { $0 << 8 | UInt64($1) })
+        default: nil
+        }
+    }
+
+    /// Whether a column may hold a word that many rows share.
+    func mayHoldWords(_ column: CatalogColumn) -> Bool {
+        column.isInteger || column.isText
+            || ["enum", "bit", "bool", "boolean"].contains(column.type)
+            || dialect.engine == .sqlite && column.type.isEmpty
+    }
+}
+
+extension TokenTable {
+    /// Reads a sample of all rows of a table, with the columns that `isWanted` chooses. Long values are
+    /// cut, so that a sample is small whatever the rows hold.
+    ///
+    /// - Throws: any failure of a query, `permission` among them.
+    static func look(
+        at catalog: CatalogTable, _ session: DatabaseSession, now: EpochMilliseconds,
+        where isWanted: (CatalogColumn) -> Bool = { _ in true }
+    ) throws(StoreFailure) -> LookedTable {
+        let connection = session.connection
+        let dialect = connection.dialect
+        let columns = catalog.columns.filter(isWanted)
+        let list = columns.map { column in
+            let name = dialect.quoted(column.name)
+            let isLong = column.isText || column.isBinary || column.type == "json"
+            guard isLong, column.length ?? .max > LookedTable.longestValue else { return name }
+            return dialect.engine == .sqlite && column.type.isEmpty
+                ? name : "SUBSTR(\(name), 1, \(LookedTable.longestValue))"
+        }.joined(separator: ", ")
+        let rows = try session.retries.retrying("sampling rows of \(catalog.name)") {
+            () throws(SQLFailure) in
+            guard !columns.isEmpty else { return [ArraySlice<SQLValue>]() }
+            return try RowSampling(catalog, connection).rows(columns.map(\.name), as: list)
+        }
+        return LookedTable(
+            catalog: catalog, columns: columns, rows: rows, now: now, dialect: dialect)
+    }
+}

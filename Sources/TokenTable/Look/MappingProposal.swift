@@ -1,0 +1,75 @@
+import Database
+
+/// The mapping of a table as its rows, types and names show it, and what they leave open.
+package struct MappingProposal: Sendable {
+    /// One part of the mapping with its reason, or a question.
+    package struct Line: Hashable, Sendable {
+        /// What the line is about. `table`: the table itself, or a column that has no part.
+        package enum Part: String, Hashable, Sendable {
+            case table, key, token, app, environment, platform
+            case registeredAt = "registered-at"
+            case invalidatedAt = "invalidated-at"
+            case living
+        }
+
+        package let part: Part
+        /// The column that it names; nil for none.
+        package let column: String?
+        /// The value as YAML, without the name of the part; nil where a person has to decide, and the
+        /// reason is the question.
+        package let value: String?
+        /// Why, in a clause.
+        package let reason: String
+    }
+
+    /// The table.
+    package let table: CatalogTable
+    /// The mapping, with what the look is sure of.
+    package internal(set) var mapping: TableMapping
+    /// The parts in the order of a settings file, with their reasons, and the questions.
+    package internal(set) var lines: [Line] = []
+    /// Statements for an administrator that have to run before the mapping is right.
+    package internal(set) var statements: [String] = []
+    /// The values of the app's column in rows of Apple's devices, the most frequent first.
+    package internal(set) var apps: [String] = []
+    /// The topic, where all rows name one.
+    package internal(set) var topic: String?
+    /// The environments that rows of Apple's devices have; empty without a column.
+    package internal(set) var environments: Set<String> = []
+    /// The rows of the sample.
+    package internal(set) var rows = 0
+
+    /// What a person has to decide.
+    package var questions: [Line] { lines.filter { $0.value == nil } }
+
+    /// The line about a part that names a column.
+    package func line(_ part: Line.Part) -> Line? {
+        lines.first { $0.part == part && $0.value != nil }
+    }
+}
+
+/// Texts as scalars of YAML.
+package enum YAMLScalar {
+    private static let reserved: Set = [
+        "true", "false", "yes", "no", "on", "off", "y", "n", "null", "none", "~",
+    ]
+
+    /// A text as a scalar that reads as this text: plain where it can be, else in double quotes.
+    package static func text(_ text: String) -> String {
+        let isPlain =
+            text.utf8.first.map(PlainText.isAlphanumeric) == true
+            && text.utf8.allSatisfy(PlainText.isPartOfName)
+            && !reserved.contains(text.lowercased())
+        if isPlain { return text }
+        var quoted = ""
+        for scalar in text.unicodeScalars {
+            switch scalar {
+            case "\"", "\\": quoted += "\\\(scalar)"
+            case _ where scalar.value < 0x20 || scalar.value == 0x7F:
+                quoted += "\\x" + String(scalar.value + 0x100, radix: 16).dropFirst()
+            default: quoted.unicodeScalars.append(scalar)
+            }
+        }
+        return "\"\(quoted)\""
+    }
+}

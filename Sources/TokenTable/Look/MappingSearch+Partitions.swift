@@ -1,0 +1,282 @@
+import Database
+import Foundation
+
+// Which rows are those of Apple's devices, and to which app and environment they belong.
+
+extension MappingSearch {
+    /// A column whose words tell rows of Apple's devices from others.
+    private struct Split {
+        let column: CatalogColumn
+        /// The words of Apple's rows, the most frequent first.
+        let apple: [String]
+        /// The rows that the words judge as their tokens do.
+        let agreeing: Int
+        let others: Int
+
+        /// Which of two columns tells better: one word for Apple, more rows, a telling name, few words.
+        func rank(of rows: Int) -> [Int] {
+            [
+                apple.count == 1 ? 1 : 0, agreeing * 50 / max(rows, 1),
+                ColumnWords(column.name).namesPlatform ? 1 : 0, -others,
+            ]
+        }
+    }
+
+    /// The most words of a column that tells platforms apart, and the most characters of one.
+    private static let mostPlatforms = 12
+    private static let longestWord = 64
+
+    mutating func findPlatform() {
+        let judged = table.values(token.column.name).map(token.isApple)
+        let total = judged.count { $0 != nil }
+        let others = judged.count { $0 == false }
+        guard others * 100 >= max(total, 1), !apple.isEmpty else { return }
+        let splits = free.compactMap { split($0, judged) }.filter {
+            $0.agreeing * 100 >= total * 97
+        }
+        let best = splits.max {
+            $0.rank(of: total).lexicographicallyPrecedes($1.rank(of: total))
+        }
+        guard let best, let word = best.apple.first else { return askPlatform(others, judged) }
+        if best.apple.count > 1, ColumnWords(best.column.name).namesApp { return }
+        let words = table.words(best.column)
+        apple = apple.filter { words[$0].map(best.apple.contains) == true }
+        proposal.mapping.platform = PlatformMapping(column: best.column.name, value: word)
+        add(
+            .platform, best.column.name,
+            "{column: \(YAMLScalar.text(best.column.name)), value: \(YAMLScalar.text(word))}",
+            "rows with \(Self.list(best.apple)) have Apple's tokens, the others identifiers of other "
+                + "platforms")
+        guard best.apple.count > 1 else { return }
+        let start = Self.commonStart(best.apple)
+        let serving = ServingColumn(
+            saying: start, isPrefix: true, in: best.column, dialect)
+        ask(
+            .platform, about: best.column.name,
+            "only one word can be named, and \(Self.list(best.apple.dropFirst())) stands in rows with "
+                + "Apple's tokens too; for all of them run "
+                + "\(serving.statement(for: table.catalog.name, dialect)) and write platform: {column: "
+                + "\(serving.name), value: 1}")
+    }
+
+    private func split(_ column: CatalogColumn, _ judged: [Bool?]) -> Split? {
+        table.mayHoldWords(column) ? split(column, table.words(column), judged) : nil
+    }
+
+    private func split(
+        _ column: CatalogColumn, _ words: [String?], _ judged: [Bool?]
+    ) -> Split? {
+        var counts: [String?: (apple: Int, other: Int)] = [:]
+        for (word, isApple) in zip(words, judged) {
+            guard let isApple else { continue }
+            if let word, word.count > Self.longestWord { return nil }
+            counts[word, default: (0, 0)].apple += isApple ? 1 : 0
+            counts[word, default: (0, 0)].other += isApple ? 0 : 1
+            if counts.count > Self.mostPlatforms { return nil }
+        }
+        let few = max(1, self.apple.count / 100)
+        let mine = counts.filter { word, count in
+            word != nil && count.apple >= few && count.other * 32 <= count.apple
+        }
+        guard !mine.isEmpty, mine.count < counts.count else { return nil }
+        let agreeing = counts.reduce(0) {
+            $0 + (mine[$1.key] == nil ? $1.value.other : $1.value.apple)
+        }
+        let order = mine.sorted { ($1.value.apple, $0.key ?? "") < ($0.value.apple, $1.key ?? "") }
+        return Split(
+            column: column, apple: order.compactMap(\.key), agreeing: agreeing,
+            others: counts.count - mine.count)
+    }
+
+    private mutating func askPlatform(_ others: Int, _ judged: [Bool?]) {
+        if case .json(let path) = token.form, addPlatform(besideTokenAt: path, judged) { return }
+        let fact =
+            "\(others) of the values read are identifiers of other platforms, and no column "
+            + "tells their rows apart"
+        for column in free where column.isText {
+            guard let word = tellingWord(column, judged) else { continue }
+            let serving = ServingColumn(saying: word, isPrefix: false, in: column, dialect)
+            return ask(
+                .platform, about: column.name,
+                "\(fact) by a word of its own; `\(word)` stands in \(column.name) of Apple's rows only: "
+                    + "run \(serving.statement(for: table.catalog.name, dialect)) and write platform: "
+                    + "{column: \(serving.name), value: 1}")
+        }
+        ask(
+            .platform,
+            "\(fact): evidence never matches them, so nothing is lost; where a column tells them apart, "
+                + "name it")
+    }
+
+    /// Maps the platform that stands in the same JSON document as the token; false where there is none.
+    private mutating func addPlatform(besideTokenAt path: [String], _ judged: [Bool?]) -> Bool {
+        let documents = table.values(token.column.name).map { value in
+            value.text.flatMap {
+                try? JSONSerialization.jsonObject(with: Data($0.utf8)) as? [String: Any]
+            }.flatMap { document in
+                path.dropLast().reduce(document) { $0?[$1] as? [String: Any] }
+            }
+        }
+        let keys = Set(documents.compactMap { $0 }.flatMap(\.keys)).subtracting([path.last ?? ""])
+        for key in keys.sorted() {
+            let words = documents.map { $0?[key] as? String }
+            guard let split = split(token.column, words, judged), let word = split.apple.first,
+                split.apple.count == 1,
+                split.agreeing * 100 >= judged.count(where: { $0 != nil }) * 97
+            else { continue }
+            let serving = ServingColumn(
+                json: path.dropLast() + [key], of: token.column, dialect)
+            proposal.statements.append(serving.statement(for: table.catalog.name, dialect))
+            proposal.mapping.platform = PlatformMapping(column: serving.name, value: word)
+            add(
+                .platform, serving.name,
+                "{column: \(YAMLScalar.text(serving.name)), value: \(YAMLScalar.text(word))}",
+                "a statement above adds this column; documents with `\(word)` have Apple's tokens")
+            return true
+        }
+        return false
+    }
+
+    /// A word within longer values that stands in rows of Apple's devices and in no others.
+    private func tellingWord(_ column: CatalogColumn, _ judged: [Bool?]) -> String? {
+        func parts(_ text: String?) -> Set<String> {
+            Set((text ?? "").split { !$0.isLetter }.map(String.init).filter { $0.count >= 3 })
+        }
+        var mine: [String: Int] = [:]
+        var theirs: [String: Int] = [:]
+        for (word, isApple) in zip(table.words(column), judged) {
+            guard let isApple else { continue }
+            for part in parts(word) {
+                if isApple { mine[part, default: 0] += 1 } else { theirs[part, default: 0] += 1 }
+            }
+        }
+        let total = apple.count
+        return mine.filter { $0.value * 100 >= total * 97 && theirs[$0.key] == nil }
+            .min { ($1.value, $0.key) < ($0.value, $1.key) }?.key
+    }
+
+    private static func commonStart(_ words: [String]) -> String {
+        words.dropFirst().reduce(words.first ?? "") { start, word in
+            String(zip(start, word).prefix { $0 == $1 }.map(\.0))
+        }
+    }
+
+    // MARK: App
+
+    private static let mostApps = 20
+
+    mutating func findApp() {
+        for column in free where !isUnique(column) {
+            let name = ColumnWords(column.name)
+            let found = words(column, atMost: Self.mostApps)
+            let areBundles = found?.allSatisfy { Self.isBundle($0.word) } == true
+            guard name.namesApp || areBundles else { continue }
+            guard let found else {
+                // A column of numbers of users or rows is no column of apps.
+                continue
+            }
+            let isUsual = column.name.lowercased() == "app_id"
+            guard found.count > 1 || isUsual || tellsOthers(column, found[0].word) else {
+                if areBundles { proposal.topic = found[0].word }
+                continue
+            }
+            proposal.apps = found.map(\.word)
+            proposal.mapping.app = .named(column.name)
+            let some = found.prefix(4).map { "`\($0.word)` (\($0.count))" }
+            return add(
+                .app, column.name, YAMLScalar.text(column.name),
+                "it has \(found.count) \(found.count == 1 ? "value" : "values"): "
+                    + some.joined(separator: ", ") + (found.count > 4 ? ", ..." : ""))
+        }
+    }
+
+    /// Whether rows of other platforms have other values of an app's column, and nothing else tells them
+    /// apart.
+    private func tellsOthers(_ column: CatalogColumn, _ word: String) -> Bool {
+        guard proposal.mapping.platform.column == nil else { return false }
+        return table.words(column).contains { $0 != nil && $0 != word }
+    }
+
+    private func isUnique(_ column: CatalogColumn) -> Bool {
+        table.catalog.isUnique([column.name])
+    }
+
+    /// Whether a text is a bundle identifier in its usual form.
+    private static func isBundle(_ text: String) -> Bool {
+        let parts = text.split(separator: ".", omittingEmptySubsequences: false)
+        return parts.count >= 3 && parts[0].allSatisfy { $0.isLowercase || $0.isNumber }
+            && parts[0].count >= 2
+            && parts.allSatisfy { part in
+                !part.isEmpty
+                    && part.utf8.allSatisfy {
+                        PlainText.isAlphanumeric($0) || $0 == UInt8(ascii: "-")
+                    }
+            } && text.contains { $0.isLetter }
+    }
+
+    // MARK: Environment
+
+    mutating func findEnvironment() {
+        let columns = free.filter { words($0, atMost: 3) != nil }
+        let named = columns.filter { ColumnWords($0.name).namesEnvironment }
+        for column in named + columns where !taken.contains(column.name) {
+            let found = words(column, atMost: 3) ?? []
+            let name = ColumnWords(column.name)
+            guard let values = Self.environments(found.map(\.word), name) else { continue }
+            proposal.mapping.environment = .named(column.name)
+            var given: [String] = []
+            for (environment, word) in values.sorted(by: { $0.key < $1.key }) {
+                if found.contains(where: { $0.word == word }) {
+                    proposal.environments.insert(environment)
+                }
+                guard word != environment else { continue }
+                proposal.mapping.environmentValues[environment] = word
+                given.append("\(environment): \(YAMLScalar.text(word))")
+            }
+            let column = column.name
+            return add(
+                .environment, column,
+                given.isEmpty
+                    ? YAMLScalar.text(column)
+                    : "{column: \(YAMLScalar.text(column)), values: {\(given.joined(separator: ", "))}}",
+                "its values are "
+                    + found.map { "`\($0.word)` (\($0.count))" }.joined(separator: ", "))
+        }
+    }
+
+    /// The words for production and sandbox, as far as they are known; nil where the words mean
+    /// something else.
+    static func environments(_ words: [String], _ name: ColumnWords) -> [String: String]? {
+        if name.isSandboxFlag || name.isProductionFlag {
+            let flags = words.compactMap { word in ValueWords.flag(word).map { ($0, word) } }
+            if flags.count == words.count, let first = flags.first {
+                let other = Self.opposite(first.1)
+                var result: [String: String] = [:]
+                for (flag, word) in flags + (other.map { [(!first.0, $0)] } ?? []) {
+                    result[flag == name.isSandboxFlag ? "sandbox" : "production"] = word
+                }
+                return result
+            }
+        }
+        var result: [String: String] = [:]
+        for word in words {
+            let lower = word.lowercased()
+            guard !ValueWords.ambiguous.contains(lower) || name.namesEnvironment else { return nil }
+            let environment =
+                ValueWords.production.contains(lower)
+                ? "production" : ValueWords.sandbox.contains(lower) ? "sandbox" : nil
+            guard let environment, result.updateValue(word, forKey: environment) == nil else {
+                return nil
+            }
+        }
+        return result
+    }
+
+    /// The other word of a pair of yes and no.
+    static func opposite(_ word: String) -> String? {
+        [
+            "1": "0", "0": "1", "Y": "N", "N": "Y", "y": "n", "n": "y", "true": "false",
+            "false": "true", "t": "f", "f": "t", "yes": "no", "no": "yes",
+        ][word]
+    }
+}

@@ -1,0 +1,224 @@
+// The mapping follows from the rows, part by part: the token's column first, then what tells rows of other
+// platforms apart, because all later parts are judged by the rows of Apple's devices alone. A part that the
+// rows do not decide becomes a question. A wrong guess can silence a device; a question costs a minute.
+
+import APNsProtocol
+import Database
+
+/// Finds the mapping of one table.
+struct MappingSearch {
+    let table: LookedTable
+    let token: TokenCandidate
+    var proposal: MappingProposal
+    /// Names of columns that have a part already.
+    var taken: Set<String> = []
+    /// The rows of Apple's devices, by their place in the sample.
+    var apple: [Int] = []
+
+    var dialect: SQLDialect { table.dialect }
+
+    /// The mapping of a table whose tokens are in a column.
+    static func mapping(of table: LookedTable, tokens token: TokenCandidate) -> MappingProposal {
+        var search = MappingSearch(table, token)
+        search.findToken()
+        search.findKey()
+        search.findPlatform()
+        search.findApp()
+        search.findEnvironment()
+        search.findMark()
+        search.findRegistration()
+        search.silenceDefaults()
+        return search.proposal
+    }
+
+    private init(_ table: LookedTable, _ token: TokenCandidate) {
+        (self.table, self.token) = (table, token)
+        var mapping = TableMapping()
+        mapping.table = table.catalog.name.description
+        proposal = MappingProposal(table: table.catalog, mapping: mapping)
+        proposal.rows = table.rows.count
+        taken = [token.column.name]
+    }
+
+    // MARK: Parts of every search
+
+    mutating func add(
+        _ part: MappingProposal.Line.Part, _ column: String?, _ value: String, _ reason: String
+    ) {
+        proposal.lines.append(.init(part: part, column: column, value: value, reason: reason))
+        if let column { taken.insert(column) }
+    }
+
+    mutating func ask(
+        _ part: MappingProposal.Line.Part, about column: String? = nil, _ question: String
+    ) {
+        proposal.lines.append(.init(part: part, column: column, value: nil, reason: question))
+    }
+
+    /// The columns without a part so far, outside of the key.
+    var free: [CatalogColumn] {
+        let key = Set(table.catalog.primaryKey.count == 1 ? table.catalog.primaryKey : [])
+        return table.columns.filter { !taken.contains($0.name) && !key.contains($0.name) }
+    }
+
+    /// The words of a column in the rows of Apple's devices, the most frequent first; nil where it holds
+    /// none, or more than `most`.
+    func words(_ column: CatalogColumn, atMost most: Int) -> [(word: String, count: Int)]? {
+        guard table.mayHoldWords(column) else { return nil }
+        let all = table.words(column)
+        var counts: [String: Int] = [:]
+        for word in apple.compactMap({ all[$0] }) {
+            counts[word, default: 0] += 1
+            if counts.count > most { return nil }
+        }
+        guard !counts.isEmpty else { return nil }
+        return counts.sorted { ($1.value, $0.key) < ($0.value, $1.key) }
+            .map { (word: $0.key, count: $0.value) }
+    }
+
+    static func list(_ words: some Sequence<String>) -> String {
+        words.map { "`\($0)`" }.joined(separator: ", ")
+    }
+
+    // MARK: Token and key
+
+    private mutating func findToken() {
+        let column = token.column
+        apple = table.values(column.name).indices.filter {
+            token.isApple(table.values(column.name)[$0]) == true
+        }
+        let share = "\(token.count) of \(token.filled) values read are \(token.form.words)"
+        guard token.form.isSearchable else { return serveToken(share) }
+        proposal.mapping.token = column.name
+        var fields = ["column: \(YAMLScalar.text(column.name))"]
+        if column.isBinary {
+            let encoding: TokenEncoding = token.form == .hex ? .hex : .binary
+            fields.append("encoding: \(encoding.rawValue)")
+            proposal.mapping.encoding = encoding
+        }
+        var room = ""
+        let isHex = token.form == .hex
+        if let length = column.length, case let bytes = isHex ? length / 2 : length,
+            bytes < proposal.mapping.longestToken, bytes >= 32
+        {
+            proposal.mapping.longestToken = bytes
+            fields.append("longest: \(bytes)")
+            room = "; the column has room for \(bytes) bytes, and Apple announced up to 100"
+        }
+        let value =
+            fields.count == 1
+            ? YAMLScalar.text(column.name) : "{\(fields.joined(separator: ", "))}"
+        add(.token, column.name, value, share + room)
+    }
+
+    /// Maps the column that a statement will add.
+    private mutating func serveToken(_ share: String) {
+        let separators = Set(
+            table.values(token.column.name).compactMap(\.text).prefix(200).flatMap {
+                $0.utf8.filter(UnfindableSpelling.separators.contains)
+            })
+        guard
+            let serving = ServingColumn(
+                tokens: token.column, token.form, separators: separators, dialect)
+        else {
+            let cure =
+                token.form == .several
+                ? "keep one row per device, in a table of its own"
+                : "SQLite has no function that makes hex of it: let the application store hex"
+            proposal.mapping.token = token.column.name
+            return add(
+                .token, token.column.name, YAMLScalar.text(token.column.name),
+                "\(share), which no search finds, so `check` refuses the table: \(cure)")
+        }
+        proposal.statements.append(serving.statement(for: table.catalog.name, dialect))
+        proposal.mapping.token = serving.name
+        add(
+            .token, serving.name, YAMLScalar.text(serving.name),
+            "\(token.column.name): \(share), which no search finds; the statement above adds this "
+                + "column")
+        taken.insert(token.column.name)
+    }
+
+    private mutating func findKey() {
+        let catalog = table.catalog
+        if let engine = catalog.engine, !engine.hasTransactions {
+            proposal.statements.insert(
+                "ALTER TABLE \(catalog.name.sql(dialect)) ENGINE=InnoDB", at: 0)
+            ask(
+                .table,
+                "its engine \(engine.name) has no transactions, so `check` refuses it: run the statement "
+                    + "above first")
+        }
+        let key = catalog.primaryKey
+        if let id = catalog.column("id"), catalog.isUnique([id.name]) { return }
+        guard key.isEmpty else {
+            guard key.count > 1 else { return }
+            proposal.mapping.key = key
+            return add(
+                .key, nil, "[\(key.map(YAMLScalar.text).joined(separator: ", "))]",
+                "the primary key")
+        }
+        guard dialect.engine == .mariaDB else { return }
+        let unique = catalog.indexes.first { index in
+            index.isUnique && index.columns.allSatisfy { catalog.column($0)?.isNullable == false }
+        }
+        guard let unique else {
+            proposal.statements.append(
+                "ALTER TABLE \(catalog.name.sql(dialect)) ADD COLUMN pushsweep_id BIGINT UNSIGNED NOT "
+                    + "NULL AUTO_INCREMENT PRIMARY KEY")
+            proposal.mapping.key = ["pushsweep_id"]
+            return add(
+                .key, nil, "[pushsweep_id]",
+                "no column identifies a row; the statement above adds one")
+        }
+        proposal.mapping.key = unique.columns
+        add(
+            .key, nil, "[\(unique.columns.map(YAMLScalar.text).joined(separator: ", "))]",
+            "the unique index \(unique.name)")
+    }
+
+    /// Switches off columns that a default name would take and that are something else.
+    private mutating func silenceDefaults() {
+        let usual = TableMapping()
+        for (part, name, chosen) in [
+            (MappingProposal.Line.Part.app, usual.app.name, proposal.mapping.app),
+            (.environment, usual.environment.name, proposal.mapping.environment),
+            (.registeredAt, usual.registeredAt.column.name, proposal.mapping.registeredAt.column),
+            (
+                .invalidatedAt, usual.invalidatedAt.column.name,
+                proposal.mapping.invalidatedAt.column
+            ),
+        ] {
+            guard case .detect = chosen, let name, let column = table.catalog.column(name),
+                !(part == .invalidatedAt && proposal.mapping.living.column != nil)
+            else { continue }
+            if part == .invalidatedAt, isEmptyTime(column) {
+                add(
+                    part, column.name, YAMLScalar.text(column.name),
+                    "it has the usual name of a mark")
+                proposal.mapping.invalidatedAt.column = .named(column.name)
+                continue
+            }
+            set(part, to: .absent)
+            proposal.lines.append(
+                .init(
+                    part: part, column: nil, value: "none",
+                    reason: "column \(column.name) has the usual name and other values"))
+        }
+    }
+
+    private func isEmptyTime(_ column: CatalogColumn) -> Bool {
+        table.values(column.name).allSatisfy { TokenSample.isBlank($0) }
+            && (["datetime", "timestamp"].contains(column.type) || dialect.engine == .sqlite)
+    }
+
+    private mutating func set(_ part: MappingProposal.Line.Part, to column: OptionalColumn) {
+        switch part {
+        case .app: proposal.mapping.app = column
+        case .environment: proposal.mapping.environment = column
+        case .registeredAt: proposal.mapping.registeredAt.column = column
+        case .invalidatedAt: proposal.mapping.invalidatedAt.column = column
+        case .table, .key, .token, .platform, .living: break
+        }
+    }
+}

@@ -1,0 +1,121 @@
+// Some shapes cannot be read or searched as they are: a JSON document, an address, a DATE, a time as text.
+// A generated column serves most of them: the database computes it, no application has to change, and an
+// index on it finds tokens. It is written for the engine's own expressions, and named after its origin.
+
+import Database
+import Encodings
+
+/// A generated column that serves a column which cannot be used as it is.
+struct ServingColumn {
+    let name: String
+    /// The type in the statement, and the type of its times in the settings.
+    let type: String
+    var timeType: TimeColumnType?
+    let expression: String
+    var isIndexed = false
+
+    /// The statement that adds it.
+    func statement(for table: TableName, _ dialect: SQLDialect) -> String {
+        let column = dialect.quoted(name)
+        let change =
+            "ALTER TABLE \(table.sql(dialect)) ADD COLUMN \(column) \(type) AS (\(expression)) VIRTUAL"
+        guard isIndexed else { return change }
+        return dialect.engine == .mariaDB
+            ? "\(change), ADD INDEX (\(column))"
+            : "\(change); CREATE INDEX \(dialect.quoted("\(table.name)_\(name)")) ON "
+                + "\(dialect.quoted(table.name)) (\(column))"
+    }
+}
+
+extension ServingColumn {
+    /// A column of plain hex for tokens in another form; nil where the engine has no expression for it.
+    init?(
+        tokens column: CatalogColumn, _ form: TokenForm, separators: Set<UInt8>,
+        _ dialect: SQLDialect
+    ) {
+        let name = dialect.quoted(column.name)
+        let isServer = dialect.engine == .mariaDB
+        let expression: String
+        switch form {
+        case .hex, .bytes, .several: return nil
+        case .spelled(.grouped):
+            expression = separators.sorted().reduce(name) { text, byte in
+                let sign =
+                    byte < 0x20
+                    ? (isServer ? "_utf8mb4 x'\(Hex.text([byte]))'" : "char(\(byte))")
+                    : dialect.literal(String(decoding: [byte], as: UTF8.self))
+                return "REPLACE(\(text), \(sign), '')"
+            }
+        case .spelled(.prefixed(let word)):
+            expression = "SUBSTR(\(name), \(word.unicodeScalars.count + 1))"
+        case .spelled(.base64):
+            guard isServer else { return nil }
+            expression = "HEX(FROM_BASE64(REPLACE(REPLACE(\(name), '-', '+'), '_', '/')))"
+        case .url:
+            expression =
+                isServer
+                ? "SUBSTRING_INDEX(\(name), '/', -1)"
+                : "replace(\(name), rtrim(\(name), replace(\(name), '/', '')), '')"
+        case .json(let path): expression = Self.text(at: path, of: name, dialect)
+        }
+        self.name = "\(column.name)_hex"
+        type = isServer ? "VARCHAR(255)" : "TEXT"
+        self.expression = "LOWER(\(expression))"
+        isIndexed = true
+    }
+
+    /// A column of the text at a place of a JSON document.
+    init(json path: [String], of column: CatalogColumn, _ dialect: SQLDialect) {
+        name = "\(column.name)_\(path.last ?? "")"
+        type = dialect.engine == .mariaDB ? "VARCHAR(64)" : "TEXT"
+        expression = Self.text(at: path, of: dialect.quoted(column.name), dialect)
+    }
+
+    private static func text(at path: [String], of name: String, _ dialect: SQLDialect) -> String {
+        let place = dialect.literal("$." + path.map(jsonKey).joined(separator: "."))
+        return dialect.engine == .mariaDB
+            ? "JSON_UNQUOTE(JSON_EXTRACT(\(name), \(place)))" : "json_extract(\(name), \(place))"
+    }
+
+    private static func jsonKey(_ key: String) -> String {
+        key.utf8.allSatisfy { PlainText.isAlphanumeric($0) || $0 == UInt8(ascii: "_") }
+            ? key : "\"\(key.replacing("\"", with: "\\\""))\""
+    }
+
+    /// A column for the words of another one that have a word in them, as `1` and `0`.
+    init(saying word: String, isPrefix: Bool, in column: CatalogColumn, _ dialect: SQLDialect) {
+        name = "is_apple"
+        type = dialect.engine == .mariaDB ? "TINYINT" : "INTEGER"
+        let pattern = dialect.literal(isPrefix ? "\(word)%" : "%\(word)%")
+        expression = "\(dialect.quoted(column.name)) LIKE \(pattern)"
+    }
+
+    /// A column of times that can be read; nil for a column that can be read as it is or in no way.
+    init?(times column: CatalogColumn, _ form: TimeForm, _ dialect: SQLDialect) {
+        let name = dialect.quoted(column.name)
+        let isServer = dialect.engine == .mariaDB
+        let whole = isServer ? "SIGNED" : "INTEGER"
+        switch form {
+        case .usable: return nil
+        case .date:
+            timeType = nil
+            type = isServer ? "DATETIME" : "TEXT"
+            expression = isServer ? "CAST(\(name) AS DATETIME)" : "\(name) || ' 00:00:00'"
+        case .text(let format):
+            guard isServer else { return nil }
+            type = "DATETIME(3)"
+            let text = "REPLACE(REPLACE(LEFT(\(name), 19), 'T', ' '), 'Z', '')"
+            expression =
+                format.isEmpty
+                ? "STR_TO_DATE(\(text), '%Y-%m-%d %H:%i:%s')"
+                : "STR_TO_DATE(LEFT(\(name), 14), '\(format)')"
+        case .number(let unit, let isExact):
+            timeType = unit == 1 ? .epochSeconds : .epochMilliseconds
+            type = isServer ? "BIGINT" : "INTEGER"
+            let scaled =
+                unit == 1_000_000 ? (isServer ? "\(name) DIV 1000" : "\(name) / 1000") : name
+            expression = isExact && isServer ? scaled : "CAST(\(scaled) AS \(whole))"
+        }
+        self.name = timeType == nil ? "\(column.name)_time" : "\(column.name)_epoch"
+    }
+}

@@ -1,0 +1,164 @@
+import Database
+import Encodings
+import Foundation
+
+// A column of tokens is found by its values. Where several columns have values that could be tokens, as a
+// session's key has 64 hex digits too, their names decide; and where names do not, a person.
+//
+//   score = 3 x (share of the values that look like Apple's tokens) + name of the column + name of the table
+
+/// How tokens of Apple's devices are written in a column.
+enum TokenForm: Hashable {
+    /// 64 hex digits or more.
+    case hex
+    /// The bytes themselves.
+    case bytes
+    /// A spelling that no search finds, which a statement rewrites.
+    case spelled(UnfindableSpelling)
+    /// The last part of an address.
+    case url
+    /// A text in a JSON object, at this path.
+    case json(path: [String])
+    /// Several in one value: a JSON array, or a list with commas.
+    case several
+
+    /// The form of a value as Apple's tokens have it; nil for empty ones and identifiers of other
+    /// platforms.
+    init?(_ value: SQLValue, of column: CatalogColumn) {
+        let text: [UInt8]
+        switch value {
+        case .text(let word): text = Array(word.utf8)
+        case .bytes(let bytes): text = bytes
+        default: return nil
+        }
+        guard text.count >= UnfindableSpelling.usualDigits / 2 else { return nil }
+        if Self.isHex(text) {
+            self = .hex
+        } else if column.isBinary, !text.allSatisfy({ (0x20..<0x7F).contains($0) }) {
+            guard text.count <= UnfindableSpelling.mostBytes else { return nil }
+            self = .bytes
+        } else if text.first == UInt8(ascii: "{") || text.first == UInt8(ascii: "[") {
+            guard let form = Self.json(text) else { return nil }
+            self = form
+        } else if let form = Self.url(text) {
+            self = form
+        } else if let spelling = UnfindableSpelling(ofText: text) {
+            self = .spelled(spelling.kind)
+        } else if text.split(separator: UInt8(ascii: ","), maxSplits: 8).count(where: {
+            Self.isHex(Array($0))
+        }) > 0 {
+            self = .several
+        } else {
+            return nil
+        }
+    }
+
+    private static func isHex(_ text: [UInt8]) -> Bool {
+        text.count >= UnfindableSpelling.usualDigits && text.count % 2 == 0
+            && text.allSatisfy { Hex.value(of: $0) != nil }
+    }
+
+    private static func url(_ text: [UInt8]) -> TokenForm? {
+        guard let word = String(validating: text, as: UTF8.self), word.contains("://"),
+            let last = word.split(separator: "/").last, isHex(Array(last.utf8))
+        else { return nil }
+        return .url
+    }
+
+    /// Where a JSON text has a token; nil where it has none.
+    private static func json(_ text: [UInt8]) -> TokenForm? {
+        guard let value = try? JSONSerialization.jsonObject(with: Data(text)) else {
+            // A longer text was cut.
+            return text.split(whereSeparator: { Hex.value(of: $0) == nil }).contains {
+                isHex(Array($0))
+            } ? .several : nil
+        }
+        func find(_ value: Any, _ path: [String]) -> TokenForm? {
+            if let word = value as? String {
+                let parts = word.utf8.split(separator: UInt8(ascii: ","))
+                guard parts.contains(where: { isHex(Array($0)) }) else { return nil }
+                return parts.count == 1 ? .json(path: path) : .several
+            }
+            if let object = value as? [String: Any] {
+                return object.keys.sorted().lazy.compactMap { find(object[$0] as Any, path + [$0]) }
+                    .first
+            }
+            guard let list = value as? [Any] else { return nil }
+            return list.contains { find($0, path) != nil } ? .several : nil
+        }
+        return find(value, [])
+    }
+
+    /// The form in a few words.
+    var words: String {
+        switch self {
+        case .hex: "64 hex digits or more"
+        case .bytes: "bytes of the length of a token"
+        case .spelled(let spelling): spelling.words
+        case .url: "a URL that ends with a token"
+        case .json(let path): "a JSON document with a token at \(path.joined(separator: "."))"
+        case .several: "several tokens in one text, as a list or JSON"
+        }
+    }
+
+    /// Whether a search finds tokens in this form.
+    var isSearchable: Bool { self == .hex || self == .bytes }
+}
+
+/// A column that may hold the tokens.
+struct TokenCandidate: Hashable {
+    let column: CatalogColumn
+    /// The form that most of the values with a token have.
+    let form: TokenForm
+    /// The values in this form, and those that are not empty.
+    let count: Int
+    let filled: Int
+    let score: Double
+
+    /// The column of a table, judged by its values; nil where they are no tokens.
+    init?(_ column: CatalogColumn, of table: LookedTable) {
+        let values = table.values(column.name)
+        var forms: [TokenForm: Int] = [:]
+        for form in values.compactMap({ TokenForm($0, of: column) }) {
+            forms[form, default: 0] += 1
+        }
+        let filled = values.count { !TokenSample.isBlank($0) }
+        guard let best = forms.max(by: { $0.value < $1.value }), filled > 0 else { return nil }
+        let share = Double(best.value) / Double(filled)
+        var name = ColumnWords(column.name).tokenScore
+        if case .json(let path) = best.key, let last = path.last {
+            name = max(name, ColumnWords(last).tokenScore - 2)
+        } else if best.key == .several {
+            name = max(name, 0) - 1
+        } else if !best.key.isSearchable || best.key == .bytes, name < 1 {
+            name -= 2
+        }
+        guard share >= (name >= 4 ? 0.02 : 0.2) else { return nil }
+        self.column = column
+        (form, count, self.filled) = (best.key, best.value, filled)
+        score = 3 * share + name + ColumnWords(table.catalog.name.name).tableScore
+    }
+
+    /// The score from which a column is taken for that of the tokens without a person's word.
+    static let leastScore = 1.0
+    /// The lead that makes one column more likely than another one.
+    static let lead = 1.0
+
+    /// The candidates of a table, the most likely first.
+    static func all(of table: LookedTable) -> [TokenCandidate] {
+        table.columns.filter(mayHoldTokens).compactMap { TokenCandidate($0, of: table) }
+            .sorted { $0.score > $1.score }
+    }
+
+    /// Whether the type of a column has room for tokens.
+    static func mayHoldTokens(_ column: CatalogColumn) -> Bool {
+        let isLong = column.isText || column.isBinary || ["json", ""].contains(column.type)
+        return isLong && column.length ?? .max >= UnfindableSpelling.usualDigits / 2
+    }
+
+    /// Whether a value of the column is a token of Apple's; nil for an empty one.
+    func isApple(_ value: SQLValue) -> Bool? {
+        if TokenSample.isBlank(value) { return nil }
+        return TokenForm(value, of: column) == form
+    }
+}

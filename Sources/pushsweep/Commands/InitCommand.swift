@@ -1,0 +1,88 @@
+import ArgumentParser
+import Encodings
+import Foundation
+import Glibc
+import Operations
+
+/// `pushsweep init`: looks at a database that no settings file describes, and changes nothing in it.
+struct InitCommand: ParsableCommand, JobOptions {
+    static let configuration = CommandConfiguration(
+        commandName: "init",
+        abstract:
+            "Look at a database for the first time: find the tokens and propose the settings.",
+        discussion: HelpText.whole(PackageResources.init_txt))
+
+    @Argument(
+        help: ArgumentHelp(
+            "The database: mysql://user@host/db, mysql+unix://user@/path/to.sock?db=db or "
+                + "sqlite:///path, without a password.", valueName: "address"))
+    var address: String
+
+    @Option(help: ArgumentHelp("The table of tokens, where several may be.", valueName: "name"))
+    var table: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "Write the settings into this new file, in place of printing them.", valueName: "file"))
+    var output: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "The file whose only line is the password; else $PUSHSWEEP_STORE_PASSWORD, else a question "
+                + "on the terminal.", valueName: "file"))
+    var passwordFile: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "PEM file of the authorities that may sign the database's certificate.",
+            valueName: "file"))
+    var ca: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "Whether the database has to prove its name with a certificate.",
+            valueName: "verify|off"))
+    var tls: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "Print the result as text or as one JSON object per line.", valueName: "text|json"))
+    var format = OutputFormat.text
+
+    @Flag(help: verboseHelp) var verbose = false
+
+    var config: String? { nil }
+
+    func validate() throws {
+        guard !address.isEmpty else { throw ValidationError("the address is empty") }
+        for (name, text) in [("table", table), ("output", output), ("ca", ca)] where text == "" {
+            throw ValidationError("--\(name) is empty; give a name, or leave it out")
+        }
+        guard tls == nil || ["verify", "off"].contains(tls) else {
+            throw ValidationError("--tls is verify or off")
+        }
+    }
+
+    func run() throws {
+        try finish { context in
+            var wish = FirstLookWish(address: address)
+            (wish.table, wish.output, wish.passwordFile) = (table, output, passwordFile)
+            (wish.ca, wish.tls) = (ca, tls)
+            print(try FirstLook.run(wish, environment: environment, context))
+            return .done
+        }
+    }
+
+    /// The variables, with the password that a person gives where nothing else has it.
+    private var environment: [String: String] {
+        var variables = ProcessInfo.processInfo.environment
+        guard variables["PUSHSWEEP_STORE_PASSWORD"] == nil, passwordFile == nil,
+            address.hasPrefix("mysql"), isatty(STDIN_FILENO) == 1, StandardStreams.errorIsTerminal
+        else { return variables }
+        // An empty answer: an account without a password.
+        if let answer = getpass("Password of the account (empty for none): "), answer.pointee != 0 {
+            variables["PUSHSWEEP_STORE_PASSWORD"] = String(cString: answer)
+        }
+        return variables
+    }
+}

@@ -1,0 +1,161 @@
+import APNsProtocol
+import Database
+import Foundation
+import TestSupport
+import Testing
+
+// What a newcomer does: an address, nothing else. The settings that are printed have to pass `check` as they
+// are, with an account that has the printed grants alone.
+
+@Suite("The command init")
+struct InitCommandTests {
+    /// A database of a project with devices of two platforms, and other tables.
+    private static func project(_ engine: TestEngine) throws -> TokenDatabase {
+        let database = try TokenDatabase(engine)
+        try database.execute(
+            "CREATE TABLE sessions (id VARCHAR(64) PRIMARY KEY, user_id INTEGER)")
+        try database.execute(
+            "CREATE TABLE mobile_devices (id INTEGER PRIMARY KEY, user_id INTEGER, push_token VARCHAR(255), "
+                + "os VARCHAR(10), is_active SMALLINT, sandbox SMALLINT, updated_at DATETIME)")
+        try database.execute("CREATE INDEX by_token ON mobile_devices (push_token)")
+        let format = ISO8601DateFormatter()
+        format.formatOptions = [
+            .withFullDate, .withTime, .withColonSeparatorInTime, .withSpaceBetweenDateAndTime,
+        ]
+        for number in 0..<90 {
+            let time = format.string(
+                from: Date().addingTimeInterval(Double(-600 - number * 40_000)))
+            let hex = DeviceToken.numbered(number).hex
+            let token = number % 3 == 0 ? "dGhpcy1pcw:APA91b\(number)-not_Apples" : hex
+            try database.execute(
+                "INSERT INTO mobile_devices VALUES (\(number), \(number / 2), '\(token)', "
+                    + "'\(number % 3 == 0 ? "android" : "ios")', \(number % 20 == 7 ? 0 : 1), "
+                    + "\(number % 10 == 1 ? 1 : 0), '\(time)')")
+            try database.execute("INSERT INTO sessions VALUES ('\(hex)', 1)")
+        }
+        return database
+    }
+
+    private static func words(_ database: TokenDatabase) -> [String] {
+        guard database.engine == .mariaDB, let server = MariaDBServer.fromEnvironment else {
+            return ["init", "\(database.settings.location)"]
+        }
+        return ["init", "\(database.settings.location)", "--ca", server.ca]
+    }
+
+    private static var environment: [String: String] {
+        ["PUSHSWEEP_STORE_PASSWORD": MariaDBServer.fromEnvironment?.password ?? ""]
+            .filter { !$0.value.isEmpty }
+    }
+
+    @Test(
+        "finds the table, says why, counts its rows, and leaves the database as it was",
+        arguments: TestEngine.available)
+    func look(_ engine: TestEngine) throws {
+        let database = try Self.project(engine)
+        let tables = try database.session().tables()
+        let result = try RunningTool(
+            "pushsweep", Self.words(database), environment: Self.environment
+        ).wait().ends(0)
+        for part in [
+            "mobile_devices.push_token: 60 of 90 values read are 64 hex digits or more",
+            "mobile_devices now: 90 rows, 57 living, 3 dead, 30 of other platforms, 0 malformed, 0 empty, 0 with",
+            "platform: {column: os, value: ios}   # rows with `ios` have Apple's tokens",
+            "living: {column: is_active, living: 1, dead: 0}",
+            "environment: {column: sandbox, values: {production: 0, sandbox: 1}}",
+            "registered-at: updated_at   # the newest is of ",
+            "topic: com.example.app   # ? the bundle identifier of the app", "pushsweep check",
+        ] {
+            #expect(result.output.contains(part), "\(part) is missing in \(result.output)")
+        }
+        #expect(!result.output.contains(DeviceToken.numbered(1).hex))
+        #expect(try database.session().tables() == tables)
+    }
+
+    @Test(
+        "its settings pass check with an account that has the printed grants alone",
+        arguments: TestEngine.available)
+    func check(_ engine: TestEngine) throws {
+        let database = try Self.project(engine)
+        let folder = try TemporaryFolder()
+        let file = folder.file("pushsweep.yaml")
+        let report = try RunningTool(
+            "pushsweep", Self.words(database) + ["--output", file, "--format", "json"],
+            environment: Self.environment
+        ).wait().ends(0).json
+        #expect(report["file"] as? String == file)
+        let text = try String(contentsOfFile: file, encoding: .utf8)
+        #expect(report["settings"] as? String == text)
+        try text.replacing("/var/lib/pushsweep", with: folder.file("state"))
+            .write(toFile: file, atomically: false, encoding: .utf8)
+        var admin = Self.environment
+        if engine == .mariaDB { admin["PUSHSWEEP_STORE_URL"] = "\(database.settings.location)" }
+        func run(_ words: String..., environment: [String: String]) throws -> ToolResult {
+            try RunningTool(
+                "pushsweep", words + ["--config", file], environment: environment
+            ).wait()
+        }
+        try run("schema", "apply", environment: admin).ends(0)
+        var account: ServerAccount?
+        if engine == .mariaDB {
+            let made = try ServerAccount(of: database)
+            let grants = try run(
+                "check", "--grants", "\(made.name)@%", "--format", "json", environment: admin
+            ).ends(0).json
+            for job in grants["jobs"] as? [[String: Any]] ?? [] {
+                let name = job["job"] as? String ?? ""
+                guard name.hasPrefix("sweep") || name.hasPrefix("check") else { continue }
+                for statement in job["statements"] as? [String] ?? [] {
+                    try made.admin.run(statement)
+                }
+            }
+            account = made
+        }
+        let environment = account?.environment ?? [:]
+        let checked = try run("check", environment: environment).ends(0)
+        #expect(!checked.output.contains("looks like"), "\(checked.output)")
+        try run("sweep", "--dry-run", environment: environment).ends(0)
+    }
+
+    @Test("writes over no file, and over no link")
+    func output() throws {
+        let database = try Self.project(.sqlite)
+        let folder = try TemporaryFolder()
+        let kept = try folder.write("pushsweep.yaml", "state: /x\n")
+        let link = folder.file("link.yaml")
+        try FileManager.default.createSymbolicLink(
+            atPath: link, withDestinationPath: folder.file("nowhere"))
+        for path in [kept, link] {
+            let result = try RunningTool("pushsweep", Self.words(database) + ["--output", path])
+                .wait().ends(73)
+            #expect(result.error.contains("the file is there already"), "\(result.error)")
+        }
+        #expect(try String(contentsOfFile: kept, encoding: .utf8) == "state: /x\n")
+        #expect(access(folder.file("nowhere"), F_OK) != 0)
+        try RunningTool("pushsweep", Self.words(database) + ["--output", folder.file("no/x.yaml")])
+            .wait().ends(73)
+    }
+
+    @Test("an address that is none, a password in it, and a database without tokens are named")
+    func mistakes() throws {
+        let empty = try TokenDatabase(.sqlite)
+        for (words, exit, part) in [
+            (["init"], Int32(64), "address"),
+            (["init", ""], 64, "empty"),
+            (["init", "oracle://x"], 64, "mysql://"),
+            (["init", "mysql://root:secret@127.0.0.1/x"], 64, "must not hold a password"),
+            (["init", "sqlite:///nowhere/x.db"], 78, "there is no database file"),
+            (["init", "\(empty.settings.location)"], 78, "none of 0 tables has a column"),
+            (["init", "\(empty.settings.location)", "--table", "devices"], 78, "no such table"),
+            (["init", "\(empty.settings.location)", "--table", ""], 64, "--table is empty"),
+        ] {
+            let result = try RunningTool("pushsweep", words).wait().ends(exit)
+            #expect(result.error.contains(part), "\(words): \(result.error)")
+            #expect(!result.error.contains("secret"))
+        }
+    }
+}
+
+extension TokenDatabase {
+    fileprivate func session() throws -> Catalog { Catalog(connection: sql) }
+}

@@ -1,0 +1,128 @@
+import Foundation
+import TestSupport
+import Testing
+
+@testable import Database
+@testable import TokenTable
+
+@Suite("The first look at a database")
+struct FirstLookTests {
+    private static let cases = DeviceTable.all.flatMap { table in table.engines.map { (table, $0) }
+    }
+
+    @Test(
+        "proposes what the rows show, and asks about what they do not",
+        arguments: FirstLookTests.cases)
+    func proposals(_ table: DeviceTable, _ engine: TestEngine) throws {
+        let database = try table.database(engine)
+        let (look, found) = try database.firstLook()
+        let proposal = try #require(found, "\(look.found)")
+        let lines = proposal.lines.compactMap { line in
+            line.value.map { "\(line.part.rawValue): \($0)" }
+        }
+        for line in table.expected {
+            #expect(lines.contains(line), "\(line) is not among \(proposal.lines)")
+        }
+        // A part that is not expected would be a guess; `none` takes no column.
+        for line in lines where !line.hasSuffix(": none") {
+            #expect(table.expected.contains(line) || line.hasPrefix("key: "), "a guess: \(line)")
+        }
+        #expect(Set(proposal.questions.map(\.part.rawValue)) == Set(table.asked))
+        #expect(proposal.statements.count == table.statements.count, "\(proposal.statements)")
+    }
+
+    @Test(
+        "its statements and mapping give a layout whose tokens are found",
+        arguments: FirstLookTests.cases)
+    func layouts(_ table: DeviceTable, _ engine: TestEngine) throws {
+        let database = try table.database(engine)
+        let proposal = try #require(try database.firstLook().1)
+        for statement in proposal.statements.flatMap({ $0.components(separatedBy: "; CREATE") }) {
+            try database.execute(statement.hasPrefix(" INDEX") ? "CREATE\(statement)" : statement)
+        }
+        try database.createSideTables()
+        let store = try database.store { $0 = proposal.mapping }
+        let report = try store.examine(.read)
+        #expect(report.firstFailure == nil, "\(report.findings)")
+        #expect(report.sample?.count(.bytes, .lowerHex) ?? 0 >= 40, "\(report.findings)")
+    }
+
+    @Test("chooses no table where two are equally likely", arguments: TestEngine.available)
+    func rivals(_ engine: TestEngine) throws {
+        let database = try TokenDatabase(engine)
+        for table in ["old_devices", "new_devices"] {
+            try database.execute(
+                "CREATE TABLE \(table) (id INTEGER PRIMARY KEY, device_token VARCHAR(255))")
+            for number in 0..<20 {
+                try database.execute(
+                    "INSERT INTO \(table) VALUES (\(number), '\(Device.hex(number))')")
+            }
+        }
+        let (look, proposal) = try database.firstLook()
+        #expect(proposal == nil)
+        #expect(look.found.map(\.table.name).sorted() == ["new_devices", "old_devices"])
+        let chosen = try database.firstLook(table: TableName(name: "old_devices")).1
+        #expect(chosen?.mapping.table == "old_devices")
+    }
+
+    @Test("takes no hash of a session, however many there are", arguments: TestEngine.available)
+    func hashes(_ engine: TestEngine) throws {
+        let database = try TokenDatabase(engine)
+        try database.execute(
+            "CREATE TABLE oauth_access_tokens (id VARCHAR(100) PRIMARY KEY, session_hash VARCHAR(64))"
+        )
+        for number in 0..<20 {
+            try database.execute(
+                "INSERT INTO oauth_access_tokens VALUES ('\(Device.hex(number))', '\(Device.hex(-number))')"
+            )
+        }
+        let (look, proposal) = try database.firstLook()
+        #expect(proposal == nil && look.choice == nil)
+        #expect(look.found.allSatisfy { !$0.isLikely })
+    }
+
+    @Test(
+        "an empty database, an empty table and a table without a key end the look in order",
+        arguments: TestEngine.available)
+    func nothing(_ engine: TestEngine) throws {
+        let database = try TokenDatabase(engine)
+        #expect(try database.firstLook().0.tables == 0)
+        try database.execute("CREATE TABLE devices (device_token VARCHAR(255))")
+        #expect(try database.firstLook().0.found.isEmpty)
+        try database.execute("INSERT INTO devices VALUES ('\(Device.hex(1))'), (NULL), (''), ('0')")
+        let proposal = try #require(try database.firstLook().1)
+        #expect(proposal.line(.token)?.column == "device_token")
+        #expect(proposal.statements.isEmpty == (engine == .sqlite))
+    }
+
+    @Test(
+        "an account with SELECT alone is enough, and a table that it may not read is named",
+        .needsServer)
+    func account() throws {
+        let table = try #require(DeviceTable.all.first)
+        let database = try table.database(.mariaDB)
+        let account = try ServerAccount(of: database)
+        try account.grant(on: "mobile_devices")
+        var settings = database.settings
+        guard case .server(let server) = settings.location else { return }
+        settings.location = .server(
+            .init(addresses: server.addresses, user: account.name, database: server.database))
+        settings.password = Secret("p")
+        let session = try DatabaseSession(settings)
+        var look = try DatabaseLook(session)
+        try look.search(table: nil)
+        #expect(look.choice?.table.name == "mobile_devices")
+        #expect(try look.proposal(#require(look.choice))?.line(.platform) != nil)
+    }
+
+    @Test("a text is a scalar of YAML that reads as this text")
+    func scalars() {
+        for (text, scalar) in [
+            ("devices", "devices"), ("1", "1"), ("no", "\"no\""), ("tab Push", "\"tab Push\""),
+            ("a\"b\\c", "\"a\\\"b\\\\c\""), ("", "\"\""), ("-", "\"-\""), ("a: b", "\"a: b\""),
+            ("x\ny", "\"x\\x0ay\""),
+        ] {
+            #expect(YAMLScalar.text(text) == scalar)
+        }
+    }
+}
