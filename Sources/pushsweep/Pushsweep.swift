@@ -82,7 +82,7 @@ struct Pushsweep: ParsableCommand {
             Glibc.exit(code.rawValue)
         } catch {
             let code = exitCode(for: error)
-            guard code.rawValue == ExitStatus.usage.rawValue else { finish(with: error, words) }
+            guard code.rawValue == ExitStatus.usage.rawValue else { finish(with: error) }
             refuse(refusal(error, of: words))
         }
     }
@@ -102,15 +102,13 @@ struct Pushsweep: ParsableCommand {
 
     /// Ends the process with what the parser prints: a help, the version, a script. The parser breaks a help at
     /// the width of the terminal, also inside of its example, so here it is broken as reports are.
-    private static func finish(with error: any Error, _ words: [String]) -> Never {
-        let isHelp = words.first == "help" || words.contains { ["-h", "--help"].contains($0) }
-        guard isHelp, exitCode(for: error).isSuccess, StandardStreams.outputIsTerminal else {
+    private static func finish(with error: any Error) -> Never {
+        let text = fullMessage(for: error, columns: 10_000)
+        guard text.hasPrefix("OVERVIEW: "), StandardStreams.outputIsTerminal else {
             exit(withError: error)
         }
         StandardStreams.show(
-            fullMessage(for: error, columns: 10_000).split(
-                separator: "\n", omittingEmptySubsequences: false
-            ).map(String.init), .prose)
+            text.split(separator: "\n", omittingEmptySubsequences: false).map(String.init), .prose)
         Glibc.exit(0)
     }
 

@@ -124,7 +124,7 @@ struct CanaryTests {
             canaries.expectAbsent(from: result, of: arguments)
         }
 
-        try run(["check", "--verbose"], exits: [0])
+        try run(["check", "--settings", "--verbose"], exits: [0])
         try run(["check", "--format", "json"], exits: [0])
         try run(["sweep", "--verbose"], exits: [65])
         try run(["sweep", "--format", "json", "--verbose"], exits: [0])
@@ -149,7 +149,7 @@ struct CanaryTests {
             try run(["check"], exits: [77])
         }
         let variable = ["PUSHSWEEP_STORE_PASSWORD": Canaries.wrongPassword]
-        let named = try stage.start(["check", "--verbose"], environment: variable).wait()
+        let named = try stage.start(["check", "--settings", "--verbose"], environment: variable).wait()
         #expect(named.output.contains("(set)"), "\(named.exit)")
         canaries.expectAbsent(from: named, of: ["check"])
         // A place where people put it by mistake.
@@ -182,7 +182,7 @@ struct CanaryTests {
             canaries.expectAbsent(from: result, of: arguments)
         }
 
-        try run(["check", "--verbose"], exits: 0)
+        try run(["check", "--settings", "--verbose"], exits: 0)
         try run(["enqueue", "--app", "chat", "--token", token, "--alert", "x"], exits: 0)
         let follow = ["send", "--follow", "--verbose", "--format", "json"]
         let running = try stage.start(follow)

@@ -137,7 +137,7 @@ struct ImportTests {
         let pipe = stage.folder.file("pipe")
         #expect(mkfifo(pipe, 0o600) == 0)
         let map = format == "feedback" ? [] : ["--map", "token=token,time=time"]
-        let waiting = try stage.start(["import", pipe, "--format", format] + map)
+        let waiting = try stage.start(["import", pipe, "--from", format] + map)
         let writer = try #require(FileHandle(forWritingAtPath: pipe))
         try writer.write(contentsOf: Data("token,time\n".utf8))
         // It reads once it has its file; before that it looks at the lock for a moment.
@@ -171,7 +171,7 @@ struct ImportTests {
             ]
         ).wait()
         #expect(made.exit == 0, "\(made.error)")
-        let run = try stage.start(["import", path, "--format", format])
+        let run = try stage.start(["import", path, "--from", format])
         eventually { Self.isRead(path, by: run.pid) }
         run.signal(SIGTERM)
         run.wait().ends(75, "told to stop while reading")

@@ -42,7 +42,7 @@ struct PipedImportTests {
         let (path, ends) = try Self.pipe(stage)
         try ends.write(contentsOf: Data(Self.list))
         let words =
-            form == "replay" ? ["replay", path] : ["import", path, "--format", form]
+            form == "replay" ? ["replay", path] : ["import", path, "--from", form]
         let result = try stage.run(words).ends(exit)
         #expect(try ends.read(upToCount: Self.list.count) == Data(Self.list))
         result.lacks("is kept")

@@ -12,7 +12,7 @@ struct TerminalReportTests {
         ends exit: Int32 = 0
     ) throws -> [String] {
         let program = RunningTool.folderOfTests.appendingPathComponent("pushsweep").path
-        let settings = words.first == "help" ? [] : ["--config", try stage.settings()]
+        let settings = words.first == "help" || words == ["holds"] ? [] : ["--config", try stage.settings()]
         let command = ([program] + words + settings)
             .map { "'\($0)'" }.joined(separator: " ")
         let result = try RunningTool(
@@ -89,6 +89,10 @@ struct TerminalReportTests {
         .enabled(if: FileManager.default.isExecutableFile(atPath: script)))
     func help() throws {
         let stage = try SweepStage()
+        for words in [["holds"], ["help", "exit-codes"], ["help"]] {
+            let rows = try screen(stage, words, columns: 40)
+            #expect(rows.allSatisfy { $0.count < 40 }, "\(rows)")
+        }
         let page = try screen(stage, ["help", "enqueue"], columns: 40)
         let example = #"  pushsweep enqueue --user ada --alert "Dinner is ready""#
         #expect(page.contains(example))

@@ -197,7 +197,7 @@ package struct HoldReport: PrintedLines, Encodable, Hashable, Sendable {
         lines.append("said to be dead:")
         let most = details.ages.map(\.tokens).max() ?? 0
         for age in details.ages where age.tokens > 0 {
-            let bar = String(repeating: "#", count: max(1, age.tokens * 40 / max(1, most)))
+            let bar = String(repeating: "#", count: max(1, age.tokens * 20 / max(1, most)))
             lines.append("  \(padded(age.age, 16)) \(padded("\(age.tokens)", 10)) \(bar)")
         }
         lines.append("for example:")

@@ -64,7 +64,7 @@ enum StopSignals {
                     + "time; what is in the journal is kept, run again to continue")
             StandardStreams.message(
                 "code=\(ExitStatus.pending.rawValue) stage=stopped pending=unknown applied=unknown "
-                    + "held=unknown next=rerun")
+                    + "held=unknown next=rerun", .copied)
             _exit(ExitStatus.pending.rawValue)
         }
         return made

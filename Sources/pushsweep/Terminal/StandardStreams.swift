@@ -79,8 +79,8 @@ enum StandardStreams {
     static func close(with line: ClosingLine?) { closing.withLock { $0 = line } }
 
     /// Writes one line to stderr with its control characters escaped, at a terminal broken at its width.
-    static func message(_ line: String) {
-        let rows = style(of: STDERR_FILENO).rows(line.printable)
+    static func message(_ line: String, _ form: PrintedForm = .words) {
+        let rows = style(of: STDERR_FILENO).rows(line.printable, form)
         _ = write(rows.map { $0 + "\n" }.joined(), to: STDERR_FILENO)
     }
 
