@@ -18,17 +18,20 @@ struct SettingsExampleTests {
     func pages(_ example: SettingsExample) throws {
         let place = Self.page(try #require(example.page))
         var text = try String(contentsOf: place, encoding: .utf8)
-        let start = try #require(text.range(of: "```yaml\n")).upperBound
+        let sentence = try #require(text.range(of: example.sentence)).upperBound
+        let start = try #require(
+            text.range(of: "\n\n```yaml\n", range: sentence..<text.endIndex)
+        ).upperBound
         let end = try #require(text.range(of: "```\n", range: start..<text.endIndex)).lowerBound
         if ProcessInfo.processInfo.environment["PUSHSWEEP_TEST_WRITE_DOCS"] == "1" {
             text.replaceSubrange(start..<end, with: example.text)
             try text.write(to: place, atomically: true, encoding: .utf8)
         }
         #expect(
-            try String(contentsOf: place, encoding: .utf8).contains("```yaml\n\(example.text)```\n")
-        )
-        #expect(text.contains("`pushsweep check --example=\(example.rawValue)` prints this file:"))
-        #expect(text.ranges(of: "```yaml").count == 1, "a page has one settings file")
+            try String(contentsOf: place, encoding: .utf8).contains(
+                "\(example.sentence)\n\n```yaml\n\(example.text)```\n"))
+        let variants = Self.recipes.filter { $0.page == example.page }
+        #expect(text.ranges(of: "```yaml").count == variants.count, "one file for each variant")
     }
 
     @Test("the index of the recipes links each page, and there is no page without an example")
@@ -38,7 +41,7 @@ struct SettingsExampleTests {
             #expect(index.contains("(\(try #require(example.page)))"), "\(example)")
         }
         let files = try FileManager.default.contentsOfDirectory(atPath: Self.page("").path)
-        #expect(Set(files) == Set(Self.recipes.compactMap(\.page) + ["README.md"]))
+        #expect(Set(files) == Set(Self.recipes.compactMap(\.page) + ["README.md", "tables"]))
     }
 
     @Test("each example is a valid file as it is", arguments: SettingsExample.allCases)
