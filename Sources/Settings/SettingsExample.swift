@@ -1,6 +1,6 @@
-// The settings files that `pushsweep check --example` prints. Each but the short one is also the
-// whole settings file on a page in docs/recipes, word for word: a test compares the two, and writes
-// the pages' copies anew. Variants of one recipe share a page. So a reader who prints the file has what the page describes, and the test
+// The settings files that `pushsweep check --example` prints. Each but the short one is also a file in
+// docs/recipes/settings, to which a page in docs/recipes leads: a test compares the two, and writes the
+// copies anew. Variants of one recipe share a page. So a reader who prints the file has what the page describes, and the test
 // that runs the page runs this text.
 
 /// A settings file for one kind of user, ready to be edited; its text is in the folder Examples.
@@ -43,7 +43,4 @@ package enum SettingsExample: String, Sendable, CaseIterable {
         default: "\(rawValue).md"
         }
     }
-
-    /// The sentence of the page above the file.
-    package var sentence: String { "`pushsweep check --example=\(rawValue)` prints this file:" }
 }

@@ -8,9 +8,9 @@ import TestSupport
 import Testing
 
 /// A recipe as a reader follows it: its tables in a database of its own, its settings file word for
-/// word, and the commands of its page, with the first run of the index where the page has none, from the printed grants on by an account
-/// that has these and no other rights. Addresses, ports, passwords and authorities come from variables;
-/// the files that the settings name lie beside them.
+/// word, and the commands of its page, with the first run of the index where the page has none. From the
+/// printed grants on an account runs them that has these and no other rights. Addresses, ports, passwords
+/// and authorities come from variables; the files that the settings name lie beside them.
 final class RecipeStage {
     /// The token of the pages' examples.
     static let hex = "c9d4c07cfbbc26d6ef87a44d53e169831096a5d5fd82547556659dddf715defc"

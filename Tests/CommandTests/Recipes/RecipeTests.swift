@@ -32,7 +32,7 @@ struct RecipeTests {
         let path = DocumentBlock.path("docs/recipes/\(try #require(example.page))")
         let page = try String(contentsOf: path, encoding: .utf8)
         let given = page.split(separator: "\n").filter { $0.hasPrefix("chown pushsweep ") }
-        let names = page.matches(
+        let names = (page + example.text).matches(
             of: /(?:file|key): ([A-Za-z0-9_-]+\.(?:p8|p12|pem|key))|passphrase-file: ([a-z-]+)/
         )
         .compactMap { $0.1 ?? $0.2 }
