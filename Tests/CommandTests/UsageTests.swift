@@ -274,7 +274,7 @@ struct DemoTests {
         #expect(rows[2].contains("gone (Unregistered)") && rows[3].contains("invalid since"))
         let readme = try String(contentsOf: DocumentBlock.path("README.md"), encoding: .utf8)
         let block = readme.components(separatedBy: "```\n").first { $0.hasPrefix("1. A gateway") }
-        #expect(Self.timeless(result.output) == Self.timeless(try #require(block)))
+        #expect(Self.timeless(result.output).starts(with: Self.timeless(try #require(block))))
         let documents = try Tool.pushsweep("demo", "--format", "json").ends(0)
         #expect(documents.output.split(separator: "\n").count == 4)
         #expect(
