@@ -84,7 +84,8 @@ struct SecretFileTests {
         let (stage, files) = try stage()
         for path in files {
             #expect(chown(path, 65_534, 65_534) == 0)
-            try run(stage).ends(77, path, "belongs to user 65534")
+            try run(stage).ends(77, path, "belongs to user nobody", "su -s /bin/sh nobody -c ")
+                .lacks("chown")
             #expect(chown(path, 0, 0) == 0)
             chmod(path, 0o640)
             try run(stage).ends(77, path)

@@ -39,7 +39,7 @@ package struct RunFailure: Error, Hashable, Sendable, CustomStringConvertible {
         self.init(exit, stage, sentences: [description], reason: reason)
     }
 
-    private init(
+    init(
         _ exit: ExitStatus, _ stage: Stage, sentences: [String], reason: StopReason? = nil
     ) {
         self.exit = exit

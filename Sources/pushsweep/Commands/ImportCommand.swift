@@ -22,9 +22,15 @@ struct ImportCommand: ParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "The form of the file: lines of JSON, CSV, or the bytes of a feedback list.",
+            "What wrote the file, in place of --format and --map.",
+            valueName: ReportPreset.allCases.map(\.rawValue).joined(separator: "|")))
+    var from: ReportPreset?
+
+    @Option(
+        help: ArgumentHelp(
+            "The form of any other file: lines of JSON, CSV, or the bytes of a feedback list.",
             valueName: "jsonl|csv|feedback"))
-    var format: ImportFormat
+    var format: ImportFormat?
 
     @Option(
         help: ArgumentHelp("The app the file is about, if there are several.", valueName: "name"))
@@ -48,8 +54,11 @@ struct ImportCommand: ParsableCommand {
         })
     var map: FieldMap?
 
-    @Option(help: ArgumentHelp("The unit of times: ms, s or iso (ISO 8601, UTC without a zone)."))
-    var timeUnit: ReportTimeUnit = .milliseconds
+    @Option(
+        help: ArgumentHelp(
+            "The unit of times: ms, s or iso (ISO 8601, UTC without a zone); ms where --from says no other.",
+            valueName: "ms|s|iso"))
+    var timeUnit: ReportTimeUnit?
 
     @Flag(help: "Import a content again that was imported before.")
     var again = false
@@ -60,17 +69,34 @@ struct ImportCommand: ParsableCommand {
     @OptionGroup var applying: ApplyOptions
 
     func validate() throws {
+        guard from != nil || format != nil else {
+            throw ValidationError(
+                "name what wrote the file, with --from (\(ReportPreset.names)), or its form, with --format "
+                    + "(jsonl, csv, feedback)")
+        }
+        if from != nil, format != nil || map != nil {
+            throw ValidationError(
+                "--from stands for --format and --map; give either the one or the others")
+        }
         guard format == .feedback else { return }
-        if map != nil || timeUnit != .milliseconds || again {
+        if map != nil || timeUnit != nil || again {
             throw ValidationError("--map, --time-unit and --again are for jsonl and csv")
         }
     }
 
+    /// How the file is read; nil for the bytes of a feedback list.
+    private var layout: ReportLayout? {
+        var layout =
+            from?.layout
+            ?? format.flatMap { ReportFormat(rawValue: $0.rawValue) }.map {
+                ReportLayout(format: $0, map: map ?? .standard)
+            }
+        if let timeUnit { layout?.unit = timeUnit }
+        return layout
+    }
+
     func run() throws {
         // `--format` is the form of the file here.
-        let layout = ReportFormat(rawValue: format.rawValue).map {
-            ReportLayout(format: $0, map: map ?? .standard, unit: timeUnit)
-        }
         try options.finish(applying, isWanted: true, as: report) { settings, _ in
             try SweepPlan(
                 reading: file, as: layout, again: again, app: app, environment: environment,
@@ -85,3 +111,4 @@ enum ImportFormat: String, ExpressibleByArgument, CaseIterable {
 }
 
 extension ReportTimeUnit: ExpressibleByArgument {}
+extension ReportPreset: ExpressibleByArgument {}
