@@ -73,6 +73,10 @@ struct SecretFileTests {
         try RunningTool(
             "pushsweep", ["check", "--config", pipe], under: ["/usr/bin/timeout", "20"]
         ).wait().ends(78, "not a regular file")
+        for path in ["/nowhere/ca.pem", try stage.folder.write("ca.pem", "no certificate")] {
+            stage.lines.ca = path
+            try run(stage, "sweep").ends(78, path, "(apps[chat/production].feedback.ca)")
+        }
         stage.lines.ca = pipe
         for command in ["check", "sweep"] { try run(stage, command).ends(78, "not a regular file") }
     }

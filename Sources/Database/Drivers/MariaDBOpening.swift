@@ -54,11 +54,13 @@ struct MariaDBOpening {
         }
         guard opened != nil else {
             let code = mysql_errno(handle)
-            // CR_SSL_CONNECTION_ERROR; its words do not say by which file the server was judged.
+            // The library does not say by which file the server was judged.
+            let words = String(cString: mysql_error(handle))
             let authorities =
-                code == 2026 ? settings.tls.ca.map { ", by the authorities in \($0)" } : nil
+                code == SQLFailure.tls && words.contains("certificate")
+                ? settings.tls.ca.map { SQLFailure.judgedBy + $0 } : nil
             throw .mariaDB(
-                code: code, message: String(cString: mysql_error(handle)) + (authorities ?? ""),
+                code: code, message: words + (authorities ?? ""),
                 whileConnecting: true)
         }
     }
@@ -108,16 +110,15 @@ struct MariaDBOpening {
         var facts = stat()
         let cause: String
         if stat(ca, &facts) != 0 || access(ca, R_OK) != 0 {
-            cause =
-                "\(String(cString: strerror(errno)).lowercased()); correct the path, or let this user read it"
+            cause = String(cString: strerror(errno)).lowercased()
         } else if facts.st_mode & S_IFMT != S_IFREG {
-            cause = "it is not a regular file; give the file itself"
+            cause = "it is not a regular file"
         } else {
             return
         }
         throw SQLFailure(
-            kind: .configuration, code: 2026,
-            message: "reading the authorities file \(ca) (store.tls.ca): \(cause)")
+            kind: .configuration, code: SQLFailure.tls,
+            message: "reading the authorities file \(ca): \(cause)")
     }
 
     private func refusal(of option: mysql_option) -> SQLFailure {
@@ -129,6 +130,7 @@ struct MariaDBOpening {
     private func checkEncryption() throws(SQLFailure) {
         guard settings.tls.mode == .verify, mysql_get_ssl_cipher(handle) == nil else { return }
         throw SQLFailure(
-            kind: .untrusted, code: 2026, message: "the connection came up without encryption")
+            kind: .untrusted, code: SQLFailure.tls,
+            message: "the connection came up without encryption")
     }
 }
