@@ -12,7 +12,8 @@ struct TerminalReportTests {
         ends exit: Int32 = 0
     ) throws -> [String] {
         let program = RunningTool.folderOfTests.appendingPathComponent("pushsweep").path
-        let settings = words.first == "help" || words == ["holds"] ? [] : ["--config", try stage.settings()]
+        let settings =
+            words.first == "help" || words == ["holds"] ? [] : ["--config", try stage.settings()]
         let command = ([program] + words + settings)
             .map { "'\($0)'" }.joined(separator: " ")
         let result = try RunningTool(

@@ -17,9 +17,9 @@ struct ImportCommand: ParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "The form of the file: lines of JSON, CSV, or the bytes of a feedback list.",
-            valueName: "jsonl|csv|feedback"))
-    var from: ImportForm
+            "What wrote the file; else its form: lines of JSON, CSV, or the bytes of a feedback list.",
+            valueName: ImportSource.names("|")))
+    var from: ImportSource
 
     @Option(
         help: ArgumentHelp("The app the file is about, if there are several.", valueName: "name"))
@@ -43,8 +43,11 @@ struct ImportCommand: ParsableCommand {
         })
     var map: FieldMap?
 
-    @Option(help: ArgumentHelp("The unit of times: ms, s or iso (ISO 8601, UTC without a zone)."))
-    var timeUnit: ReportTimeUnit = .milliseconds
+    @Option(
+        help: ArgumentHelp(
+            "The unit of times: ms, s or iso (ISO 8601, UTC without a zone); ms where --from says no other.",
+            valueName: "ms|s|iso"))
+    var timeUnit: ReportTimeUnit?
 
     @Flag(help: "Import a content again that was imported before.")
     var again = false
@@ -55,16 +58,27 @@ struct ImportCommand: ParsableCommand {
     @OptionGroup var applying: ApplyOptions
 
     func validate() throws {
+        if from.preset != nil, map != nil {
+            throw ValidationError("--from \(from.rawValue) has a map of its own; leave --map out")
+        }
         guard from == .feedback else { return }
-        if map != nil || timeUnit != .milliseconds || again {
+        if map != nil || timeUnit != nil || again {
             throw ValidationError("--map, --time-unit and --again are for jsonl and csv")
         }
     }
 
+    /// How the file is read; nil for the bytes of a feedback list.
+    private var layout: ReportLayout? {
+        var layout =
+            from.preset?.layout
+            ?? ReportFormat(rawValue: from.rawValue).map {
+                ReportLayout(format: $0, map: map ?? .standard)
+            }
+        if let timeUnit { layout?.unit = timeUnit }
+        return layout
+    }
+
     func run() throws {
-        let layout = ReportFormat(rawValue: from.rawValue).map {
-            ReportLayout(format: $0, map: map ?? .standard, unit: timeUnit)
-        }
         try common.finish(applying, isWanted: true) { settings, _ in
             try SweepPlan(
                 reading: file, as: layout, again: again, app: app, environment: environment,
@@ -73,9 +87,17 @@ struct ImportCommand: ParsableCommand {
     }
 }
 
-/// The forms of files that `import` reads.
-enum ImportForm: String, ExpressibleByArgument, CaseIterable {
+/// What wrote a file that `import` reads, or its form.
+enum ImportSource: String, ExpressibleByArgument, CaseIterable {
     case jsonl, csv, feedback
+    case gorush, sns, rpush, quarantine
+
+    /// The fixed form of the files of one sender; nil for a form that a map describes.
+    var preset: ReportPreset? { ReportPreset(rawValue: rawValue) }
+
+    static func names(_ separator: String) -> String {
+        allCases.map(\.rawValue).joined(separator: separator)
+    }
 }
 
 extension ReportTimeUnit: ExpressibleByArgument {}
