@@ -228,6 +228,64 @@ extension DeviceToken {
     }
 }
 
+/// The beginning of a token, as messages print it: hex digits, with or without an ellipsis.
+package struct TokenBeginning: Hashable, Sendable {
+    /// The least number of digits of a text that does not say that it is cut.
+    package static let least = 4
+
+    /// The digits, lower case, at least two.
+    package let digits: String
+    /// Whether an ellipsis says that the text is no whole token.
+    package let isCut: Bool
+
+    /// Reads a text with fewer digits than today's tokens have, or with an ellipsis (`…` or `...`) at its
+    /// end; nil for any other.
+    package init?(_ text: String) {
+        var rest = text[...]
+        while rest.first == " " { rest.removeFirst() }
+        while rest.last == " " { rest.removeLast() }
+        let whole = rest
+        if rest.hasSuffix("…") { rest.removeLast() }
+        if rest.hasSuffix("...") { rest.removeLast(3) }
+        isCut = rest.endIndex < whole.endIndex
+        digits = rest.lowercased()
+        let least = isCut ? 2 : Self.least
+        guard digits.utf8.count >= least, isCut || digits.utf8.count < DeviceToken.usualLength * 2,
+            digits.utf8.allSatisfy({ Hex.value(of: $0) != nil })
+        else { return nil }
+    }
+
+    /// The bytes from which tokens begin so, and the first bytes after them; nil where no bytes are.
+    package var range: (from: [UInt8], to: [UInt8]?) {
+        let pairs = digits.utf8.count.isMultiple(of: 2) ? digits : digits + "0"
+        let from = (try? DeviceToken(spelling: pairs))?.bytes ?? []
+        var to = from
+        var step: UInt8 = pairs == digits ? 1 : 16
+        while let last = to.popLast() {
+            let (next, isOver) = last.addingReportingOverflow(step)
+            step = 1
+            if !isOver { return (from, to + [next]) }
+        }
+        return (from, nil)
+    }
+
+    /// Whether a token begins so.
+    package func begins(_ token: DeviceToken) -> Bool { token.hex.hasPrefix(digits) }
+}
+
+extension DeviceToken {
+    /// The tokens of a list shortened to so many digits that they differ, at most half of each. The list
+    /// is in byte order.
+    package static func distinguished(_ tokens: [DeviceToken]) -> [String] {
+        let spelled = tokens.map(\.hex)
+        let common = zip(spelled, spelled.dropFirst()).map { one, two in
+            one.commonPrefix(with: two).count
+        }
+        let digits = max(8, (common.max() ?? 0) + 2)
+        return spelled.map { String($0.prefix(min(digits, $0.count / 2))) + "…" }
+    }
+}
+
 extension ArraySlice<UInt8> {
     fileprivate func trimmingSpaces() -> ArraySlice<UInt8> {
         var result = self

@@ -111,19 +111,17 @@ package struct FieldMap: Hashable, Sendable {
     package let paths: [ReportField: JSONPath]
 
     /// The fields as our own table names its columns.
-    package static let standard: FieldMap = {
-        let names: [(ReportField, String)] = [
-            (.token, ".device_token"), (.time, ".timestamp_ms"), (.sent, ".sent_at"),
-            (.status, ".status"), (.reason, ".reason"),
-        ]
-        return FieldMap(
-            paths: Dictionary(
-                uniqueKeysWithValues: names.compactMap { field, text in
-                    (try? JSONPath(text)).map { (field, $0) }
-                }))
-    }()
+    package static let standard = fixed([
+        .token: ".device_token", .time: ".timestamp_ms", .sent: ".sent_at", .status: ".status",
+        .reason: ".reason",
+    ])
 
     private init(paths: [ReportField: JSONPath]) { self.paths = paths }
+
+    /// A map of paths that this program writes itself, each of them whole.
+    static func fixed(_ paths: [ReportField: String]) -> FieldMap {
+        FieldMap(paths: paths.compactMapValues { try? JSONPath($0) })
+    }
 
     /// Parses the value of `--map`.
     ///

@@ -104,7 +104,8 @@ enum JSONFields {
         if let start = line.firstIndex(of: UInt8(ascii: "{")), start > 0,
             isJSON(UnsafeRawBufferPointer(rebasing: line[start...]))
         {
-            return "text stands before its JSON object; cut it off, for example with sed"
+            return "text stands before its JSON object; cut it off with: "
+                + "sed 's/^[^{]*//' FILE | pushsweep import -"
         }
         return "it is not one JSON value"
     }

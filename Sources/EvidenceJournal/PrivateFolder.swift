@@ -15,6 +15,7 @@
 // 1777). There another user can move the whole state folder aside; operating.md says to choose
 // another place.
 
+import Encodings
 import Foundation
 import Glibc
 
@@ -166,7 +167,7 @@ final class PrivateFolder: Sendable {
             throw JournalFailure(
                 .permission,
                 "opening \(file): it belongs to \(UserName.of(facts.st_uid)), and this run belongs to "
-                    + "\(UserName.of(geteuid())); nothing was read or written: \(handOver)")
+                    + "\(UserName.of(geteuid())); nothing was read or written: \(handOver(file))")
         }
         guard facts.st_nlink == 1 else {
             throw refusal("has \(facts.st_nlink) names, of which others may stand elsewhere")
@@ -188,17 +189,24 @@ final class PrivateFolder: Sendable {
         }
     }
 
-    /// The command that gives the folder and all its content to this user.
-    private var handOver: String {
-        "run as the user who owns the folder, or as root run: chown -R "
+    /// What makes a file of another user in this user's folder usable. Root is never told to take a
+    /// whole folder, since the runs of its user could not go on then.
+    private func handOver(_ file: String) -> String {
+        guard geteuid() != 0 else {
+            return "find out who put it there, then run: chown root \(file.shellWord)"
+        }
+        return "run as the user who owns the folder, or as root run: chown -R "
             + "\(UserName.of(geteuid())) \(path.shellWord)"
     }
 
     private static func foreign(_ path: String, _ owner: uid_t, _ mode: mode_t) -> String {
-        "the state folder \(path) belongs to \(UserName.of(owner)) (mode "
+        let cure = UserName.cure(
+            by: owner,
+            else: "chown -R \(UserName.of(geteuid())) \(path.shellWord) && chmod 700 "
+                + path.shellWord)
+        return "the state folder \(path) belongs to \(UserName.of(owner)) (mode "
             + "\(String(mode, radix: 8))), and this run belongs to \(UserName.of(geteuid())); nothing was "
-            + "read: run as \(UserName.of(owner)), or as root run: chown -R \(UserName.of(geteuid())) "
-            + "\(path.shellWord) && chmod 700 \(path.shellWord)"
+            + "read: \(cure)"
     }
 
     /// The failure to open a folder. When it belongs to another user, the failure names that user.
@@ -269,8 +277,8 @@ enum ParentFolders {
                     .permission,
                     "the state folder \(path) lies in \(place), which belongs to "
                         + "\(UserName.of(facts.st_uid)), who could put another in its place; nothing "
-                        + "was read: run as \(UserName.of(facts.st_uid)), name a folder elsewhere in "
-                        + "state:, or as root run: chown root \(place.shellWord)")
+                        + "was read: name a folder elsewhere in state:, or "
+                        + UserName.cure(by: facts.st_uid, else: "chown root \(place.shellWord)"))
             }
         }
     }
@@ -278,17 +286,6 @@ enum ParentFolders {
     private static func parent(of path: String) -> String {
         guard let slash = path.lastIndex(of: "/") else { return "." }
         return slash == path.startIndex ? "/" : String(path[..<slash])
-    }
-}
-
-/// The names of users in messages.
-package enum UserName {
-    /// The login name, or the number of a user that has none; chown(1) accepts both.
-    package static func of(_ number: uid_t) -> String {
-        guard let entry = getpwuid(number), let name = entry.pointee.pw_name else {
-            return "\(number)"
-        }
-        return String(cString: name)
     }
 }
 
@@ -301,17 +298,4 @@ func writeWhole(_ bytes: UnsafeRawBufferPointer, to descriptor: Int32) -> Bool {
         rest = UnsafeRawBufferPointer(rebasing: rest.dropFirst(max(0, written)))
     }
     return true
-}
-
-extension String {
-    /// The text quoted as one word of a shell.
-    package var shellWord: String {
-        let isPlain =
-            !isEmpty
-            && utf8.allSatisfy { byte in
-                (0x30...0x39).contains(byte) || (0x41...0x5A).contains(byte)
-                    || (0x61...0x7A).contains(byte) || "/._-+:@".utf8.contains(byte)
-            }
-        return isPlain ? self : "'" + replacing("'", with: #"'\''"#) + "'"
-    }
 }

@@ -71,6 +71,15 @@ package enum UnusableReport: Error, Hashable, Sendable, CustomStringConvertible 
         case .line(let cause): cause
         }
     }
+
+    /// The mistake without the values of the report, the same for reports that fail for one reason.
+    package var mistake: String {
+        switch self {
+        case .time(let rejection, _): "time \(rejection)"
+        case .contradiction: "contradiction"
+        default: description
+        }
+    }
 }
 
 /// What a report says about its token.

@@ -65,6 +65,16 @@ struct Pushsweep: ParsableCommand {
         return nil
     }
 
+    /// Refuses an empty word, which is mostly a variable of a script that is not set, before any file or
+    /// database is looked for. No argument has a meaning when it is empty.
+    private static func refuseEmpty(_ words: [String]) throws {
+        guard let place = words.firstIndex(of: "") else { return }
+        let option = words[..<place].last.flatMap { $0.hasPrefix("--") ? $0 : nil }
+        throw ValidationError(
+            (option.map { "the value of \($0) is empty" } ?? "an argument is empty")
+                + "; perhaps a variable of a script is not set")
+    }
+
     /// Runs the command line. A mistake in it ends with the closing line too.
     static func main() {
         forbidCoreDumps()
@@ -76,6 +86,7 @@ struct Pushsweep: ParsableCommand {
         answerHelp(words)
         do {
             var command = try parseAsRoot(words)
+            try refuseEmpty(words)
             try command.run()
         } catch let code as ArgumentParser.ExitCode {
             // A command that has run has already printed its messages.

@@ -49,7 +49,7 @@ struct EvidenceDocumentTests {
             #expect(try stage.marked == 1, "\(block.name): \(result.output)")
             tried += 1
         }
-        #expect(tried == 3)
+        #expect(tried == 4)
     }
 
     @Test("the SQL example and that for rpush report a dead token", arguments: TestEngine.available)
@@ -69,6 +69,20 @@ struct EvidenceDocumentTests {
         try rpush.database.execute(select.replacingOccurrences(of: ";\n", with: ""))
         #expect(try rpush.waiting == 3, "failed notifications of this app to Apple's devices")
         try Self.expectMark(rpush, "rpush on \(engine)")
+
+        // The export for another database has the columns of the preset.
+        let export = try Self.stage(engine)
+        try Self.makeRpushTables(export)
+        let shell = try #require(
+            try DocumentBlock.all().first { $0.text.contains("mysql --batch") })
+        let query = try #require(shell.text.split(separator: "\"").dropFirst().first)
+        let rows = try export.database.texts(String(query))
+        #expect(rows.count == 3, "failed notifications of this app")
+        let lines = [["device_token", "error_code", "error_description", "created_at"]] + rows
+        let path = try export.folder.write(
+            "rpush.tsv", lines.map { $0.joined(separator: "\t") + "\n" }.joined())
+        try export.run("import", path, "--from", "rpush", "--app", "chat").ends(0)
+        #expect(try export.marked == 1)
     }
 
     /// Makes rpush's tables: apps of two names, environments and platforms, and notifications of each.

@@ -65,7 +65,8 @@ struct HostileFolderTests {
             "waits on this host")
     }
 
-    @Test("every command refuses a folder of another user, names the owner and prints the chown")
+    @Test(
+        "every command refuses a folder of another user, and gives root the command for that user")
     func foreignFolder() throws {
         let stage = try stage()
         let state = stage.state
@@ -81,7 +82,7 @@ struct HostileFolderTests {
                     try stage.run(command),
                     [
                         "belongs to nobody (mode \(name))", "this run belongs to root",
-                        "chown -R root \(state)",
+                        "run it as that user: su -s /bin/sh nobody -c 'pushsweep \(command[0])",
                     ], "\(command)")
             }
         }
@@ -122,7 +123,8 @@ struct HostileFolderTests {
             ["changes", "--since", "2026-01-01T00:00:00Z"], ["check"],
         ] {
             let result = try RunningTool("pushsweep", command + ["--config", settings]).wait()
-            refused(result, ["belongs to nobody", "chown -R root \(state)"], "\(command)")
+            refused(
+                result, ["belongs to nobody", "su -s /bin/sh nobody -c 'pushsweep "], "\(command)")
             result.lacks("SQLite", for: "\(command)")
             #expect(try files(below: state) == before, "\(command) changed something")
         }
@@ -170,7 +172,8 @@ struct HostileFolderTests {
             let before = try Data(contentsOf: URL(fileURLWithPath: file))
             for command in [["holds", "list"], ["check"]] {
                 refused(
-                    try stage.run(command), [file, "belongs to nobody", "chown -R root"],
+                    try stage.run(command),
+                    [file, "belongs to nobody", "then run: chown root \(file)"],
                     "\(name), \(command)")
             }
             #expect(try Data(contentsOf: URL(fileURLWithPath: file)) == before)
@@ -236,7 +239,7 @@ struct HostileFolderTests {
         try stage.sweep().ends(0)
         #expect(try FileManager.default.contentsOfDirectory(atPath: real).contains("lock"))
         own(real, somebody)
-        refused(try stage.sweep(), ["belongs to nobody", "chown -R root"], "the link's end")
+        refused(try stage.sweep(), ["belongs to nobody", "su -s /bin/sh nobody"], "the link's end")
     }
 
     @Test("a folder below one of another user is refused, since its owner could replace it")

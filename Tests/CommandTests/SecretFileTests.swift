@@ -73,6 +73,10 @@ struct SecretFileTests {
         try RunningTool(
             "pushsweep", ["check", "--config", pipe], under: ["/usr/bin/timeout", "20"]
         ).wait().ends(78, "not a regular file")
+        for path in ["/nowhere/ca.pem", try stage.folder.write("ca.pem", "no certificate")] {
+            stage.lines.ca = path
+            try run(stage, "sweep").ends(78, path, "(apps[chat/production].feedback.ca)")
+        }
         stage.lines.ca = pipe
         for command in ["check", "sweep"] { try run(stage, command).ends(78, "not a regular file") }
     }
@@ -84,7 +88,8 @@ struct SecretFileTests {
         let (stage, files) = try stage()
         for path in files {
             #expect(chown(path, 65_534, 65_534) == 0)
-            try run(stage).ends(77, path, "belongs to user 65534")
+            try run(stage).ends(77, path, "belongs to user nobody", "su -s /bin/sh nobody -c ")
+                .lacks("chown")
             #expect(chown(path, 0, 0) == 0)
             chmod(path, 0o640)
             try run(stage).ends(77, path)

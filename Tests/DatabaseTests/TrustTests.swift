@@ -75,6 +75,31 @@ struct TrustTests {
     }
 
     @Test(
+        "a file of authorities that cannot be used is named, with its setting and the cause",
+        .needsServer
+    )
+    func wrongFile() throws {
+        let server = try #require(MariaDBServer.fromEnvironment)
+        let folder = try TemporaryFolder()
+        // Words of the path decide nothing.
+        let none = folder.file("hostname.pem")
+        let text = try folder.write("hostname.txt", "no certificate")
+        let other = try SimulatorCertificates(directory: folder.file("other")).authority
+        for (path, words) in [
+            (none, "no such file or directory"), (folder.path, "it is not a regular file"),
+            (text, "no certificate or crl found"), (other, "name the file of the authority"),
+        ] {
+            var settings = server.settings(database: "mysql")
+            settings.tls = .verify(ca: path)
+            let said = "\(try #require(Self.failure(settings)))"
+            for word in [path, words, "store.tls.ca"] {
+                #expect(said.contains(word), "\(said)")
+            }
+            #expect(!said.contains("host name"), "\(said)")
+        }
+    }
+
+    @Test(
         "a certificate that names another host is refused",
         .needsServer
     )

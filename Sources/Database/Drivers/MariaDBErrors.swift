@@ -37,6 +37,17 @@ extension SQLFailure {
     /// The server requested an authentication plugin other than the allowed ones.
     static let refusedPlugin = 5010
 
+    /// CR_SSL_CONNECTION_ERROR: TLS cannot begin, on our side or the server's.
+    static let tls = 2026
+
+    /// The words before the file by which a server's certificate was judged, at the end of a message.
+    static let judgedBy = ", by the authorities in "
+
+    /// The message without that file, whose name may have any words.
+    var withoutAuthorities: String {
+        message.firstRange(of: Self.judgedBy).map { String(message[..<$0.lowerBound]) } ?? message
+    }
+
     /// The words of OpenSSL and the system for the end of a connection.
     private static let ends = ["unexpected eof", "reset by peer", "Broken pipe", "timed out"]
 
@@ -78,7 +89,7 @@ extension SQLFailure {
             9001:  // ProxySQL: no server took the connection in time
             .overloaded
         case 2002, 2003, 2005: .unreachable
-        case 2026: .untrusted
+        case tls: .untrusted
         case 1290, 1792, 1836: .readOnly
         case 1044, 1045, 1130, 1142, 1143, 1227, 1370, 1698, 1820, 1862, 3118, 3955,
             4151:

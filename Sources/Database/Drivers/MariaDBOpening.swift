@@ -53,8 +53,14 @@ struct MariaDBOpening {
                 UInt(CLIENT_FOUND_ROWS))
         }
         guard opened != nil else {
+            let code = mysql_errno(handle)
+            // The library does not say by which file the server was judged.
+            let words = String(cString: mysql_error(handle))
+            let authorities =
+                code == SQLFailure.tls && words.contains("certificate")
+                ? settings.tls.ca.map { SQLFailure.judgedBy + $0 } : nil
             throw .mariaDB(
-                code: mysql_errno(handle), message: String(cString: mysql_error(handle)),
+                code: code, message: words + (authorities ?? ""),
                 whileConnecting: true)
         }
     }
@@ -86,7 +92,7 @@ struct MariaDBOpening {
         switch settings.tls.mode {
         case .verify:
             let ca = settings.tls.ca
-            try checkRegular(ca)
+            try checkAuthorities(ca)
             try set(MYSQL_OPT_SSL_ENFORCE, true)
             try set(MYSQL_OPT_SSL_CA, ca ?? StoreTLS.systemCA)
             try set(MYSQL_OPT_SSL_VERIFY_SERVER_CERT, true)
@@ -97,13 +103,22 @@ struct MariaDBOpening {
         }
     }
 
-    /// Refuses a CA file that is a pipe, because the library would wait for a writer.
-    private func checkRegular(_ ca: String?) throws(SQLFailure) {
+    /// Refuses a file of authorities that cannot be read, which the library reports without its name, and
+    /// a pipe, because the library would wait for a writer.
+    private func checkAuthorities(_ ca: String?) throws(SQLFailure) {
+        guard let ca else { return }
         var facts = stat()
-        guard let ca, stat(ca, &facts) == 0, facts.st_mode & S_IFMT != S_IFREG else { return }
+        let cause: String
+        if stat(ca, &facts) != 0 || access(ca, R_OK) != 0 {
+            cause = String(cString: strerror(errno)).lowercased()
+        } else if facts.st_mode & S_IFMT != S_IFREG {
+            cause = "it is not a regular file"
+        } else {
+            return
+        }
         throw SQLFailure(
-            kind: .configuration, code: 2026,
-            message: "the authorities file \(ca) is not a regular file; give the file itself")
+            kind: .configuration, code: SQLFailure.tls,
+            message: "reading the authorities file \(ca): \(cause)")
     }
 
     private func refusal(of option: mysql_option) -> SQLFailure {
@@ -115,6 +130,7 @@ struct MariaDBOpening {
     private func checkEncryption() throws(SQLFailure) {
         guard settings.tls.mode == .verify, mysql_get_ssl_cipher(handle) == nil else { return }
         throw SQLFailure(
-            kind: .untrusted, code: 2026, message: "the connection came up without encryption")
+            kind: .untrusted, code: SQLFailure.tls,
+            message: "the connection came up without encryption")
     }
 }

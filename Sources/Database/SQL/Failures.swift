@@ -180,6 +180,7 @@ package struct StoreFailure: Error, Hashable, Sendable, CustomStringConvertible 
         case 3118, 4151: "unlock the account, or correct the user in store.url"
         case 3955:
             "too many wrong passwords have blocked the account: correct store.password-file, then unlock it"
+        case SQLFailure.tls: "correct store.tls.ca, or let this user read the file"
         case 3159:
             "remove store.tls.mode: off, and name the server's authority in store.tls.ca"
         case 2061:
@@ -221,7 +222,8 @@ package struct StoreFailure: Error, Hashable, Sendable, CustomStringConvertible 
             self.init(.unreachable, "\(happened); check that the database runs and is reachable")
         case .untrusted:
             let sent = failure.isOfVerification ? "no credentials were sent; " : ""
-            self.init(.untrusted, "\(happened); \(sent)\(Self.cureOfTLS(failure.message))")
+            self.init(
+                .untrusted, "\(happened); \(sent)\(Self.cureOfTLS(failure.withoutAuthorities))")
         case .readOnly:
             self.init(.readOnly, "\(happened); run again when the database takes changes")
         case .misplaced where isPassing:
@@ -254,6 +256,9 @@ package struct StoreFailure: Error, Hashable, Sendable, CustomStringConvertible 
                 "write the host name of the server's certificate into store.url; where it names no host, as "
                 + "one that MySQL made for itself, give the server one with a subjectAltName, or use its "
                 + "unix socket, or write store.tls.mode: off where only trusted hosts see the connection"
+        }
+        if message.contains("no certificate or crl found") {
+            return "name a file of PEM certificates in store.tls.ca"
         }
         if ["self-signed", "self signed", "unable to get", "unknown ca"].contains(
             where: message.contains)

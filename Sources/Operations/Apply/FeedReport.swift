@@ -47,6 +47,9 @@ package struct FeedReport: Codable, Hashable, Sendable {
     package var gate: String?
     /// Why the feed is held, or would be, in one sentence.
     package var cause: String?
+    /// Whether the feed is held as the first look at a table where nothing was removed in 30 days;
+    /// absent otherwise.
+    package var firstLook: Bool?
     /// When a released feed was held, RFC 3339 in UTC; absent for other feeds.
     package var heldSince: String?
     /// Why a released feed was held, in one sentence; absent for other feeds.

@@ -9,6 +9,24 @@ struct GuardHold {
     let cause: GuardCause
     /// Living rows that would become invalid; nil when the rows were not examined.
     let candidates: Int?
+    /// Whether nothing was removed from these rows before, so that many at once are usual.
+    var isFirstLook = false
+
+    /// The cause in words, which the journal keeps.
+    var words: String { cause.words(isFirstLook: isFirstLook) }
+}
+
+extension GuardCause {
+    /// The cause in words. A first removal is called what it is: all that died in the years before a
+    /// table was ever swept comes at once, and that is no sign of a mistake.
+    func words(isFirstLook: Bool) -> String {
+        isFirstLook
+            ? "this is the first look at an old table, where nothing was removed in 30 days: \(self)"
+            : "\(self)"
+    }
+
+    /// Whether many removals at once are the whole cause.
+    var isOfSize: Bool { [.volume, .partitionShare, .dayShare].contains(gate) }
 }
 
 /// Collects the guard's decisions of one run, as short text for the run's record.
@@ -68,17 +86,21 @@ extension JournalApplier {
                 "\(evidence.feed.partition): \(warning); it is not held, since guard.floor is \(plan.limits.floor)"
             )
         }
-        return cause.map { GuardHold(cause: $0, candidates: forecast.candidateRows) }
+        return cause.map {
+            GuardHold(
+                cause: $0, candidates: forecast.candidateRows,
+                isFirstLook: $0.isOfSize && history.month == 0)
+        }
     }
 
     /// Holds a feed in the journal and logs why.
     func keep(_ feed: CapturedFeed, _ hold: GuardHold) throws {
         try journal.close(
-            feed.id, as: .held, cause: "\(hold.cause)", gate: hold.cause.gate, at: context.now())
+            feed.id, as: .held, cause: hold.words, gate: hold.cause.gate, at: context.now())
         guard hold.cause.gate != .behind else { return }
         context.log.warning(
             """
-            \(feed.partition) is held: \(hold.cause); nothing of it was applied, look at it with: \
+            \(feed.partition) is held: \(hold.words); nothing of it was applied, look at it with: \
             pushsweep holds show \(feed.id)
             """)
     }
@@ -103,7 +125,8 @@ extension FeedReport {
     /// Copies the guard's reasons for the hold.
     mutating func enter(_ hold: GuardHold) {
         gate = hold.cause.gate.rawValue
-        cause = "\(hold.cause)"
+        cause = hold.words
+        firstLook = hold.isFirstLook ? true : nil
         candidates = hold.candidates
     }
 }

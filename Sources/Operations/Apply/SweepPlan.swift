@@ -217,6 +217,9 @@ extension GatewayPlan {
             context = .success(
                 try TLSClientContext(
                     trust: feedback.ca.map { .file($0) } ?? .system, identity: identity))
+        } catch let failure as TransportFailure {
+            context = .failure(
+                RunFailure(failure, of: app.partition, .feedback, at: .identity))
         } catch {
             context = .failure(
                 RunFailure.wrapping(error, at: .identity).naming(app.partition))

@@ -218,21 +218,50 @@ package struct Explain {
 package enum TokenSubject: Hashable, Sendable {
     /// One token.
     case token(DeviceToken)
+    /// The one token that begins so.
+    case beginning(TokenBeginning)
     /// All tokens of a user, as the user column has it.
     case user(String)
 
     /// The most tokens of a user.
     package static let mostTokens = 50
+    /// The most tokens that a message lists.
+    private static let mostListed = 20
 
     /// The tokens, those of a user in byte order, and whether the user has more than `mostTokens`.
     ///
-    /// - Throws: `configuration` where there is no user column; any failure of a query.
+    /// - Throws: `configuration` where there is no user column; exit 64 where no token begins so, or
+    ///   several; any failure of a query.
     func tokens(_ store: TokenTable) throws -> (tokens: [DeviceToken], isCut: Bool) {
         switch self {
         case .token(let token): return ([token], false)
+        case .beginning(let beginning):
+            return ([try Self.token(beginning: beginning, in: store)], false)
         case .user(let user):
             let found = try store.allTokens(ofUser: user, limit: Self.mostTokens + 1)
             return (found.prefix(Self.mostTokens).sorted(), found.count > Self.mostTokens)
         }
+    }
+
+    private static func token(
+        beginning: TokenBeginning, in store: TokenTable
+    ) throws -> DeviceToken {
+        let found = try store.tokens(beginning: beginning, limit: mostListed + 1)
+        // A short token of a test is whole as it is.
+        let whole = beginning.isCut ? nil : found.first { $0.hex == beginning.digits }
+        if let token = whole ?? (found.count == 1 ? found[0] : nil) { return token }
+        let doing = "looking for the token \(beginning.digits.prefix(16))…"
+        guard !found.isEmpty else {
+            throw RunFailure(
+                .usage, .store,
+                "\(doing): neither the token table nor the marks nor the ledger has one that begins so; give the "
+                    + "token whole, which is then looked for in journals, reports and the queue too"
+            )
+        }
+        let listed = DeviceToken.distinguished(Array(found.prefix(mostListed)))
+        throw RunFailure(
+            .usage, .store,
+            sentences: ["\(doing): several begin so, give more digits or the token whole:"]
+                + listed.map { "  \($0)" } + (found.count > mostListed ? ["  and more"] : []))
     }
 }

@@ -190,7 +190,7 @@ package enum GatewaySetting: String, Sendable {
         let app = "apps[\(partition)]"
         let key = "\(app).\(rawValue)"
         switch code {
-        case .certificateUntrusted: return "\(key).ca"
+        case .certificateUntrusted, .credentialsUnusable: return "\(key).ca"
         case .hostNameMismatch:
             return self == .provider ? "\(key).host" : "\(key).host-name"
         case .nameNotFound: return "\(key).host"
@@ -198,7 +198,7 @@ package enum GatewaySetting: String, Sendable {
             return "\(key).host, \(key).port"
         case .clientCertificateRefused: return "\(app).certificate"
         case .reset, .certificateExpired, .certificateNotYetValid, .protocolVersion,
-            .protocolError, .credentialsUnusable, .interrupted, .io:
+            .protocolError, .interrupted, .io:
             return nil
         }
     }

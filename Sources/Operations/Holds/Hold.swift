@@ -86,10 +86,26 @@ package struct Holds {
         return alone + together
     }
 
-    /// The hold of a feed, by the feed's name or its beginning.
+    /// The hold of a feed, by the feed's name or its beginning; without one the only hold.
     ///
     /// - Throws: `RunFailure` with exit 64 when no hold matches, or more than one.
-    package func hold(of feed: String) throws -> Hold { try found(feed).hold }
+    package func hold(of feed: String?) throws -> Hold { try feed.map(found)?.hold ?? only() }
+
+    /// The only hold.
+    ///
+    /// - Throws: `RunFailure` with exit 64 when nothing is held; when there are several, which it lists.
+    private func only() throws -> Hold {
+        let holds = try all()
+        if let hold = holds.first, holds.count == 1 { return hold }
+        let names = holds.prefix(20).map {
+            "  \($0.id)  \($0.partition), since \($0.since.rfc3339)"
+        }
+        throw RunFailure(
+            .usage, .state,
+            sentences: holds.isEmpty
+                ? ["looking for the hold: nothing is held"]
+                : ["looking for the hold: \(holds.count) are open, name one of them:"] + names)
+    }
 
     /// A held feed with its hold, by the feed's name or its beginning, as `holds show` prints it.
     ///
@@ -115,20 +131,23 @@ package struct Holds {
         return only
     }
 
-    /// Discards a held feed, or with `whole` all feeds of its hold, and stores the reason. What is
+    /// Discards a held feed, by default that of the only hold, or with `whole` all feeds of its hold, and stores the reason. What is
     /// discarded stays in the journal for 30 days and can be replayed until then. The other feeds stay
     /// held; where the feed that the guard stopped is discarded they become pending, and the guard
     /// judges them in the next sweep.
     ///
     /// - Throws: `RunFailure` with exit 64 when no held feed has the name, or several begin so.
     package func discard(
-        _ feed: String, whole: Bool, because reason: String, _ context: RunContext
+        _ feed: String?, whole: Bool, because reason: String, _ context: RunContext
     ) throws -> DiscardReport {
-        let (hold, named) = try found(feed)
+        let (hold, named) = try feed.map(found) ?? { ($0, $0.feeds) }(try only())
         guard whole || named.count == 1 else {
             throw RunFailure(
                 .usage, .state,
-                "discarding the held feed \(feed.prefix(40)): several begin so; name one whole: "
+                feed.map {
+                    "discarding the held feed \($0.prefix(40)): several begin so; name one whole: "
+                }
+                    ?? "discarding the hold: it has \(named.count) feeds; name one, or add --all: "
                     + "pushsweep holds show \(hold.id)")
         }
         let feeds = whole ? hold.feeds : named
@@ -240,6 +259,18 @@ extension SweepPlan {
     package init(releasing digest: String, because reason: String?, settings: Settings) {
         self.init(settings, .release(digest.lowercased()), dryRun: false)
         self.reason = reason
+    }
+
+    /// The plan of applying the only hold, as it is now.
+    ///
+    /// - Throws: `RunFailure` with exit 64 when nothing is held, or more than one hold is open; failures
+    ///   to look at the hold.
+    package init(
+        releasingOnlyHold reason: String?, _ settings: Settings, _ context: RunContext
+    ) throws {
+        let hold = try Holds(state: settings.state).hold(of: nil)
+        let report = try hold.report(settings, context)
+        self.init(releasing: report.digest, because: reason, settings: settings)
     }
 }
 

@@ -173,6 +173,8 @@ package struct HoldReport: PrintedLines, Encodable, Hashable, Sendable {
     /// The hold as the list shows it.
     package let entry: HoldEntry
     let details: Details
+    /// Identifies exactly this set and the changes of its release.
+    package var digest: String { details.digest }
 
     /// Writes the list entry and the details into one JSON object.
     package func encode(to encoder: any Encoder) throws {
@@ -283,9 +285,12 @@ extension Hold {
             let proposal = try RemovalProposal(
                 forecast, tuples: counts.tuples, outOfBounds: outOfBounds, evidence,
                 areDated: feeds.allSatisfy { $0.kind == .feedback }, policy)
+            let history = try store.removals(from: stored)
             entry.judgement = try RemovalGuard(settings.guardLimits).cause(
-                toHold: proposal, after: store.removals(from: stored)
-            ) { _ throws(StoreFailure) in living }.map { "\($0)" }
+                toHold: proposal, after: history
+            ) { _ throws(StoreFailure) in living }.map {
+                $0.words(isFirstLook: $0.isOfSize && history.month == 0)
+            }
         }
         return HoldReport(entry: entry, details: details)
     }

@@ -21,7 +21,7 @@ struct ReportCapture {
     private let journal: EvidenceJournal
     private let intake: OpenIntake
     private let label: String
-    private let reader: ReportReader
+    let reader: ReportReader
     private let now: EpochMilliseconds
     private var captures: [Key: FeedCapture] = [:]
     private var bytes: [Key: [UInt8]] = [:]
@@ -44,16 +44,17 @@ struct ReportCapture {
         reader = ReportReader(now: now, mayUseArrival: mayUseArrival)
     }
 
-    /// Adds one report. `text` is its line as it came, and `place` says where it was, for people.
-    mutating func add(
+    /// Adds one report, and returns why it cannot be used; nil where it can. `text` is its line as it
+    /// came, and `place` says where it was, for people.
+    @discardableResult mutating func add(
         _ report: Result<ReportedAnswer?, UnusableReport>, about partition: Partition,
         text: [UInt8], place: String
-    ) throws {
+    ) throws -> UnusableReport? {
         counts.reports += 1
         do {
             guard let report = try report.get() else {
                 counts.other += 1
-                return
+                return nil
             }
             switch try reader.read(report) {
             case .nothing: counts.other += 1
@@ -64,8 +65,10 @@ struct ReportCapture {
                 AnswerRecord(token: token, time: time).encode(into: &bytes[key, default: []])
                 if bytes[key, default: []].count >= Self.room { try write(key) }
             }
+            return nil
         } catch let refusal as UnusableReport {
             try quarantine(text, "\(place): \(refusal)")
+            return refusal
         }
     }
 

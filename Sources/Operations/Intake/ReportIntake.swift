@@ -4,15 +4,12 @@
 import APNsProtocol
 import Database
 import Encodings
-import EvidenceFiles
 import EvidenceJournal
 import Foundation
-import SecureTransport
 import TokenHygiene
 import TokenTable
 
 extension JournalApplier {
-    private static let linesPerSign = 10_000
     /// Tries of one transaction that takes rows. Between them the database is waited for.
     private static let mostTries = 8
 
@@ -124,143 +121,14 @@ extension JournalApplier {
             row.report.map { $0 }, about: row.partition, text: Array(row.line.utf8), place: place)
     }
 
-    private var newIntake: OpenIntake {
+    var newIntake: OpenIntake {
         OpenIntake(name: UUID().uuidString.lowercased(), run: run)
     }
 
-    private func newCapture(_ intake: OpenIntake, from label: String) -> ReportCapture {
+    func newCapture(_ intake: OpenIntake, from label: String) -> ReportCapture {
         ReportCapture(
             intake, in: journal, from: label, mayUseArrival: plan.mayUseArrival,
             at: context.now())
-    }
-
-    // MARK: Files
-
-    /// Takes the reports of a file. Returns the names of their feeds, and the counts. The same
-    /// content, read in the same way for the same app, is taken once.
-    ///
-    /// - Throws: usage for a file that cannot be read or does not fit the map, exit 65 for a fault of its
-    ///   structure; then nothing of it is taken.
-    func take(
-        _ file: SweepPlan.GivenFile, _ layout: ReportLayout, _ source: GivenSource
-    ) throws -> (feeds: [String], report: IntakeReport) {
-        // The final name follows from the content, which is known only after its last byte.
-        let draft = newIntake
-        try journal.folder.ensureRoom()
-        var capture = newCapture(draft, from: source.name)
-        let digest: String
-        do {
-            digest = try read(file.partition, layout, source, into: &capture)
-            try capture.flush()
-        } catch {
-            context.progress.clear()
-            try journal.dropIntake(draft)
-            throw error
-        }
-        context.progress.clear()
-        if plan.dryRun {
-            let feeds = try journal.confirmIntake(draft, at: context.now())
-            return (feeds, IntakeReport(capture.counts))
-        }
-        let counts = capture.counts
-        if counts.reports > 0, counts.other == counts.reports {
-            context.log.warning(
-                """
-                \(source.name): none of \(counts.reports.counting("line")) says that a token is dead; \
-                check --map and --from
-                """)
-        }
-        guard counts.evidence > 0 || counts.quarantined > 0 else {
-            return ([], IntakeReport(counts))
-        }
-        let name = file.again ? draft.name : Self.name(digest)
-        try journal.renameIntake(draft.name, to: name)
-        let open = OpenIntake(name: name, run: run)
-        guard try intake.claim(name, run: run, counts) else {
-            return ([], try known(open, source))
-        }
-        return (try journal.confirmIntake(open, at: context.now()), IntakeReport(counts))
-    }
-
-    /// Drops a content that was imported before, and says what became of it then.
-    private func known(_ intake: OpenIntake, _ source: GivenSource) throws -> IntakeReport {
-        try journal.dropIntake(intake)
-        var report = IntakeReport()
-        report.known = true
-        let feeds = try journal.feeds(ofIntake: intake.name)
-        if feeds.discarded > 0 {
-            report.discarded = true
-            report.discardedInPart = feeds.discarded < feeds.all ? true : nil
-        }
-        context.log.notice(
-            """
-            \(source.name): \(report.knownWords), so nothing of it is taken; --again takes it once more
-            """)
-        return report
-    }
-
-    /// A UUID of the first half of a digest.
-    private static func name(_ digest: String) -> String {
-        var name = String(digest.prefix(32))
-        for place in [20, 16, 12, 8] {
-            name.insert("-", at: name.index(name.startIndex, offsetBy: place))
-        }
-        return name
-    }
-
-    /// Reads a file to its end and returns the digest of its content and of how it is read.
-    private func read(
-        _ partition: Partition, _ layout: ReportLayout, _ source: GivenSource,
-        into capture: inout ReportCapture
-    ) throws -> String {
-        let digest = try SHA256Digest()
-        try digest.update(Array("\(partition) \(layout.canonical)\n".utf8))
-        var reader = ReportLines(layout)
-        var (shown, consumed, unread) = (0, 0, 0)
-        let content = { (bytes: UnsafeRawBufferPointer) in
-            // A small file may expand to a large one, of few lines or none.
-            if context.interrupt.isTripped { throw source.stopped }
-            try digest.update(bytes)
-        }
-        let add = { (line: ReportLine, capture: inout ReportCapture) throws in
-            try capture.add(
-                line.report, about: partition, text: line.bytes, place: "line \(line.line)")
-            unread += line.unread
-            if capture.counts.reports - shown >= Self.linesPerSign {
-                shown = capture.counts.reports
-                context.progress.show("importing (lines)", shown, of: nil)
-            }
-        }
-        do {
-            while try source.next({ piece in
-                try reader.take(piece, content: content, { try add($0, &capture) })
-                consumed += piece.count
-                if let size = source.length {
-                    context.progress.show("importing (bytes)", consumed, of: size)
-                }
-            }) {}
-            try reader.finish(content: content, { try add($0, &capture) })
-        } catch let text as ForeignText {
-            throw source.failure("\(text)", .quarantined)
-        } catch let file as UnreadableFile {
-            switch file {
-            case .map: throw source.failure("\(file); check --map")
-            case .gzip: throw source.failure("\(file); nothing of it was taken")
-            case .csv:
-                throw source.failure(
-                    "\(file); nothing of the file was taken, correct it and import it again",
-                    .quarantined)
-            case .json: throw source.failure("\(file); nothing of it was taken", .quarantined)
-            }
-        }
-        if unread > 0 {
-            context.log.warning(
-                """
-                \(source.name): elements of arrays that the path of the token does not enter, and that were not \
-                read: \(unread); write each on a line of its own, for example with jq -c '.[]'
-                """)
-        }
-        return try digest.hex()
     }
 }
 

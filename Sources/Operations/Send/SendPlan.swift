@@ -91,6 +91,9 @@ extension ProviderTarget {
         let gateway: Result<ProviderPlan, RunFailure>
         do {
             gateway = .success(try Self.plan(app, send, context))
+        } catch let failure as TransportFailure {
+            let kind: GatewaySetting = app.binary == nil ? .provider : .binary
+            gateway = .failure(RunFailure(failure, of: app.partition, kind, at: .identity))
         } catch {
             gateway = .failure(RunFailure.wrapping(error, at: .identity).naming(app.partition))
         }

@@ -1,4 +1,5 @@
 import Database
+import Encodings
 import EvidenceJournal
 import Foundation
 import SecureTransport

@@ -150,7 +150,14 @@ extension FeedReport {
         if let cause {
             let isHeld = state == FeedState.held.rawValue
             lines.append("  \(isHeld ? "held" : "would be held"): \(cause)")
-            if isHeld, let feed { lines.append("  look at it with: pushsweep holds show \(feed)") }
+            if isHeld, let feed {
+                lines.append("  look at it with: pushsweep holds show \(feed)")
+                if firstLook == true {
+                    lines.append(
+                        "  where it is right, apply it with the digest that show prints: "
+                            + "pushsweep holds release DIGEST")
+                }
+            }
         }
         return lines
     }

@@ -88,13 +88,13 @@ package struct Undo: RecordedRun {
         ) { progress in
             // The report is updated after each step, so that it is right for a run that ends early.
             outcome.report.enter(progress)
-            context.progress.show("taking back (changes)", progress.entries, of: plan.entries)
+            context.progress.show("taking back (changes)", progress.entries, of: plan.changes)
         }
         outcome.report.enter(progress)
         guard progress.isDone else {
             throw RunFailure(
                 .pending, .apply,
-                "taking back changes: stopped after \(progress.entries) of \(plan.entries); what is "
+                "taking back changes: stopped after \(progress.entries) of \(plan.changes); what is "
                     + "taken back stays so, run the same command again to continue")
         }
     }
@@ -142,7 +142,7 @@ package struct UndoableRun: PrintedLines, Codable, Hashable, Sendable {
     package let started: String
     /// The name of the host that ran it.
     package let host: String
-    /// Number of its entries in the change ledger.
+    /// Number of its changes in the ledger, each device once.
     package let changes: Int
 
     package var lines: [String] {
@@ -165,15 +165,15 @@ package struct UndoReport: RunReport, Codable, Hashable {
     package var resumed = false
     /// The runs whose changes were examined, newest first.
     package var runs: [String] = []
-    /// Examined entries of the change ledger: the sum of the next three.
+    /// Examined changes of the ledger, each device once: the sum of the next three.
     package var entries = 0
-    /// Entries that were undone; in a dry run, those that would be.
+    /// Changes that were undone; in a dry run, those that would be.
     package var restored = 0
-    /// Entries whose row had its earlier state already.
+    /// Changes whose row had its earlier state already.
     package var already = 0
-    /// Entries that were not undone, by reason.
+    /// Changes that were not undone, by reason.
     package var kept: [String: Int] = [:]
-    /// Number of changed rows and marks.
+    /// Number of changed rows, each with the time beside it once.
     package var rowsChanged = 0
     /// Number of removed rows that were inserted again.
     package var inserted = 0
@@ -188,7 +188,7 @@ package struct UndoReport: RunReport, Codable, Hashable {
         restored = progress.restored
         already = progress.already
         kept = progress.kept
-        rowsChanged = progress.rowsChanged
+        rowsChanged = progress.devicesChanged
         inserted = progress.inserted
         removed = progress.removed
     }

@@ -1,3 +1,4 @@
+import Encodings
 import Glibc
 
 // Reads every file with a secret and every other file that settings name: password, passphrase,
@@ -123,8 +124,9 @@ extension GuardedFile.Refusal {
             "it holds a secret, and others may read it (mode 0\(String(mode, radix: 8))); give it mode "
                 + "0600 and, if the secret may have been seen, a new secret"
         case .foreign(let owner):
-            "it holds a secret and belongs to user \(owner); a secret must belong to the user of the run "
-                + "or to root: run chown \(geteuid()) on it, or run as its owner"
+            "it holds a secret and belongs to user \(UserName.of(owner)); a secret must belong to the user of "
+                + "the run or to root: "
+                + UserName.cure(by: owner, else: "chown \(UserName.of(geteuid())) on it")
         case .failed(let error): "\(TransportFailure.systemMessage(error)); check the path"
         case .changeable(let sentence): sentence
         }
@@ -295,7 +297,8 @@ package enum ChangeRights {
         guard isTrusted(owner) else {
             throw .changeable(
                 "\(what) belongs to user \(owner), who could have a command run as user "
-                    + "\(geteuid()); run as that user, or as root run: chown root \(quoted(place))")
+                    + "\(geteuid()); \(UserName.cure(by: owner, else: "chown root \(quoted(place))"))"
+                    + (geteuid() == 0 ? ", or run: chown root \(quoted(place))" : ""))
         }
         guard mode & 0o022 != 0 else { return }
         throw .changeable(

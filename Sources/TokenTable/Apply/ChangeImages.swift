@@ -16,10 +16,13 @@ struct ChangeImages {
     /// again after the application has set it living and dead, and then only a registration time is
     /// another one.
     let isUndated: Bool
+    /// Whether the entry accompanies that of a row and does not count.
+    let isCompanion: Bool
 
     /// Reads an entry; nil where the layout has no such columns or the entry cannot be read.
     init?(_ entry: LedgerEntry, image: String?, _ layout: TableLayout) {
         time = entry.evidence
+        isCompanion = entry.isCompanion
         yieldsToRegistration = entry.action != "insert"
         isUndated =
             layout.living != nil && layout.registration == nil

@@ -54,6 +54,8 @@ package struct LedgerEntry: Hashable, Sendable {
     /// only accompanies another one.
     package var state: String?
     let hasImage: Bool
+    /// Whether it accompanies the entry of a row, about the same device.
+    var isCompanion = false
     /// What `RowImage` spelled; nil also where it was not read.
     var image: String?
     /// The checkpoint; nil where it is gone or was not read.

@@ -15,14 +15,25 @@ struct LedgerReader {
 
     private static let columns =
         "run, feed, part, seq, action, row_key, evidence_at, source, changed_at, token, state, "
-        + "before_image IS NOT NULL"
+        + "before_image IS NOT NULL, " + isCompanion("pushsweep_change")
+
+    /// Whether an entry of a table is about the time beside a row that has an entry of its own: a device
+    /// whose row has a column of two values takes two entries, and counts once. The plus keeps the search
+    /// on the index over tokens, where the key would lead through all entries of the run.
+    static func isCompanion(_ entry: String) -> String {
+        "(\(entry).seq >= 0 AND \(entry).action IN ('side-mark', 'side-restore') "
+            + "AND (\(entry).state IS NULL OR \(entry).action = 'side-restore') "
+            + "AND EXISTS (SELECT 1 FROM pushsweep_change r WHERE r.token = \(entry).token "
+            + "AND +r.run = \(entry).run AND +r.feed = \(entry).feed AND +r.part = \(entry).part "
+            + "AND r.seq >= 0 AND r.action NOT IN ('side-mark', 'side-restore')))"
+    }
 
     private func select(
         _ condition: String, _ values: [SQLValue], image: String = "NULL"
     ) throws(SQLFailure) -> [LedgerEntry] {
         let rows = try connection.query(
             "SELECT \(Self.columns), \(image) FROM pushsweep_change WHERE \(condition)", values)
-        try rows.require(width: 13)
+        try rows.require(width: 14)
         let time = connection.dialect.ownTime("changed_at")
         return (0..<rows.count).map { row in
             LedgerEntry(
@@ -32,7 +43,8 @@ struct LedgerReader {
                 source: rows.string(row, 7),
                 changed: time.mark(rows[row, 8]) ?? EpochMilliseconds(0),
                 token: rows.token(row, 9), state: rows[row, 10].text,
-                hasImage: rows[row, 11].count == 1, image: rows[row, 12].text)
+                hasImage: rows[row, 11].count == 1, isCompanion: rows[row, 12].count == 1,
+                image: rows[row, 13].text)
         }
     }
 
@@ -70,7 +82,15 @@ struct LedgerReader {
         return (0..<rows.count).map { rows.place($0, 0) }
     }
 
-    /// The number of changes of a run, or of one of its places.
+    /// The number of changes of a run as devices count: entries that only accompany another are left out.
+    func changes(ofRun run: String) throws(SQLFailure) -> Int {
+        try connection.query(
+            "SELECT COUNT(*) FROM pushsweep_change WHERE run = ? AND seq >= 0 AND NOT "
+                + Self.isCompanion("pushsweep_change"), [.text(run)]
+        ).scalar?.count ?? 0
+    }
+
+    /// The number of entries of a run, or of one of its places.
     func count(ofRun run: String, in place: LedgerPlace? = nil) throws(SQLFailure) -> Int {
         try connection.query(
             "SELECT COUNT(*) FROM pushsweep_change WHERE run = ? "

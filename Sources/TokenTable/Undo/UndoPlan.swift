@@ -39,6 +39,8 @@ package final class UndoPlan {
     package internal(set) var excluded: [UndoObstacle: Int] = [:]
     /// The number of entries to examine.
     package internal(set) var entries = 0
+    /// The number of them that count: each device once.
+    package internal(set) var changes = 0
     /// The actions on rows, as the ledger names them.
     package internal(set) var actions: Set<String> = []
     /// The places of the entries, each with the partition of its checkpoint.
@@ -48,7 +50,7 @@ package final class UndoPlan {
 
     /// Entries per insert: their values fit into the 999 parameters that every SQLite accepts.
     private static let entriesPerInsert = 64
-    private static let width = 11
+    private static let width = 12
 
     init(_ selection: UndoScope, _ runs: [RunRecord]) throws(SQLFailure) {
         self.selection = selection
@@ -60,7 +62,7 @@ package final class UndoPlan {
             """
             CREATE TABLE entry (target TEXT, moment INTEGER, newness INTEGER, age INTEGER, \
             rank INTEGER, part INTEGER, seq INTEGER, action TEXT, time INTEGER, source TEXT, \
-            image INTEGER, PRIMARY KEY (target, moment, newness, age, rank, part, seq)) WITHOUT ROWID
+            image INTEGER, companion INTEGER, PRIMARY KEY (target, moment, newness, age, rank, part, seq)) WITHOUT ROWID
             """)
         try scratch.run("BEGIN")
     }
@@ -91,9 +93,11 @@ package final class UndoPlan {
             .integer(entry.action == "delete" ? 0 : 1), .integer(Int64(places.count - 1)),
             .integer(entry.sequence), .text(entry.action), .integer(entry.evidence.rawValue),
             .text(entry.source), .integer(entry.hasImage ? 1 : 0),
+            .integer(entry.isCompanion ? 1 : 0),
         ]
         if waiting.count == Self.entriesPerInsert * Self.width { try insertWaiting() }
         entries += 1
+        if !entry.isCompanion { changes += 1 }
         actions.insert(entry.action)
     }
 
@@ -119,7 +123,7 @@ package final class UndoPlan {
         var room = limit + 64
         while true {
             let rows = try scratch.query(
-                "SELECT target, part, seq, action, time, source, image FROM entry WHERE "
+                "SELECT target, part, seq, action, time, source, image, companion FROM entry WHERE "
                     + "target > ? ORDER BY target, moment, newness, age, rank, part, seq LIMIT ?",
                 [.text(position ?? ""), .integer(Int64(room))])
             var targets: [UndoTarget] = []
@@ -147,7 +151,8 @@ package final class UndoPlan {
         LedgerEntry(
             place: places[rows[row, 1].count ?? 0].place, sequence: rows[row, 2].integer ?? 0,
             action: rows.string(row, 3), evidence: EpochMilliseconds(rows[row, 4].integer ?? 0),
-            source: rows.string(row, 5), hasImage: rows[row, 6].count == 1)
+            source: rows.string(row, 5), hasImage: rows[row, 6].count == 1,
+            isCompanion: rows[row, 7].count == 1)
     }
 }
 
@@ -192,7 +197,7 @@ extension UndoPlan {
         _ entries: [LedgerEntry], _ newness: Int, isOurs: Bool
     ) throws(SQLFailure) {
         guard isOurs else {
-            excluded[.foreign, default: 0] += entries.count
+            excluded[.foreign, default: 0] += entries.count { !$0.isCompanion }
             return
         }
         for entry in entries { try add(entry, newness: newness) }

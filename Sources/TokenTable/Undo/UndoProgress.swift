@@ -63,7 +63,7 @@ package enum UndoObstacle: String, Hashable, Sendable, CaseIterable {
 }
 
 /// The progress of an undo in its run's record, the checkpoint that moves in the transaction of every
-/// chunk. Every entry read is counted exactly once.
+/// chunk. Every entry read that is about a device of its own is counted exactly once.
 package struct UndoProgress: Codable, Hashable, Sendable {
     /// The selection in words.
     package internal(set) var selection: String
@@ -77,6 +77,8 @@ package struct UndoProgress: Codable, Hashable, Sendable {
     package internal(set) var kept: [String: Int] = [:]
     /// Rows and marks changed: the number of entries that this undo wrote itself.
     package internal(set) var rowsChanged = 0
+    /// Those of them that accompany the change of a row and are no device of their own; nil without any.
+    var companions: Int?
     /// The number of rows inserted again.
     package internal(set) var inserted = 0
     /// The number of rows removed again, by the undo of an undo.
@@ -84,7 +86,9 @@ package struct UndoProgress: Codable, Hashable, Sendable {
     /// Whether every chosen entry was processed.
     package internal(set) var isDone = false
 
-    /// The number of processed entries.
+    /// The number of changed rows, each with the time beside it once.
+    package var devicesChanged: Int { rowsChanged - (companions ?? 0) }
+    /// The number of processed entries that count.
     package var entries: Int { restored + already + kept.values.reduce(0, +) }
 
     mutating func keep(_ obstacle: UndoObstacle, _ count: Int = 1) {

@@ -57,10 +57,11 @@ extension TokenTable {
         return nil
     }
 
-    /// The number of ledger entries of a run.
+    /// The number of changes of a run, each device once.
     package func changes(of run: String) throws(StoreFailure) -> Int {
         try retries.retrying(
-            "reading the change ledger", do: LedgerReader(connection: connection).count(ofRun: run))
+            "reading the change ledger",
+            do: LedgerReader(connection: connection).changes(ofRun: run))
     }
 
     /// Undoes the changes of a plan, chunk by chunk, as the run `record`; continues where that run
@@ -175,7 +176,7 @@ extension RunRecord {
 package struct ListedRun: Hashable, Sendable {
     /// The record.
     package let record: RunRecord
-    /// Rows that it changed, by the checkpoints of its feeds.
+    /// Rows that it changed, by the checkpoints of its feeds, each with the time beside it once.
     package let rowsChanged: Int
     /// The run that it took back, for an undo of one run.
     package let undid: String?
@@ -190,13 +191,23 @@ extension TokenTable {
         from first: EpochMilliseconds, to last: EpochMilliseconds
     ) throws(StoreFailure) -> [ListedRun] {
         let time = connection.dialect.ownTime("started")
+        // Only a table with times beside it has entries that accompany others; counting them reads the
+        // ledger, so other tables are spared it.
+        var hasCompanions = try !layout().hasMarkTime
+        if hasCompanions {
+            hasCompanions = try session.canRead(PushsweepTable.change.name, "action, token, state")
+        }
+        let companions =
+            hasCompanions
+            ? "(SELECT COUNT(*) FROM pushsweep_change c WHERE c.run = r.id AND "
+                + LedgerReader.isCompanion("c") + ")" : "0"
         return try retries.retrying("reading the records of runs") { () throws(SQLFailure) in
             let columns = RunRecord.columns.split(separator: ", ").map { "r.\($0)" }
             let rows = try connection.query(
                 "SELECT \(columns.joined(separator: ", ")), "
                     + "CASE WHEN r.kind = 'undo' THEN r.counts END, "
                     + "COALESCE((SELECT SUM(f.rows_changed) FROM pushsweep_feed f "
-                    + "WHERE f.run = r.id), 0) FROM pushsweep_run r "
+                    + "WHERE f.run = r.id), 0) - \(companions) FROM pushsweep_run r "
                     + "WHERE r.started >= ? AND r.started <= ? ORDER BY r.started DESC, r.id DESC",
                 [time.value(first), time.value(last)])
             try rows.require(width: 8)

@@ -148,7 +148,7 @@ struct UndoTransaction {
                 changes.append(change)
             } else {
                 let isForeign = layout.markColumns.isEmpty && !target.isTokenMark
-                row.keep(isForeign ? .foreign : .unreadable)
+                if !entry.isCompanion { row.keep(isForeign ? .foreign : .unreadable) }
             }
         }
         row.undo(changes, registeredAt: registeredAt)
@@ -358,6 +358,7 @@ struct UndoTransaction {
             for (obstacle, count) in item.row.kept { next.keep(obstacle, count) }
             guard item.isChanged else { continue }
             next.rowsChanged += 1
+            if item.row.takesCompanionBack { next.companions = (next.companions ?? 0) + 1 }
             guard !item.target.isTokenMark else { continue }
             if item.current == nil { next.inserted += 1 }
             if item.row.state == nil { next.removed += 1 }

@@ -18,9 +18,14 @@ import TokenHygiene
 struct UndoneRow {
     /// The state after the undo so far; nil stands for no row.
     private(set) var state: RowContent?
+    /// Entries undone, those that do not count too.
+    private var undone = 0
+    /// Entries undone that count, as do those of the next two: each device once.
     private(set) var restored = 0
     private(set) var already = 0
     private(set) var kept: [UndoObstacle: Int] = [:]
+    /// Whether an entry is undone that accompanies the change of a row, which counts as the device.
+    var takesCompanionBack: Bool { undone > restored }
     /// The evidence time of the newest entry undone.
     private(set) var time: EpochMilliseconds?
 
@@ -33,24 +38,29 @@ struct UndoneRow {
         _ change: ChangeImages, registeredAt: (RowContent?) -> EpochMilliseconds?
     ) {
         if ChangeImages.agree(state, change.after) {
-            if change.isUndated { return keep(.undated) }
+            if change.isUndated { return keep(.undated, change) }
             if change.yieldsToRegistration, let registered = registeredAt(state),
                 registered > change.time
             {
-                return keep(.registered)
+                return keep(.registered, change)
             }
             if let state, let before = change.before {
                 self.state = state.replacing(by: before)
             } else {
                 state = change.before
             }
-            restored += 1
+            undone += 1
+            restored += change.isCompanion ? 0 : 1
             time = time ?? change.time
         } else if ChangeImages.agree(state, change.before) || isBack(change) {
-            already += 1
+            already += change.isCompanion ? 0 : 1
         } else {
-            keep(state == nil ? .gone : change.after == nil ? .present : .changed)
+            keep(state == nil ? .gone : change.after == nil ? .present : .changed, change)
         }
+    }
+
+    private mutating func keep(_ obstacle: UndoObstacle, _ change: ChangeImages) {
+        if !change.isCompanion { keep(obstacle) }
     }
 
     /// Counts an entry that is not undone.
@@ -58,8 +68,8 @@ struct UndoneRow {
 
     /// Discards all undone entries, because the resulting row is impossible.
     mutating func keepAll(_ obstacle: UndoObstacle, current: RowContent?) {
-        kept[obstacle, default: 0] += restored
-        restored = 0
+        if restored > 0 { kept[obstacle, default: 0] += restored }
+        (undone, restored) = (0, 0)
         time = nil
         state = current
     }
@@ -87,7 +97,7 @@ extension UndoneRow {
     ) {
         var inOrder = self
         for change in changes { inOrder.undo(change, registeredAt: registeredAt) }
-        guard changes.count > 1, inOrder.restored < changes.count else {
+        guard changes.count > 1, inOrder.undone < changes.count else {
             self = inOrder
             return
         }
@@ -97,6 +107,6 @@ extension UndoneRow {
             let next = rest.firstIndex { ChangeImages.agree(chained.state, $0.after) } ?? 0
             chained.undo(rest.remove(at: next), registeredAt: registeredAt)
         }
-        self = chained.restored > inOrder.restored ? chained : inOrder
+        self = chained.undone > inOrder.undone ? chained : inOrder
     }
 }

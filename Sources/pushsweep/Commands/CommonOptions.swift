@@ -260,10 +260,10 @@ struct GivenToken {
     /// The name of `text` in messages.
     let name: String
 
-    /// The token.
+    /// The token, or the one that begins as messages print it.
     ///
-    /// - Throws: usage for a text that is none, or a file that has not exactly one.
-    func token(_ context: RunContext) throws -> DeviceToken {
+    /// - Throws: usage for a text that is neither, or a file that has not exactly one line.
+    func subject(_ context: RunContext) throws -> TokenSubject {
         guard let file = file ?? (text == "-" ? "-" : nil) else {
             return try parsed(text ?? "", from: name)
         }
@@ -279,15 +279,17 @@ struct GivenToken {
         return try parsed(lines[0], from: source.name)
     }
 
-    /// The token that a text spells. The message never repeats the text.
-    private func parsed(_ text: String, from place: String) throws(RunFailure) -> DeviceToken {
+    /// What a text spells. The message never repeats the text.
+    private func parsed(_ text: String, from place: String) throws(RunFailure) -> TokenSubject {
+        if let beginning = TokenBeginning(text) { return .beginning(beginning) }
         do throws(DeviceTokenRefusal) {
-            return try DeviceToken(spelling: text)
+            return .token(try DeviceToken(spelling: text))
         } catch {
             throw RunFailure(
                 .usage, .settings,
                 "reading \(place): it is no device token in hex (\(error)); give all its digits, as the "
-                    + "token table or the device has them")
+                    + "token table or the device has them, or the first \(TokenBeginning.least) and more"
+            )
         }
     }
 }

@@ -23,7 +23,7 @@ struct DeliveriesCommand: ParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "Only those to this token in hex, given whole; - reads it from standard input.",
+            "Only those to this token in hex, whole or its first digits; - reads it from standard input.",
             valueName: "hex"))
     var token: String?
 
@@ -95,8 +95,8 @@ struct DeliveriesCommand: ParsableCommand {
         if let user {
             wish.subject = .user(user)
         } else if token != nil || tokenFile != nil {
-            wish.subject = .token(
-                try GivenToken(text: token, file: tokenFile, name: "--token").token(context))
+            wish.subject = try GivenToken(text: token, file: tokenFile, name: "--token")
+                .subject(context)
         }
         wish.states = Set(state)
         wish.apps = app

@@ -3,11 +3,11 @@ import ArgumentParser
 import Foundation
 import Operations
 
-/// `pushsweep demo`: runs a sweep and a sender against simulated gateways in a few seconds.
+/// `pushsweep demo`: tells the main story on an embedded database in a few seconds.
 struct DemoCommand: ParsableCommand, JobOptions {
     static let configuration = CommandConfiguration(
         commandName: "demo",
-        abstract: "Show sweeping and sending on simulated gateways and an embedded database.",
+        abstract: "Show a sweep, an explanation and an undo on an embedded database.",
         discussion: HelpText.whole(PackageResources.demo_txt))
 
     // The other common options do not apply: the demo has its own settings.

@@ -11,7 +11,10 @@ struct ExplainCommand: ParsableCommand {
 
     @OptionGroup var common: CommonOptions
 
-    @Argument(help: "The token in hex, given whole; - reads it from standard input.")
+    @Argument(
+        help:
+            "The token in hex, whole or its first digits as reports print them; - reads it from standard input."
+    )
     var token: String?
 
     @Option(help: ArgumentHelp("A file with the token; - is standard input.", valueName: "file"))
@@ -44,8 +47,8 @@ struct ExplainCommand: ParsableCommand {
 
     private func subject(_ context: RunContext) throws -> TokenSubject {
         if let user { return .user(user) }
-        return .token(
-            try GivenToken(text: token, file: tokenFile, name: "the token of the command line")
-                .token(context))
+        return try GivenToken(
+            text: token, file: tokenFile, name: "the token of the command line"
+        ).subject(context)
     }
 }

@@ -31,8 +31,11 @@ struct HoldsCommand: ParsableCommand {
             discussion: HelpText.whole(PackageResources.holds_show_txt))
 
         @OptionGroup var common: CommonOptions
-        @Argument(help: "The hold's name, or at least four characters of it, from holds list.")
-        var id: String
+        @Argument(
+            help:
+                "The hold's name, or at least four characters of it, from holds list; not needed for the only one."
+        )
+        var id: String?
 
         func run() throws {
             try common.finish(printing: { settings, context in
@@ -49,14 +52,18 @@ struct HoldsCommand: ParsableCommand {
             discussion: HelpText.whole(PackageResources.holds_release_txt))
 
         @OptionGroup var common: CommonOptions
-        @Argument(help: "The digest, from pushsweep holds show.") var digest: String
+        @Argument(
+            help:
+                "The digest, from pushsweep holds show; without one the only hold is applied as it is now."
+        )
+        var digest: String?
         @Option(help: ArgumentHelp("A reason for the record; one line.", valueName: "text"))
         var reason: String?
 
         @OptionGroup var applying: ApplyOptions
 
         func validate() throws {
-            guard digest.count == 64, digest.allSatisfy(\.isHexDigit) else {
+            guard digest.map({ $0.count == 64 && $0.allSatisfy(\.isHexDigit) }) ?? true else {
                 throw ValidationError(
                     "a digest has 64 hex digits; see: pushsweep holds show")
             }
@@ -64,8 +71,9 @@ struct HoldsCommand: ParsableCommand {
         }
 
         func run() throws {
-            try common.finish(applying, isWanted: true) { settings, _ in
-                SweepPlan(releasing: digest, because: reason, settings: settings)
+            try common.finish(applying, isWanted: true) { settings, context in
+                try digest.map { SweepPlan(releasing: $0, because: reason, settings: settings) }
+                    ?? SweepPlan(releasingOnlyHold: reason, settings, context)
             }
         }
     }
@@ -78,8 +86,11 @@ struct HoldsCommand: ParsableCommand {
             discussion: HelpText.whole(PackageResources.holds_discard_txt))
 
         @OptionGroup var common: CommonOptions
-        @Argument(help: "The feed's name, or at least four characters of it, from holds show.")
-        var id: String
+        @Argument(
+            help:
+                "The feed's name, or at least four characters of it, from holds show; not needed for the only one."
+        )
+        var id: String?
         @Flag(help: "Drop every feed of the hold.")
         var all = false
         @Option(help: ArgumentHelp("The reason, for the record; one line.", valueName: "text"))

@@ -17,8 +17,8 @@ struct ImportCommand: ParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "The form of the file: lines of JSON, CSV, or the bytes of a feedback list.",
-            valueName: "jsonl|csv|feedback"))
+            "What wrote the file, or the form of any other one: lines of JSON, CSV, the bytes of a "
+                + "feedback list.", valueName: ImportForm.allValueStrings.joined(separator: "|")))
     var from: ImportForm
 
     @Option(
@@ -43,8 +43,11 @@ struct ImportCommand: ParsableCommand {
         })
     var map: FieldMap?
 
-    @Option(help: ArgumentHelp("The unit of times: ms, s or iso (ISO 8601, UTC without a zone)."))
-    var timeUnit: ReportTimeUnit = .milliseconds
+    @Option(
+        help: ArgumentHelp(
+            "The unit of times: ms, s or iso (ISO 8601, UTC without a zone); ms where --from says no other.",
+            valueName: "ms|s|iso"))
+    var timeUnit: ReportTimeUnit?
 
     @Flag(help: "Import a content again that was imported before.")
     var again = false
@@ -55,16 +58,29 @@ struct ImportCommand: ParsableCommand {
     @OptionGroup var applying: ApplyOptions
 
     func validate() throws {
+        if case .preset(let preset) = from, map != nil {
+            throw ValidationError(
+                "--from \(preset.rawValue) knows the fields; give --map with --from jsonl or --from csv")
+        }
         guard from == .feedback else { return }
-        if map != nil || timeUnit != .milliseconds || again {
+        if map != nil || timeUnit != nil || again {
             throw ValidationError("--map, --time-unit and --again are for jsonl and csv")
         }
     }
 
+    /// How the file is read; nil for the bytes of a feedback list.
+    private var layout: ReportLayout? {
+        var layout: ReportLayout? =
+            switch from {
+            case .preset(let preset): preset.layout
+            case .plain(let format): ReportLayout(format: format, map: map ?? .standard)
+            case .feedback: nil
+            }
+        if let timeUnit { layout?.unit = timeUnit }
+        return layout
+    }
+
     func run() throws {
-        let layout = ReportFormat(rawValue: from.rawValue).map {
-            ReportLayout(format: $0, map: map ?? .standard, unit: timeUnit)
-        }
         try common.finish(applying, isWanted: true) { settings, _ in
             try SweepPlan(
                 reading: file, as: layout, again: again, app: app, environment: environment,
@@ -73,9 +89,34 @@ struct ImportCommand: ParsableCommand {
     }
 }
 
-/// The forms of files that `import` reads.
-enum ImportForm: String, ExpressibleByArgument, CaseIterable {
-    case jsonl, csv, feedback
+/// The words of `import --from`.
+enum ImportForm: Hashable, ExpressibleByArgument {
+    /// A log or export whose fields and unit are known.
+    case preset(ReportPreset)
+    /// Fields by `--map`, times by `--time-unit`.
+    case plain(ReportFormat)
+    /// The bytes of a feedback list.
+    case feedback
+
+    private static let feedbackWord = "feedback"
+
+    init?(argument: String) {
+        if let preset = ReportPreset(rawValue: argument) {
+            self = .preset(preset)
+        } else if let format = ReportFormat(rawValue: argument) {
+            self = .plain(format)
+        } else if argument == Self.feedbackWord {
+            self = .feedback
+        } else {
+            return nil
+        }
+    }
+
+    static var allValueStrings: [String] {
+        ReportPreset.allCases.map(\.rawValue) + ReportFormat.allCases.map(\.rawValue)
+            + [feedbackWord]
+    }
 }
 
 extension ReportTimeUnit: ExpressibleByArgument {}
+extension ReportPreset: ExpressibleByArgument {}

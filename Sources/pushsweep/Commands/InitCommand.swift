@@ -49,6 +49,8 @@ struct InitCommand: ParsableCommand, JobOptions {
             "Print the result as text or as one JSON object per line.", valueName: "text|json"))
     var format = OutputFormat.text
 
+    @Option(help: colourHelp) var color = ColourChoice.auto
+
     @Flag(help: verboseHelp) var verbose = false
 
     var config: String? { nil }

@@ -1,5 +1,8 @@
-// A demonstration of the main job with real parts: certificates, TLS and HTTP/2 gateways on
-// loopback, settings, journal, database and report. Only the users are invented.
+// A demonstration of the main job with real parts: settings, journal, database, reports, and for its
+// last lines certificates, TLS and HTTP/2 gateways on loopback. Only the users are invented.
+//
+// It tells one story: a sender reports an answer 410, a sweep takes it, a device that came back is kept,
+// a person asks why, and takes the change back. Gateways come last, since few have one.
 
 import APNsProtocol
 import APNsSimulator
@@ -15,170 +18,192 @@ struct Demo {
     /// Whether the reports of the runs are printed as JSON, and nothing else.
     let isJSON: Bool
     let now: EpochMilliseconds
-    let provider: ProviderGateway
-    let settings: Settings
-    private let gateway: FeedbackGateway
+    private let folder: String
+    private let table: DemoTable
+    private let settings: Settings
 
-    /// Makes certificates, starts the gateways with their lists and answers, and writes the
-    /// settings.
+    /// Writes the settings and fills the table.
     init(folder: String, context: RunContext, isJSON: Bool) throws {
+        self.folder = folder
         self.context = context
         self.isJSON = isJSON
         now = context.now()
-        let certificates = try SimulatorCertificates(directory: folder + "/certificates")
-        let now = now
-        let tuples = DemoDevice.cast.flatMap { device in
-            device.dead.map { days in
-                FeedbackTuple(
-                    time: EpochSeconds(UInt32(Self.time(now, before: days).rawValue / 1000)),
-                    token: device.token)
-            }
-        }
-        gateway = try FeedbackGateway(certificates: certificates, feeds: [.tuples(tuples)])
-        provider = try Self.provider(certificates, now)
+        settings = try Self.settings(in: folder)
+        table = try DemoTable(settings, now: now)
+        try table.fill(DemoDevice.cast)
+    }
+
+    private static func settings(in folder: String, gateways: String = "") throws -> Settings {
         let file = folder + "/pushsweep.yaml"
-        try Self.settingsText(certificates, feedback: gateway.port, provider: provider.port)
-            .write(toFile: file, atomically: true, encoding: .utf8)
-        settings = try Settings.load(configFile: file, environment: [:])
-    }
-
-    static func time(_ now: EpochMilliseconds, before days: Double) -> EpochMilliseconds {
-        now.advanced(by: -Int64(days * 86_400_000))
-    }
-
-    private static func settingsText(
-        _ certificates: SimulatorCertificates, feedback: UInt16, provider: UInt16
-    ) -> String {
-        """
+        try """
         state: state
         store: {url: "sqlite://tokens.sqlite"}
         apps:
           - name: chat
             topic: com.example.chat
             environment: production
-            certificate: {file: \(certificates.certificate(.client)), \
-        key: \(certificates.key(.client))}
-            feedback: {host: 127.0.0.1, port: \(feedback), ca: \(certificates.authority)}
-            provider: {host: 127.0.0.1, port: \(provider), ca: \(certificates.authority)}
-        """ + "\n"
+        \(gateways)
+        """.write(toFile: file, atomically: true, encoding: .utf8)
+        return try Settings.load(configFile: file, environment: [:])
     }
+
+    private func time(before days: Double) -> EpochMilliseconds {
+        now.advanced(by: -Int64(days * 86_400_000))
+    }
+
+    private func day(before days: Double) -> Substring { time(before: days).rfc3339.prefix(10) }
 
     /// Runs the demonstration and returns the exit status of the worst run.
     func play() throws -> ExitStatus {
-        say("1. A gateway that speaks the feedback protocol listens on 127.0.0.1:\(gateway.port).")
-        say("   It asks for a client certificate and hands out its list once:")
-        for device in DemoDevice.cast where !device.dead.isEmpty {
-            let times = device.dead.map { Self.time(now, before: $0).rfc3339.prefix(16) }
-            say("     \(device.token) dead at \(times.joined(separator: " and at "))")
+        .worse(try playEvidence(), try playGateways())
+    }
+
+    /// What a sender of one's own sees.
+    private func playEvidence() throws -> ExitStatus {
+        let dead = DemoDevice.cast.filter(\.isDead)
+        say(
+            "APNs answered 410 for two devices of a table: gone since \(day(before: DemoDevice.deadFor))."
+        )
+        for device in dead {
+            say(
+                "  \(device.user)  \(device.token)  registered \(day(before: device.registered))"
+                    + (device.registered < DemoDevice.deadFor ? ", so it came back" : ""))
         }
-        let table = try DemoTable(settings, now: now)
-        try table.fill(DemoDevice.cast)
-        headline("2. The table active_users:")
-        try table.rows().forEach { say("     " + $0) }
-
-        headline("3. pushsweep sweep")
-        let first = sweep()
-        headline("4. The table afterwards, and why:")
-        for line in try table.rows(explaining: DemoDevice.cast) { say("     " + line) }
-
-        headline("5. pushsweep sweep, once more: the gateway has forgotten its list")
-        let before = try table.rows()
-        let second = sweep()
-        let unchanged = try table.rows() == before
-        say("   rows changed by the second run: \(unchanged ? "none" : "some, which is a defect")")
-        gateway.stop()
-        guard unchanged else { return .invariant }
-        return .worse(.worse(first, second), try playSending(table))
-    }
-
-    private func sweep() -> ExitStatus {
-        tell { () throws(RunFailure) in
-            let plan = try SweepPlan(sweeping: settings, apps: [], dryRun: false, context)
-            return Sweep.run(plan, context)
+        say("Their sender: INSERT INTO pushsweep_evidence (app, device_token, status, ...)")
+        for device in dead { try table.report(device.token, time(before: DemoDevice.deadFor)) }
+        say("$ pushsweep sweep")
+        let (swept, run) = sweep(settings)
+        for device in dead {
+            say("$ pushsweep explain \(device.token.hex.prefix(8))")
+            try explain(device)
         }
+        say("$ pushsweep undo \(run.prefix(8))")
+        let marked = try dead.filter { try !table.isLiving($0) }
+        let undo = Undo.run(settings, .run(run), dryRun: false, nil, context)
+        if isJSON { report(undo.report, []) }
+        undo.failures.forEach(tell)
+        let living = try marked.filter { try table.isLiving($0) }.map(\.user)
+        say(
+            "  \(undo.report.restored) of \(undo.report.entries.counting("change")) taken back, "
+                + "living again: \(living.joined(separator: ", "))")
+        return .worse(swept, undo.exit)
     }
 
-    /// Prints the end of a run, or why it did not begin. Returns its exit status.
-    private func tell<Report>(
-        _ run: () throws(RunFailure) -> RunOutcome<Report>
-    ) -> ExitStatus {
-        do {
-            let outcome = try run()
-            report(outcome.report, outcome.report.lines)
-            for failure in outcome.failures { tell(failure) }
-            return outcome.exit
-        } catch {
-            tell(error)
-            return error.exit
+    private func explain(_ device: DemoDevice) throws {
+        guard let beginning = TokenBeginning("\(device.token)") else { return }
+        let found = try Explain.run(
+            settings, .beginning(beginning), wholeTokens: false, context)
+        if isJSON { report(found, []) }
+        guard let token = found.tokens.first, let app = token.apps.first else { return }
+        let isNewer = token.events.compactMap(\.rule).last == .newer
+        say(
+            "  \(app.state): a sender would \(app.sends ? "" : "not ")send to it, because it registered "
+                + "\(isNewer ? "after" : "before") the 410")
+    }
+
+    /// The same with gateways, on simulated ones.
+    private func playGateways() throws -> ExitStatus {
+        let certificates = try SimulatorCertificates(directory: folder + "/certificates")
+        let list = DemoDevice.cast.filter(\.isDead).map { device in
+            FeedbackTuple(
+                time: EpochSeconds(UInt32(time(before: DemoDevice.deadFor).rawValue / 1000)),
+                token: device.token)
         }
+        let gateway = try FeedbackGateway(certificates: certificates, feeds: [.tuples(list)])
+        let provider = try provider(certificates)
+        defer {
+            gateway.stop()
+            provider.stop()
+        }
+        let settings = try Self.settings(
+            in: folder,
+            gateways: """
+                    certificate: {file: \(certificates.certificate(.client)), \
+                key: \(certificates.key(.client))}
+                    feedback: {host: 127.0.0.1, port: \(gateway.port), ca: \(certificates.authority)}
+                    provider: {host: 127.0.0.1, port: \(provider.port), ca: \(certificates.authority)}
+                """)
+        // The queue has a table of its own.
+        _ = try SchemaWork.apply(settings, creatingTokens: false)
+        say("")
+        say("A private gateway (simulated) lists the same two, once:")
+        say("$ pushsweep sweep")
+        let (swept, _) = sweep(settings)
+        return .worse(swept, try send(settings, provider))
     }
 
-    private func tell(_ failure: RunFailure) {
-        say("   error: \(failure)")
-        if isJSON { context.log.error("\(failure)") }
+    private func send(_ settings: Settings, _ provider: ProviderGateway) throws -> ExitStatus {
+        let users = DemoDevice.cast.map { "--user \($0.user)" }.joined(separator: " ")
+        say("Another one takes notifications as APNs does, and answers 410 for eve:")
+        say("$ pushsweep enqueue \(users) --alert Hello")
+        let queue = try Enqueue.run(
+            Enqueue.Content(payload: Array(#"{"aps":{"alert":"Hello"}}"#.utf8), from: "the demo"),
+            to: .tokens(DemoDevice.cast.map(\.token.hex)), app: nil, environment: nil, settings,
+            context)
+        report(queue, queue.lines)
+        say("$ pushsweep send")
+        let sent = tell({ () throws(RunFailure) in
+            Send.run(try SendPlan(settings, apps: [], context), context)
+        }) { Array($0.lines.prefix(1)) }
+        let wire = provider.log.requestsByToken
+        let unsent = DemoDevice.cast.filter { wire[$0.token] == nil }.map(\.user)
+        let dead = try DemoDevice.cast.filter { try !table.isLiving($0) }.map(\.user)
+        say("  never on the wire: \(unsent.joined(separator: ", "))")
+        say("  marked now: \(dead.joined(separator: ", "))")
+        return sent?.exit ?? .invariant
     }
 
-    /// Prints a report as JSON, or its lines.
-    func report(_ report: some Encodable, _ lines: [String]) {
-        if isJSON { StandardStreams.result(document: report) }
-        for line in lines { say("   " + line) }
-    }
-
-    /// Prints a line of text, unless the output is JSON.
-    func say(_ line: String) {
-        if !isJSON { StandardStreams.result(line) }
-    }
-
-    /// Prints an empty line and a line of text, unless the output is JSON.
-    func headline(_ line: String) {
-        if !isJSON { StandardStreams.result(["", line]) }
-    }
-}
-
-/// The second half of the demo: sends to the tokens that the sweep left in the table.
-extension Demo {
-    /// Starts the HTTP/2 gateway, which answers 410 for devices that are gone.
-    static func provider(
-        _ certificates: SimulatorCertificates, _ now: EpochMilliseconds
-    ) throws -> ProviderGateway {
+    /// An HTTP/2 gateway that answers 410 for the devices that are gone.
+    private func provider(_ certificates: SimulatorCertificates) throws -> ProviderGateway {
         var script = ProviderScript()
-        for device in DemoDevice.cast {
-            guard let hours = device.gone else { continue }
-            let time = time(now, before: hours / 24).rawValue
-            script.tokens[device.token] = .reply(ScriptedReply(.unregistered, timestamp: time))
+        for device in DemoDevice.cast where device.isGone {
+            script.tokens[device.token] = .reply(
+                ScriptedReply(.unregistered, timestamp: time(before: 0.04).rawValue))
         }
         return try ProviderGateway(
             certificates: certificates,
             rules: ProviderRules(authentication: .certificate, script: script))
     }
+}
 
-    /// Queues and sends notifications, and prints the results.
-    func playSending(_ table: DemoTable) throws -> ExitStatus {
-        defer { provider.stop() }
-        let queued = DemoDevice.cast.filter { $0.sending != nil }
-        headline("6. Another gateway speaks HTTP/2, as APNs does, on 127.0.0.1:\(provider.port).")
-        for device in queued {
-            guard let hours = device.gone else { continue }
-            let time = Self.time(now, before: hours / 24).rfc3339.prefix(16)
-            say("   It takes every notification but that for \(device.token), gone since \(time).")
-        }
-        headline("7. pushsweep enqueue, for \(queued.map(\.user).joined(separator: ", "))")
-        let queue = try Enqueue.run(
-            Enqueue.Content(payload: Array(#"{"aps":{"alert":"Hello"}}"#.utf8), from: "the demo"),
-            to: .tokens(queued.map(\.token.hex)), app: nil, environment: nil, settings, context)
-        report(queue, queue.lines)
+extension Demo {
+    /// Sweeps and prints the closing sentence. Returns the exit status and the name of the run.
+    private func sweep(_ settings: Settings) -> (ExitStatus, run: String) {
+        let outcome = tell({ () throws(RunFailure) in
+            let plan = try SweepPlan(sweeping: settings, apps: [], dryRun: false, context)
+            return Sweep.run(plan, context)
+        }) { Array($0.lines.suffix(1)) }
+        return (outcome?.exit ?? .invariant, outcome?.report.run ?? "")
+    }
 
-        headline("8. pushsweep send")
-        let status = tell { () throws(RunFailure) in
-            Send.run(try SendPlan(settings, apps: [], context), context)
+    /// Prints the end of a run, or why it did not begin; nil then.
+    private func tell<Report>(
+        _ run: () throws(RunFailure) -> RunOutcome<Report>, _ lines: (Report) -> [String]
+    ) -> RunOutcome<Report>? {
+        do {
+            let outcome = try run()
+            report(outcome.report, lines(outcome.report))
+            outcome.failures.forEach(tell)
+            return outcome
+        } catch {
+            tell(error)
+            return nil
         }
-        headline("9. The queue afterwards, and the table:")
-        for line in try table.queue(explaining: queued) { say("     " + line) }
-        say("")
-        for line in try table.rows() { say("     " + line) }
-        let wire = provider.log.requestsByToken
-        let unsent = queued.filter { wire[$0.token] == nil }.map(\.user)
-        say("   never on the wire: \(unsent.joined(separator: ", "))")
-        return status
+    }
+
+    private func tell(_ failure: RunFailure) {
+        say("  error: \(failure)")
+        if isJSON { context.log.error("\(failure)") }
+    }
+
+    /// Prints a report as JSON, or lines of it.
+    private func report(_ report: some Encodable, _ lines: [String]) {
+        if isJSON { StandardStreams.result(document: report) }
+        for line in lines { say("  " + line) }
+    }
+
+    /// Prints a line of text, unless the output is JSON.
+    private func say(_ line: String) {
+        if !isJSON { StandardStreams.result(line) }
     }
 }

@@ -193,17 +193,17 @@ struct HoldsTests {
         let stage = try stage(.sqlite, feed(0..<500), feed(500..<600))
         try stage.swept().ends(3)
         func judgement() throws -> String? { try stage.holdList().first?["judgement"] as? String }
-        #expect(try judgement()?.hasPrefix("500 of 1000 ") == true)
+        #expect(try judgement()?.contains(": 500 of 1000 ") == true)
         try stage.swept().ends(3)
         let joined = try #require(try stage.holdList().first)
         #expect(joined["candidates"] as? Int == 600 && joined["tuples"] as? Int == 600)
-        #expect((joined["judgement"] as? String)?.hasPrefix("600 of 1000 ") == true)
-        #expect((joined["cause"] as? String)?.hasPrefix("500 of 1000 ") == true)
+        #expect((joined["judgement"] as? String)?.contains(": 600 of 1000 ") == true)
+        #expect((joined["cause"] as? String)?.contains(": 500 of 1000 ") == true)
         try stage.run("holds", "list").ends(
             0, "600 of 1000 living rows (60.0 %) would become invalid")
         let audited = try Audit.run(stage.loaded(), AuditWish(), version: "1", .silent()).holds
         #expect(audited.first?.candidates == 600)
-        #expect(audited.first?.judgement?.hasPrefix("600 of 1000 ") == true)
+        #expect(audited.first?.judgement?.contains(": 600 of 1000 ") == true)
         try stage.database.execute(
             "UPDATE active_users SET registered_at = ?", [stage.database.time(after)])
         #expect(try stage.holdList().first?["candidates"] as? Int == 0)
@@ -235,7 +235,8 @@ struct HoldsTests {
             #expect(try stage.database.rows(of: table) == 0)
         }
         let file = try stage.folder.write("feed.bin", try stage.journaledBytes())
-        try stage.run("replay", file, "--dry-run").ends(3, "would be held: 500 of 1000 living rows")
+        try stage.run("replay", file, "--dry-run").ends(
+            3, "would be held: this is the first look", "30 days: 500 of 1000 living rows")
         stage.lines.limits = SweepStage.anyNumber
         try stage.replayed(file, dryRun: true).ends(0)
         #expect(try marks(stage) == 0)
