@@ -63,6 +63,8 @@ package struct InitReport: PrintedLines, Codable, Hashable, Sendable {
     /// The number of questions in the settings file.
     private var questions: Int { settings.components(separatedBy: "# ? ").count - 1 }
 
+    package static var form: PrintedForm { .copied }
+
     package var lines: [String] {
         var lines = ["\(tables.counting("table")) of \(database); nothing is written there"]
         if !unread.isEmpty {

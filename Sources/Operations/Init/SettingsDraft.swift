@@ -25,7 +25,7 @@ struct SettingsDraft {
         ]
         if !proposal.statements.isEmpty {
             lines.append("# Before `check`, as an administrator of the database:")
-            lines += proposal.statements.map { "#   \($0.commented);" }
+            lines += proposal.statements.map { "#   \($0.printable);" }
         }
         return lines + ["state: /var/lib/pushsweep"]
     }
@@ -33,9 +33,9 @@ struct SettingsDraft {
     private var store: [String] {
         var lines = ["store:", "  url: \(YAMLScalar.text(address))"]
         if case .server = location {
-            lines.append(
-                "  password-file: \(YAMLScalar.text(passwordFile ?? "db-password"))   # of the account that "
-                    + "`check --grants \(Self.account)` makes")
+            lines += Self.comment(
+                "the password that the account \(Self.account) will get", indent: 2)
+            lines.append("  password-file: \(YAMLScalar.text(passwordFile ?? "db-password"))")
             if let ca { lines.append("  tls: {ca: \(YAMLScalar.text(ca))}") }
             if tlsIsOff { lines.append("  tls: {mode: off}") }
         }
@@ -46,9 +46,16 @@ struct SettingsDraft {
 
     private func line(_ line: MappingProposal.Line) -> [String] {
         guard let value = line.value else {
-            return ["    # ? \(line.part.rawValue): \(line.reason.commented)"]
+            return Self.comment("? \(line.part.rawValue): \(line.reason)", indent: 4)
         }
-        return ["    \(line.part.rawValue): \(value)   # \(line.reason.commented)"]
+        return Self.comment(line.reason, indent: 4) + ["    \(line.part.rawValue): \(value)"]
+    }
+
+    /// A text as comments of at most 80 columns; what is copied from it stays on one line.
+    private static func comment(_ text: String, indent: Int) -> [String] {
+        let start = String(repeating: " ", count: indent) + "# "
+        return TerminalStyle(columns: 80 - start.count, isColoured: false)
+            .rows(text.printable, .prose).map { start + $0 }
     }
 
     private var address: String {
@@ -73,14 +80,15 @@ struct SettingsDraft {
                 if let value, value != name {
                     lines.append("    value: \(YAMLScalar.text(value))   # in the column of apps")
                 }
-                lines.append(
-                    topic.map { "    topic: \(YAMLScalar.text($0))" }
-                        ?? "    topic: com.example.\(place == 0 ? "app" : "app\(place + 1)")   # ? the bundle "
-                        + "identifier of the app")
-                lines.append(
-                    "    environment: \(environment)"
-                        + (known.isEmpty
-                            ? "   # ? sandbox, where all tokens are of development" : ""))
+                if topic == nil {
+                    lines.append("    # ? topic: the bundle identifier of the app")
+                }
+                let usual = "com.example.\(place == 0 ? "app" : "app\(place + 1)")"
+                lines.append("    topic: \(YAMLScalar.text(topic ?? usual))")
+                if known.isEmpty {
+                    lines.append("    # ? environment: sandbox, where all tokens are of development")
+                }
+                lines.append("    environment: \(environment)")
             }
         }
         return lines
@@ -93,9 +101,4 @@ struct SettingsDraft {
         if plain.isEmpty { return place == 0 ? "app" : "app\(place + 1)" }
         return plain.first?.isLetter == true ? plain : "app-\(plain)"
     }
-}
-
-extension String {
-    /// The text on one line, for a comment.
-    fileprivate var commented: String { printable }
 }
