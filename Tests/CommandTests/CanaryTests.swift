@@ -149,7 +149,8 @@ struct CanaryTests {
             try run(["check"], exits: [77])
         }
         let variable = ["PUSHSWEEP_STORE_PASSWORD": Canaries.wrongPassword]
-        let named = try stage.start(["check", "--settings", "--verbose"], environment: variable).wait()
+        let named = try stage.start(["check", "--settings", "--verbose"], environment: variable)
+            .wait()
         #expect(named.output.contains("(set)"), "\(named.exit)")
         canaries.expectAbsent(from: named, of: ["check"])
         // A place where people put it by mistake.

@@ -60,7 +60,8 @@ struct ImportCommand: ParsableCommand {
     func validate() throws {
         if case .preset(let preset) = from, map != nil {
             throw ValidationError(
-                "--from \(preset.rawValue) knows the fields; give --map with --from jsonl or --from csv")
+                "--from \(preset.rawValue) knows the fields; give --map with --from jsonl or --from csv"
+            )
         }
         guard from == .feedback else { return }
         if map != nil || timeUnit != nil || again {
