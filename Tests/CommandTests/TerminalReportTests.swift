@@ -12,8 +12,8 @@ struct TerminalReportTests {
         _ environment: [String: String] = [:], ends exit: Int32 = 0
     ) throws -> [String] {
         let program = RunningTool.folderOfTests.appendingPathComponent("pushsweep").path
-        let settings = words.first == "help" || words == ["holds"] ? [] : ["--config", try stage.settings()]
-        let command = ([program] + words + settings)
+        let isHelp = words.first == "help" || words == ["holds"]
+        let command = ([program] + words + (isHelp ? [] : ["--config", try stage.settings()]))
             .map { "'\($0)'" }.joined(separator: " ")
         let result = try RunningTool(
             program: URL(filePath: Self.script),
