@@ -44,9 +44,6 @@ package enum ReportPreset: String, Hashable, Sendable, CaseIterable {
         case .quarantine: ReportLayout(format: .jsonl)
         }
     }
-
-    /// All names, for messages.
-    package static let names = allCases.map(\.rawValue).joined(separator: ", ")
 }
 
 extension ReportLayout {

@@ -138,7 +138,7 @@ struct ImportPresetTests {
         #expect(try stage.marked == 1)
     }
 
-    @Test("an unknown name lists the known ones, and --from stands for the form and the fields")
+    @Test("an unknown name lists the known ones, and a known sender's log has its own fields")
     func usage() throws {
         let stage = try IntakeStage(.sqlite)
         try stage.run("import", "/dev/null", "--from", "onesignal").ends(

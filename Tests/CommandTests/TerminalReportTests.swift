@@ -8,13 +8,12 @@ struct TerminalReportTests {
 
     /// What a command writes to a terminal of a width.
     private func screen(
-        _ stage: SweepStage, _ words: [String], columns: Int, _ environment: [String: String] = [:],
-        ends exit: Int32 = 0
+        _ stage: SweepStage, _ words: [String], columns: Int,
+        _ environment: [String: String] = [:], ends exit: Int32 = 0
     ) throws -> [String] {
         let program = RunningTool.folderOfTests.appendingPathComponent("pushsweep").path
-        let settings =
-            words.first == "help" || words == ["holds"] ? [] : ["--config", try stage.settings()]
-        let command = ([program] + words + settings)
+        let isHelp = words.first == "help" || words == ["holds"]
+        let command = ([program] + words + (isHelp ? [] : ["--config", try stage.settings()]))
             .map { "'\($0)'" }.joined(separator: " ")
         let result = try RunningTool(
             program: URL(filePath: Self.script),
