@@ -1,7 +1,7 @@
-// Logs and exports that always have the same form, so that nobody has to name their fields; and the
-// search for the option that reads a file where the given ones do not. That search tries: the beginning
-// of the file is read by each other unit, form and preset, and an option is named only where evidence
-// comes out of it. It never decides by itself, because a wrong time can cost a token.
+// Logs and exports that always have the same form, so that their fields need no names on the command
+// line; and the search for the option that reads a file where the given ones do not. That search tries:
+// the beginning of the file is read by each other unit, form and preset, and an option is named only
+// where evidence comes out of it. It never decides by itself, because a wrong time can cost a token.
 
 import Database
 import Encodings

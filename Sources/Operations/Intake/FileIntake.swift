@@ -156,7 +156,7 @@ private struct FirstLines {
         (self.source, self.layout, self.reader) = (source, layout, reader)
     }
 
-    /// Notes what became of a line.
+    /// Takes the refusal of a line, or that there is none.
     ///
     /// - Throws: after the hundredth line, where each so far fails for one reason.
     mutating func note(_ refusal: UnusableReport?, line: Int) throws(RunFailure) {
