@@ -62,7 +62,9 @@ extension ReportLayout {
                 "--time-unit \(unit.rawValue)",
                 ReportLayout(format: format, map: map, unit: unit))
         }
-        for preset in ReportPreset.allCases { add("--from \(preset.rawValue)", preset.layout) }
+        for preset in ReportPreset.allCases {
+            add("--from \(preset.rawValue), without --format and --map", preset.layout)
+        }
         for format in ReportFormat.allCases {
             for unit in [unit] + ReportTimeUnit.allCases {
                 add(
@@ -97,7 +99,7 @@ package struct FileBeginning {
         bytes.append(contentsOf: content.prefix(room))
     }
 
-    /// The options in place of `layout` by which most of the lines can be used and one of them calls a
+    /// The options beside or in place of those of `layout` by which most of the lines can be used and one of them calls a
     /// token dead; nil where none are such. `isEnded` states whether the file was read to its end.
     package func options(
         inPlaceOf layout: ReportLayout, isEnded: Bool, _ reader: ReportReader

@@ -96,6 +96,21 @@ struct ImportPresetTests {
         try Self.refused(sns, ["--from", "gorush"], 64, "read it with --from sns")
     }
 
+    @Test("a preset reads its fields in another form too, and two lines without any form are none")
+    func forms() throws {
+        let csv =
+            "delivery.token,delivery.statusCode,delivery.providerResponse\n\(hex(0)),410,"
+            + #""{""reason"":""Unregistered"",""timestamp"":1700000000123}""# + "\n"
+        try Self.refused(csv, ["--from", "sns"], 64, "read it with --format csv")
+        let stage = try IntakeStage(.sqlite)
+        try stage.database.register(0..<1, at: old)
+        let path = try stage.folder.write("sns.csv", csv)
+        try stage.run("import", path, "--from", "sns", "--format", "csv").ends(0)
+        #expect(try stage.marked == 1)
+        try Self.refused(
+            "root:x:0\nmail:x:8\n", ["--from", "sns"], 65, "each line fails for one reason")
+    }
+
     @Test("one line in a hundred that is right, or fails otherwise, keeps the import going")
     func mixed() throws {
         for (odd, exit) in [
@@ -144,7 +159,7 @@ struct ImportPresetTests {
         try stage.run("import", "/dev/null", "--from", "onesignal").ends(
             64, "gorush", "sns", "rpush", "quarantine")
         try stage.run("import", "/dev/null").ends(64, "--from (gorush, sns, rpush, quarantine)")
-        for more in [["--format", "csv"], ["--map", "token=.a"]] {
+        for more in [["--format", "feedback"], ["--map", "token=.a"]] {
             try stage.run(["import", "/dev/null", "--from", "sns"] + more).ends(64, "give either")
         }
     }

@@ -74,9 +74,10 @@ struct ImportCommand: ParsableCommand {
                 "name what wrote the file, with --from (\(ReportPreset.names)), or its form, with --format "
                     + "(jsonl, csv, feedback)")
         }
-        if from != nil, format != nil || map != nil {
+        if from != nil, map != nil || format == .feedback {
             throw ValidationError(
-                "--from stands for --format and --map; give either the one or the others")
+                "--from stands for --map; give either the one or the other, and a form only where the file "
+                    + "has another (jsonl, csv)")
         }
         guard format == .feedback else { return }
         if map != nil || timeUnit != nil || again {
@@ -86,11 +87,10 @@ struct ImportCommand: ParsableCommand {
 
     /// How the file is read; nil for the bytes of a feedback list.
     private var layout: ReportLayout? {
+        let form = format.flatMap { ReportFormat(rawValue: $0.rawValue) }
         var layout =
-            from?.layout
-            ?? format.flatMap { ReportFormat(rawValue: $0.rawValue) }.map {
-                ReportLayout(format: $0, map: map ?? .standard)
-            }
+            from?.layout ?? form.map { ReportLayout(format: $0, map: map ?? .standard) }
+        if let form { layout?.format = form }
         if let timeUnit { layout?.unit = timeUnit }
         return layout
     }
