@@ -1,6 +1,6 @@
-// The settings files that `pushsweep check --example` prints. Each but the short one is also the
-// whole settings file of a page in docs/recipes, word for word: a test compares the two, and writes
-// the pages' copies anew. So a reader who prints the file has what the page describes, and the test
+// The settings files that `pushsweep check --example` prints. Each but the short one is also a file in
+// docs/recipes/settings, to which a page in docs/recipes leads: a test compares the two, and writes the
+// copies anew. Variants of one recipe share a page. So a reader who prints the file has what the page describes, and the test
 // that runs the page runs this text.
 
 /// A settings file for one kind of user, ready to be edited; its text is in the folder Examples.
@@ -36,5 +36,11 @@ package enum SettingsExample: String, Sendable, CaseIterable {
     }
 
     /// The page of the recipe below `docs/recipes`; nil for the short file, which has none.
-    package var page: String? { self == .short ? nil : "\(rawValue).md" }
+    package var page: String? {
+        switch self {
+        case .short: nil
+        case .privateGateway, .pushchatGateway, .firstProvider, .framed: "private-gateway.md"
+        default: "\(rawValue).md"
+        }
+    }
 }

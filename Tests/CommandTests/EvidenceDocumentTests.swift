@@ -9,9 +9,9 @@ extension DocumentBlock {
     /// The blocks of docs/evidence.md.
     fileprivate static func all() throws -> [DocumentBlock] { try all(of: "docs/evidence.md") }
 
-    /// The first block in a language.
-    fileprivate static func first(_ language: String) throws -> String {
-        try #require(try all().first { $0.language == language && $0.name.isEmpty }).text
+    /// The function that reports an answer, in the language whose files end so.
+    static func report(_ ending: String) throws -> String {
+        try String(contentsOf: path("docs/examples/report.\(ending)"), encoding: .utf8)
     }
 }
 
@@ -149,7 +149,7 @@ struct EvidenceDocumentTests {
         let stage = try Self.stage()
         guard case .sqlite(let path) = stage.database.settings.location else { return }
         let call = "report($report, '\(Self.hex)', 410, '\(Self.body)');\n"
-        let script = try stage.folder.write("report.php", try DocumentBlock.first("php") + call)
+        let script = try stage.folder.write("report.php", try DocumentBlock.report("php") + call)
         try RunningTool(
             program: URL(fileURLWithPath: ForeignProgram.php.rawValue), [script],
             environment: ["PUSH_DSN": "sqlite:\(path)"]
@@ -162,7 +162,7 @@ struct EvidenceDocumentTests {
         let call = "\"\(Self.hex)\", 410, '\(Self.body)'"
         let stubs: [(language: String, program: ForeignProgram, stub: String)] = [
             (
-                "python", .python,
+                "py", .python,
                 """
 
                 class Stub:
@@ -179,7 +179,7 @@ struct EvidenceDocumentTests {
                 """
             ),
             (
-                "ruby", .ruby,
+                "rb", .ruby,
                 """
 
                 class Stub
@@ -208,7 +208,7 @@ struct EvidenceDocumentTests {
         for (language, program, stub) in stubs where program.isInstalled {
             let stage = try Self.stage()
             let script = try stage.folder.write(
-                "report.\(language)", try DocumentBlock.first(language) + stub)
+                "report.\(language)", try DocumentBlock.report(language) + stub)
             let result = try program.run([script]).ends(0, for: language)
             let line = try #require(result.output.split(separator: "\n").last)
             let values = try JSONSerialization.jsonObject(with: Data(line.utf8)) as? [Any] ?? []
@@ -224,7 +224,7 @@ struct EvidenceDocumentTests {
     @Test("the Go example parses", .enabled(if: ForeignProgram.gofmt.isInstalled))
     func go() throws {
         let folder = try TemporaryFolder()
-        let file = try folder.write("report.go", try DocumentBlock.first("go"))
+        let file = try folder.write("report.go", try DocumentBlock.report("go"))
         let result = try ForeignProgram.gofmt.run(["-l", file]).ends(0)
         #expect(result.output.isEmpty, "\(result.error)")
     }

@@ -2,11 +2,11 @@ import Foundation
 import TestSupport
 import Testing
 
-@Suite("The README's first run")
+@Suite("The first day")
 struct FirstRunTests {
     private static let token = "c9d4c07cfbbc26d6ef87a44d53e169831096a5d5fd82547556659dddf715defc"
 
-    /// The folder of /etc/pushsweep with the README's settings and the files that they name, and a
+    /// The folder of /etc/pushsweep with the page's settings and the files that they name, and a
     /// table of the app.
     private struct Stage {
         let folder: TemporaryFolder
@@ -15,7 +15,7 @@ struct FirstRunTests {
         let blocks: [DocumentBlock]
 
         init(_ engine: TestEngine) throws {
-            blocks = try DocumentBlock.all(of: "README.md")
+            blocks = try DocumentBlock.all(of: "docs/first-day.md")
             folder = try TemporaryFolder()
             database = try TokenDatabase(engine)
             shell = try DocumentShell(database, folder)
@@ -41,7 +41,7 @@ struct FirstRunTests {
     }
 
     @Test(
-        "the README's ten lines, grants, commands and INSERT lead to its report",
+        "the page's ten lines, grants, commands and INSERT lead to its report",
         arguments: TestEngine.available)
     func story(_ engine: TestEngine) throws {
         let stage = try Stage(engine)
@@ -76,7 +76,7 @@ struct FirstRunTests {
     }
 
     @Test(
-        "before its grants the README's account is refused with 77",
+        "before its grants the page's account is refused with 77",
         .enabled(if: MariaDBServer.isAvailable, Comment(rawValue: MariaDBServer.absence)))
     func early() throws {
         let stage = try Stage(.mariaDB)
@@ -85,7 +85,7 @@ struct FirstRunTests {
         try stage.shell.run(["check"]).ends(77)
     }
 
-    @Test("a mistyped table of the README's settings is not made", arguments: TestEngine.available)
+    @Test("a mistyped table of the page's settings is not made", arguments: TestEngine.available)
     func mistyped(_ engine: TestEngine) throws {
         let stage = try Stage(engine)
         let text = try stage.block("yaml").text.replacing(
@@ -103,7 +103,12 @@ struct FirstRunTests {
             .appending(path: "../../README.md").standardizedFileURL
         let text = try String(contentsOf: file, encoding: .utf8)
         #expect(text.split(separator: "\n", omittingEmptySubsequences: false).count <= 250)
-        let order = ["| you have |", "## Install", "## Settings", "## First run", "## Demo"]
+        #expect(text.split(whereSeparator: \.isWhitespace).count <= 900)
+        let order = [
+            "| you have |", "## Try it", "`scripts/demo`", "## Your own table",
+            "\npushsweep init mysql://", "\npushsweep check", "\npushsweep sweep --dry-run",
+            "\npushsweep sweep ", "## Install", "## What it does not do",
+        ]
         let places = order.compactMap { text.range(of: $0)?.lowerBound }
         #expect(places.count == order.count && places == places.sorted())
     }

@@ -47,6 +47,10 @@ struct HookDocumentTests {
         try #require(try DocumentBlock.all(of: "docs/hooks.md").first { $0.name == name }).text
     }
 
+    private static func example(_ name: String) throws -> String {
+        try String(contentsOf: DocumentBlock.path("docs/examples/\(name).sh"), encoding: .utf8)
+    }
+
     private static let environment = [
         "PATH": "\(RunningTool.folderOfTests.path):/usr/bin:/bin"
     ]
@@ -71,7 +75,7 @@ struct HookDocumentTests {
             "chat.curl", "url = \"http://127.0.0.1:\(listener.port)/hooks/SECRET\"\n")
         let script = try stage.folder.write(
             "after-run",
-            try Self.block("chat").replacing("/etc/pushsweep/chat.curl", with: address))
+            try Self.example("after-run").replacing("/etc/pushsweep/chat.curl", with: address))
         stage.lines.limits = "\(SweepStage.anyNumber)\nhooks: {after-run: sh \(script)}"
         let good = try stage.run("sweep", environment: Self.environment).ends(0)
         #expect(good.error.isEmpty, "\(good.error)")
@@ -103,7 +107,7 @@ struct HookDocumentTests {
             """)
         let script = try stage.folder.write(
             "after-run",
-            try Self.block("forget")
+            try Self.example("forget-tokens")
                 .replacing("/var/lib/pushsweep/forgotten", with: stage.folder.file("place"))
                 .replacing("/usr/local/bin/forget-tokens", with: "sh \(forget)"))
         stage.lines.limits = "\(SweepStage.anyNumber)\nhooks: {after-run: sh \(script)}"

@@ -8,6 +8,17 @@ struct SchemaCommandTests {
         result.json["statements"] as? [String] ?? []
     }
 
+    @Test("what an operator drops to leave is each of the program's own tables")
+    func leaving() throws {
+        let block = try #require(
+            try DocumentBlock.all(of: "docs/operating.md").first { $0.name == "leave" })
+        let stage = try SweepStage(.sqlite)
+        let printed = try stage.run("schema", "print", "--side-tables").ends(0).output
+        let own = Set(printed.matches(of: /CREATE TABLE IF NOT EXISTS .(pushsweep_\w+)/).map(\.1))
+        let dropped = block.statements[0].matches(of: /pushsweep_\w+/).map(\.0)
+        #expect(own.count > 10 && Set(dropped) == own)
+    }
+
     @Test(
         "schema prints the same statements in JSON as in SQL, and those that it executed",
         arguments: TestEngine.available)
@@ -88,7 +99,7 @@ struct SchemaCommandTests {
         #expect(
             try stage.database.count("SELECT COUNT(*) FROM active_users WHERE \(condition)") == left
         )
-        // The condition that README gives for the default table.
+        // The condition that docs/first-day.md gives for the default table.
         #expect(
             try stage.database.count(
                 "SELECT COUNT(*) FROM active_users WHERE user_id <> '' AND "

@@ -9,7 +9,7 @@ struct DocumentLinkTests {
     private static func pages() throws -> [String] {
         let folder = ReliabilityDocumentTests.root.appending(path: "docs")
         let docs = try FileManager.default.subpathsOfDirectory(atPath: folder.path)
-        return ["README.md", "CHANGELOG.md", "CONTRIBUTING.md"]
+        return ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"]
             + docs.filter { $0.hasSuffix(".md") }.map { "docs/\($0)" }.sorted()
     }
 
@@ -29,6 +29,46 @@ struct DocumentLinkTests {
             #expect(dead.isEmpty, "\(page) links to what is not there: \(dead)")
         }
         #expect(count > 100, "only \(count) relative links were found")
+    }
+
+    @Test("the pages of the package lead to no page that only the sources have")
+    func packaged() throws {
+        for page in try Self.pages() where page.hasPrefix("docs/") {
+            guard !page.hasPrefix("docs/internals/") else { continue }
+            let inside = Self.targets(in: try Self.text(of: page)).filter {
+                $0.contains("internals") || $0.contains("CONTRIBUTING")
+            }
+            #expect(inside.isEmpty, "\(page) links to \(inside)")
+        }
+    }
+
+    @Test("the operators' pages stay within 20,000 words, and each is in the list of questions")
+    func length() throws {
+        let generated = ["docs/json.md", "docs/settings.md"]
+        let own = try Self.pages().filter {
+            $0.hasPrefix("docs/") && !$0.hasPrefix("docs/internals/") && !generated.contains($0)
+        }
+        let words = try own.map {
+            try Self.text(of: $0).split(whereSeparator: \.isWhitespace).count
+        }.reduce(0, +)
+        #expect(words <= 20_000, "\(words) words")
+        let index = try Self.targets(in: Self.text(of: "docs/README.md"))
+        for page in own where page != "docs/README.md" && !page.hasPrefix("docs/recipes/") {
+            #expect(index.contains { "docs/" + $0.prefix { $0 != "#" } == page }, "\(page)")
+        }
+    }
+
+    @Test("each message of docs/troubleshooting.md is one of the program")
+    func messages() throws {
+        let folder = ReliabilityDocumentTests.root.appending(path: "Sources")
+        let sources = try FileManager.default.subpathsOfDirectory(atPath: folder.path)
+            .filter { $0.hasSuffix(".swift") }
+            .map { try String(contentsOf: folder.appending(path: $0), encoding: .utf8) }
+            .joined(separator: "\n")
+        let words = try Self.text(of: "docs/troubleshooting.md").matches(of: /\n\| `([^`]+)` \|/)
+            .map { String($0.output.1) }
+        #expect(words.count >= 20)
+        for message in words { #expect(sources.contains(message), "\(message)") }
     }
 
     @Test("a missing file and a missing heading are found, in running text only")

@@ -1,7 +1,7 @@
 import Foundation
 import Testing
 
-/// Each claim of docs/reliability.md names the tests that show it, as `Suite/function`. A claim
+/// Each claim of docs/internals/reliability.md names the tests that show it, as `Suite/function`. A claim
 /// without a test, or with the name of a test that does not exist, fails here.
 @Suite("Documentation of reliability")
 struct ReliabilityDocumentTests {
@@ -9,10 +9,11 @@ struct ReliabilityDocumentTests {
     static let root = URL(filePath: #filePath).deletingLastPathComponent()
         .appending(path: "../..").standardizedFileURL
 
-    @Test("every claim of docs/reliability.md names a test, and every test it names exists")
+    @Test(
+        "every claim of docs/internals/reliability.md names a test, and every test it names exists")
     func claims() throws {
         let page = try String(
-            contentsOf: Self.root.appending(path: "docs/reliability.md"), encoding: .utf8)
+            contentsOf: Self.root.appending(path: "docs/internals/reliability.md"), encoding: .utf8)
         let tests = try Self.allTests()
         try #require(tests.count > 500, "only \(tests.count) tests were found under Tests")
         let claims = Self.claims(of: page)
@@ -27,13 +28,16 @@ struct ReliabilityDocumentTests {
         let named = Set(Self.names(in: page[...]))
         #expect(named.count >= 100, "only \(named.count) tests are named")
         let missing = named.subtracting(tests).sorted()
-        #expect(missing.isEmpty, "docs/reliability.md names tests that do not exist: \(missing)")
+        #expect(
+            missing.isEmpty,
+            "docs/internals/reliability.md names tests that do not exist: \(missing)")
     }
 
-    @Test("every type, file and folder that docs/architecture.md names exists")
+    @Test("every type, file and folder that docs/internals/architecture.md names exists")
     func architecture() throws {
         let page = try String(
-            contentsOf: Self.root.appending(path: "docs/architecture.md"), encoding: .utf8)
+            contentsOf: Self.root.appending(path: "docs/internals/architecture.md"), encoding: .utf8
+        )
         // A reason of Apple's has the form of a type's name.
         var known: Set<String> = ["BadDeviceToken", "Package.swift"]
         var sources = Data()
@@ -56,16 +60,17 @@ struct ReliabilityDocumentTests {
         }
         #expect(named.count > 50, "only \(named.count) names were found")
         let missing = Set(named).subtracting(known).filter { !isDeclared($0) }.sorted()
-        #expect(missing.isEmpty, "docs/architecture.md names what does not exist: \(missing)")
+        #expect(
+            missing.isEmpty, "docs/internals/architecture.md names what does not exist: \(missing)")
     }
 
-    @Test("docs/architecture.md lists which target uses which, as Package.swift has it")
+    @Test("docs/internals/architecture.md lists which target uses which, as Package.swift has it")
     func targets() throws {
         func text(_ path: String) throws -> String {
             try String(contentsOf: Self.root.appending(path: path), encoding: .utf8)
         }
         let row = /\| `([\w-]+)` \|.*\|.*\| (.*) \|/
-        let rows = try text("docs/architecture.md").split(separator: "\n").compactMap {
+        let rows = try text("docs/internals/architecture.md").split(separator: "\n").compactMap {
             $0.wholeMatch(of: row)
         }
         let order = rows.map { String($0.output.1) }

@@ -13,22 +13,18 @@ struct SettingsExampleTests {
     }
 
     @Test(
-        "a recipe's page has the printed file word for word; PUSHSWEEP_TEST_WRITE_DOCS=1 writes it",
+        "a recipe's page leads to the printed file; PUSHSWEEP_TEST_WRITE_DOCS=1 writes it",
         arguments: recipes)
     func pages(_ example: SettingsExample) throws {
-        let place = Self.page(try #require(example.page))
-        var text = try String(contentsOf: place, encoding: .utf8)
-        let start = try #require(text.range(of: "```yaml\n")).upperBound
-        let end = try #require(text.range(of: "```\n", range: start..<text.endIndex)).lowerBound
+        let file = Self.page("settings/\(example.rawValue).yaml")
         if ProcessInfo.processInfo.environment["PUSHSWEEP_TEST_WRITE_DOCS"] == "1" {
-            text.replaceSubrange(start..<end, with: example.text)
-            try text.write(to: place, atomically: true, encoding: .utf8)
+            try example.text.write(to: file, atomically: true, encoding: .utf8)
         }
-        #expect(
-            try String(contentsOf: place, encoding: .utf8).contains("```yaml\n\(example.text)```\n")
-        )
-        #expect(text.contains("`pushsweep check --example=\(example.rawValue)` prints this file:"))
-        #expect(text.ranges(of: "```yaml").count == 1, "a page has one settings file")
+        #expect(try String(contentsOf: file, encoding: .utf8) == example.text)
+        let page = Self.page(try #require(example.page))
+        let text = try String(contentsOf: page, encoding: .utf8)
+        #expect(text.contains("](settings/\(example.rawValue).yaml)"))
+        #expect(text.contains("`pushsweep check --example="))
     }
 
     @Test("the index of the recipes links each page, and there is no page without an example")
@@ -38,7 +34,9 @@ struct SettingsExampleTests {
             #expect(index.contains("(\(try #require(example.page)))"), "\(example)")
         }
         let files = try FileManager.default.contentsOfDirectory(atPath: Self.page("").path)
-        #expect(Set(files) == Set(Self.recipes.compactMap(\.page) + ["README.md"]))
+        #expect(
+            Set(files)
+                == Set(Self.recipes.compactMap(\.page) + ["README.md", "settings", "tables"]))
     }
 
     @Test("each example is a valid file as it is", arguments: SettingsExample.allCases)

@@ -8,22 +8,18 @@ import TokenHygiene
 @testable import PushQueue
 @testable import TokenTable
 
-/// The statements of docs/registrations.md for an engine.
+/// The statements of docs/registrations.md for an engine, and the triggers of the file that it links.
 enum RegistrationPage {
-    /// The blocks of SQL in the engine's section: those of the application, then the triggers.
-    private static func blocks(_ engine: TestEngine) throws -> [String] {
+    /// The statements of an application that writes the time itself: an update and an insertion.
+    static func application(_ engine: TestEngine) throws -> [String] {
         let page = try String(contentsOfFile: "docs/registrations.md", encoding: .utf8)
         let title = engine == .mariaDB ? "MariaDB and MySQL" : "SQLite"
         let section = try #require(
             page.components(separatedBy: "\n## ").first { $0.hasPrefix(title) })
-        return section.components(separatedBy: "```sql\n").dropFirst().map {
-            $0.components(separatedBy: "```")[0]
+        let block = try #require(section.components(separatedBy: "```sql\n").dropFirst().first)
+        return block.components(separatedBy: "```")[0].components(separatedBy: ";\n").filter {
+            !$0.isEmpty
         }
-    }
-
-    /// The statements of an application that writes the time itself: an update and an insertion.
-    static func application(_ engine: TestEngine) throws -> [String] {
-        try blocks(engine)[0].components(separatedBy: ";\n").filter { !$0.isEmpty }
     }
 
     /// The triggers, for a table of another name and without some columns.
@@ -31,8 +27,10 @@ enum RegistrationPage {
         _ engine: TestEngine, table: String = "active_users", key: String = "udid",
         without columns: [String] = []
     ) throws -> [String] {
-        let block = try blocks(engine)[1]
-            .replacing("active_users", with: table).replacing("udid", with: key)
+        let kind = engine == .mariaDB ? "mysql" : "sqlite"
+        let block = try String(
+            contentsOfFile: "docs/examples/registration-triggers.\(kind).sql", encoding: .utf8
+        ).replacing("active_users", with: table).replacing("udid", with: key)
             .split(separator: "\n", omittingEmptySubsequences: false)
             .filter { line in
                 !columns.contains { line.contains("NEW.\($0) ") && !line.contains(" THEN") }

@@ -8,7 +8,7 @@ import TokenHygiene
 @testable import Database
 @testable import TokenTable
 
-// docs/clusters.md judges engines by the statements that reach the server, as its log shows them.
+// docs/internals/clusters.md judges engines by the statements that reach the server, as its log shows them.
 
 /// The paths whose statements are judged, each with what it does.
 private enum StatementPath: String, CaseIterable {

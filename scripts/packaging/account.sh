@@ -1,6 +1,6 @@
 # shellcheck shell=sh
 # Makes the user pushsweep and the state folder, as sysusers.conf and tmpfiles.conf say, also where no
-# systemd does it. Part of scripts/install and of the package's postinst.
+# systemd does it, and says what comes next. Part of scripts/install and of the package's postinst.
 make_account() {
     if command -v systemd-sysusers >/dev/null; then
         systemd-sysusers pushsweep.conf
@@ -14,4 +14,8 @@ make_account() {
     else
         install -d -o pushsweep -g pushsweep -m 0700 /var/lib/pushsweep
     fi
+}
+
+say_next() {
+    echo "pushsweep: next: pushsweep init mysql://USER@HOST/DATABASE looks at your table and changes nothing"
 }

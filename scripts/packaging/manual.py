@@ -196,7 +196,9 @@ def page(names, command, day, version, exits):
         yield ".Sh FILES"
         yield ".Bl -tag -width Ds"
         yield ".It Pa /etc/pushsweep/pushsweep.yaml"
-        yield "The settings."
+        yield "The settings, as"
+        yield ".Xr pushsweep.yaml 5"
+        yield "lists them."
         yield ".It Pa /var/lib/pushsweep"
         yield "The state folder of the settings: journal, records of runs, locks."
         yield ".El"
@@ -204,10 +206,11 @@ def page(names, command, day, version, exits):
     related = ["-".join(names + [other["commandName"]]) for other in below]
     if len(names) > 1:
         related.append("-".join(names[:-1]))
-    if related:
+    pages = [f"{other} 1" for other in sorted(related)] + ["pushsweep.yaml 5"] * files
+    if pages:
         yield ".Sh SEE ALSO"
-        for number, other in enumerate(sorted(related)):
-            yield f".Xr {other} 1" + (" ," if number + 1 < len(related) else "")
+        for number, other in enumerate(pages):
+            yield f".Xr {other}" + (" ," if number + 1 < len(pages) else "")
 
 
 def commands(command):

@@ -86,7 +86,8 @@ struct SettingsDraft {
                 let usual = "com.example.\(place == 0 ? "app" : "app\(place + 1)")"
                 lines.append("    topic: \(YAMLScalar.text(topic ?? usual))")
                 if known.isEmpty {
-                    lines.append("    # ? environment: sandbox, where all tokens are of development")
+                    lines.append(
+                        "    # ? environment: sandbox, where all tokens are of development")
                 }
                 lines.append("    environment: \(environment)")
             }

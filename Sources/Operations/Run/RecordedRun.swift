@@ -96,7 +96,7 @@ extension RecordedRun {
 // The lease on the token table for every run that reads gateways or changes rows by plan: sweep,
 // replay, release, undo. Senders do not take it. Several senders and a sweep work at the same time by
 // design: each applies only its own journal's feeds, and application is idempotent under row locks.
-// See docs/decisions.md.
+// See docs/internals/decisions.md.
 
 extension TokenTable {
     /// Runs a body under the lease on the token table. The lease is renewed meanwhile and given back

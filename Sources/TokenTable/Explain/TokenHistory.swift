@@ -120,7 +120,7 @@ package struct TokenHistory {
 // for followers. An entry about a row that is gone is found like any other.
 //
 // The price is one index entry for each changed row. Evidence is applied in the order of tokens, so
-// the index entries of a feed are written in their order too; docs/decisions.md has the figures.
+// the index entries of a feed are written in their order too; docs/internals/decisions.md has the figures.
 
 /// What an entry of the ledger says about a row before or after its change.
 package struct RowState: Hashable, Sendable {

@@ -20,6 +20,8 @@ struct UndoneRow {
     private(set) var state: RowContent?
     /// Entries undone, those that do not count too.
     private var undone = 0
+    /// Why an entry that does not count stays.
+    private var keptCompanion: UndoObstacle?
     /// Entries undone that count, as do those of the next two: each device once.
     private(set) var restored = 0
     private(set) var already = 0
@@ -59,8 +61,11 @@ struct UndoneRow {
         }
     }
 
+    /// Counts an entry that is not undone, unless it only accompanies another. An older one that counts
+    /// stays for the reason of the newer one.
     private mutating func keep(_ obstacle: UndoObstacle, _ change: ChangeImages) {
-        if !change.isCompanion { keep(obstacle) }
+        guard change.isCompanion else { return keep(keptCompanion ?? obstacle) }
+        keptCompanion = keptCompanion ?? obstacle
     }
 
     /// Counts an entry that is not undone.

@@ -17,9 +17,9 @@ struct ImportCommand: ParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "What wrote the file, or the form of any other one: lines of JSON, CSV, the bytes of a "
-                + "feedback list.", valueName: ImportForm.allValueStrings.joined(separator: "|")))
-    var from: ImportForm
+            "What wrote the file; else its form: lines of JSON, CSV, or the bytes of a feedback list.",
+            valueName: ImportSource.names("|")))
+    var from: ImportSource
 
     @Option(
         help: ArgumentHelp("The app the file is about, if there are several.", valueName: "name"))
@@ -58,10 +58,8 @@ struct ImportCommand: ParsableCommand {
     @OptionGroup var applying: ApplyOptions
 
     func validate() throws {
-        if case .preset(let preset) = from, map != nil {
-            throw ValidationError(
-                "--from \(preset.rawValue) knows the fields; give --map with --from jsonl or --from csv"
-            )
+        if from.preset != nil, map != nil {
+            throw ValidationError("--from \(from.rawValue) has a map of its own; leave --map out")
         }
         guard from == .feedback else { return }
         if map != nil || timeUnit != nil || again {
@@ -71,11 +69,10 @@ struct ImportCommand: ParsableCommand {
 
     /// How the file is read; nil for the bytes of a feedback list.
     private var layout: ReportLayout? {
-        var layout: ReportLayout? =
-            switch from {
-            case .preset(let preset): preset.layout
-            case .plain(let format): ReportLayout(format: format, map: map ?? .standard)
-            case .feedback: nil
+        var layout =
+            from.preset?.layout
+            ?? ReportFormat(rawValue: from.rawValue).map {
+                ReportLayout(format: $0, map: map ?? .standard)
             }
         if let timeUnit { layout?.unit = timeUnit }
         return layout
@@ -90,34 +87,17 @@ struct ImportCommand: ParsableCommand {
     }
 }
 
-/// The words of `import --from`.
-enum ImportForm: Hashable, ExpressibleByArgument {
-    /// A log or export whose fields and unit are known.
-    case preset(ReportPreset)
-    /// Fields by `--map`, times by `--time-unit`.
-    case plain(ReportFormat)
-    /// The bytes of a feedback list.
-    case feedback
+/// What wrote a file that `import` reads, or its form.
+enum ImportSource: String, ExpressibleByArgument, CaseIterable {
+    case jsonl, csv, feedback
+    case gorush, sns, rpush, quarantine
 
-    private static let feedbackWord = "feedback"
+    /// The fixed form of the files of one sender; nil for a form that a map describes.
+    var preset: ReportPreset? { ReportPreset(rawValue: rawValue) }
 
-    init?(argument: String) {
-        if let preset = ReportPreset(rawValue: argument) {
-            self = .preset(preset)
-        } else if let format = ReportFormat(rawValue: argument) {
-            self = .plain(format)
-        } else if argument == Self.feedbackWord {
-            self = .feedback
-        } else {
-            return nil
-        }
-    }
-
-    static var allValueStrings: [String] {
-        ReportPreset.allCases.map(\.rawValue) + ReportFormat.allCases.map(\.rawValue)
-            + [feedbackWord]
+    static func names(_ separator: String) -> String {
+        allCases.map(\.rawValue).joined(separator: separator)
     }
 }
 
 extension ReportTimeUnit: ExpressibleByArgument {}
-extension ReportPreset: ExpressibleByArgument {}

@@ -22,8 +22,13 @@ private final class DeployStage {
     /// Whether the program that sends was started.
     var hasSent: Bool { FileManager.default.fileExists(atPath: sender.folder.file("sent")) }
 
-    /// An example of the document, by its name.
+    /// An example of the document, by its name: a block of it, or a file beside it.
     static func example(_ name: String) throws -> String {
+        for ending in ["sh", "yaml"] {
+            let file = DocumentBlock.path("docs/examples/preflight-\(name).\(ending)")
+            guard FileManager.default.fileExists(atPath: file.path) else { continue }
+            return try String(contentsOf: file, encoding: .utf8)
+        }
         let blocks = try DocumentBlock.all(of: "docs/preflight.md").filter { $0.name == name }
         try #require(blocks.count == 1, "docs/preflight.md has \(blocks.count) examples \(name)")
         return blocks[0].text

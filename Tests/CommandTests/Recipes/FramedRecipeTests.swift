@@ -33,7 +33,7 @@ struct FramedRecipeTests {
         rules.script.tokens[token] = .dead(after: 1)
         let gateways = try stage.olderGateways("chat", rules)
         try stage.follow("First run")
-        try stage.follow("Send")
+        try stage.follow("Send with command 2")
         let frames = gateways.binary.log.accepted
         #expect(frames.map(\.token) == [token, token])
         let items = frames.map { frame -> [String] in

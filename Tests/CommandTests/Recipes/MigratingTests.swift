@@ -24,8 +24,8 @@ struct MigratingTests {
         }
         for number in 0..<6 { try OlderRecipeTests.message(stage, to: hexToken(number)) }
         try stage.follow("First run")
-        try stage.follow("In place of push.php")
-        try stage.follow("In place of feedback.php")
+        try stage.follow("Send PushChat's queue")
+        try stage.follow("Dead tokens")
 
         // Step 5: the settings of the page for HTTP/2, the same tables and state folder.
         let other = try RecipeStage("pushchat", .mariaDB).settings
@@ -103,9 +103,7 @@ struct MigratingTests {
         .enabled(if: ForeignProgram.python.isInstalled))
     func pyAPNs2() throws {
         let stage = try RecipeStage("server-density", .mariaDB)
-        let report = try #require(
-            try DocumentBlock.all(of: "docs/evidence.md").first { $0.language == "python" }
-        ).text
+        let report = try DocumentBlock.report("py")
         let results = try #require(
             try DocumentBlock.all(of: "docs/migrating.md").first { $0.name == "apns2" }
         ).text

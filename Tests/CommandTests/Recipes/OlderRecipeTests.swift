@@ -31,7 +31,7 @@ struct OlderRecipeTests {
                 [.integer(Int64(number)), .text(hexToken(number))])
         }
         try stage.follow("First run")
-        try stage.follow("Send")
+        try stage.follow("Send with command 0")
         let file = try #require(stage.blocks.first { $0.name == "down.json" }).text
         let sent = try #require(gateways.binary.log.accepted.first)
         #expect(sent.command == .simple && sent.token == .numbered(1))
@@ -103,7 +103,7 @@ struct OlderRecipeTests {
         }
         for token in tokens + [hexToken(6)] { try Self.message(stage, to: token) }
         try stage.follow("First run")
-        try stage.follow("In place of push.php")
+        try stage.follow("Send PushChat's queue")
         let waiting =
             "SELECT device_token FROM push_queue WHERE time_sent IS NULL ORDER BY message_id"
         #expect(try stage.database.texts(waiting) == [[hexToken(4)], ["0"], [hexToken(6)]])
@@ -125,11 +125,11 @@ struct OlderRecipeTests {
             gateways.binary.log.acceptedByToken
                 == [.numbered(1): 1, .numbered(2): 1, .numbered(3): 2])
         #expect(gateways.binary.log.records.allSatisfy { $0.frame.command == .framed })
-        let log = try stage.follow("In place of push.log")
+        let log = try stage.follow("What push.log had")
         #expect(log.contains("sent") && log.contains("invalid token (8)"), "\(log)")
 
         let users = "SELECT udid FROM active_users ORDER BY udid"
-        try stage.follow("In place of feedback.php")
+        try stage.follow("Dead tokens")
         #expect(try stage.database.texts(users) == [["udid0"], ["udid2"], ["udid3"], ["udid4"]])
         #expect(try stage.database.texts(columns) == before)
         try stage.run("undo", "--since", "2000-01-01T00:00:00Z").ends(0)
@@ -154,8 +154,8 @@ struct OlderRecipeTests {
             try Self.message(stage, to: hexToken(number))
         }
         try stage.follow("First run")
-        try stage.follow("In place of push.php")
-        try stage.follow("In place of feedback.php")
+        try stage.follow("Send PushChat's queue")
+        try stage.follow("Dead tokens")
         #expect(try stage.database.texts("SELECT udid FROM active_users") == [["udid2"]])
     }
 

@@ -3,19 +3,21 @@ import APNsSimulator
 import Database
 import Foundation
 import SecureTransport
+import Settings
 import TestSupport
 import Testing
 
-/// A page of `docs/recipes` as a reader follows it: the page's tables in a database of its own, the
-/// page's settings file word for word, and the page's commands, from the printed grants on by an account
-/// that has these and no other rights. Addresses, ports, passwords and authorities come from variables;
-/// the files that the settings name lie beside them.
+/// A recipe as a reader follows it: its tables in a database of its own, its settings file word for
+/// word, and the commands of its page, with the first run of the index where the page has none. From the
+/// printed grants on an account runs them that has these and no other rights. Addresses, ports, passwords
+/// and authorities come from variables; the files that the settings name lie beside them.
 final class RecipeStage {
     /// The token of the pages' examples.
     static let hex = "c9d4c07cfbbc26d6ef87a44d53e169831096a5d5fd82547556659dddf715defc"
 
     let database: TokenDatabase
     let folder: TemporaryFolder
+    /// The blocks of the page, behind those of the first run.
     let blocks: [DocumentBlock]
     /// The results of the commands that ran, oldest first.
     private(set) var results: [ToolResult] = []
@@ -29,18 +31,39 @@ final class RecipeStage {
     /// The gateways that serve as long as the stage lives.
     var gateways: [AnyObject] = []
     private let shell: DocumentShell
+    /// Whether the recipe is for a table that Pushsweep makes.
+    private let hasNewTable: Bool
 
-    /// Makes the page's tables and its settings file.
-    init(_ page: String, _ engine: TestEngine) throws {
-        blocks = try DocumentBlock.all(of: "docs/recipes/\(page).md")
+    /// Makes the recipe's tables and its settings file.
+    init(_ recipe: String, _ engine: TestEngine) throws {
+        let example = try #require(SettingsExample(rawValue: recipe))
+        blocks = try Self.blocks(of: example)
+        settings = example.text
         database = try TokenDatabase(engine)
         folder = try TemporaryFolder()
-        settings = try #require(blocks.first { $0.language == "yaml" }).text
-        let own = engine == .mariaDB ? "mariadb" : "sqlite"
-        for block in blocks where block.language == "sql" && block.name == own {
-            for statement in block.statements { try database.sql.run(statement) }
+        let kind = engine == .mariaDB ? "mysql" : "sqlite"
+        let name = example == .pushchatGateway ? SettingsExample.pushchat.rawValue : recipe
+        hasNewTable = [.topics, .privateGateway].contains(example)
+        if !hasNewTable {
+            let tables = try String(
+                contentsOf: DocumentBlock.path("docs/recipes/tables/\(name).\(kind).sql"),
+                encoding: .utf8)
+            for statement in DocumentBlock(language: "sql", name: "", section: "", text: tables)
+                .statements
+            {
+                try database.sql.run(statement)
+            }
         }
         shell = try DocumentShell(database, folder)
+    }
+
+    /// The blocks of a recipe's page, behind the first run that the recipes share where the page has
+    /// none of its own.
+    static func blocks(of example: SettingsExample) throws -> [DocumentBlock] {
+        let own = try DocumentBlock.all(of: "docs/recipes/\(try #require(example.page))")
+        guard !own.contains(where: { $0.section == "First run" }) else { return own }
+        let shared = try DocumentBlock.all(of: "docs/recipes/README.md")
+        return shared.filter { $0.section == "First run" } + own
     }
 
     /// Runs a command of `pushsweep` with the page's settings.
@@ -87,6 +110,8 @@ final class RecipeStage {
                 continue
             }
             for (words, exit) in block.commands {
+                let isNew = hasNewTable && words.starts(with: ["pushsweep", "schema", "apply"])
+                let words = isNew ? words + ["--create-token-table"] : words
                 guard let result = try run(line: words) else { continue }
                 results.append(result)
                 printed += result.output + result.error

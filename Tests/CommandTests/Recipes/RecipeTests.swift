@@ -13,7 +13,7 @@ struct RecipeTests {
         "each page makes tables, then grants, and then its check and sweep need no other account",
         arguments: SettingsExample.allCases.filter { $0 != .short })
     func order(_ example: SettingsExample) throws {
-        let blocks = try DocumentBlock.all(of: "docs/recipes/\(example.rawValue).md")
+        let blocks = try RecipeStage.blocks(of: example)
         let commands = blocks.filter { $0.language == "sh" }.flatMap(\.commands).map(\.words)
             .filter { ["pushsweep", "mysql"].contains($0.first) }
         #expect(
@@ -29,10 +29,10 @@ struct RecipeTests {
         "each page gives the files with secrets that its settings name to the user of the run",
         arguments: SettingsExample.allCases.filter { $0 != .short })
     func owners(_ example: SettingsExample) throws {
-        let path = DocumentBlock.path("docs/recipes/\(example.rawValue).md")
+        let path = DocumentBlock.path("docs/recipes/\(try #require(example.page))")
         let page = try String(contentsOf: path, encoding: .utf8)
         let given = page.split(separator: "\n").filter { $0.hasPrefix("chown pushsweep ") }
-        let names = page.matches(
+        let names = (page + example.text).matches(
             of: /(?:file|key): ([A-Za-z0-9_-]+\.(?:p8|p12|pem|key))|passphrase-file: ([a-z-]+)/
         )
         .compactMap { $0.1 ?? $0.2 }
@@ -198,7 +198,7 @@ struct RecipeTests {
         defer { gateway.stop() }
         try stage.follow("First run")
         try stage.database.register(0..<3, at: 1_600_000_000_000)
-        try stage.follow("Sweep")
+        try stage.follow("Dead tokens")
         #expect(try stage.database.marked == 1)
     }
 }

@@ -133,7 +133,7 @@ struct MetricsTests {
         var facts = MetricsFacts()
         facts.runs = [Self.sweep([("chat", 1)])]
         let page = URL(filePath: #filePath).deletingLastPathComponent()
-            .appending(path: "../../../docs/metrics.md")
+            .appending(path: "../../../docs/json.md")
         let text = try String(contentsOf: page, encoding: .utf8)
         for family in facts.families {
             #expect(text.contains("`\(MetricsText.prefix)\(family.name)`"), "\(family.name)")

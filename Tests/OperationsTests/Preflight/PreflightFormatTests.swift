@@ -50,7 +50,7 @@ struct PreflightFormatTests {
     @Test("every rule has a name of lower-case words, a summary, and a row in the document")
     func rules() throws {
         let page = try String(
-            contentsOf: ReliabilityDocumentTests.root.appending(path: "docs/preflight.md"),
+            contentsOf: ReliabilityDocumentTests.root.appending(path: "docs/json.md"),
             encoding: .utf8)
         for rule in PreflightRules.all {
             #expect(rule.name.wholeMatch(of: /[a-z]+(-[a-z]+)+/) != nil)

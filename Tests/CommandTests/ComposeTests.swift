@@ -1,0 +1,113 @@
+import Foundation
+import TestSupport
+import Testing
+import Yams
+
+/// The file docs/compose.yaml without Docker: its commands run in their order, with the settings, the
+/// script and the simulator that the file has, on a database of the test server.
+@Suite(
+    "The trial with Docker Compose",
+    .enabled(if: MariaDBServer.isAvailable, Comment(rawValue: MariaDBServer.absence)))
+struct ComposeTests {
+    private static let prefix = "#   docker compose -f docs/compose.yaml "
+
+    @Test("its commands mark one device by a report, one by an answer, and send to the third")
+    func story() throws {
+        let text = try String(contentsOf: DocumentBlock.path("docs/compose.yaml"), encoding: .utf8)
+        let file = try #require(try Yams.compose(yaml: text))
+        let services = try #require(file["services"])
+        let folder = try TemporaryFolder()
+        let database = try TokenDatabase(.mariaDB)
+        // The program makes its tables anew, as in a new database.
+        try database.sql.run("DROP TABLE IF EXISTS active_users")
+
+        let provider = try Self.provider(services, folder)
+        defer { provider.tool.signal(SIGTERM) }
+        try folder.write(
+            "pushsweep.yaml", try Self.settings(file, folder, port: provider.port))
+        let script = try #require(file["configs"]?["devices"]?["content"]?.string)
+        let statements = try #require(script.components(separatedBy: "<<'SQL'\n").last)
+            .replacing("SQL\n", with: "")
+
+        let shell = try DocumentShell(database, folder)
+        var outputs: [String: String] = [:]
+        for line in text.split(separator: "\n") where line.hasPrefix(Self.prefix) {
+            let words = DocumentBlock.words(String(line.dropFirst(Self.prefix.count)))
+            switch words[0] {
+            case "run":
+                try #require(words.prefix(3) == ["run", "--rm", "pushsweep"])
+                let result = try shell.run(Array(words.dropFirst(3))).ends(0, for: "\(words)")
+                outputs[words[3]] = result.output
+            case "exec":
+                try #require(words == ["exec", "database", "sh", "/trial/devices"])
+                for statement in statements.components(separatedBy: ";\n") where statement != "" {
+                    try database.sql.run(statement)
+                }
+            case "up":
+                for name in words.drop(while: { $0 != "--wait" }).dropFirst() {
+                    #expect(services[name] != nil, "\(name)")
+                }
+            default: #expect(words == ["down", "--volumes"])
+            }
+        }
+        let states =
+            "SELECT u.user_id, q.state FROM push_queue q JOIN active_users u "
+            + "ON u.device_token = q.device_token ORDER BY 1"
+        let found = try database.texts(states)
+        #expect(found == [["ada", "sent"], ["cho", "gone"]], "\(found)")
+        let marked = "SELECT user_id FROM active_users WHERE invalidated_at IS NOT NULL ORDER BY 1"
+        #expect(try database.texts(marked) == [["ben"], ["cho"]])
+        #expect(outputs["deliveries"]?.contains("gone (Unregistered)") == true)
+    }
+
+    @Test("the program's service has what its settings name: the state, the password, the network")
+    func services() throws {
+        let text = try String(contentsOf: DocumentBlock.path("docs/compose.yaml"), encoding: .utf8)
+        let file = try #require(try Yams.compose(yaml: text))
+        let services = try #require(file["services"])
+        let (own, database) = (services["pushsweep"], services["database"])
+        #expect(own?["network_mode"]?.string == "service:provider")
+        #expect(own?["volumes"] == services["provider"]?["volumes"])
+        let password = own?["environment"]?["PUSHSWEEP_STORE_PASSWORD"]
+        #expect(password?.string == database?["environment"]?["MARIADB_PASSWORD"]?.string)
+        for service in services.mapping?.values.map({ $0 }) ?? [] {
+            for config in service["configs"]?.array() ?? [] {
+                let name = try #require(config["source"]?.string)
+                #expect(file["configs"]?[name] != nil, "\(name)")
+            }
+            guard let build = service["build"] else { continue }
+            let docker = try #require(build["dockerfile"]?.string)
+            let stages = try String(contentsOf: DocumentBlock.path(docker), encoding: .utf8)
+            if let target = build["target"]?.string {
+                #expect(stages.contains(" AS \(target)\n"))
+            }
+        }
+    }
+
+    /// Starts the simulator with the words of its service, on a free port and in a folder of the test.
+    private static func provider(
+        _ services: Node, _ folder: TemporaryFolder
+    ) throws -> (tool: RunningTool, port: String) {
+        let words = try #require(services["provider"]?["command"]?.array()).map {
+            try #require($0.string)
+                .replacing("/var/lib/pushsweep", with: folder.path)
+                .replacing("--port=4430", with: "--port=0")
+        }
+        let tool = try RunningTool("apns-simulator", words)
+        let line = try #require(tool.firstLine())
+        let greeting = try JSONSerialization.jsonObject(with: Data(line.utf8)) as? [String: Any]
+        let address = try #require(greeting?["listening"] as? String)
+        return (tool, String(try #require(address.split(separator: ":").last)))
+    }
+
+    /// The file's settings with the folder and the port of the test. The database is named by variables.
+    private static func settings(
+        _ file: Node, _ folder: TemporaryFolder, port: String
+    ) throws -> String {
+        let content = try #require(file["configs"]?["settings"]?["content"]?.string)
+        #expect(content.contains("@database:3306/push") && content.contains("port: 4430"))
+        return content.replacing("/var/lib/pushsweep", with: folder.path)
+            .replacing("4430", with: port).replacing(
+                "tls: {mode: off}", with: "tls: {mode: verify}")
+    }
+}

@@ -1,0 +1,2 @@
+CREATE TABLE "push_notifications_apnsdevice" ("id" integer NOT NULL PRIMARY KEY AUTOINCREMENT, "name" varchar(255) NULL, "active" bool NOT NULL, "date_created" datetime NULL, "device_id" char(32) NULL, "user_id" integer NULL, "application_id" varchar(64) NULL, "registration_id" varchar(200) NOT NULL);
+CREATE INDEX "push_notifications_apnsdevice_registration_id_5502bc8c" ON "push_notifications_apnsdevice" ("registration_id");
