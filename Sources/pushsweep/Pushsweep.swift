@@ -101,8 +101,8 @@ struct Pushsweep: ParsableCommand {
     /// Ends the process where it is called alone, or asked about exit codes or about a word that is no
     /// command. The parser prints the other help.
     private static func answerHelp(_ words: [String]) {
-        switch (words.isEmpty, HelpRequest(words)) {
-        case (true, _): StandardStreams.show(HelpText.firstDay, .prose)
+        switch (words.isEmpty, HelpRequest(words, of: Pushsweep.self)) {
+        case (true, _): StandardStreams.show(HelpText.firstDay(configuration.abstract), .prose)
         case (_, .exitCodes): StandardStreams.show(HelpText.exitCodes, .prose)
         case (_, .unknown(let message)):
             refuse([message, "  See 'pushsweep help' for all commands."])

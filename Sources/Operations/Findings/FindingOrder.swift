@@ -35,7 +35,7 @@ extension Sequence<Finding> {
 }
 
 extension String {
-    /// The beginning of a message: what was being done and what happened. What to do next follows after `; `.
+    /// The beginning of a message: the action and its end. The next step follows after `; `.
     package var gist: String { String(split(separator: "; ", maxSplits: 1).first ?? "") }
 }
 

@@ -63,13 +63,13 @@ package struct BrokenRows {
     /// The number of columns of the whole line.
     var columns: Int { pieces.reduce(0) { $0 + $1.gap + $1.text.columns } }
 
-    /// What stands before the first wide gap, and what behind it; nil without such a gap.
+    /// The pieces before the first wide gap, and those behind it; nil without such a gap.
     var sides: (left: BrokenRows, right: BrokenRows)? {
         guard let wide = pieces.dropFirst().firstIndex(where: { $0.gap > 1 }) else { return nil }
         return (BrokenRows(pieces[..<wide]), BrokenRows(pieces[wide...]))
     }
 
-    /// Writes times to the minute and sizes in MB, as people read them; what is copied keeps all digits.
+    /// Writes times to the minute and sizes in MB, as people read them; commands keep all digits.
     mutating func round() {
         for place in pieces.indices.reversed() where !pieces[place].isCopied {
             pieces[place].text = pieces[place].text.replacing(

@@ -74,8 +74,7 @@ package struct TerminalStyle: Hashable, Sendable {
         guard indent.count + pieces.columns > columns, let (left, right) = pieces.sides else {
             return pieces.columns == 0 ? [""] : rows(pieces, rest: usual)
         }
-        // What stands in columns goes on in its own, where half of the row is left for it; else in the next
-        // row.
+        // A second column goes on below itself, where half of the row is left for it; else in the next row.
         let second = indent.count + pieces.columns - right.columns + (right.pieces.first?.gap ?? 0)
         return second <= columns / 2
             ? rows(pieces, rest: spaces(second))

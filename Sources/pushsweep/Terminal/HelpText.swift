@@ -28,16 +28,17 @@ enum HelpText {
                 + "scripts.",
         ]
 
-    /// What the program prints where it is called alone.
-    static let firstDay: [String] =
-        [Pushsweep.configuration.abstract, "", "The first day:"]
-        + firstCommands.map { command, job in
-            let gap = String(repeating: " ", count: 27 - command.count)
-            return "  \(command)\(gap)\(job)"
-        } + [
-            "", "All commands: pushsweep help", "One of them:  pushsweep help sweep",
-            "Exit codes:   pushsweep help exit-codes",
-        ]
+    /// The lines that the program prints where it is called alone, behind its purpose.
+    static func firstDay(_ purpose: String) -> [String] {
+        [purpose, "", "The first day:"]
+            + firstCommands.map { command, job in
+                let gap = String(repeating: " ", count: 27 - command.count)
+                return "  \(command)\(gap)\(job)"
+            } + [
+                "", "All commands: pushsweep help", "One of them:  pushsweep help sweep",
+                "Exit codes:   pushsweep help exit-codes",
+            ]
+    }
 
     private static let firstCommands = [
         (
@@ -65,13 +66,13 @@ enum HelpRequest {
     /// The program, or one of its commands: the parser prints its help.
     case command
     case exitCodes
-    /// There is no such topic; the message says which are near.
+    /// The program has no such topic; the message says which are near.
     case unknown(String)
 
     private static let topic = "exit-codes"
 
-    /// What the words of the command line ask for; nil where they do not begin with `help`.
-    init?(_ words: [String]) {
+    /// Reads the words of the command line of a program; nil where they do not begin with `help`.
+    init?(_ words: [String], of program: any ParsableCommand.Type) {
         guard words.first == "help" else { return nil }
         let topics = words.dropFirst().filter { !["-h", "--help", "help"].contains($0) }
         if topics.elementsEqual([Self.topic]) {
@@ -79,7 +80,7 @@ enum HelpRequest {
             return
         }
         self = .command
-        var known: [any ParsableCommand.Type] = [Pushsweep.self]
+        var known = [program]
         for topic in topics {
             let commands = known.last?.configuration.subcommands ?? []
             if let next = commands.first(where: { $0.configuration.commandName == topic }) {
