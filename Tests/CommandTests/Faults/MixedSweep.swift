@@ -61,7 +61,7 @@ struct MixedSweep: InterruptedRun {
                     let kind = Kind(number)
                     return [
                         .bytes(DeviceToken.numbered(number).bytes),
-                        database.time(kind == .fresh ? 1_800_000_000_000 : 1_600_000_000_000),
+                        database.time(kind == .fresh ? 1_750_000_000_000 : 1_600_000_000_000),
                         kind == .marked ? database.time(1_750_000_000_000) : .null,
                     ]
                 })
