@@ -79,13 +79,7 @@ package struct AccountGrants {
         add("undo", rights(.undoing(policy, in: tokens), tokens))
         // A purge finds its table by the layout of the token table.
         add("purge", rights(.read, tokens) + rights(.purge(isDry: false), tokens))
-        if let queue {
-            add("send, besides those of sweep", rights(.send, queue, nil))
-            let users = try userColumn(store).map { (table: tokens.table, column: $0) }
-            // Users and their tokens are found by the layout of the token table.
-            add("enqueue", rights(.read, tokens) + rights(.enqueue, queue, users))
-            add("deliveries", rights(.read, tokens) + rights(.listing, queue, users))
-        }
+        if let queue { try addJobs(of: queue, tokens, store) }
         if let grants = try? store?.session.groupGrants(to: account), !grants.isEmpty {
             add("all jobs, on a member of a replication group", grants)
         }
@@ -101,6 +95,16 @@ package struct AccountGrants {
     /// The right to see a replication that is stopped. It concerns the whole server, and who grants the
     /// others may not have it.
     package static let replicaJob = "knowing a stopped replica, on MySQL any, optional"
+
+    private mutating func addJobs(
+        of queue: QueueLayout, _ tokens: TableLayout, _ store: TokenTable?
+    ) throws(StoreFailure) {
+        add("send, besides those of sweep", rights(.send, queue, nil))
+        let users = try userColumn(store).map { (table: tokens.table, column: $0) }
+        // Users and their tokens are found by the layout of the token table.
+        add("enqueue", rights(.read, tokens) + rights(.enqueue, queue, users))
+        add("deliveries", rights(.read, tokens) + rights(.listing, queue, users))
+    }
 
     private mutating func add(_ name: String, _ statements: [String]) {
         jobs.append((name, statements))

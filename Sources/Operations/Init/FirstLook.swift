@@ -16,6 +16,8 @@ package struct FirstLookWish: Hashable, Sendable {
     package var address: String
     /// The table; nil: the one that has tokens.
     package var table: String?
+    /// The column of the tokens; nil: the one that has them.
+    package var column: String?
     package var passwordFile: String?
     package var ca: String?
     package var tls: String?
@@ -27,6 +29,9 @@ package struct FirstLookWish: Hashable, Sendable {
 
 /// Finds the token table of a database and proposes its settings.
 package struct FirstLook {
+    /// The rows among which tokens in several rows are looked for without an index.
+    private static let fewRows = 200_000
+
     private let wish: FirstLookWish
     private let environment: [String: String]
     private let context: RunContext
@@ -73,7 +78,9 @@ package struct FirstLook {
                 table: $0.table.description, column: $0.column, form: $0.form, count: $0.count,
                 filled: $0.filled)
         }
-        guard let choice = look.choice, let proposal = try look.proposal(choice) else {
+        guard let choice = look.choice(column: wish.column),
+            let proposal = try look.proposal(choice)
+        else {
             throw undecided(look.found)
         }
         try propose(proposal, settings)
@@ -120,8 +127,8 @@ package struct FirstLook {
         var sentences = [
             "looking for Apple's tokens in \(report.database): "
                 + (!first.isLikely
-                    ? "no column is likely to hold them" : "several tables may hold them")
-                + "; choose one with --table"
+                    ? "no column is likely to hold them" : "several columns may hold them")
+                + "; choose one with --table, and --column where one table has several"
         ]
         sentences += report.candidates.prefix(10).map(\.line)
         return RunFailure(.configuration, .store, sentences: sentences)
@@ -170,14 +177,16 @@ package struct FirstLook {
             for tally in tallies.values { all.add(tally) }
             var app = AuditedApp(app: "", environment: "")
             app.enter(all)
-            let shared = try DeepAudit(table, partitions, user: nil).sharedTokens()
             counts.rows = try table.countRows()
+            // Without an index a large table would be sorted as a whole.
+            if try table.layout().hasTokenIndex || counts.rows <= Self.fewRows {
+                counts.duplicates = try DeepAudit(table, partitions, user: nil).sharedTokens().rows
+            }
             counts.living = app.tokens.living
             counts.dead = app.tokens.stale
             counts.malformed = app.tokens.malformed
             counts.empty = app.tokens.empty
             counts.otherPlatforms = max(0, counts.rows - app.tokens.rows - others)
-            counts.duplicates = shared.rows
             counts.registered = app.registrationAges
             report.counts = counts
         } catch {

@@ -32,8 +32,8 @@ package struct InitReport: PrintedLines, Codable, Hashable, Sendable {
         package var otherPlatforms = 0
         package var malformed = 0
         package var empty = 0
-        /// Rows beyond the first with the same token.
-        package var duplicates = 0
+        /// Rows beyond the first with the same token; nil where an index is missing to count them.
+        package var duplicates: Int?
         /// Living rows by the age of their registration.
         package var registered: [NamedCount] = []
     }
@@ -105,7 +105,8 @@ package struct InitReport: PrintedLines, Codable, Hashable, Sendable {
             "\(table ?? "") now: \(counts.rows.counting("row")), \(counts.living) living, "
                 + "\(counts.dead) dead, \(counts.otherPlatforms) of other platforms, "
                 + "\(counts.malformed) malformed, \(counts.empty) empty, "
-                + "\(counts.duplicates) with a token that another row has"
+                + (counts.duplicates.map { "\($0) with a token that another row has" }
+                    ?? "those with the same token not counted")
         ]
         let ages = counts.registered.filter { $0.count > 0 }
         if !ages.isEmpty {

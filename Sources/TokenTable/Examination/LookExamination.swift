@@ -131,7 +131,7 @@ extension TokenTable {
         guard let used = layout.registration, let column = look.catalog.column(used.name),
             let time = TimeLook(column, of: look)
         else { return [] }
-        let moving = look.columns.filter { ColumnWords($0.name).movesWithDevice }
+        let moving = look.columns.filter { ColumnWords($0.name).moves }
             .compactMap { TimeLook($0, of: look) }
         guard let later = moving.first(where: { isLater($0, than: time) }) else { return [] }
         return [
@@ -195,7 +195,9 @@ extension ServingColumn {
             return
                 "its values are \(token.form.words): keep one row per device, in a table of its own"
         case .url, .json:
-            guard let serving = ServingColumn(tokens: column, token.form, separators: [], dialect)
+            guard
+                let serving = ServingColumn(
+                    tokens: column, token.form, separators: [], in: catalog, dialect)
             else { return nil }
             return "its values are \(token.form.words): run "
                 + "\(serving.statement(for: catalog.name, dialect)) and name \(serving.name) under token"

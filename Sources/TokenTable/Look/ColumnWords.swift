@@ -1,36 +1,82 @@
 // What names of tables and columns say. A name decides nothing by itself: the values do, and the name
-// chooses between columns whose values would do. Words are those of real projects' tables.
+// chooses between columns whose values would do. A name counts by its words and not by its letters:
+// `location_enabled` is not `enabled`, `reason` does not end in `on`, `disconnected_at` is no `connected_at`.
+// Names without signs between their words (`lastupdate`, `issandbox`) are taken apart by the words that
+// projects use.
 
 /// The words in a column's or table's name.
 struct ColumnWords: Hashable {
-    /// Letters and digits in lower case: `deviceToken` and `device_token` are one name.
-    let squashed: String
+    /// The words in lower case: `deviceToken`, `device_token` and `devicetoken` have the same.
+    let words: [String]
 
     init(_ name: String) {
-        squashed = name.lowercased().filter { $0.isLetter || $0.isNumber }
+        var chunks: [String] = [""]
+        var before: Character?
+        for character in name {
+            let isStart = character.isUppercase && before?.isLowercase == true
+            if !(character.isLetter || character.isNumber) || isStart { chunks.append("") }
+            if character.isLetter || character.isNumber {
+                chunks[chunks.count - 1].append(contentsOf: character.lowercased())
+            }
+            before = character
+        }
+        words = chunks.filter { !$0.isEmpty }.flatMap { Self.parts($0) ?? [$0] }
     }
 
-    /// Whether the name has one of some words in it.
-    func has(_ words: [String]) -> Bool { words.contains { squashed.contains($0) } }
+    /// The known words of which a text is made; nil where a part is none.
+    private static func parts(_ text: String) -> [String]? {
+        if text.isEmpty { return [] }
+        for word in known where text.hasPrefix(word) {
+            if let rest = parts(String(text.dropFirst(word.count))) { return [word] + rest }
+        }
+        return nil
+    }
 
-    /// Whether the name is or ends with one of some words.
-    func ends(_ words: [String]) -> Bool { words.contains { squashed.hasSuffix($0) } }
+    /// The longest first, so that `registered` is not `reg` and a rest.
+    private static let known = """
+        active activity alive android apn apns app apple application at audit auth bundle callback
+        cancelled changed cloud code connected contact created creation date deactivated dead delete
+        deleted demo dev development device disabled disconnected enable enabled endpoint env
+        environment expired expires expiry fcm first flag gcm gone hash hex id identifier in inactive
+        insert inserted installation invalid invalidated ios is issue joined key kind last login logout
+        message mobile mode modification modified name notification number os on platform production
+        push receipt refresh register registered registration remember removed revoked sandbox seen
+        secret sent service session state status subscribed success system test time timestamp token
+        tokens topic touched type uid uninstalled unregistered unsubscribed update updated user uuid
+        valid version visit voip watch create verified
+        """.split(whereSeparator: \.isWhitespace).map(String.init)
+        .sorted { ($1.count, $0) < ($0.count, $1) }
+
+    /// Whether one of the words is among some.
+    func has(_ some: Set<String>) -> Bool { words.contains(where: some.contains) }
+
+    /// Letters and digits in one piece.
+    private var squashed: String { words.joined() }
 
     // MARK: Tokens
 
-    /// How much the name speaks for a column of push tokens, from -6 to 6.
+    /// How much the name speaks for a column of push tokens, from -10 to 6.
     var tokenScore: Double {
         var score = 0.0
-        if has(Self.pushTokens) {
+        if Self.pushTokens.contains(where: squashed.contains) {
             score = 6
-        } else if ends(["token", "tokens", "registrationid", "pushid", "regid"]) {
+        } else if ["token", "tokens", "registrationid", "pushid", "regid"].contains(
+            where: squashed.hasSuffix)
+        {
             score = 4
-        } else if has(["notificationaddress", "callbackurl", "endpoint", "pushaddress"]) {
+        } else if ["notificationaddress", "callbackurl", "callback", "endpoint", "pushaddress"]
+            .contains(where: squashed.hasSuffix)
+        {
             score = 2
-        } else if ends(["deviceid", "device", "devices"]) {
+        } else if ["deviceid", "device", "devices"].contains(where: squashed.hasSuffix) {
             score = 1
         }
-        if has(Self.otherSecrets) { score -= 6 }
+        if isOfSecret { score -= 6 }
+        if has([
+            "old", "prev", "previous", "last", "activity", "watch", "widget", "sandbox", "live",
+        ]) {
+            score -= 4
+        }
         if has(["android", "fcm", "gcm", "voip", "huawei", "google"]) { score -= 2 }
         return score
     }
@@ -39,131 +85,190 @@ struct ColumnWords: Hashable {
         "pushtoken", "devicetoken", "apnstoken", "apntoken", "iostoken", "tokenhex", "pushkey",
         "appletoken", "notificationtoken",
     ]
-    private static let otherSecrets = [
-        "session", "refresh", "hash", "sha1", "sha2", "secret", "passw", "csrf", "auth", "remember",
-        "verif", "uuid", "magic", "code", "resource", "signature", "digest", "checksum", "nonce",
-        "salt", "fingerprint", "invite", "reset", "apikey", "publickey", "privatekey", "access",
-        "login", "etag", "guid", "cookie", "payload",
-    ]
+
+    /// Whether the values are secrets, hashes or names of something else than devices.
+    var isOfSecret: Bool {
+        has([
+            "session", "refresh", "hash", "sha1", "sha2", "sha256", "sha", "md5", "secret",
+            "password",
+            "passwd", "pwd", "csrf", "auth", "remember", "verify", "verification", "verified",
+            "uuid",
+            "magic", "code", "resource", "signature", "digest", "checksum", "nonce", "salt",
+            "fingerprint", "invite", "reset", "public", "private", "access", "login", "etag",
+            "guid",
+            "cookie", "payload", "apikey", "api", "certificate", "cert", "pem",
+        ])
+    }
 
     /// How much the name of a table speaks for the place where devices register.
     var tableScore: Double {
-        // Tables of what was sent have tokens too.
+        // Tables of what was sent, and of what was wrong with it, have tokens too.
         let isOfSendings =
             has([
-                "history", "log", "queue", "archive", "audit", "backup", "outbox", "deliver",
-                "message", "feedback", "invalid", "dead", "stale", "bounce", "block",
+                "history", "log", "logs", "queue", "archive", "audit", "backup", "outbox",
+                "delivery",
+                "deliveries", "message", "messages", "feedback", "invalid", "dead", "stale",
+                "bounces",
+                "blocked", "old",
             ])
-            || ends(["notifications", "notification", "pushes", "events", "requests"])
+            || ["notifications", "notification", "pushes", "events", "requests"].contains(
+                words.last)
         if isOfSendings { return -2 }
-        if has([
-            "access", "session", "oauth", "auth", "passw", "reset", "verif", "refresh", "api",
-            "invit", "remember", "csrf", "login", "job", "cache",
-        ]) && !has(["push", "device", "apn"]) {
-            return -4
-        }
-        return has([
+        let isOfDevices = [
             "device", "push", "apn", "token", "notif", "subscription", "registration", "install",
-        ])
-            ? 1.5 : 0
+        ].contains(where: squashed.contains)
+        let isOfOthers =
+            has([
+                "access", "session", "sessions", "oauth", "auth", "password", "reset", "resets",
+                "verification", "refresh", "api", "invitations", "remember", "csrf", "logins",
+                "jobs",
+                "cache",
+            ])
+        if isOfOthers, !has(["push", "device", "devices", "apn", "apns", "mobile"]) { return -4 }
+        return isOfDevices ? 1.5 : 0
     }
 
-    /// Whether the name is that of people or accounts, of which each row is more than a device.
+    /// Whether a table's name is that of people or accounts, of which each row is more than a device. Our
+    /// own table has such a name.
     var isOfPeople: Bool {
-        [
+        guard words != ["active", "users"], let last = words.last else { return false }
+        return [
             "user", "users", "member", "members", "profile", "profiles", "account", "accounts",
-            "customer", "customers", "client", "clients", "person", "people", "employee",
-            "employees", "driver", "drivers",
-        ].contains { squashed == $0 || squashed == "tc\($0)" || squashed == "tbl\($0)" }
+            "customer", "customers", "client", "clients", "person", "persons", "people", "employee",
+            "employees", "driver", "drivers", "player", "players", "student", "students",
+        ].contains(last)
     }
+
+    /// Whether a column is that of a person who logs in.
+    var isOfLogin: Bool { has(["password", "passwd", "pwd", "pass", "passhash"]) }
 
     /// Whether a column holds what its row would take with it when it is removed.
     var isOfPerson: Bool {
-        has([
-            "passw", "email", "balance", "wallet", "secret", "session", "refresh", "credit",
-            "salary",
-            "phone", "birth", "address", "otp",
-        ])
+        isOfLogin
+            || has([
+                "email", "mail", "balance", "wallet", "secret", "session", "refresh", "credit",
+                "salary", "phone", "birthday", "birth", "address", "otp",
+            ])
     }
 
     // MARK: Other roles
 
     var namesApp: Bool {
-        ends([
+        [
             "appid", "appname", "applicationid", "application", "bundleid", "bundle",
-            "bundleidentifier", "topic", "apnskey", "appkey", "packagename", "serviceid",
-        ]) || squashed == "app"
+            "bundleidentifier", "appidentifier", "packagename", "serviceid", "app",
+        ].contains(where: { squashed == $0 || squashed == "ios\($0)" })
     }
 
+    /// Whether the name is that of topics, or of the numbers of keys: apps only by their values.
+    var mayNameApp: Bool { ["topic", "apnstopic", "apnskey"].contains(squashed) }
+
+    /// Whether the name says that the column tells the environments of APNs apart.
     var namesEnvironment: Bool {
-        has([
-            "env", "mode", "sandbox", "develop", "apns", "gateway", "server", "cert", "release",
-            "production", "stage",
-        ])
+        has(["env", "environment", "sandbox", "apns", "apn"]) || words == ["mode"]
+            || words == ["development"] || words == ["gateway"]
     }
 
     var isSandboxFlag: Bool {
-        has(["sandbox", "isdemo", "develop", "isdev", "debug", "istest"])
+        let rest = words.filter { !["is", "apns", "apn", "push", "token", "device"].contains($0) }
+        return ["sandbox", "demo", "development", "dev"].contains(rest.first ?? "")
+            && rest.count == 1
+            || rest == ["debug"] && has(["apns", "apn", "push", "token"])
     }
 
-    var isProductionFlag: Bool { has(["production"]) || ends(["isprod"]) }
+    var isProductionFlag: Bool {
+        let rest = words.filter { !["is", "apns", "apn", "push", "token"].contains($0) }
+        return rest == ["production"] || rest == ["prod"] && words.count > 1
+    }
 
     var namesPlatform: Bool {
-        has(["platform", "type", "kind", "system", "service", "provider", "vendor"])
-            || ends(["os"])
+        has([
+            "platform", "type", "kind", "system", "service", "provider", "vendor", "os", "ios",
+            "notificationtype", "atype", "plaform",
+        ])
+    }
+
+    private static let living: Set = ["active", "enabled", "enable", "valid", "alive", "living"]
+    private static let dead: Set = [
+        "deleted", "delete", "disabled", "inactive", "invalid", "expired", "revoked",
+        "unsubscribed",
+        "unregistered", "uninstalled", "dead", "removed", "deactivated",
+    ]
+
+    /// The name without what it is about: `callbackIsExpired` is `expired`.
+    private var core: [String] {
+        words.filter {
+            ![
+                "is", "was", "token", "device", "apns", "apn", "registration", "row", "callback",
+                "flag",
+            ]
+            .contains($0)
+        }
     }
 
     /// Whether the name of a flag says that its row is used: true for yes, false for the opposite,
     /// nil for neither.
     var saysLiving: Bool? {
-        if ends([
-            "deleted", "delete", "disabled", "inactive", "invalid", "expired", "revoked",
-            "unsubscribed", "unregistered", "uninstalled", "isdead", "bounced",
-        ]) {
-            return false
-        }
-        return ends([
-            "active", "enabled", "enable", "valid", "alive", "living", "subscribed",
-        ]) || ["status", "state"].contains(squashed) ? true : nil
+        guard core.count == 1, let word = core.first else { return nil }
+        if Self.dead.contains(word) { return false }
+        return Self.living.contains(word) || isState ? true : nil
     }
 
-    /// Whether the name is that of a person's choice, which a mark must not overwrite.
+    /// Whether the name says that the column has words for states, and not which.
+    var isState: Bool { core == ["status"] || core == ["state"] }
+
+    /// Whether the name is that of a person's choice about notifications, which a mark must not overwrite.
     var isPreference: Bool {
-        has([
-            "push", "notif", "alert", "sound", "badge", "email", "sms", "marketing", "news", "sync",
-        ])
+        guard core.count > 1, let last = core.last else { return false }
+        return (Self.living.contains(last) || Self.dead.contains(last) || last == "subscribed")
+            && has(["push", "notification", "notifications", "alert", "alerts"])
     }
 
     var namesMarkTime: Bool {
-        ends(["at", "time", "on", "date"])
-            && has([
-                "deleted", "disabled", "invalid", "revoked", "deactivated", "unregistered",
-                "expired", "uninstalled", "unsubscribed",
-            ])
+        guard let last = core.last, ["at", "time", "on", "date"].contains(last) else {
+            return false
+        }
+        let rest = core.dropLast()
+        return rest.count == 1 && (Self.dead.contains(rest[0]) || rest[0] == "invalidated")
     }
+
+    private static let otherTimes: Set = [
+        "expire", "expires", "expired", "expiry", "expiration", "grace", "notified", "notification",
+        "success", "failed", "failing", "failure", "sent", "block", "blocked", "tmpblock", "cron",
+        "birth", "birthday", "until", "verified", "deleted", "disabled", "revoked", "invalid",
+        "invalidated", "trial", "start", "started", "starts", "end", "ended", "ends", "due",
+        "publish",
+        "published", "password", "read", "clicked", "delivered", "disconnected", "inactive",
+        "deactivated", "logout", "premium", "cancelled", "uninstalled", "unsubscribed",
+        "unregistered",
+    ]
 
     /// How much the name speaks for the time of the last registration; nil for another time.
     var registrationScore: Double? {
-        if has([
-            "expir", "grace", "notif", "success", "fail", "sent", "block", "cron", "birth", "until",
-            "verified", "deleted", "disabled", "revoked", "invalid", "trial", "start", "end",
-            "due", "publish", "password", "read", "clicked", "deliver",
-        ]) && !has(["register"]) {
-            return nil
-        }
+        if has(Self.otherTimes), !has(["registered", "registration"]) { return nil }
         if isSetOnce { return 0.5 }
-        if has(["regist"]) { return 5 }
-        if has(["seen", "active", "activity"]) { return 4 }
-        if has(["contact", "connect", "visit", "checkin", "ping"]) { return 3.5 }
-        if has(["updat", "modif", "mtime", "touch", "refresh"]) { return 3 }
-        return ["timestamp", "tstamp", "ts", "time", "date"].contains(squashed) ? 2 : 1
+        if has(["registered", "registration", "register", "reg"]) { return 5 }
+        if has(["seen", "active", "activity", "heartbeat"]) { return 4 }
+        if has(["contact", "connected", "visit", "checkin", "ping"]) { return 3.5 }
+        if has([
+            "updated", "update", "updatedon", "modified", "modification", "mtime", "touched",
+            "refreshed", "changed", "upd",
+        ]) {
+            return 3
+        }
+        return [["timestamp"], ["tstamp"], ["ts"], ["time"], ["date"]].contains(words) ? 2 : 1
     }
 
     /// Whether the name says that the time is set when the row is made and never again.
-    var isSetOnce: Bool { has(["creat", "insert", "added", "joined", "first", "ctime"]) }
+    var isSetOnce: Bool {
+        has([
+            "created", "create", "creation", "insert", "inserted", "added", "joined", "first",
+            "ctime",
+        ])
+    }
 
-    /// Whether the name says that the device itself writes the time whenever it is there.
-    var movesWithDevice: Bool { (registrationScore ?? 0) >= 4 }
+    /// Whether the name says that the time moves whenever the row or its device does.
+    var moves: Bool { (registrationScore ?? 0) >= 3 }
 }
 
 /// The words that the rows of real projects have for a state of a row or a server of Apple.
@@ -178,14 +283,13 @@ enum ValueWords {
     /// Words that mean an environment only in a column whose name says so.
     static let ambiguous: Set = ["live", "release", "store", "p", "debug", "test", "d", "s"]
 
-    private static let living = [
-        "active", "enabled", "valid", "living", "alive", "ok", "registered", "subscribed", "on",
-        "yes", "y", "true", "t", "1", "a",
+    private static let living: Set = [
+        "active", "enabled", "valid", "living", "alive", "registered", "subscribed",
     ]
     /// In the order in which a mark would choose them.
     private static let dead = [
         "inactive", "dead", "invalid", "disabled", "uninstalled", "unregistered", "gone", "deleted",
-        "expired", "revoked", "unsubscribed", "off", "no", "n", "false", "f", "0",
+        "expired", "revoked", "unsubscribed",
     ]
 
     static func isLiving(_ word: String) -> Bool { living.contains(word.lowercased()) }
@@ -204,4 +308,9 @@ enum ValueWords {
         default: nil
         }
     }
+
+    /// Texts that programs store where they have no token.
+    static let placeholders: Set = [
+        "null", "(null)", "<null>", "undefined", "nil", "none", "n/a", "false", "blacklisted",
+    ]
 }

@@ -60,6 +60,7 @@ package struct DatabaseLook {
             names = try session.retries.retrying(
                 "listing the tables of \(session.settings.location)", do: catalog.tables())
         }
+        unread += names.dropFirst(Self.mostTables).map(\.description)
         for name in names.prefix(Self.mostTables) {
             if shouldStop() { return }
             try look(at: name)
@@ -85,14 +86,28 @@ package struct DatabaseLook {
         }
     }
 
+    /// Seconds by which the server's zone is ahead of UTC, for a DATETIME that an application wrote.
+    private func serverOffset() throws(StoreFailure) -> Int {
+        guard session.connection.dialect.engine == .mariaDB else { return 0 }
+        let minutes = try session.retries.retrying("reading the server's zone") {
+            () throws(SQLFailure) in
+            try session.connection.query(
+                "SELECT TIMESTAMPDIFF(MINUTE, UTC_TIMESTAMP(), "
+                    + "CONVERT_TZ(UTC_TIMESTAMP(), '+00:00', @@global.time_zone))"
+            ).scalar?.count ?? 0
+        }
+        return minutes * 60
+    }
+
     private func described(_ name: TableName) throws(StoreFailure) -> CatalogTable {
         try session.catalogTable(name, setting: "--table", cure: "leave --table out")
     }
 
-    /// The most likely column; nil where none is likely, or two tables are equally so.
-    package var choice: Found? {
+    /// The most likely column; nil where none is likely, or two are equally so.
+    package func choice(column: String? = nil) -> Found? {
+        if let column { return found.first { $0.column.lowercased() == column.lowercased() } }
         guard let first = found.first, first.isLikely else { return nil }
-        let rival = found.first { $0.table != first.table }
+        let rival = found.dropFirst().first
         let isClear = rival.map { first.score >= $0.score + TokenCandidate.lead } ?? true
         return isClear ? first : nil
     }
@@ -104,6 +119,7 @@ package struct DatabaseLook {
         var look = try TokenTable.look(at: described(choice.table), session, now: now)
         look.triggers = try session.retries.retrying(
             "reading the triggers of \(choice.table)", do: catalog.triggers(of: choice.table))
+        look.serverOffset = try serverOffset()
         let candidates = TokenCandidate.all(of: look)
         guard let token = candidates.first(where: { $0.column.name == choice.column }) else {
             return nil

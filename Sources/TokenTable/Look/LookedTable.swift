@@ -16,6 +16,8 @@ struct LookedTable {
     let dialect: SQLDialect
     /// The triggers of the table that the account sees.
     var triggers: [TableReach.Trigger] = []
+    /// Seconds by which the server's own clock is ahead of UTC; 0 where it is not known.
+    var serverOffset = 0
 
     /// The values of a column, one for each row; empty for a column that was not read.
     func values(_ name: String) -> [SQLValue] {
@@ -49,6 +51,33 @@ struct LookedTable {
 }
 
 extension TokenTable {
+    /// The columns that the account may read; all of them, unless a statement with all is refused.
+    private static func readable(
+        _ columns: [CatalogColumn], of catalog: CatalogTable, _ session: DatabaseSession
+    ) throws(StoreFailure) -> [CatalogColumn] {
+        let connection = session.connection
+        let table = catalog.name.sql(connection.dialect)
+        return try session.retries.retrying("reading the columns of \(catalog.name)") {
+            () throws(SQLFailure) in
+            func isReadable(_ columns: [CatalogColumn]) throws(SQLFailure) -> Bool {
+                let list = columns.map { connection.dialect.quoted($0.name) }
+                do throws(SQLFailure) {
+                    _ = try connection.query(
+                        "SELECT \(list.joined(separator: ", ")) FROM \(table) WHERE 1 = 0")
+                    return true
+                } catch {
+                    guard error.kind == .permission else { throw error }
+                    return false
+                }
+            }
+            if columns.isEmpty { return columns }
+            if try isReadable(columns) { return columns }
+            var readable: [CatalogColumn] = []
+            for column in columns where try isReadable([column]) { readable.append(column) }
+            return readable
+        }
+    }
+
     /// Reads a sample of all rows of a table, with the columns that `isWanted` chooses. Long values are
     /// cut, so that a sample is small whatever the rows hold.
     ///
@@ -59,7 +88,11 @@ extension TokenTable {
     ) throws(StoreFailure) -> LookedTable {
         let connection = session.connection
         let dialect = connection.dialect
-        let columns = catalog.columns.filter(isWanted)
+        // A name with a control character cannot stand in settings.
+        let columns = try readable(
+            catalog.columns.filter { isWanted($0) && !PlainText.hasControlCharacter($0.name) },
+            of: catalog,
+            session)
         let list = columns.map { column in
             let name = dialect.quoted(column.name)
             let isLong = column.isText || column.isBinary || column.type == "json"

@@ -16,10 +16,10 @@ extension MappingSearch {
     }
 
     mutating func findMark() {
-        let isOfPeople =
-            ColumnWords(table.catalog.name.name).isOfPeople
-            || table.columns.contains { ColumnWords($0.name).has(["passw"]) }
-        let flags = free.filter { ColumnWords($0.name).saysLiving != nil && isWritable($0) }
+        let flags = free.filter {
+            (ColumnWords($0.name).saysLiving != nil || ColumnWords($0.name).isPreference)
+                && isWritable($0)
+        }
         let times = free.filter { ColumnWords($0.name).namesMarkTime && isWritable($0) }
         if isOfPeople {
             guard let column = (flags + times).first else { return }
@@ -33,23 +33,30 @@ extension MappingSearch {
             flags.filter { ColumnWords($0.name).saysLiving == true }
             + flags.filter { ColumnWords($0.name).saysLiving == false }
         var open: [(CatalogColumn, String)] = []
+        for column in flags where ColumnWords(column.name).isPreference {
+            guard let found = words(column, atMost: 8) else { continue }
+            open.append(
+                (
+                    column,
+                    "column \(column.name) has \(Self.list(found.map(\.word))), and its name is that of a "
+                        + "person's choice; name it under living only if it means that the token is used"
+                ))
+        }
         for column in order {
             guard words(column, atMost: 8) != nil else { continue }
             switch flag(column) {
-            case .success(let flag) where ColumnWords(column.name).isPreference:
-                open.append(
-                    (
-                        column,
-                        "column \(column.name) has `\(flag.living)` and `\(flag.dead)`, and its name is that "
-                            + "of a person's choice; name it under living only if it means that the "
-                            + "token is used"
-                    ))
             case .success(let flag): return add(flag)
             case .failure(let doubt): open.append((column, doubt.question))
             }
         }
         for column in times where addMarkTime(column) { return }
         for (column, question) in open { ask(.living, about: column.name, question) }
+    }
+
+    /// Whether the rows are more than devices.
+    private var isOfPeople: Bool {
+        ColumnWords(table.catalog.name.name).isOfPeople
+            || table.columns.contains { ColumnWords($0.name).isOfLogin }
     }
 
     private struct Doubt: Error { let question: String }
@@ -101,9 +108,8 @@ extension MappingSearch {
     private func pair(
         _ column: CatalogColumn, _ word: String, isLiving: Bool, count: Int
     ) -> Result<Flag, Doubt> {
-        let name = ColumnWords(column.name).squashed
-        // Without a second value a status of numbers says nothing.
-        guard let other = MappingSearch.opposite(word), !["status", "state"].contains(name) else {
+        // A status of numbers says nothing.
+        guard let other = MappingSearch.opposite(word), !ColumnWords(column.name).isState else {
             return .failure(
                 Doubt(
                     question:
@@ -136,9 +142,10 @@ extension MappingSearch {
         }
         let look = TimeLook(column, of: table)
         let isClock = ["datetime", "timestamp"].contains(column.type)
-        guard look != nil || isClock || dialect.engine == .sqlite && !column.isInteger else {
-            return false
-        }
+        let isFuture = look?.known.contains { $0 > table.now.advanced(by: Self.day) } == true
+        let mayBeTime =
+            isClock || dialect.engine == .sqlite && !column.isInteger && empty == apple.count
+        guard !isFuture, look != nil || mayBeTime else { return false }
         var type: TimeColumnType?
         if let look {
             guard case .usable(let found) = look.form else {
@@ -168,7 +175,8 @@ extension MappingSearch {
     private struct Scored {
         let look: TimeLook
         let score: Double
-        var newest: EpochMilliseconds { look.known.max() ?? EpochMilliseconds(0) }
+        /// The newest time that is not in the future.
+        let newest: EpochMilliseconds
     }
 
     private static let day: Int64 = 86_400_000
@@ -178,10 +186,15 @@ extension MappingSearch {
             guard let score = ColumnWords(column.name).registrationScore,
                 let look = TimeLook(column, of: table)
             else { return nil }
-            let known = apple.count { look.times[$0] != nil }
-            let found = Scored(look: look, score: score)
-            let isPast = found.newest < table.now.advanced(by: Self.day)
-            return known * 2 >= apple.count && isPast ? found : nil
+            let known = apple.compactMap { look.times[$0] }
+            // A few rows may have the time of a wrong clock.
+            let limit = table.now.advanced(by: Self.day)
+            let ahead = known.count { $0 > limit }
+            guard known.count * 2 >= apple.count, ahead * 10 <= known.count else { return nil }
+            let isSetOnce = score == 5 && isOfPeople
+            return Scored(
+                look: look, score: isSetOnce ? 0.5 : score,
+                newest: known.filter { $0 <= limit }.max() ?? EpochMilliseconds(0))
         }
         guard var best = scored.max(by: { ($0.score, $0.newest) < ($1.score, $1.newest) }) else {
             return ask(
@@ -191,8 +204,9 @@ extension MappingSearch {
         }
         var moved = ""
         if let later = scored.first(where: {
-            ColumnWords($0.look.column.name).movesWithDevice && isLater($0.look, than: best.look)
+            ColumnWords($0.look.column.name).moves && isLater($0.look, than: best.look)
         }) {
+            // The later of two times is the safer one: it keeps a device.
             moved = "; it is later than \(best.look.column.name)"
             best = later
         }
@@ -213,7 +227,7 @@ extension MappingSearch {
         let name = look.column.name
         let isSetOnce = ColumnWords(name).isSetOnce
         let writer = writer(of: look.column)
-        if let serving = ServingColumn(times: look.column, look.form, dialect) {
+        if let serving = ServingColumn(times: look.column, look.form, of: table) {
             let value = Self.time(serving.name, serving.timeType)
             let statement = serving.statement(for: table.catalog.name, dialect)
             if !proposal.statements.isEmpty {
@@ -269,8 +283,15 @@ extension MappingSearch {
 
     /// Times after the present were written by a clock of another zone.
     private mutating func askZone(_ look: TimeLook) {
+        if table.serverOffset != 0, look.column.type == "datetime", !look.column.movesItself {
+            let zone = ZoneOffset(seconds: table.serverOffset)
+            return ask(
+                .registeredAt, about: look.column.name,
+                "the server's own zone is \(zone), and \(look.column.name) has times without a zone: if the "
+                    + "application writes local time, name it, such as zone: \"\(zone)\"")
+        }
         let ahead = (look.known.max()?.rawValue ?? 0) - table.now.rawValue
-        guard ahead > 5 * 60_000 else { return }
+        guard ahead > 5 * 60_000, ahead < 14 * 3_600_000 else { return }
         let quarters = (ahead + 15 * 60_000 - 1) / (15 * 60_000)
         let zone = ZoneOffset(seconds: Int(quarters) * 15 * 60)
         ask(

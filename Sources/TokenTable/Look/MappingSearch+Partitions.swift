@@ -24,6 +24,8 @@ extension MappingSearch {
 
     /// The most words of a column that tells platforms apart, and the most characters of one.
     private static let mostPlatforms = 12
+    /// The values from which on any column may tell platforms apart.
+    private static let enough = 50
     private static let longestWord = 64
 
     mutating func findPlatform() {
@@ -31,9 +33,10 @@ extension MappingSearch {
         let total = judged.count { $0 != nil }
         let others = judged.count { $0 == false }
         guard others * 100 >= max(total, 1), !apple.isEmpty else { return }
-        let splits = free.compactMap { split($0, judged) }.filter {
-            $0.agreeing * 100 >= total * 97
-        }
+        // In few rows many a column tells them apart by chance.
+        let isEnough = total >= Self.enough
+        let splits = free.filter { isEnough || ColumnWords($0.name).namesPlatform }
+            .compactMap { split($0, judged) }.filter { $0.agreeing * 100 >= total * 97 }
         let best = splits.max {
             $0.rank(of: total).lexicographicallyPrecedes($1.rank(of: total))
         }
@@ -48,9 +51,7 @@ extension MappingSearch {
             "rows with \(Self.list(best.apple)) have Apple's tokens, the others identifiers of other "
                 + "platforms")
         guard best.apple.count > 1 else { return }
-        let start = Self.commonStart(best.apple)
-        let serving = ServingColumn(
-            saying: start, isPrefix: true, in: best.column, dialect)
+        let serving = ServingColumn(saying: best.apple, in: best.column, of: table)
         ask(
             .platform, about: best.column.name,
             "only one word can be named, and \(Self.list(best.apple.dropFirst())) stands in rows with "
@@ -95,7 +96,7 @@ extension MappingSearch {
             + "tells their rows apart"
         for column in free where column.isText {
             guard let word = tellingWord(column, judged) else { continue }
-            let serving = ServingColumn(saying: word, isPrefix: false, in: column, dialect)
+            let serving = ServingColumn(saying: word, in: column, of: table)
             return ask(
                 .platform, about: column.name,
                 "\(fact) by a word of its own; `\(word)` stands in \(column.name) of Apple's rows only: "
@@ -124,8 +125,7 @@ extension MappingSearch {
                 split.apple.count == 1,
                 split.agreeing * 100 >= judged.count(where: { $0 != nil }) * 97
             else { continue }
-            let serving = ServingColumn(
-                json: path.dropLast() + [key], of: token.column, dialect)
+            let serving = ServingColumn(json: path.dropLast() + [key], in: token.column, of: table)
             proposal.statements.append(serving.statement(for: table.catalog.name, dialect))
             proposal.mapping.platform = PlatformMapping(column: serving.name, value: word)
             add(
@@ -155,12 +155,6 @@ extension MappingSearch {
             .min { ($1.value, $0.key) < ($0.value, $1.key) }?.key
     }
 
-    private static func commonStart(_ words: [String]) -> String {
-        words.dropFirst().reduce(words.first ?? "") { start, word in
-            String(zip(start, word).prefix { $0 == $1 }.map(\.0))
-        }
-    }
-
     // MARK: App
 
     private static let mostApps = 20
@@ -170,9 +164,17 @@ extension MappingSearch {
             let name = ColumnWords(column.name)
             let found = words(column, atMost: Self.mostApps)
             let areBundles = found?.allSatisfy { Self.isBundle($0.word) } == true
-            guard name.namesApp || areBundles else { continue }
-            guard let found else {
-                // A column of numbers of users or rows is no column of apps.
+            let mayBeKey = name.mayNameApp && column.isInteger
+            guard let found, name.namesApp || areBundles || mayBeKey,
+                found.allSatisfy({ Self.isName($0.word) })
+            else { continue }
+            let empty = apple.count - found.reduce(0) { $0 + $1.count }
+            guard empty * 20 <= apple.count else {
+                ask(
+                    .app, about: column.name,
+                    "column \(column.name) has an app in \(apple.count - empty) of \(apple.count) rows of "
+                        + "Apple's devices; rows without one would belong to none, so name it under app only "
+                        + "if they do")
                 continue
             }
             let isUsual = column.name.lowercased() == "app_id"
@@ -201,11 +203,23 @@ extension MappingSearch {
         table.catalog.isUnique([column.name])
     }
 
-    /// Whether a text is a bundle identifier in its usual form.
+    /// Whether a text can be the value of an app in settings and messages: a key or a document cannot.
+    private static func isName(_ text: String) -> Bool {
+        text.utf8.count <= longestWord && !PlainText.hasControlCharacter(text)
+    }
+
+    private static let domains: Set = [
+        "com", "org", "net", "io", "co", "app", "dev", "me", "tv", "edu", "gov", "biz", "info",
+        "mobi",
+    ]
+
+    /// Whether a text is a bundle identifier in its usual form, a domain from its end.
     private static func isBundle(_ text: String) -> Bool {
         let parts = text.split(separator: ".", omittingEmptySubsequences: false)
-        return parts.count >= 3 && parts[0].allSatisfy { $0.isLowercase || $0.isNumber }
-            && parts[0].count >= 2
+        let first = String(parts[0])
+        let isDomain =
+            domains.contains(first) || first.count == 2 && first.allSatisfy(\.isLowercase)
+        return parts.count >= 3 && isDomain
             && parts.allSatisfy { part in
                 !part.isEmpty
                     && part.utf8.allSatisfy {
@@ -217,12 +231,19 @@ extension MappingSearch {
     // MARK: Environment
 
     mutating func findEnvironment() {
-        let columns = free.filter { words($0, atMost: 3) != nil }
+        let columns = free.filter { words($0, atMost: 8) != nil }
         let named = columns.filter { ColumnWords($0.name).namesEnvironment }
         for column in named + columns where !taken.contains(column.name) {
-            let found = words(column, atMost: 3) ?? []
+            let found = words(column, atMost: 8) ?? []
             let name = ColumnWords(column.name)
-            guard let values = Self.environments(found.map(\.word), name) else { continue }
+            let empty = apple.count - found.reduce(0) { $0 + $1.count }
+            guard let values = Self.environments(found.map(\.word), name),
+                empty * 20 <= apple.count,
+                column.type != "bit"
+            else {
+                if name.namesEnvironment { askEnvironment(column, found.map(\.word), empty) }
+                continue
+            }
             proposal.mapping.environment = .named(column.name)
             var given: [String] = []
             for (environment, word) in values.sorted(by: { $0.key < $1.key }) {
@@ -242,6 +263,18 @@ extension MappingSearch {
                 "its values are "
                     + found.map { "`\($0.word)` (\($0.count))" }.joined(separator: ", "))
         }
+    }
+
+    private mutating func askEnvironment(_ column: CatalogColumn, _ words: [String], _ empty: Int) {
+        guard !proposal.questions.contains(where: { $0.column == column.name }) else { return }
+        let cure =
+            column.type == "bit"
+            ? "; a BIT cannot be compared: add a generated column of TINYINT" : ""
+        ask(
+            .environment, about: column.name,
+            "column \(column.name) may be the environment: it has \(Self.list(words.prefix(8)))"
+                + (empty > 0 ? ", and nothing in \(empty) rows" : "")
+                + "; name its values under environment, or write `none`\(cure)")
     }
 
     /// The words for production and sandbox, as far as they are known; nil where the words mean

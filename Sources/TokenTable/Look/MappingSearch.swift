@@ -119,7 +119,8 @@ struct MappingSearch {
             })
         guard
             let serving = ServingColumn(
-                tokens: token.column, token.form, separators: separators, dialect)
+                tokens: token.column, token.form, separators: separators, in: table.catalog, dialect
+            )
         else {
             let cure =
                 token.form == .several
@@ -163,13 +164,11 @@ struct MappingSearch {
             index.isUnique && index.columns.allSatisfy { catalog.column($0)?.isNullable == false }
         }
         guard let unique else {
-            proposal.statements.append(
-                "ALTER TABLE \(catalog.name.sql(dialect)) ADD COLUMN pushsweep_id BIGINT UNSIGNED NOT "
-                    + "NULL AUTO_INCREMENT PRIMARY KEY")
-            proposal.mapping.key = ["pushsweep_id"]
-            return add(
-                .key, nil, "[pushsweep_id]",
-                "no column identifies a row; the statement above adds one")
+            return ask(
+                .key,
+                "no column identifies a row, so `check` refuses the table; where none is AUTO_INCREMENT "
+                    + "and it has no partitions, run ALTER TABLE \(catalog.name.sql(dialect)) ADD COLUMN "
+                    + "pushsweep_id BIGINT UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY KEY")
         }
         proposal.mapping.key = unique.columns
         add(
@@ -192,6 +191,12 @@ struct MappingSearch {
             guard case .detect = chosen, let name, let column = table.catalog.column(name),
                 !(part == .invalidatedAt && proposal.mapping.living.column != nil)
             else { continue }
+            // An environment that was not understood is a question already.
+            if part == .environment,
+                proposal.questions.contains(where: { $0.column == column.name })
+            {
+                continue
+            }
             if part == .invalidatedAt, isEmptyTime(column) {
                 add(
                     part, column.name, YAMLScalar.text(column.name),

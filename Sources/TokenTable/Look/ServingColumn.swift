@@ -31,7 +31,7 @@ extension ServingColumn {
     /// A column of plain hex for tokens in another form; nil where the engine has no expression for it.
     init?(
         tokens column: CatalogColumn, _ form: TokenForm, separators: Set<UInt8>,
-        _ dialect: SQLDialect
+        in table: CatalogTable, _ dialect: SQLDialect
     ) {
         let name = dialect.quoted(column.name)
         let isServer = dialect.engine == .mariaDB
@@ -58,23 +58,28 @@ extension ServingColumn {
                 : "replace(\(name), rtrim(\(name), replace(\(name), '/', '')), '')"
         case .json(let path): expression = Self.text(at: path, of: name, dialect)
         }
-        self.name = "\(column.name)_hex"
+        self.name = Self.free("\(column.name)_hex", in: table)
         type = isServer ? "VARCHAR(255)" : "TEXT"
-        self.expression = "LOWER(\(expression))"
+        // The application may store anything, and no row of its own may be refused for this column.
+        self.expression = isServer ? "LEFT(LOWER(\(expression)), 255)" : "LOWER(\(expression))"
         isIndexed = true
     }
 
     /// A column of the text at a place of a JSON document.
-    init(json path: [String], of column: CatalogColumn, _ dialect: SQLDialect) {
-        name = "\(column.name)_\(path.last ?? "")"
-        type = dialect.engine == .mariaDB ? "VARCHAR(64)" : "TEXT"
-        expression = Self.text(at: path, of: dialect.quoted(column.name), dialect)
+    init(json path: [String], in column: CatalogColumn, of table: LookedTable) {
+        let dialect = table.dialect
+        let isServer = dialect.engine == .mariaDB
+        name = Self.free("\(column.name)_\(path.last ?? "")", in: table.catalog)
+        type = isServer ? "VARCHAR(64)" : "TEXT"
+        let text = Self.text(at: path, of: dialect.quoted(column.name), dialect)
+        expression = isServer ? "LEFT(\(text), 64)" : text
     }
 
     private static func text(at path: [String], of name: String, _ dialect: SQLDialect) -> String {
         let place = dialect.literal("$." + path.map(jsonKey).joined(separator: "."))
         return dialect.engine == .mariaDB
-            ? "JSON_UNQUOTE(JSON_EXTRACT(\(name), \(place)))" : "json_extract(\(name), \(place))"
+            ? "CASE WHEN JSON_VALID(\(name)) THEN JSON_UNQUOTE(JSON_EXTRACT(\(name), \(place))) END"
+            : "CASE WHEN json_valid(\(name)) THEN json_extract(\(name), \(place)) END"
     }
 
     private static func jsonKey(_ key: String) -> String {
@@ -82,16 +87,41 @@ extension ServingColumn {
             ? key : "\"\(key.replacing("\"", with: "\\\""))\""
     }
 
-    /// A column for the words of another one that have a word in them, as `1` and `0`.
-    init(saying word: String, isPrefix: Bool, in column: CatalogColumn, _ dialect: SQLDialect) {
-        name = "is_apple"
-        type = dialect.engine == .mariaDB ? "TINYINT" : "INTEGER"
-        let pattern = dialect.literal(isPrefix ? "\(word)%" : "%\(word)%")
-        expression = "\(dialect.quoted(column.name)) LIKE \(pattern)"
+    /// A column that is `1` where another one has a word within longer ones.
+    init(saying word: String, in column: CatalogColumn, of table: LookedTable) {
+        self.init(
+            "is_apple",
+            "\(table.dialect.quoted(column.name)) LIKE \(table.dialect.literal("%\(word)%"))",
+            table)
+    }
+
+    /// A column that is `1` where another one has one of some words.
+    init(saying words: [String], in column: CatalogColumn, of table: LookedTable) {
+        let list = words.map { column.isInteger ? $0 : table.dialect.literal($0) }
+        self.init(
+            "is_apple", "\(table.dialect.quoted(column.name)) IN (\(list.joined(separator: ", ")))",
+            table)
+    }
+
+    private init(_ name: String, _ condition: String, _ table: LookedTable) {
+        self.name = Self.free(name, in: table.catalog)
+        type = table.dialect.engine == .mariaDB ? "TINYINT" : "INTEGER"
+        expression = condition
+    }
+
+    /// A name that no column has.
+    private static func free(_ name: String, in table: CatalogTable) -> String {
+        var (free, number) = (name, 1)
+        while table.column(free) != nil {
+            number += 1
+            free = "\(name)_\(number)"
+        }
+        return free
     }
 
     /// A column of times that can be read; nil for a column that can be read as it is or in no way.
-    init?(times column: CatalogColumn, _ form: TimeForm, _ dialect: SQLDialect) {
+    init?(times column: CatalogColumn, _ form: TimeForm, of table: LookedTable) {
+        let dialect = table.dialect
         let name = dialect.quoted(column.name)
         let isServer = dialect.engine == .mariaDB
         let whole = isServer ? "SIGNED" : "INTEGER"
@@ -105,10 +135,13 @@ extension ServingColumn {
             guard isServer else { return nil }
             type = "DATETIME(3)"
             let text = "REPLACE(REPLACE(LEFT(\(name), 19), 'T', ' '), 'Z', '')"
+            // Other texts would be refused, or read as the year 0.
             expression =
                 format.isEmpty
-                ? "STR_TO_DATE(\(text), '%Y-%m-%d %H:%i:%s')"
-                : "STR_TO_DATE(LEFT(\(name), 14), '\(format)')"
+                ? "CASE WHEN \(name) LIKE '____-__-__ __:__:__%' OR \(name) LIKE '____-__-__T__:__:__%' "
+                    + "THEN STR_TO_DATE(\(text), '%Y-%m-%d %H:%i:%s') END"
+                : "CASE WHEN \(name) REGEXP '^[0-9]{14}' THEN STR_TO_DATE(LEFT(\(name), 14), "
+                    + "'\(format)') END"
         case .number(let unit, let isExact):
             timeType = unit == 1 ? .epochSeconds : .epochMilliseconds
             type = isServer ? "BIGINT" : "INTEGER"
@@ -116,6 +149,7 @@ extension ServingColumn {
                 unit == 1_000_000 ? (isServer ? "\(name) DIV 1000" : "\(name) / 1000") : name
             expression = isExact && isServer ? scaled : "CAST(\(scaled) AS \(whole))"
         }
-        self.name = timeType == nil ? "\(column.name)_time" : "\(column.name)_epoch"
+        self.name = Self.free(
+            timeType == nil ? "\(column.name)_time" : "\(column.name)_epoch", in: table.catalog)
     }
 }

@@ -68,6 +68,10 @@ struct TimeLook {
         let read = dates.count { $0 != nil }
         if read > 0, read * 20 >= filled.count * 19 {
             let isDate = column.type == "date" || !isClock && texts.allSatisfy { $0.count == 10 }
+            // A text with a zone other than UTC loses it in the statements of a server.
+            let hasZone =
+                isServer && texts.contains { $0.dropFirst(16).contains { "+-".contains($0) } }
+            if hasZone { return nil }
             if isDate { return (.date, dates) }
             return (isServer ? .text(format: "") : .usable(nil), dates)
         }

@@ -32,12 +32,14 @@ enum TokenForm: Hashable {
         default: return nil
         }
         guard text.count >= UnfindableSpelling.usualDigits / 2 else { return nil }
+        let isDocument = text.first == UInt8(ascii: "{") || text.first == UInt8(ascii: "[")
+        guard isDocument || text.count <= Self.longest else { return nil }
         if Self.isHex(text) {
             self = .hex
         } else if column.isBinary, !text.allSatisfy({ (0x20..<0x7F).contains($0) }) {
             guard text.count <= UnfindableSpelling.mostBytes else { return nil }
             self = .bytes
-        } else if text.first == UInt8(ascii: "{") || text.first == UInt8(ascii: "[") {
+        } else if isDocument {
             guard let form = Self.json(text) else { return nil }
             self = form
         } else if let form = Self.url(text) {
@@ -52,6 +54,9 @@ enum TokenForm: Hashable {
             return nil
         }
     }
+
+    /// The most bytes of a text that may have tokens, but for documents.
+    private static let longest = 1_024
 
     private static func isHex(_ text: [UInt8]) -> Bool {
         text.count >= UnfindableSpelling.usualDigits && text.count % 2 == 0
@@ -73,20 +78,29 @@ enum TokenForm: Hashable {
                 isHex(Array($0))
             } ? .several : nil
         }
-        func find(_ value: Any, _ path: [String]) -> TokenForm? {
+        var found: [TokenForm] = []
+        func find(_ value: Any, _ path: [String]) {
             if let word = value as? String {
                 let parts = word.utf8.split(separator: UInt8(ascii: ","))
-                guard parts.contains(where: { isHex(Array($0)) }) else { return nil }
-                return parts.count == 1 ? .json(path: path) : .several
+                guard parts.contains(where: { isHex(Array($0)) }) else { return }
+                found.append(parts.count == 1 ? .json(path: path) : .several)
+            } else if let object = value as? [String: Any] {
+                for key in object.keys.sorted() { find(object[key] as Any, path + [key]) }
+            } else if let list = value as? [Any] {
+                let before = found.count
+                for value in list { find(value, path) }
+                if found.count > before { found.replaceSubrange(before..., with: [.several]) }
             }
-            if let object = value as? [String: Any] {
-                return object.keys.sorted().lazy.compactMap { find(object[$0] as Any, path + [$0]) }
-                    .first
-            }
-            guard let list = value as? [Any] else { return nil }
-            return list.contains { find($0, path) != nil } ? .several : nil
         }
-        return find(value, [])
+        find(value, [])
+        // Hashes may stand beside the token.
+        return found.max { $0.nameScore < $1.nameScore }
+    }
+
+    /// How much the last name of a path speaks for tokens.
+    private var nameScore: Double {
+        guard case .json(let path) = self, let last = path.last else { return -20 }
+        return ColumnWords(last).tokenScore
     }
 
     /// The form in a few words.
@@ -156,9 +170,18 @@ struct TokenCandidate: Hashable {
         return isLong && column.length ?? .max >= UnfindableSpelling.usualDigits / 2
     }
 
-    /// Whether a value of the column is a token of Apple's; nil for an empty one.
+    /// Whether a value of the column is a token of Apple's; nil for an empty one, a placeholder, and a
+    /// token in another form than most.
     func isApple(_ value: SQLValue) -> Bool? {
         if TokenSample.isBlank(value) { return nil }
-        return TokenForm(value, of: column) == form
+        let form = TokenForm(value, of: column)
+        if form == self.form { return true }
+        let word = value.text?.lowercased() ?? ""
+        let tellsNothing =
+            form != nil || word.utf8.count < Self.shortest || ValueWords.placeholders.contains(word)
+        return tellsNothing ? nil : false
     }
+
+    /// The least bytes of an identifier of another platform.
+    private static let shortest = 16
 }

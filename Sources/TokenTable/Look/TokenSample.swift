@@ -62,23 +62,6 @@ package struct TokenSample: Hashable, Sendable {
         [.blank, .placeholder].contains(spelling(of: value))
     }
 
-    /// Whether a stored value is a token of Apple; nil where it does not tell, as an empty one.
-    static func isApple(_ value: SQLValue) -> Bool? {
-        switch spelling(of: value) {
-        case .bytes, .lowerHex, .upperHex, .mixedHex, .grouped: true
-        case .base64Like, .oddLength, .other, .json, .url: false
-        case .blank, .placeholder, .truncatedDescription: nil
-        }
-    }
-
-    /// Whether at least one in a hundred values is an identifier of another kind than Apple's, and at
-    /// least as many are of Apple's.
-    var isMixed: Bool {
-        let others = count(.base64Like, .oddLength, .other)
-        let own = count(.bytes, .lowerHex, .upperHex, .mixedHex, .grouped)
-        return min(others, own) * 100 >= max(total, 1)
-    }
-
     private static func spelling(of value: SQLValue) -> Spelling {
         switch value {
         case .text(let text): return spelling(ofText: Array(text.utf8))

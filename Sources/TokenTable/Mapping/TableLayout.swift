@@ -52,6 +52,9 @@ package struct TableLayout: Hashable, Sendable {
     /// The names of the triggers that the examination has judged.
     var knownTriggers: Set<String> = []
 
+    /// Whether an index leads from a token to its rows.
+    package var hasTokenIndex: Bool { tokenIndex != nil }
+
     /// Whether rows have a column for the time of a mark; without one such times are in
     /// `pushsweep_invalid`.
     package var hasMarkTime: Bool { mark != nil }

@@ -21,6 +21,9 @@ struct InitCommand: ParsableCommand, JobOptions {
     @Option(help: ArgumentHelp("The table of tokens, where several may be.", valueName: "name"))
     var table: String?
 
+    @Option(help: ArgumentHelp("The column of tokens, where several may be.", valueName: "name"))
+    var column: String?
+
     @Option(
         help: ArgumentHelp(
             "Write the settings into this new file, in place of printing them.", valueName: "file"))
@@ -68,8 +71,8 @@ struct InitCommand: ParsableCommand, JobOptions {
     func run() throws {
         try finish { context in
             var wish = FirstLookWish(address: address)
-            (wish.table, wish.output, wish.passwordFile) = (table, output, passwordFile)
-            (wish.ca, wish.tls) = (ca, tls)
+            (wish.table, wish.column, wish.output) = (table, column, output)
+            (wish.passwordFile, wish.ca, wish.tls) = (passwordFile, ca, tls)
             print(try FirstLook.run(wish, environment: environment, context))
             return .done
         }

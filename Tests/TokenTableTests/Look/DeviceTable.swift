@@ -83,6 +83,6 @@ extension TokenDatabase {
         let session = try DatabaseSession(settings)
         var look = try DatabaseLook(session)
         try look.search(table: table)
-        return (look, try look.choice.flatMap { try look.proposal($0) })
+        return (look, try look.choice().flatMap { try look.proposal($0) })
     }
 }

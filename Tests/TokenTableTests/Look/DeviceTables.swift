@@ -3,7 +3,7 @@ import TestSupport
 // Shapes of tables in which projects keep tokens, each with what makes it odd.
 
 extension DeviceTable {
-    static let all: [DeviceTable] = partitions + marks + times + served
+    static let all: [DeviceTable] = partitions + marks + times + served + misleading
 
     private static let partitions: [DeviceTable] = [
         DeviceTable(
@@ -270,5 +270,122 @@ extension DeviceTable {
             ddl: ["CREATE TABLE devices (id INTEGER PRIMARY KEY, token VARCHAR(255))"],
             rows: { [("devices", "\($0.number), 'apns:\($0.token)'")] },
             expected: ["token: token_hex"], asked: ["registered-at"], statements: ["ALTER TABLE"]),
+    ]
+
+    /// Names and values that look like something else.
+    private static let misleading: [DeviceTable] = [
+        DeviceTable(
+            description: "flags of a device are no mark",
+            ddl: [
+                "CREATE TABLE devices (id INTEGER PRIMARY KEY, device_token VARCHAR(255), location_enabled SMALLINT, "
+                    + "keep_alive SMALLINT, is_device_rooted SMALLINT, can_delete SMALLINT, subscription_expired SMALLINT)"
+            ],
+            rows: {
+                [
+                    (
+                        "devices",
+                        "\($0.number), '\($0.token)', \($0.number % 4 == 0 ? 0 : 1), \($0.number % 3 == 0 ? 0 : 1), 0, 1, 0"
+                    )
+                ]
+            },
+            expected: ["token: device_token"], asked: ["registered-at"]),
+        DeviceTable(
+            description: "the token before this one, and the time of a product",
+            ddl: [
+                "CREATE TABLE devices (id INTEGER PRIMARY KEY, previous_device_token VARCHAR(255), "
+                    + "device_token VARCHAR(255), premium_expired_at DATETIME, disconnected_at DATETIME)"
+            ],
+            rows: {
+                [
+                    (
+                        "devices",
+                        "\($0.number), '\(Device.hex(-$0.number - 1))', '\($0.token)', "
+                            + ($0.number % 4 == 0
+                                ? "'\(Device.time($0.registered + 31_536_000))'" : "NULL")
+                            + ", '\($0.time)'"
+                    )
+                ]
+            },
+            expected: ["token: device_token"], asked: ["registered-at"]),
+        DeviceTable(
+            description: "a status of three numbers is asked about",
+            ddl: [
+                "CREATE TABLE devices (id INTEGER PRIMARY KEY, device_token VARCHAR(255), status INTEGER)"
+            ],
+            rows: {
+                [
+                    (
+                        "devices",
+                        "\($0.number), '\($0.token)', \($0.number % 5 == 0 ? $0.number % 3 : 1)"
+                    )
+                ]
+            },
+            expected: ["token: device_token"], asked: ["living", "registered-at"]),
+        DeviceTable(
+            description: "who logs in is a person, whatever the table is called",
+            ddl: [
+                "CREATE TABLE wp_users (id INTEGER PRIMARY KEY, user_login VARCHAR(60), user_pass VARCHAR(60), "
+                    + "push_token VARCHAR(255), deleted SMALLINT, user_registered DATETIME)"
+            ],
+            rows: {
+                [
+                    (
+                        "wp_users",
+                        "\($0.number), 'u\($0.number)', 'x', '\($0.token)', \($0.isGone ? 1 : 0), '\($0.time)'"
+                    )
+                ]
+            },
+            expected: ["token: push_token", "registered-at: user_registered"], asked: ["living"]),
+        DeviceTable(
+            description:
+                "one wrong clock does not hide the time that moves, which is later than the other",
+            ddl: [
+                "CREATE TABLE devices (id INTEGER PRIMARY KEY, device_token VARCHAR(255), registered_at DATETIME, "
+                    + "updated_at DATETIME)"
+            ],
+            rows: {
+                [
+                    (
+                        "devices",
+                        "\($0.number), '\($0.token)', '\(Device.time($0.registered - 40_000_000))', "
+                            + "'\($0.number == 5 ? "2038-01-01 00:00:00" : $0.time)'"
+                    )
+                ]
+            },
+            expected: ["token: device_token", "registered-at: updated_at"]),
+        DeviceTable(
+            description: "an environment in other words is asked about, and a key is no app",
+            ddl: [
+                "CREATE TABLE devices (id INTEGER PRIMARY KEY, device_token VARCHAR(255), environment VARCHAR(20), "
+                    + "apns_key VARCHAR(200), host VARCHAR(40))"
+            ],
+            rows: {
+                [
+                    (
+                        "devices",
+                        "\($0.number), '\($0.token)', '\($0.number % 9 == 0 ? "Entwicklung" : "Produktion")', "
+                            + "'-----BEGIN PRIVATE KEY-----\($0.number % 2)', '\($0.number % 2 == 0 ? "xmpp" : "chat").example.org'"
+                    )
+                ]
+            },
+            expected: ["token: device_token"], asked: ["environment", "registered-at"]),
+        DeviceTable(
+            description: "tokens in an older form, and words for none, are not of another platform",
+            ddl: [
+                "CREATE TABLE devices (id INTEGER PRIMARY KEY, device_token VARCHAR(255), app_version VARCHAR(10))"
+            ],
+            rows: { device in
+                let old = "<\(device.token.prefix(32)) \(device.token.suffix(32))>"
+                let token =
+                    device.number % 4 == 0
+                    ? old : device.number % 4 == 1 ? "undefined" : device.token
+                return [
+                    (
+                        "devices",
+                        "\(device.number), '\(token)', '\(device.number % 4 == 0 ? "1" : "2")'"
+                    )
+                ]
+            },
+            expected: ["token: device_token"], asked: ["registered-at"]),
     ]
 }
