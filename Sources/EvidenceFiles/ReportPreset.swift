@@ -1,7 +1,7 @@
-// Logs and exports that always have the same form, so that nobody has to name their fields; and the
-// search for the option that reads a file where the given ones do not. That search tries: the beginning
-// of the file is read by each other unit, form and preset, and an option is named only where evidence
-// comes out of it. It never decides by itself, because a wrong time can cost a token.
+// Logs and exports that always have the same form, so that their fields need no names on the command
+// line; and the search for the option that reads a file where the given ones do not. That search tries:
+// the beginning of the file is read by each other unit, form and preset, and an option is named only
+// where evidence comes out of it. It never decides by itself, because a wrong time can cost a token.
 
 import Database
 import Encodings
@@ -59,7 +59,12 @@ extension ReportLayout {
                 "--time-unit \(unit.rawValue)",
                 ReportLayout(format: format, map: map, unit: unit))
         }
-        for preset in ReportPreset.allCases { add("--from \(preset.rawValue)", preset.layout) }
+        for preset in ReportPreset.allCases {
+            add("--from \(preset.rawValue), without --map", preset.layout)
+        }
+        // The fields of a preset go with its form.
+        guard map == .standard || !ReportPreset.allCases.contains(where: { $0.layout.map == map })
+        else { return found }
         for format in ReportFormat.allCases {
             for unit in [unit] + ReportTimeUnit.allCases {
                 add(
@@ -94,7 +99,7 @@ package struct FileBeginning {
         bytes.append(contentsOf: content.prefix(room))
     }
 
-    /// The options in place of `layout` by which most of the lines can be used and one of them calls a
+    /// The options in place of those of `layout` by which most of the lines can be used and one calls a
     /// token dead; nil where none are such. `isEnded` states whether the file was read to its end.
     package func options(
         inPlaceOf layout: ReportLayout, isEnded: Bool, _ reader: ReportReader

@@ -96,6 +96,12 @@ struct ImportPresetTests {
         try Self.refused(sns, ["--from", "gorush"], 64, "read it with --from sns")
     }
 
+    @Test("two lines without the form of a preset are refused as a whole")
+    func forms() throws {
+        try Self.refused(
+            "root:x:0\nmail:x:8\n", ["--from", "sns"], 65, "each line fails for one reason")
+    }
+
     @Test("one line in a hundred that is right, or fails otherwise, keeps the import going")
     func mixed() throws {
         for (odd, exit) in [

@@ -6,6 +6,8 @@ import TokenHygiene
 private let hex = String(repeating: "c9d4c07c", count: 8)
 private let now = EpochMilliseconds(1_790_000_000_000)
 
+private let alone = ", without --map"
+
 /// A file as a program writes it, and the options that read it.
 private struct Sample: Sendable, CustomTestStringConvertible {
     let testDescription: String
@@ -17,21 +19,21 @@ private struct Sample: Sendable, CustomTestStringConvertible {
         Sample(
             testDescription: "the error log of gorush",
             text: #"{"level":"error","msg":"{\"token\":\"\#(hex)\",\"error\":\"Unregistered\"}","#
-                + #""time":"2023-11-14T22:13:20Z"}"#, options: "--from gorush"),
+                + #""time":"2023-11-14T22:13:20Z"}"#, options: "--from gorush" + alone),
         Sample(
             testDescription: "a delivery log of SNS",
             text: #"{"delivery":{"token":"\#(hex)","statusCode":410,"providerResponse":"#
                 + #""{\"reason\":\"Unregistered\",\"timestamp\":1700000000123}"}}"#,
-            options: "--from sns"),
+            options: "--from sns" + alone),
         Sample(
             testDescription: "rows of rpush",
             text: "device_token\terror_code\terror_description\tcreated_at\n"
                 + "\(hex)\t410\tUnregistered\t2023-11-14 22:13:20.123456\n",
-            options: "--from rpush"),
+            options: "--from rpush" + alone),
         Sample(
             testDescription: "an exported row of the quarantine, read as CSV",
             text: #"{"device_token":"\#(hex)","status":410,"timestamp_ms":1700000000000}"#,
-            options: "--from quarantine", layout: ReportLayout(format: .csv)),
+            options: "--from quarantine" + alone, layout: ReportLayout(format: .csv)),
         Sample(
             testDescription: "times in seconds",
             text: #"{"device_token":"\#(hex)","status":410,"timestamp_ms":1700000000}"#,

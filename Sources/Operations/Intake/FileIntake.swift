@@ -156,7 +156,7 @@ private struct FirstLines {
         (self.source, self.layout, self.reader) = (source, layout, reader)
     }
 
-    /// Notes what became of a line.
+    /// Takes the refusal of a line, or that there is none.
     ///
     /// - Throws: after the hundredth line, where each so far fails for one reason.
     mutating func note(_ refusal: UnusableReport?, line: Int) throws(RunFailure) {
@@ -172,15 +172,17 @@ private struct FirstLines {
         throw failure("each of the first \(count) lines fails", common, options)
     }
 
-    /// Looks at a file that has ended, which may be shorter. A few lines may fail for one reason by
-    /// chance, so only options that read them stop the import.
+    /// Looks at a file that has ended, which may be shorter. The values of a few lines may fail for one
+    /// reason by chance, so then only options that read them stop the import.
     ///
-    /// - Throws: where other options read the file.
+    /// - Throws: where other options read the file, or no line has the form.
     func end(_ counts: ReportCounts) throws(RunFailure) {
-        guard count < FileBeginning.lines && common != nil || counts.sayNothing,
-            let options = beginning.options(inPlaceOf: layout, isEnded: true, reader)
-        else { return }
-        if let common { throw failure("each line fails", common, options) }
+        guard count < FileBeginning.lines && common != nil || counts.sayNothing else { return }
+        let options = beginning.options(inPlaceOf: layout, isEnded: true, reader)
+        if let common, options != nil || count > 1 && common.refusal.isOfForm {
+            throw failure("each line fails", common, options)
+        }
+        guard let options, common == nil else { return }
         throw source.failure(
             "none of \(counts.reports.counting("line")) says that a token is dead; nothing of it was taken; "
                 + Self.advice(options))
@@ -189,12 +191,10 @@ private struct FirstLines {
     private func failure(
         _ lines: String, _ common: (line: Int, refusal: UnusableReport), _ options: String?
     ) -> RunFailure {
-        var isOfForm = false
-        if case .line = common.refusal { isOfForm = options == nil }
-        return source.failure(
+        source.failure(
             "\(lines) for one reason, line \(common.line): \(common.refusal); nothing of it was taken; "
                 + (options.map(Self.advice) ?? "check \(common.refusal.option)"),
-            isOfForm ? .quarantined : .usage)
+            options == nil && common.refusal.isOfForm ? .quarantined : .usage)
     }
 
     /// The failure of a file that cannot be read as a whole.
@@ -217,6 +217,11 @@ private struct FirstLines {
     }
 
     private static func advice(_ options: String) -> String { "read it with \(options)" }
+}
+
+extension UnusableReport {
+    /// Whether the line has not the form of the file.
+    fileprivate var isOfForm: Bool { if case .line = self { true } else { false } }
 }
 
 extension ReportCounts {

@@ -70,7 +70,7 @@ struct FirstLookTests {
         for words in [["show"], ["release"], ["discard", "--reason", "x"]] {
             try stage.run(["holds"] + words).ends(64, "nothing is held", for: "\(words)")
         }
-        try stage.swept().ends(3)
+        try stage.json("sweep").ends(3).app(has: ["firstLook": true])
         let shown = try stage.shown()
         try stage.run("holds", "show").ends(0, "digest: \(shown["digest"] ?? "none")")
         try stage.run("holds", "release", "--reason", "looked at").ends(0, "900 became invalid")
