@@ -231,6 +231,7 @@ extension MappingSearch {
     // MARK: Environment
 
     mutating func findEnvironment() {
+        var doubts: [(CatalogColumn, [String], Int)] = []
         let columns = free.filter { words($0, atMost: 8) != nil }
         let named = columns.filter { ColumnWords($0.name).namesEnvironment }
         for column in named + columns where !taken.contains(column.name) {
@@ -241,28 +242,34 @@ extension MappingSearch {
                 empty * 20 <= apple.count,
                 column.type != "bit"
             else {
-                if name.namesEnvironment { askEnvironment(column, found.map(\.word), empty) }
+                if name.namesEnvironment { doubts.append((column, found.map(\.word), empty)) }
                 continue
             }
-            proposal.mapping.environment = .named(column.name)
-            var given: [String] = []
-            for (environment, word) in values.sorted(by: { $0.key < $1.key }) {
-                if found.contains(where: { $0.word == word }) {
-                    proposal.environments.insert(environment)
-                }
-                guard word != environment else { continue }
-                proposal.mapping.environmentValues[environment] = word
-                given.append("\(environment): \(YAMLScalar.text(word))")
-            }
-            let column = column.name
-            return add(
-                .environment, column,
-                given.isEmpty
-                    ? YAMLScalar.text(column)
-                    : "{column: \(YAMLScalar.text(column)), values: {\(given.joined(separator: ", "))}}",
-                "its values are "
-                    + found.map { "`\($0.word)` (\($0.count))" }.joined(separator: ", "))
+            return addEnvironment(column, values, found)
         }
+        for (column, words, empty) in doubts { askEnvironment(column, words, empty) }
+    }
+
+    private mutating func addEnvironment(
+        _ column: CatalogColumn, _ values: [String: String], _ found: [(word: String, count: Int)]
+    ) {
+        proposal.mapping.environment = .named(column.name)
+        var given: [String] = []
+        for (environment, word) in values.sorted(by: { $0.key < $1.key }) {
+            if found.contains(where: { $0.word == word }) {
+                proposal.environments.insert(environment)
+            }
+            guard word != environment else { continue }
+            proposal.mapping.environmentValues[environment] = word
+            given.append("\(environment): \(YAMLScalar.text(word))")
+        }
+        let name = YAMLScalar.text(column.name)
+        add(
+            .environment, column.name,
+            given.isEmpty
+                ? name : "{column: \(name), values: {\(given.joined(separator: ", "))}}",
+            "its values are "
+                + found.map { "`\($0.word)` (\($0.count))" }.joined(separator: ", "))
     }
 
     private mutating func askEnvironment(_ column: CatalogColumn, _ words: [String], _ empty: Int) {

@@ -87,7 +87,13 @@ struct MappingSearch {
         apple = table.values(column.name).indices.filter {
             token.isApple(table.values(column.name)[$0]) == true
         }
-        let share = "\(token.count) of \(token.filled) values read are \(token.form.words)"
+        let forms = table.values(column.name).compactMap { TokenForm($0, of: column) }
+        let others = forms.count { $0 != token.form }
+        let share =
+            "\(token.count) of \(token.filled) values read are \(token.form.words)"
+            + (others > 0
+                ? ", and \(others) are tokens in another form, which `check` says how to rewrite"
+                : "")
         guard token.form.isSearchable else { return serveToken(share) }
         proposal.mapping.token = column.name
         var fields = ["column: \(YAMLScalar.text(column.name))"]

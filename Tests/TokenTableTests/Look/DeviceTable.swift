@@ -63,6 +63,8 @@ struct DeviceTable: CustomStringConvertible, Sendable {
     var asked: [String] = []
     /// What statements begin with that have to run first.
     var statements: [String] = []
+    /// Why `check` refuses the rows as they are; nil where it does not.
+    var refusal: String?
     var engines = TestEngine.available
 
     func database(_ engine: TestEngine, _ count: Int = 120) throws -> TokenDatabase {

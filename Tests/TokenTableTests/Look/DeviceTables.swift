@@ -386,6 +386,6 @@ extension DeviceTable {
                     )
                 ]
             },
-            expected: ["token: device_token"], asked: ["registered-at"]),
+            expected: ["token: device_token"], asked: ["registered-at"], refusal: "hex in groups"),
     ]
 }
