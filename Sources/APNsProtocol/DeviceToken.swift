@@ -274,15 +274,16 @@ package struct TokenBeginning: Hashable, Sendable {
 }
 
 extension DeviceToken {
-    /// The tokens of a list shortened to so many digits that they differ, at most half of each. The list
-    /// is in byte order.
+    /// The tokens of a list shortened to so many digits that each differs from its neighbours, at most
+    /// sixteen and half of each. The list is in byte order.
     package static func distinguished(_ tokens: [DeviceToken]) -> [String] {
         let spelled = tokens.map(\.hex)
-        let common = zip(spelled, spelled.dropFirst()).map { one, two in
-            one.commonPrefix(with: two).count
+        let common =
+            [0] + zip(spelled, spelled.dropFirst()).map { $0.commonPrefix(with: $1).count } + [0]
+        return spelled.enumerated().map { place, hex in
+            let digits = max(8, max(common[place], common[place + 1]) + 2)
+            return String(hex.prefix(min(digits, 16, hex.count / 2))) + "…"
         }
-        let digits = max(8, (common.max() ?? 0) + 2)
-        return spelled.map { String($0.prefix(min(digits, $0.count / 2))) + "…" }
     }
 }
 

@@ -147,6 +147,11 @@ package struct FieldMap: Hashable, Sendable {
         self.paths = paths
     }
 
+    /// The value of `--map` that gives this map, the same text for the same map.
+    package var text: String {
+        paths.map { "\($0.key.rawValue)=\($0.value.text)" }.sorted().joined(separator: ",")
+    }
+
     /// Whether a line can tell which answer it is about. Without both fields every line is a 410.
     package var namesAnswer: Bool { paths[.status] != nil || paths[.reason] != nil }
 }

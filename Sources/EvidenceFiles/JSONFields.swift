@@ -93,8 +93,9 @@ enum JSONFields {
         return try found.get()
     }
 
-    /// Why a line is not one JSON value, as a clause.
-    static func fault(of line: UnsafeRawBufferPointer) -> String {
+    /// Why a line is not one JSON value, as a clause with the command that mends it; `layout` is the one by
+    /// which its file is read.
+    static func fault(of line: UnsafeRawBufferPointer, _ layout: ReportLayout) -> String {
         var scanner = JSONScanner(line)
         if scanner.skipValue() != nil,
             [UInt8(ascii: "{"), UInt8(ascii: "[")].contains(scanner.peek())
@@ -105,7 +106,8 @@ enum JSONFields {
             isJSON(UnsafeRawBufferPointer(rebasing: line[start...]))
         {
             return "text stands before its JSON object; cut it off with: "
-                + "sed 's/^[^{]*//' FILE | pushsweep import -"
+                + "sed 's/^[^{]*//' FILE | pushsweep import - "
+                + layout.options.map(\.shellWord).joined(separator: " ")
         }
         return "it is not one JSON value"
     }

@@ -46,8 +46,7 @@ package struct ReportLayout: Hashable, Sendable {
 
     /// The same text for the same way of reading, in every process.
     package var canonical: String {
-        let fields = map.paths.map { "\($0.key.rawValue)=\($0.value.text)" }.sorted()
-        return ([format.rawValue, unit.rawValue] + fields).joined(separator: ",")
+        [format.rawValue, unit.rawValue, map.text].joined(separator: ",")
     }
 }
 
@@ -210,7 +209,7 @@ package struct ReportLines {
             return try JSONFields.values(at: layout.map.paths, in: text)
         } catch {
             switch error {
-            case .notJSON: throw .line(JSONFields.fault(of: text))
+            case .notJSON: throw .line(JSONFields.fault(of: text, layout))
             case .ambiguous(let key): throw .line("it has the key '\(key)' twice")
             }
         }

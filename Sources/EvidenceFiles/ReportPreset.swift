@@ -47,42 +47,59 @@ package enum ReportPreset: String, Hashable, Sendable, CaseIterable {
 }
 
 extension ReportLayout {
-    /// Other ways to read a file, each with the options that choose it, the nearest first.
-    fileprivate var alternatives: [(options: String, layout: ReportLayout)] {
-        var found: [(options: String, layout: ReportLayout)] = []
-        func add(_ options: String, _ layout: ReportLayout) {
-            guard layout != self, !found.contains(where: { $0.layout == layout }) else { return }
-            found.append((options, layout))
+    /// The preset whose fields these are; nil where the form or a map names them.
+    private var preset: ReportPreset? {
+        guard map != .standard else { return nil }
+        return ReportPreset.allCases.first { $0.layout.format == format && $0.layout.map == map }
+    }
+    /// The value of `--from`.
+    private var source: String { preset?.rawValue ?? format.rawValue }
+    /// The unit of this source without `--time-unit`.
+    private var usualUnit: ReportTimeUnit { preset?.layout.unit ?? .milliseconds }
+    /// Whether its fields are those of a `--map`.
+    private var hasOwnMap: Bool { map != .standard && preset == nil }
+
+    /// The options of `import` that choose this layout, each with its value.
+    package var options: [String] {
+        ["--from", source] + (hasOwnMap ? ["--map", map.text] : [])
+            + (unit == usualUnit ? [] : ["--time-unit", unit.rawValue])
+    }
+
+    /// The options that are to be given in place of those of another layout, for people.
+    package func options(inPlaceOf other: ReportLayout) -> String {
+        var words: [String] = []
+        if source != other.source { words.append("--from \(source)") }
+        // A unit that was given counts for a preset too.
+        if unit != other.unit, unit != usualUnit || other.unit != other.usualUnit {
+            words.append("--time-unit \(unit.rawValue)")
         }
-        for unit in ReportTimeUnit.allCases {
-            add(
-                "--time-unit \(unit.rawValue)",
-                ReportLayout(format: format, map: map, unit: unit))
-        }
-        for preset in ReportPreset.allCases {
-            add("--from \(preset.rawValue), without --map", preset.layout)
-        }
-        // The fields of a preset go with its form.
-        guard map == .standard || !ReportPreset.allCases.contains(where: { $0.layout.map == map })
-        else { return found }
-        for format in ReportFormat.allCases {
-            for unit in [unit] + ReportTimeUnit.allCases {
-                add(
-                    "--from \(format.rawValue)"
-                        + (unit == self.unit ? "" : " --time-unit \(unit.rawValue)"),
-                    ReportLayout(format: format, map: map, unit: unit))
+        let drops = other.hasOwnMap && map != other.map
+        return words.joined(separator: " ") + (drops ? ", without --map" : "")
+    }
+
+    /// Other ways to read a file, the nearest first. Rows of the quarantine have the fields of our table,
+    /// so they need no preset here.
+    fileprivate var alternatives: [ReportLayout] {
+        var maps = [(format, map)]
+        if hasOwnMap { maps += ReportFormat.allCases.map { ($0, map) } }
+        maps += ReportFormat.allCases.map { ($0, .standard) }
+        let layouts = maps.flatMap { format, map in
+            ([unit] + ReportTimeUnit.allCases).map {
+                ReportLayout(format: format, map: map, unit: $0)
             }
         }
-        return found
+        return (layouts + ReportPreset.allCases.map(\.layout)).reduce(into: []) { found, layout in
+            if layout != self, !found.contains(layout) { found.append(layout) }
+        }
     }
 }
 
 /// The first lines of a file, kept to find the options that read it.
 package struct FileBeginning {
-    /// The most lines that are judged, here and by the import.
+    /// The most lines that are judged, here and by the import. Those that are passed over do not count.
     package static let lines = 100
     /// The most bytes that are kept.
-    private static let size = 1 << 18
+    private static let size = 1 << 20
 
     private var bytes: [UInt8] = []
     /// Whether the file has no more bytes than these.
@@ -99,29 +116,38 @@ package struct FileBeginning {
         bytes.append(contentsOf: content.prefix(room))
     }
 
-    /// The options in place of those of `layout` by which most of the lines can be used and one calls a
-    /// token dead; nil where none are such. `isEnded` states whether the file was read to its end.
-    package func options(
+    /// Takes bytes that stand in the array.
+    package mutating func take(_ content: some Collection<UInt8>) {
+        Array(content).withUnsafeBytes { take($0) }
+    }
+
+    /// The first line with its end, such as the names of columns.
+    package var firstLine: ArraySlice<UInt8> {
+        bytes.prefix { $0 != UInt8(ascii: "\n") } + [UInt8(ascii: "\n")]
+    }
+
+    /// The layout in place of `layout` by which most of the lines that say something can be used and one
+    /// calls a token dead; nil where none is such. `isEnded` states whether the file was read to its end.
+    package func layout(
         inPlaceOf layout: ReportLayout, isEnded: Bool, _ reader: ReportReader
-    ) -> String? {
-        var best: (options: String, failures: Int)?
-        for (options, layout) in layout.alternatives {
+    ) -> ReportLayout? {
+        var best: (layout: ReportLayout, failures: Int)?
+        for layout in layout.alternatives {
             guard let found = trial(layout, isEnded: isEnded, reader), found.evidence > 0,
-                found.failures * 2 < found.lines, found.failures < best?.failures ?? .max
+                found.failures < found.evidence, found.failures < best?.failures ?? .max
             else { continue }
-            best = (options, found.failures)
+            best = (layout, found.failures)
         }
-        return best?.options
+        return best?.layout
     }
 
     /// What a layout makes of the lines; nil where it reads none.
     private func trial(
         _ layout: ReportLayout, isEnded: Bool, _ reader: ReportReader
-    ) -> (lines: Int, evidence: Int, failures: Int)? {
-        var (count, evidence, failures) = (0, 0, 0)
+    ) -> (evidence: Int, failures: Int)? {
+        var (evidence, failures) = (0, 0)
         func add(_ line: ReportLine) {
-            guard count < Self.lines else { return }
-            count += 1
+            guard evidence + failures < Self.lines else { return }
             do throws(UnusableReport) {
                 guard let report = try line.report.get() else { return }
                 if case .evidence = try reader.read(report) { evidence += 1 }
@@ -136,7 +162,7 @@ package struct FileBeginning {
         } catch {
             return nil
         }
-        return (count, evidence, failures)
+        return (evidence, failures)
     }
 }
 

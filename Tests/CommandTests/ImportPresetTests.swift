@@ -43,22 +43,54 @@ struct ImportPresetTests {
     func hundred(_ engine: TestEngine) throws {
         try Self.refused(
             Self.lines(150), ["--from", "jsonl"], 64,
-            "each of the first 100 lines fails for one reason, line 1: its time is 1700000000 ms",
+            "each of the first 100 lines that are not passed over fails for one reason, line 1: its time",
             "read it with --time-unit s", on: engine)
+    }
+
+    @Test(
+        "lines that are passed over do not hide that the others fail for one reason",
+        arguments: [1, 300])
+    func passedOver(_ count: Int) throws {
+        let others = Self.lines(300).replacing("410", with: "200")
+        try Self.refused(
+            others + Self.lines(300), ["--from", "jsonl"], 64,
+            "each of the first 100 lines that are not passed over fails", "line 301: its time",
+            "read it with --time-unit s")
+        try Self.refused(
+            others + Self.lines(count), ["--from", "jsonl"], 64, "read it with --time-unit s")
+        // A CSV file has its line of names far in front of them.
+        let rows = (0..<400).map { "\(hex($0)),\($0 < 300 ? 200 : 410),1700000000\n" }
+        try Self.refused(
+            "device_token,status,timestamp_ms\n" + rows.joined(), ["--from", "csv"], 64,
+            "line 302: its time", "read it with --time-unit s")
+    }
+
+    @Test("behind a hundred bad lines that no option reads the good ones count")
+    func behind() throws {
+        for bad in [String(repeating: "torn\n", count: 100), Self.lines(100, "null")] {
+            let stage = try IntakeStage(.sqlite)
+            try stage.database.register(0..<2, at: old)
+            let path = try stage.folder.write("push.log", bad + Self.lines(2, "1700000000000"))
+            try stage.run("import", path, "--from", "jsonl").ends(65, "100 quarantined")
+            #expect(try stage.marked == 2)
+        }
     }
 
     @Test("where no other option reads the lines, the one to look at is named")
     func unmended() throws {
-        try Self.refused(
-            Self.lines(120, "null"), ["--from", "jsonl"], 64, "it has no time",
+        let stage = try IntakeStage(.sqlite)
+        let path = try stage.folder.write("push.log", Self.lines(120, "null"))
+        try stage.run("import", path, "--from", "jsonl").ends(
+            65, "120 quarantined", "each line fails for one reason, line 1: it has no time",
             "check time= and sent= in --map")
         try Self.refused(
             String(repeating: "no JSON\n", count: 120), ["--from", "jsonl"], 65,
             "it is not one JSON value", "check --from")
         let dated = Self.lines(120).replacing("{\"dev", with: "2023-11-14T22:13:20Z {\"dev")
         try Self.refused(
-            dated, ["--from", "jsonl"], 65, "text stands before its JSON object",
-            "sed 's/^[^{]*//'")
+            dated, ["--from", "jsonl", "--time-unit", "s"], 65,
+            "text stands before its JSON object",
+            "sed 's/^[^{]*//' FILE | pushsweep import - --from jsonl --time-unit s")
     }
 
     @Test("a short file stops too where an option reads it, else its bad lines go to quarantine")
@@ -91,9 +123,11 @@ struct ImportPresetTests {
             "device_token\terror_code\terror_description\tcreated_at\n"
                 + "\(hex(0))\t410\tUnregistered\t2023-11-14 22:13:20\n")
         try stage.run("import", path, "--from", "csv", "--map", "token=token").ends(
-            64, "names no column token", "; read it with --from rpush"
+            64, "names no column token", "; read it with --from rpush, without --map"
         ).lacks("check --map")
         try Self.refused(sns, ["--from", "gorush"], 64, "read it with --from sns")
+        try Self.refused(
+            Self.lines(1, "1700000000000"), ["--from", "gorush"], 64, "read it with --from jsonl")
     }
 
     @Test("two lines without the form of a preset are refused as a whole")

@@ -103,6 +103,47 @@ struct PipedImportTests {
         #expect(try Self.spooled(state) == nil)
     }
 
+    @Test(
+        "a pipe that does not fit its options is kept, and the printed command reads it by others")
+    func misread() throws {
+        let line = #"{"device_token":"\#(hex(0))","status":410,"timestamp_ms":1700000000}"#
+        for (options, text) in [
+            (["--from", "jsonl"], line), (["--from=csv"], line),
+            (["--from", "jsonl", "--map", "token=.a", "--time-unit", "iso"], line),
+        ] {
+            let stage = try IntakeStage(.sqlite)
+            try stage.database.register(0..<1, at: 1_600_000_000_000)
+            try stage.run("sweep").ends(0)
+            let (path, ends) = try Self.pipe(stage)
+            let run = try stage.start(["import", path] + options)
+            try ends.write(contentsOf: Data((text + "\n").utf8))
+            let state = stage.folder.file("state")
+            try eventually { try Self.spooled(state) == text.utf8.count + 1 }
+            try ends.close()
+            let result = run.wait().ends(64, "nothing of")
+            let told = try #require(result.error.firstMatch(of: /take it with: pushsweep (.*)/)?.1)
+            let command = told.split(separator: " ").map(String.init)
+            let settings = try #require(command.firstIndex(of: "--config"))
+            try stage.run(Array(command[..<settings])).ends(0, for: "\(options)")
+            #expect(try stage.marked == 1)
+            #expect(try Self.spooled(state) == nil)
+        }
+    }
+
+    @Test("a pipe that no known option reads is kept, and its file can be corrected")
+    func unreadable() throws {
+        let stage = try IntakeStage(.sqlite)
+        try stage.run("sweep").ends(0)
+        let (path, ends) = try Self.pipe(stage)
+        let run = try stage.start(["import", path, "--from", "csv"])
+        let text = "device_token,status,timestamp_ms\n\(hex(0)),410\n"
+        try ends.write(contentsOf: Data(text.utf8))
+        try eventually { try Self.spooled(stage.folder.file("state")) == text.utf8.count }
+        try ends.close()
+        run.wait().ends(65, "correct the options or the file, then take it with: pushsweep import")
+        #expect(try Self.spooled(stage.folder.file("state")) == text.utf8.count)
+    }
+
     /// The size of the file that holds the bytes of a pipe; nil where there is none.
     private static func spooled(_ state: String) throws -> Int? {
         let files = FileManager.default

@@ -64,6 +64,7 @@ private let mistakes: [(words: [String], reason: String)] = [
     (["explain", "a5", "--user", "u"], "name one of: a token"),
     (["explain", "--user", ""], "--user is empty"),
     (["explain", "beefa"], "neither the token table nor the marks nor the ledger"),
+    (["explain", "beefbeefa"], "looking for the token beefbeef…: neither"),
     (["explain", "beefa…"], "one that begins so; give the token whole"),
     (["deliveries", "--token", "beefa"], "one that begins so"),
     (["undo", "--token", "a5a5…"], "not a device token"),

@@ -39,15 +39,19 @@ struct TokenBeginningTests {
         }
     }
 
-    @Test("tokens of a list are shortened so that they differ, and never beyond their half")
+    @Test("tokens of a list are shortened so that neighbours differ, at most to sixteen digits")
     func distinguished() throws {
         let close = [try token("22e44cb6aa11"), try token("22e44cb6aa12")]
-        #expect(DeviceToken.distinguished(close) == ["22e44cb6aa110…", "22e44cb6aa120…"])
+        let far = try token("ff")
+        #expect(
+            DeviceToken.distinguished(close + [far])
+                == ["22e44cb6aa110…", "22e44cb6aa120…", "ff000000…"])
         #expect(DeviceToken.distinguished([]) == [])
         let last = [
             try token(""), try DeviceToken(spelling: String(repeating: "0", count: 63) + "1"),
         ]
-        #expect(DeviceToken.distinguished(last).allSatisfy { $0.count == 33 })
+        #expect(DeviceToken.distinguished(last).allSatisfy { $0.count == 17 })
+        #expect(DeviceToken.distinguished([try DeviceToken(spelling: "22e44cb6")]) == ["22e4…"])
     }
 
     @Test(
@@ -92,6 +96,37 @@ struct TokenBeginningTests {
         #expect(try found("0a0b") == ["0a0b0c00"])
     }
 
+    @Test(
+        "names of other devices that begin so hide no token, and rows of other platforms are left out",
+        arguments: TestEngine.available)
+    func mixed(_ engine: TestEngine) throws {
+        let database = try TokenDatabase(engine)
+        try database.createOwnSchema()
+        let (type, time) =
+            engine == .sqlite ? ("TEXT", "TEXT") : ("VARCHAR(200)", "DATETIME(3)")
+        try database.execute(
+            "CREATE TABLE devices (id INTEGER PRIMARY KEY, platform \(type) NOT NULL, device_token "
+                + "\(type) NOT NULL UNIQUE, registered_at \(time))")
+        let others = (0..<2_100).map { "(\($0), 'android', '22e44cb6-\(10_000 + $0)')" }
+        try database.execute(
+            "INSERT INTO devices (id, platform, device_token) VALUES "
+                + others.joined(separator: ", "))
+        let (own, foreign) = (try token("22e44cb6"), try token("22e44cb7"))
+        for (id, platform, token) in [(3_000, "ios", own), (3_001, "android", foreign)] {
+            try database.execute(
+                "INSERT INTO devices (id, platform, device_token) VALUES (\(id), ?, ?)",
+                [.text(platform), .text(token.hex)])
+        }
+        let beginning = try #require(TokenBeginning("22e44cb"))
+        let all = try database.store { $0.table = "devices" }
+        #expect(try all.tokens(beginning: beginning, limit: 21) == [own, foreign])
+        let apple = try database.store {
+            $0.table = "devices"
+            $0.platform = PlatformMapping(column: "platform", value: "ios")
+        }
+        #expect(try apple.tokens(beginning: beginning, limit: 21) == [own])
+    }
+
     @Test("each search reads a range of an index", arguments: TestEngine.available, [true, false])
     func indexed(_ engine: TestEngine, _ isText: Bool) throws {
         let database = try TokenDatabase(engine)
@@ -121,20 +156,23 @@ struct TokenBeginningTests {
             }
         }
         let store = try database.store()
-        let searches = try store.searches(#require(TokenBeginning("22e44cb6")), limit: 3)
+        let searches = try store.searches(#require(TokenBeginning("22e44cb6")))
         #expect(searches.count >= 3)
-        for search in searches {
+        // The first page, and one after it.
+        let statements = searches.flatMap { search in
+            let last = search.isOurs || !isText ? SQLValue.bytes([0x22]) : .text("22")
+            return [search.statement(after: nil), search.statement(after: last)]
+        }
+        for (sql, values) in statements {
             let plan = try database.texts(
-                (engine == .sqlite ? "EXPLAIN QUERY PLAN " : "EXPLAIN FORMAT=JSON ")
-                    + search.statement.sql,
-                search.statement.values
+                (engine == .sqlite ? "EXPLAIN QUERY PLAN " : "EXPLAIN FORMAT=JSON ") + sql, values
             ).joined().joined(separator: " ")
             let isRange =
                 engine == .sqlite
                 ? plan.contains("SEARCH") && !plan.contains("SCAN")
                 : plan.contains("range") || plan.contains("Impossible")
                     || plan.contains("no matching")
-            #expect(isRange, "\(search.statement.sql): \(plan)")
+            #expect(isRange, "\(sql): \(plan)")
         }
     }
 }

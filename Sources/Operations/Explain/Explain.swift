@@ -225,13 +225,15 @@ package enum TokenSubject: Hashable, Sendable {
 
     /// The most tokens of a user.
     package static let mostTokens = 50
+    /// The least digits of a short token that no table has.
+    private static let leastWhole = 8
     /// The most tokens that a message lists.
     private static let mostListed = 20
 
     /// The tokens, those of a user in byte order, and whether the user has more than `mostTokens`.
     ///
-    /// - Throws: `configuration` where there is no user column; exit 64 where no token begins so, or
-    ///   several; any failure of a query.
+    /// - Throws: `configuration` where there is no user column; exit 64 where no token begins so and the
+    ///   digits are no short token, or where several do; any failure of a query.
     func tokens(_ store: TokenTable) throws -> (tokens: [DeviceToken], isCut: Bool) {
         switch self {
         case .token(let token): return ([token], false)
@@ -250,8 +252,15 @@ package enum TokenSubject: Hashable, Sendable {
         // A short token of a test is whole as it is.
         let whole = beginning.isCut ? nil : found.first { $0.hex == beginning.digits }
         if let token = whole ?? (found.count == 1 ? found[0] : nil) { return token }
-        let doing = "looking for the token \(beginning.digits.prefix(16))…"
+        // As reports print a token, for the digits may be all of one.
+        let doing = "looking for the token \(beginning.digits.prefix(8))…"
         guard !found.isEmpty else {
+            // A short token that only a journal, a report or the queue may know.
+            if !beginning.isCut, beginning.digits.count >= leastWhole,
+                let token = try? DeviceToken(spelling: beginning.digits)
+            {
+                return token
+            }
             throw RunFailure(
                 .usage, .store,
                 "\(doing): neither the token table nor the marks nor the ledger has one that begins so; give the "

@@ -16,8 +16,8 @@ extension JournalApplier {
     /// Takes the reports of a file. Returns the names of their feeds, and the counts. The same
     /// content, read in the same way for the same app, is taken once.
     ///
-    /// - Throws: usage for a file that cannot be read or does not fit the map, exit 65 for a fault of its
-    ///   structure; then nothing of it is taken.
+    /// - Throws: usage for a file that cannot be read; `RefusedFile` for one that does not fit the options
+    ///   (usage) or has a fault of its structure (exit 65). Then nothing of it is taken.
     func take(
         _ file: SweepPlan.GivenFile, _ layout: ReportLayout, _ source: GivenSource
     ) throws -> (feeds: [String], report: IntakeReport) {
@@ -44,7 +44,7 @@ extension JournalApplier {
             context.log.warning(
                 """
                 \(source.name): none of \(counts.reports.counting("line")) says that a token is dead; \
-                check --map and --from
+                check --from and --map
                 """)
         }
         guard counts.evidence > 0 || counts.quarantined > 0 else {
@@ -87,7 +87,7 @@ extension JournalApplier {
 
     /// Reads a file to its end and returns the digest of its content and of how it is read.
     ///
-    /// - Throws: usage or exit 65 for a file of which nothing may be taken.
+    /// - Throws: as `take`.
     private func read(
         _ partition: Partition, _ layout: ReportLayout, _ source: GivenSource,
         into capture: inout ReportCapture
@@ -104,9 +104,13 @@ extension JournalApplier {
             first.beginning.take(bytes)
         }
         let add = { (line: ReportLine, capture: inout ReportCapture) throws in
+            let evidence = capture.counts.evidence
             let refusal = try capture.add(
                 line.report, about: partition, text: line.bytes, place: "line \(line.line)")
-            try first.note(refusal, line: line.line)
+            // What is passed over says nothing about the options.
+            if refusal != nil || capture.counts.evidence > evidence {
+                try first.note(refusal, line)
+            }
             unread += line.unread
             if capture.counts.reports - shown >= Self.linesPerSign {
                 shown = capture.counts.reports
@@ -123,11 +127,11 @@ extension JournalApplier {
             }) {}
             try reader.finish(content: content, { try add($0, &capture) })
         } catch let text as ForeignText {
-            throw source.failure("\(text)", .quarantined)
+            throw RefusedFile(failure: source.failure("\(text)", .quarantined), layout: nil)
         } catch let file as UnreadableFile {
             throw first.failure(file)
         }
-        try first.end(capture.counts)
+        if let warning = try first.end(capture.counts) { context.log.warning("\(warning)") }
         if unread > 0 {
             context.log.warning(
                 """
@@ -139,11 +143,23 @@ extension JournalApplier {
     }
 }
 
-/// What the first lines of a file have in common. Where each fails for one reason, the options are wrong
-/// and not the lines, so the import stops before a line is kept.
+/// A file that was read and of which nothing was taken.
+struct RefusedFile: Error {
+    let failure: RunFailure
+    /// The layout by which it can be read; nil where none is known.
+    let layout: ReportLayout?
+}
+
+// Where each of the first lines fails for one reason, the options may be wrong and not the lines. So the
+// others are tried, and where some read the lines, the import stops before a line counts. Where none do,
+// it goes on: behind a hundred bad lines there may be good ones, and no option leads past the bad.
+
+/// What the lines of a file have in common that are not passed over.
 private struct FirstLines {
     /// The first bytes of the content.
     var beginning = FileBeginning()
+    /// The lines that are judged, whatever stands between them.
+    private var judged = FileBeginning()
     private let source: GivenSource
     private let layout: ReportLayout
     private let reader: ReportReader
@@ -156,67 +172,89 @@ private struct FirstLines {
         (self.source, self.layout, self.reader) = (source, layout, reader)
     }
 
-    /// Takes the refusal of a line, or that there is none.
+    /// Takes a line that is evidence, or its refusal.
     ///
-    /// - Throws: after the hundredth line, where each so far fails for one reason.
-    mutating func note(_ refusal: UnusableReport?, line: Int) throws(RunFailure) {
-        guard count < FileBeginning.lines else { return }
+    /// - Throws: at the hundredth line, where each so far fails for one reason and other options read them.
+    mutating func note(_ refusal: UnusableReport?, _ line: ReportLine) throws(RefusedFile) {
         count += 1
         if count == 1 {
-            common = refusal.map { (line, $0) }
-        } else if refusal?.mistake != common?.refusal.mistake {
+            common = refusal.map { (line.line, $0) }
+            if layout.format == .csv { judged.take(beginning.firstLine) }
+        } else if common != nil, refusal?.mistake != common?.refusal.mistake {
             common = nil
         }
-        guard count == FileBeginning.lines, let common else { return }
-        let options = beginning.options(inPlaceOf: layout, isEnded: false, reader)
-        throw failure("each of the first \(count) lines fails", common, options)
+        guard let common, count <= FileBeginning.lines else { return }
+        judged.take(line.bytes + [UInt8(ascii: "\n")])
+        guard count == FileBeginning.lines, let layout = judged(isNeeded: true) else { return }
+        throw failure(
+            "each of the first \(count) lines that are not passed over fails", common, layout)
     }
 
-    /// Looks at a file that has ended, which may be shorter. The values of a few lines may fail for one
-    /// reason by chance, so then only options that read them stop the import.
+    /// Looks at a file that has ended. Returns what to tell where each line failed for one reason and is
+    /// in quarantine; nil where there is nothing to tell.
     ///
     /// - Throws: where other options read the file, or no line has the form.
-    func end(_ counts: ReportCounts) throws(RunFailure) {
-        guard count < FileBeginning.lines && common != nil || counts.sayNothing else { return }
-        let options = beginning.options(inPlaceOf: layout, isEnded: true, reader)
-        if let common, options != nil || count > 1 && common.refusal.isOfForm {
-            throw failure("each line fails", common, options)
+    func end(_ counts: ReportCounts) throws(RefusedFile) -> String? {
+        if let common {
+            // More lines were tried before.
+            let layout = judged(isNeeded: count < FileBeginning.lines)
+            let hasForm = !common.refusal.isOfForm || count == 1 || count < counts.reports
+            let lines =
+                count < counts.reports
+                ? "each line that is not passed over fails" : "each line fails"
+            guard hasForm, layout == nil else { throw failure(lines, common, layout) }
+            guard count > 1, !common.refusal.isOfForm else { return nil }
+            return "\(source.name): " + words(lines, common) + "; check \(common.refusal.option)"
         }
-        guard let options, common == nil else { return }
-        throw source.failure(
-            "none of \(counts.reports.counting("line")) says that a token is dead; nothing of it was taken; "
-                + Self.advice(options))
+        guard counts.sayNothing,
+            let layout = beginning.layout(inPlaceOf: layout, isEnded: true, reader)
+        else { return nil }
+        let failure = source.failure(
+            "none of \(counts.reports.counting("line")) says that a token is dead; nothing of it was taken"
+                + advice(layout))
+        throw RefusedFile(failure: failure, layout: layout)
+    }
+
+    private func judged(isNeeded: Bool) -> ReportLayout? {
+        isNeeded ? judged.layout(inPlaceOf: layout, isEnded: true, reader) : nil
+    }
+
+    private func words(_ lines: String, _ common: (line: Int, refusal: UnusableReport)) -> String {
+        "\(lines) for one reason, line \(common.line): \(common.refusal)"
     }
 
     private func failure(
-        _ lines: String, _ common: (line: Int, refusal: UnusableReport), _ options: String?
-    ) -> RunFailure {
-        source.failure(
-            "\(lines) for one reason, line \(common.line): \(common.refusal); nothing of it was taken; "
-                + (options.map(Self.advice) ?? "check \(common.refusal.option)"),
-            options == nil && common.refusal.isOfForm ? .quarantined : .usage)
+        _ lines: String, _ common: (line: Int, refusal: UnusableReport), _ layout: ReportLayout?
+    ) -> RefusedFile {
+        let failure = source.failure(
+            words(lines, common) + "; nothing of it was taken"
+                + (layout.map(advice) ?? "; check \(common.refusal.option)"),
+            layout == nil && common.refusal.isOfForm ? .quarantined : .usage)
+        return RefusedFile(failure: failure, layout: layout)
     }
 
     /// The failure of a file that cannot be read as a whole.
-    func failure(_ file: UnreadableFile) -> RunFailure {
-        let options = beginning.options(inPlaceOf: layout, isEnded: false, reader)
-        let advice = options.map { "; " + Self.advice($0) } ?? ""
-        switch file {
-        case .map: return source.failure("\(file)" + (options == nil ? "; check --map" : advice))
-        case .gzip: return source.failure("\(file); nothing of it was taken")
-        case .csv:
-            return source.failure(
-                "\(file); nothing of the file was taken"
-                    + (options == nil ? ", correct it and import it again" : advice),
-                options == nil ? .quarantined : .usage)
-        case .json:
-            return source.failure(
-                "\(file); nothing of it was taken" + advice,
-                options == nil ? .quarantined : .usage)
-        }
+    func failure(_ file: UnreadableFile) -> RefusedFile {
+        let other = beginning.layout(inPlaceOf: layout, isEnded: false, reader)
+        let exit = other == nil ? ExitStatus.quarantined : .usage
+        let failure =
+            switch file {
+            case .map: source.failure("\(file)" + (other.map(advice) ?? "; check --map"))
+            case .gzip: source.failure("\(file); nothing of it was taken")
+            case .csv:
+                source.failure(
+                    "\(file); nothing of the file was taken"
+                        + (other.map(advice) ?? ", correct it and import it again"), exit)
+            case .json:
+                source.failure(
+                    "\(file); nothing of it was taken" + (other.map(advice) ?? ""), exit)
+            }
+        return RefusedFile(failure: failure, layout: other)
     }
 
-    private static func advice(_ options: String) -> String { "read it with \(options)" }
+    private func advice(_ other: ReportLayout) -> String {
+        "; read it with \(other.options(inPlaceOf: layout))"
+    }
 }
 
 extension UnusableReport {

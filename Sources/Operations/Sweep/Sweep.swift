@@ -14,6 +14,7 @@
 import APNsProtocol
 import Database
 import Encodings
+import EvidenceFiles
 import EvidenceJournal
 import Foundation
 import TokenHygiene
@@ -103,7 +104,7 @@ package struct Sweep: RecordedRun {
             context.log.warning(
                 """
                 \(journal.folder.file(name)) has bytes of a pipe that no run has taken; name it to pushsweep replay \
-                or import, as the pipe was named, which removes it then
+                or import, as the pipe was named, which removes it then, or delete it
                 """)
         }
         if context.interrupt.isTripped, outcome.exit == .done, !isWhole {
@@ -267,7 +268,7 @@ package struct Sweep: RecordedRun {
     ) throws {
         guard let source = opened.given else { return }
         if let layout = file.layout {
-            let (feeds, report) = try applier.take(file, layout, source)
+            let (feeds, report) = try taken(file, layout, source, applier)
             if !plan.isTrial { pipe.noteTaken(in: opened.folder) }
             outcome.report.add(report)
             return try apply(feeds, with: applier)
@@ -283,6 +284,19 @@ package struct Sweep: RecordedRun {
                 the bytes of \(source.name) are kept as feed \(feed); pushsweep replay --feed \(feed) or the \
                 next sweep continues it, and a replay of the same bytes would make a second feed
                 """)
+        }
+    }
+
+    /// Takes a file, or notes how a pipe can be read that was refused.
+    private func taken(
+        _ file: SweepPlan.GivenFile, _ layout: ReportLayout, _ source: GivenSource,
+        _ applier: JournalApplier
+    ) throws -> (feeds: [String], report: IntakeReport) {
+        do {
+            return try applier.take(file, layout, source)
+        } catch let refused as RefusedFile {
+            pipe.noteRefused(refused.layout)
+            throw refused.failure
         }
     }
 

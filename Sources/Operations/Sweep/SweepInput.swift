@@ -1,5 +1,6 @@
 import Database
 import Encodings
+import EvidenceFiles
 import EvidenceJournal
 import Foundation
 import SecureTransport
@@ -55,6 +56,8 @@ final class PipedInput {
     private var spool: SpoolFile?
     /// Whether the bytes are in the journal, or need not be.
     private var isTaken = false
+    /// Whether the bytes were refused, and the layout by which they can be read, where one is known.
+    private var (isRefused, layout): (Bool, ReportLayout?) = (false, nil)
     /// Why the database would not let the run take the bytes; nothing was read then.
     private(set) var refusal: RunFailure?
 
@@ -85,12 +88,15 @@ final class PipedInput {
         if let path { folder.removeSpool(path) }
     }
 
-    /// Keeps bytes that were not taken, and returns what to tell; nil where there are none. A content
-    /// that no run will take, and one for which the disk has no room, is left to the program that wrote
-    /// it; a feedback list is always kept, for its gateway has forgotten it.
+    /// Notes that the bytes do not fit the options, and the layout by which they do, where one is known.
+    func noteRefused(_ layout: ReportLayout?) { (isRefused, self.layout) = (true, layout) }
+
+    /// Keeps bytes that were not taken, and returns what to tell; nil where there are none. A content for
+    /// which the disk has no room is left to the program that wrote it; a feedback list is always kept,
+    /// for its gateway has forgotten it.
     func kept(_ exit: ExitStatus, isList: Bool) -> String? {
         guard let spool, spool.count > 0, !isTaken, let path,
-            isList || ![.usage, .quarantined, .cannotCreate].contains(exit)
+            isList || isRefused || ![.usage, .quarantined, .cannotCreate].contains(exit)
         else { return nil }
         let name = path == "-" ? "standard input" : path
         do {
@@ -98,14 +104,27 @@ final class PipedInput {
         } catch {
             return "\(error)"
         }
-        return "what was read of \(name) is kept (\(spool.count.counting("byte"))); take it with: "
-            + Self.command(path, spool.path)
+        let cure =
+            isRefused && layout == nil ? "correct the options or the file, then " : ""
+        return "what was read of \(name) is kept (\(spool.count.counting("byte"))); " + cure
+            + "take it with: " + Self.command(path, spool.path, layout)
     }
 
-    /// The command line of this process with another path.
-    private static func command(_ path: String, _ other: String) -> String {
+    /// The command line of this process with another path, and with the options of a layout.
+    private static func command(
+        _ path: String, _ other: String, _ layout: ReportLayout?
+    ) -> String {
         var words = Array(CommandLine.arguments.dropFirst())
         if let place = words.firstIndex(of: path) { words[place] = other }
+        if let layout {
+            for option in ["--map", "--time-unit", "--from"] {
+                let given = words.firstIndex { $0.hasPrefix(option) }
+                guard let place = given else { continue }
+                let end = min(words[place] == option ? place + 2 : place + 1, words.count)
+                words.replaceSubrange(
+                    place..<end, with: option == "--from" ? layout.options : [])
+            }
+        }
         return (["pushsweep"] + words).map(\.shellWord).joined(separator: " ")
     }
 }

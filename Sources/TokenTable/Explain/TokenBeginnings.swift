@@ -1,6 +1,8 @@
 // Finds the tokens that begin with the digits that messages print. Each place has an index over its
 // tokens, so the search reads a range of it: bytes from the first to those after the last, text by LIKE
-// on a server, and by the same range on SQLite, whose LIKE uses no index for a bound value.
+// on a server, and by the same range on SQLite, whose LIKE uses no index for a bound value. Among the
+// texts may be names of other devices that begin so, so the range is read page by page until enough
+// tokens are found.
 
 import APNsProtocol
 import Database
@@ -15,52 +17,63 @@ extension TokenTable {
     ) throws(StoreFailure) -> [DeviceToken] {
         let column = try layout().token
         var found: Set<DeviceToken> = []
-        for search in try searches(beginning, limit: limit) {
-            let rows = try retries.retrying(
-                "looking up tokens in \(search.table)",
-                do: connection.query(search.statement.sql, search.statement.values))
-            for row in 0..<rows.count {
-                let token = search.isOurs ? rows.token(row, 0) : column.token(rows[row, 0])
-                if let token, beginning.begins(token) { found.insert(token) }
-            }
+        for search in try searches(beginning) {
+            var (own, last): (Set<DeviceToken>, SQLValue?) = ([], nil)
+            repeat {
+                let (sql, values) = search.statement(after: last)
+                let rows = try retries.retrying(
+                    "looking up tokens in \(search.table)", do: connection.query(sql, values))
+                for row in 0..<rows.count where own.count < limit {
+                    let token = search.isOurs ? rows.token(row, 0) : column.token(rows[row, 0])
+                    if let token, beginning.begins(token) { own.insert(token) }
+                }
+                let isWhole = rows.count < BeginningSearch.page || own.count == limit
+                last = isWhole ? nil : rows[rows.count - 1, 0]
+            } while last != nil
+            found.formUnion(own)
         }
         return found.sorted()
     }
 
-    /// One statement that selects stored tokens which begin so.
+    /// A search for stored values which begin so, by one index.
     struct BeginningSearch {
+        /// The most values of one statement.
+        static let page = 1_000
+
         let table: String
         /// Whether the table is one of ours, whose tokens are bytes.
         let isOurs: Bool
-        let statement: BoundSQL
+        fileprivate let source, column: String
+        fileprivate let condition: BoundSQL
+
+        /// The statement that selects the next page of values, after the last one of the page before.
+        func statement(after last: SQLValue?) -> BoundSQL {
+            (
+                "SELECT DISTINCT \(column) FROM \(source) WHERE \(condition.sql)"
+                    + (last == nil ? "" : " AND \(column) > ?")
+                    + " ORDER BY \(column) LIMIT \(Self.page)",
+                condition.values + [last].compactMap { $0 }
+            )
+        }
     }
 
-    /// The statements of a search, each over one index.
-    func searches(
-        _ beginning: TokenBeginning, limit: Int
-    ) throws(StoreFailure) -> [BeginningSearch] {
+    /// The searches, each over one index. Rows of other platforms are left out.
+    func searches(_ beginning: TokenBeginning) throws(StoreFailure) -> [BeginningSearch] {
         let (layout, dialect) = (try layout(), connection.dialect)
-        func search(
-            _ table: String, _ source: String, _ column: String, _ condition: BoundSQL,
-            isOurs: Bool
-        ) -> BeginningSearch {
-            BeginningSearch(
-                table: table, isOurs: isOurs,
-                statement: (
-                    "SELECT DISTINCT \(column) FROM \(source) WHERE \(condition.sql) "
-                        + "ORDER BY \(column) LIMIT \(limit)", condition.values
-                ))
-        }
         let source = layout.table.sql(dialect) + dialect.indexHint(layout.tokenIndex)
-        var searches = layout.token.conditions(beginning, dialect).map {
-            search(
-                layout.table.description, source, dialect.quoted(layout.token.name), $0,
-                isOurs: false)
+        let platform = layout.platformCondition(dialect)
+        var searches = layout.token.conditions(beginning, dialect).map { condition in
+            BeginningSearch(
+                table: layout.table.description, isOurs: false, source: source,
+                column: dialect.quoted(layout.token.name),
+                condition: (condition.sql + platform.sql, condition.values + platform.values))
         }
         for table in [PushsweepTable.invalid, .change]
         where try session.canRead(table.name, "token") {
-            let condition = beginning.condition(on: "token")
-            searches.append(search(table.name, table.name, "token", condition, isOurs: true))
+            searches.append(
+                BeginningSearch(
+                    table: table.name, isOurs: true, source: table.name, column: "token",
+                    condition: beginning.condition(on: "token")))
         }
         return searches
     }

@@ -18,7 +18,7 @@ struct ImportCommand: ParsableCommand {
     @Option(
         help: ArgumentHelp(
             "What wrote the file; else its form: lines of JSON, CSV, or the bytes of a feedback list.",
-            valueName: ImportSource.names("|")))
+            valueName: ImportSource.allValueStrings.joined(separator: "|")))
     var from: ImportSource
 
     @Option(
@@ -58,8 +58,8 @@ struct ImportCommand: ParsableCommand {
     @OptionGroup var applying: ApplyOptions
 
     func validate() throws {
-        if from.preset != nil, map != nil {
-            throw ValidationError("--from \(from.rawValue) has a map of its own; leave --map out")
+        if case .preset(let preset) = from, map != nil {
+            throw ValidationError("--from \(preset.rawValue) has a map of its own; leave --map out")
         }
         guard from == .feedback else { return }
         if map != nil || timeUnit != nil || again {
@@ -69,10 +69,11 @@ struct ImportCommand: ParsableCommand {
 
     /// How the file is read; nil for the bytes of a feedback list.
     private var layout: ReportLayout? {
-        var layout =
-            from.preset?.layout
-            ?? ReportFormat(rawValue: from.rawValue).map {
-                ReportLayout(format: $0, map: map ?? .standard)
+        var layout: ReportLayout? =
+            switch from {
+            case .form(let format): ReportLayout(format: format, map: map ?? .standard)
+            case .feedback: nil
+            case .preset(let preset): preset.layout
             }
         if let timeUnit { layout?.unit = timeUnit }
         return layout
@@ -88,15 +89,23 @@ struct ImportCommand: ParsableCommand {
 }
 
 /// What wrote a file that `import` reads, or its form.
-enum ImportSource: String, ExpressibleByArgument, CaseIterable {
-    case jsonl, csv, feedback
-    case gorush, sns, rpush, quarantine
+enum ImportSource: ExpressibleByArgument, Hashable {
+    /// A form whose fields a map describes.
+    case form(ReportFormat)
+    /// The bytes of a feedback list.
+    case feedback
+    /// The fixed form of the files of one sender.
+    case preset(ReportPreset)
 
-    /// The fixed form of the files of one sender; nil for a form that a map describes.
-    var preset: ReportPreset? { ReportPreset(rawValue: rawValue) }
+    private static let all =
+        ReportFormat.allCases.map { ($0.rawValue, form($0)) } + [("feedback", feedback)]
+        + ReportPreset.allCases.map { ($0.rawValue, preset($0)) }
 
-    static func names(_ separator: String) -> String {
-        allCases.map(\.rawValue).joined(separator: separator)
+    static var allValueStrings: [String] { all.map(\.0) }
+
+    init?(argument: String) {
+        guard let found = Self.all.first(where: { $0.0 == argument }) else { return nil }
+        self = found.1
     }
 }
 

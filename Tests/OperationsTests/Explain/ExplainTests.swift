@@ -253,6 +253,24 @@ struct ExplainTests {
         #expect(try stage.database.rows(of: "active_users", "environment = 'sandbox'") == 0)
     }
 
+    @Test("a whole short token that no table has is explained by the reports about it")
+    func short() throws {
+        let stage = try SweepStage(.sqlite)
+        let digits = "beefbeefbeefbeef"
+        try stage.database.execute(
+            "INSERT INTO pushsweep_evidence (app, device_token, status, timestamp_ms) "
+                + "VALUES ('chat', ?, 410, 1700000000000)", [.text(digits)])
+        let report = try stage.explain(.beginning(#require(TokenBeginning(digits))))
+        #expect(report.tokens.map(\.token) == ["beefbeef…"])
+        #expect(report.tokens.flatMap(\.events).map(\.kind) == [.evidence])
+        // What is said to be cut, or too short for a token, is none.
+        for text in [digits + "…", "beefbe", "beefbeefb"] {
+            #expect(throws: RunFailure.self) {
+                try stage.explain(.beginning(#require(TokenBeginning(text))))
+            }
+        }
+    }
+
     @Test("the rule of a change goes by the registration of its own row")
     func rowOfRule() throws {
         for registrations in [[registered, dead], [dead, registered]] {
