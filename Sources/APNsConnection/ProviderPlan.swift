@@ -169,7 +169,7 @@ package struct ProviderFailure: Error, Hashable, Sendable, CustomStringConvertib
     init(_ failure: TransportFailure, hasConnected: Bool) {
         let code: Code =
             switch failure.code {
-            case .clientCertificateRefused, .credentialsUnusable: .configuration
+            case .clientCertificateRefused, .credentialsUnusable, .trustUnusable: .configuration
             case .certificateUntrusted, .hostNameMismatch, .wrongProtocol:
                 hasConnected ? .unreachable : .configuration
             case .notTLS, .protocolVersion, .protocolError: .protocolBroken

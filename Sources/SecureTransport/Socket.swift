@@ -294,8 +294,10 @@ package struct TransportFailure: Error, Sendable, Equatable, CustomStringConvert
         case protocolVersion
         /// The peer violated the TLS protocol, or sent another alert.
         case protocolError
-        /// A local certificate or trust file cannot be used: the settings are wrong.
+        /// A certificate or key of ours cannot be used: the settings are wrong.
         case credentialsUnusable
+        /// The certificate authorities cannot be loaded: the settings name a wrong file, or none.
+        case trustUnusable
         /// The interrupt was tripped while waiting.
         case interrupted
         /// A local failure of the operating system or of OpenSSL.

@@ -57,13 +57,19 @@ package struct RemovalHistory: Hashable, Sendable {
     package var day: Int
     /// Rows that became invalid in the last 30 days, released ones included.
     package var month: Int
+    /// Whether any evidence was applied to the partition, at any time that checkpoints are kept for; nil
+    /// where that is not known.
+    package var isAny: Bool?
 
-    /// Makes a history; by default one without removals.
-    package init(hours: [Int] = [], thisHour: Int = 0, day: Int = 0, month: Int = 0) {
+    /// Makes a history; by default one without removals, of which nothing more is known.
+    package init(
+        hours: [Int] = [], thisHour: Int = 0, day: Int = 0, month: Int = 0, isAny: Bool? = nil
+    ) {
         self.hours = hours
         self.thisHour = thisHour
         self.day = day
         self.month = month
+        self.isAny = isAny
     }
 
     /// The number of hours from which on one percent of them is at least one hour.

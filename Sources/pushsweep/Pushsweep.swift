@@ -53,26 +53,26 @@ struct Pushsweep: ParsableCommand {
     /// The command that a mistyped one among the words probably means; nil when each is known, or
     /// none is near.
     private static func command(near words: [String]) -> String? {
-        var current: any ParsableCommand.Type = Pushsweep.self
-        for word in words {
-            let known = current.configuration.subcommands
-            guard !known.isEmpty, !word.hasPrefix("-") else { return nil }
-            guard let next = known.first(where: { $0.configuration.commandName == word }) else {
-                return NearestName.find(word, in: known.compactMap { $0.configuration.commandName })
-            }
-            current = next
-        }
-        return nil
+        let (commands, unknown) = path(words)
+        let known = commands.last?.configuration.subcommands ?? []
+        guard let unknown, !known.isEmpty, !unknown.hasPrefix("-") else { return nil }
+        return NearestName.find(unknown, in: known.compactMap { $0.configuration.commandName })
     }
 
     /// Refuses an empty word, which is mostly a variable of a script that is not set, before any file or
-    /// database is looked for. No argument has a meaning when it is empty.
-    private static func refuseEmpty(_ words: [String]) throws {
+    /// database is looked for. No argument has a meaning when it is empty. The words were parsed before,
+    /// so those in front are a command.
+    private static func refuseEmpty(_ words: [String]) {
         guard let place = words.firstIndex(of: "") else { return }
-        let option = words[..<place].last.flatMap { $0.hasPrefix("--") ? $0 : nil }
-        throw ValidationError(
-            (option.map { "the value of \($0) is empty" } ?? "an argument is empty")
-                + "; perhaps a variable of a script is not set")
+        let before = words[..<place]
+        let last = before.contains("--") ? nil : before.last
+        let option = last.flatMap { $0.hasPrefix("--") ? $0 : nil }
+        let command = path(words).commands.compactMap { $0.configuration.commandName }
+        refuse([
+            "Error: " + (option.map { "the value of \($0) is empty" } ?? "an argument is empty")
+                + "; perhaps a variable of a script is not set",
+            "  See '\(command.joined(separator: " ")) --help' for more information.",
+        ])
     }
 
     /// Runs the command line. A mistake in it ends with the closing line too.
@@ -86,7 +86,7 @@ struct Pushsweep: ParsableCommand {
         answerHelp(words)
         do {
             var command = try parseAsRoot(words)
-            try refuseEmpty(words)
+            refuseEmpty(words)
             try command.run()
         } catch let code as ArgumentParser.ExitCode {
             // A command that has run has already printed its messages.

@@ -17,6 +17,8 @@ private let mistakes: [(words: [String], reason: String)] = [
     (["sweep", "--app="], "Missing value for '--app"),
     (["undo", ""], "an argument is empty"), (["holds", "show", ""], "an argument is empty"),
     (["explain", ""], "an argument is empty"), (["replay", ""], "an argument is empty"),
+    (["holds", "show", ""], "See 'pushsweep holds show --help' for"),
+    (["sweep", "--app", ""], "See 'pushsweep sweep --help' for"),
     (["sweep", "--connections", "17"], "connections"),
     (["sweep", "--max-lag", "x"], "reading --max-lag"),
     (["sweep", "--max-load", "a=b"], "reading --max-load"),
@@ -236,14 +238,20 @@ struct HelpTests {
         arguments: [
             (["nonsense"], "there is no help about 'nonsense'\n"),
             (["swep"], "did you mean 'sweep'?"), (["exit-code"], "did you mean 'exit-codes'?"),
-            (["holds", "lst"], "'holds lst'; did you mean 'list'?"),
-            (["sweep", "now"], "there is no help about 'sweep now'"),
+            (["holds", "lst"], "there is no help about 'lst'; did you mean 'list'?"),
+            (["sweep", "now"], "there is no help about 'now'\n"),
             ([""], "there is no help about ''"), (["a\u{1B}b"], "'a\\u{1B}b'"),
         ])
     func unknown(_ words: [String], _ reason: String) throws {
         let result = try RunningTool("pushsweep", ["help"] + words).wait()
             .ends(64, reason, "code=64 stage=usage ")
         #expect(result.output == "")
+    }
+
+    @Test("an empty argument behind -- is no value of an option")
+    func emptyArgument() throws {
+        try RunningTool("pushsweep", ["explain", "--", ""]).wait().ends(
+            64, "an argument is empty", "See 'pushsweep explain --help'")
     }
 
     @Test("the help tells of evidence first and of gateways last")

@@ -186,7 +186,7 @@ struct ServerCheckTests {
             let failure = #expect(throws: TransportFailure.self) {
                 try TLSClientContext(trust: .file(path))
             }
-            #expect(failure?.code == .credentialsUnusable)
+            #expect(failure?.code == .trustUnusable)
             #expect(failure?.description.contains(path) == true)
         }
     }

@@ -26,6 +26,7 @@ struct RemovalRecordsTests {
     @Test("removals add up by hours of the database's clock", arguments: TestEngine.available)
     func hours(_ engine: TestEngine) throws {
         let database = try TokenDatabase.withSideTables(engine)
+        #expect(try database.store().removals(from: chat).isAny == false)
         for (removed, ago) in [(3, 30.0), (4, 30.0), (9, 60), (50, 719), (1_000, 721), (0, 5)] {
             try checkpoint(database, removed: removed, hoursAgo: ago)
         }
@@ -36,6 +37,21 @@ struct RemovalRecordsTests {
         #expect(history.thisHour == 0)
         #expect(history.day == 0)
         #expect(history.month == 566)
+        #expect(history.isAny == true)
+    }
+
+    @Test(
+        "evidence that was applied long ago, or changed no row, is no first evidence",
+        arguments: TestEngine.available)
+    func anyEvidence(_ engine: TestEngine) throws {
+        for (removed, ago) in [(7, 1_000.0), (0, 5)] {
+            let database = try TokenDatabase.withSideTables(engine)
+            try checkpoint(database, removed: removed, hoursAgo: ago, app: "talk")
+            #expect(try database.store().removals(from: chat).isAny == false)
+            try checkpoint(database, removed: removed, hoursAgo: ago)
+            let history = try database.store().removals(from: chat)
+            #expect(history.isAny == true && history.month == 0)
+        }
     }
 
     @Test(
@@ -59,7 +75,8 @@ struct RemovalRecordsTests {
     @Test("without the right to read the checkpoints there is no history")
     func hidden() throws {
         let database = try TokenDatabase(.sqlite)
-        #expect(try database.store().removals(from: chat) == RemovalHistory())
+        let history = try database.store().removals(from: chat)
+        #expect(history == RemovalHistory() && history.isAny == nil)
     }
 
     @Test(

@@ -25,8 +25,11 @@ extension GuardCause {
             : "\(self)"
     }
 
-    /// Whether many removals at once are the whole cause.
-    var isOfSize: Bool { [.volume, .partitionShare, .dayShare].contains(gate) }
+    /// Whether many removals at once are the whole cause, and no evidence was ever applied to these rows.
+    /// Where that is not known, as without a right to read the checkpoints, it is no first look.
+    func isFirstLook(after history: RemovalHistory) -> Bool {
+        [.volume, .partitionShare, .dayShare].contains(gate) && history.isAny == false
+    }
 }
 
 /// Collects the guard's decisions of one run, as short text for the run's record.
@@ -89,7 +92,7 @@ extension JournalApplier {
         return cause.map {
             GuardHold(
                 cause: $0, candidates: forecast.candidateRows,
-                isFirstLook: $0.isOfSize && history.month == 0)
+                isFirstLook: $0.isFirstLook(after: history))
         }
     }
 

@@ -269,8 +269,7 @@ package enum TokenSubject: Hashable, Sendable {
         }
         let listed = DeviceToken.distinguished(Array(found.prefix(mostListed)))
         throw RunFailure(
-            .usage, .store,
-            sentences: ["\(doing): several begin so, give more digits or the token whole:"]
-                + listed.map { "  \($0)" } + (found.count > mostListed ? ["  and more"] : []))
+            .usage, .store, "\(doing): several begin so, give more digits or the token whole:",
+            listing: listed.map { "  \($0)" } + (found.count > mostListed ? ["  and more"] : []))
     }
 }

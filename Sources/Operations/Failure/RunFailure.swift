@@ -18,9 +18,11 @@ package struct RunFailure: Error, Hashable, Sendable, CustomStringConvertible {
     package let stage: Stage
     /// One sentence: the action, its object, the error, and what to do next. Where several things are
     /// wrong, as in settings, one sentence per line.
-    package var description: String { sentences.joined(separator: "\n") }
+    package var description: String { (sentences + details).joined(separator: "\n") }
     /// The same, as one element per sentence, for the output.
     package let sentences: [String]
+    /// What the sentences are about, line by line, such as names to choose from; no failures of their own.
+    package let details: [String]
     /// Why the run ended early although nothing failed, for the closing line; nil for failures.
     package let reason: StopReason?
     /// What the command did before it failed, for the closing line.
@@ -34,17 +36,20 @@ package struct RunFailure: Error, Hashable, Sendable, CustomStringConvertible {
     }
 
     package init(
-        _ exit: ExitStatus, _ stage: Stage, _ description: String, reason: StopReason? = nil
+        _ exit: ExitStatus, _ stage: Stage, _ description: String, listing details: [String] = [],
+        reason: StopReason? = nil
     ) {
-        self.init(exit, stage, sentences: [description], reason: reason)
+        self.init(exit, stage, sentences: [description], listing: details, reason: reason)
     }
 
     init(
-        _ exit: ExitStatus, _ stage: Stage, sentences: [String], reason: StopReason? = nil
+        _ exit: ExitStatus, _ stage: Stage, sentences: [String], listing details: [String] = [],
+        reason: StopReason? = nil
     ) {
         self.exit = exit
         self.stage = stage
         self.sentences = sentences
+        self.details = details
         self.reason = reason
     }
 
@@ -97,23 +102,6 @@ extension RunFailure {
     }
 }
 
-extension Sequence<RunFailure> {
-    /// The failures, the one whose exit code asks for most first.
-    package var gravestFirst: [RunFailure] {
-        func urgency(_ failure: RunFailure) -> Int {
-            ExitStatus.byUrgency.firstIndex(of: failure.exit) ?? 0
-        }
-        return sorted { urgency($0) < urgency($1) }
-    }
-
-    /// The last line for people where there are several sentences: how many, and the first of them.
-    package var closing: String? {
-        let sentences = gravestFirst.flatMap(\.sentences)
-        guard sentences.count > 1 else { return nil }
-        return "\(sentences.count) failures: the first is \(sentences[0].gist)"
-    }
-}
-
 extension JournalFailure {
     /// The exit code for a failure of the local state.
     var exit: ExitStatus {
@@ -132,8 +120,8 @@ extension TransportFailure {
     /// are the settings with its address and its authority too, 76 when it breaks TLS, else 69.
     package var exit: ExitStatus {
         switch code {
-        case .clientCertificateRefused, .credentialsUnusable, .certificateUntrusted,
-            .hostNameMismatch, .wrongProtocol:
+        case .clientCertificateRefused, .credentialsUnusable, .trustUnusable,
+            .certificateUntrusted, .hostNameMismatch, .wrongProtocol:
             .configuration
         case .notTLS, .protocolVersion, .protocolError: .protocolBroken
         default: .unreachable
@@ -190,13 +178,13 @@ package enum GatewaySetting: String, Sendable {
         let app = "apps[\(partition)]"
         let key = "\(app).\(rawValue)"
         switch code {
-        case .certificateUntrusted, .credentialsUnusable: return "\(key).ca"
+        case .certificateUntrusted, .trustUnusable: return "\(key).ca"
         case .hostNameMismatch:
             return self == .provider ? "\(key).host" : "\(key).host-name"
         case .nameNotFound: return "\(key).host"
         case .connectionRefused, .unreachable, .notTLS, .wrongProtocol, .timedOut, .closedEarly:
             return "\(key).host, \(key).port"
-        case .clientCertificateRefused: return "\(app).certificate"
+        case .clientCertificateRefused, .credentialsUnusable: return "\(app).certificate"
         case .reset, .certificateExpired, .certificateNotYetValid, .protocolVersion,
             .protocolError, .interrupted, .io:
             return nil

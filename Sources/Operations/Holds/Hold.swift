@@ -102,9 +102,10 @@ package struct Holds {
         }
         throw RunFailure(
             .usage, .state,
-            sentences: holds.isEmpty
-                ? ["looking for the hold: nothing is held"]
-                : ["looking for the hold: \(holds.count) are open, name one of them:"] + names)
+            "looking for the hold: "
+                + (holds.isEmpty
+                    ? "nothing is held" : "\(holds.count) are open, name one of them:"),
+            listing: names)
     }
 
     /// A held feed with its hold, by the feed's name or its beginning, as `holds show` prints it.
@@ -131,10 +132,10 @@ package struct Holds {
         return only
     }
 
-    /// Discards a held feed, by default that of the only hold, or with `whole` all feeds of its hold, and stores the reason. What is
-    /// discarded stays in the journal for 30 days and can be replayed until then. The other feeds stay
-    /// held; where the feed that the guard stopped is discarded they become pending, and the guard
-    /// judges them in the next sweep.
+    /// Discards a held feed, by default that of the only hold, or with `whole` all feeds of its hold, and
+    /// stores the reason. What is discarded stays in the journal for 30 days and can be replayed until
+    /// then. The other feeds stay held; where the feed that the guard stopped is discarded they become
+    /// pending, and the guard judges them in the next sweep.
     ///
     /// - Throws: `RunFailure` with exit 64 when no held feed has the name, or several begin so.
     package func discard(
@@ -144,10 +145,9 @@ package struct Holds {
         guard whole || named.count == 1 else {
             throw RunFailure(
                 .usage, .state,
-                feed.map {
+                (feed.map {
                     "discarding the held feed \($0.prefix(40)): several begin so; name one whole: "
-                }
-                    ?? "discarding the hold: it has \(named.count) feeds; name one, or add --all: "
+                } ?? "discarding the hold: it has \(named.count) feeds; name one, or add --all: ")
                     + "pushsweep holds show \(hold.id)")
         }
         let feeds = whole ? hold.feeds : named
@@ -259,18 +259,6 @@ extension SweepPlan {
     package init(releasing digest: String, because reason: String?, settings: Settings) {
         self.init(settings, .release(digest.lowercased()), dryRun: false)
         self.reason = reason
-    }
-
-    /// The plan of applying the only hold, as it is now.
-    ///
-    /// - Throws: `RunFailure` with exit 64 when nothing is held, or more than one hold is open; failures
-    ///   to look at the hold.
-    package init(
-        releasingOnlyHold reason: String?, _ settings: Settings, _ context: RunContext
-    ) throws {
-        let hold = try Holds(state: settings.state).hold(of: nil)
-        let report = try hold.report(settings, context)
-        self.init(releasing: report.digest, because: reason, settings: settings)
     }
 }
 

@@ -217,6 +217,24 @@ package struct HoldReport: PrintedLines, Encodable, Hashable, Sendable {
         return lines
     }
 
+    /// The failure of a release without a digest where nobody can be asked, so that nothing is applied
+    /// that a person has not seen.
+    package var unseen: RunFailure {
+        RunFailure(
+            .usage, .state,
+            "releasing hold \(entry.hold): no terminal is here to ask whether \(entry.effect) should be applied; "
+                + "look at it with: pushsweep holds show \(entry.hold); then run: pushsweep holds "
+                + "release \(digest)")
+    }
+
+    /// The end of a release without a yes.
+    package var declined: RunFailure {
+        RunFailure(
+            .held, .state,
+            "releasing hold \(entry.hold): the answer was not yes, so no row changed and the hold stays; apply "
+                + "what was shown with: pushsweep holds release \(digest)")
+    }
+
     private func padded(_ text: String, _ width: Int) -> String {
         text + String(repeating: " ", count: max(0, width - text.count))
     }
@@ -289,7 +307,7 @@ extension Hold {
             entry.judgement = try RemovalGuard(settings.guardLimits).cause(
                 toHold: proposal, after: history
             ) { _ throws(StoreFailure) in living }.map {
-                $0.words(isFirstLook: $0.isOfSize && history.month == 0)
+                $0.words(isFirstLook: $0.isFirstLook(after: history))
             }
         }
         return HoldReport(entry: entry, details: details)

@@ -124,14 +124,13 @@ package struct FirstLook {
                         : ", and grant SELECT on "
                             + report.unread.prefix(8).joined(separator: ", ")))
         }
-        var sentences = [
+        return RunFailure(
+            .configuration, .store,
             "looking for Apple's tokens in \(report.database): "
                 + (!first.isLikely
                     ? "no column is likely to hold them" : "several columns may hold them")
-                + "; choose one with --table, and --column where one table has several"
-        ]
-        sentences += report.candidates.prefix(10).map(\.line)
-        return RunFailure(.configuration, .store, sentences: sentences)
+                + "; choose one with --table, and --column where one table has several",
+            listing: report.candidates.prefix(10).map(\.line))
     }
 
     private mutating func propose(_ proposal: MappingProposal, _ settings: Settings) throws {

@@ -133,8 +133,9 @@ package struct BrokenRows {
 private enum Copied {
     /// What stands between backticks.
     case ticked
-    /// A command that begins the line or stands behind a colon, up to the end of its clause.
-    case clause
+    /// A command that begins the line or stands behind a colon, up to the end of its clause. Inside of a
+    /// word in single quotes no clause ends.
+    case clause(isQuoted: Bool)
     /// A command inside a sentence: the program's name and at most two more words.
     case command(wordsLeft: Int)
     /// A statement, up to its semicolon or the end of the line.
@@ -148,15 +149,21 @@ private enum Copied {
             words[(place + 1)...].contains(where: { $0.text.contains("`") })
         {
             self = .ticked
-        } else if word == "pushsweep" {
-            let isAlone = place == 0 || words[place - 1].text.hasSuffix(":")
-            self = isAlone ? .clause : .command(wordsLeft: 2)
+        } else if case let isAlone = place == 0 || words[place - 1].text.hasSuffix(":"),
+            word == "pushsweep" || isAlone && Self.programs.contains(word)
+        {
+            self = isAlone ? .clause(isQuoted: false) : .command(wordsLeft: 2)
         } else if Self.begins(statement: word, next) {
             self = .statement
         } else {
             return nil
         }
     }
+
+    /// Programs of others whose commands messages print.
+    private static let programs: Set<String> = [
+        "apt-get", "chmod", "chown", "sed", "sqlite3", "su", "sudo",
+    ]
 
     private static func begins(statement word: String, _ next: String) -> Bool {
         switch word {
@@ -172,10 +179,16 @@ private enum Copied {
         }
     }
 
+    /// Whether a word of a shell goes on behind these characters. An apostrophe opens none.
+    private static func leavesOpen(_ word: String, _ isQuoted: Bool) -> Bool {
+        let isOdd = word.replacing("\\'", with: "").count(where: { $0 == "'" }) % 2 == 1
+        return isQuoted ? !isOdd : isOdd && word.hasPrefix("'")
+    }
+
     func takes(_ word: BrokenRows.Piece) -> Bool {
         switch self {
         case .ticked, .statement: true
-        case .clause: word.gap == 1
+        case .clause(let isQuoted): isQuoted || word.gap == 1
         case .command:
             word.gap == 1
                 && word.text.allSatisfy { $0.isLowercase || "-;,.):".contains($0) }
@@ -187,7 +200,9 @@ private enum Copied {
         let endsClause = word.last.map { ";,)".contains($0) } ?? false
         return switch self {
         case .ticked: word.contains("`") ? nil : self
-        case .clause: endsClause ? nil : self
+        case .clause(let isQuoted):
+            Self.leavesOpen(word, isQuoted)
+                ? .clause(isQuoted: true) : endsClause ? nil : .clause(isQuoted: false)
         case .command(let left):
             endsClause || left < 2 ? nil : .command(wordsLeft: left - 1)
         case .statement: word.hasSuffix(";") ? nil : self

@@ -124,8 +124,8 @@ extension GuardedFile.Refusal {
             "it holds a secret, and others may read it (mode 0\(String(mode, radix: 8))); give it mode "
                 + "0600 and, if the secret may have been seen, a new secret"
         case .foreign(let owner):
-            "it holds a secret and belongs to user \(UserName.of(owner)); a secret must belong to the user of "
-                + "the run or to root: "
+            "it holds a secret and belongs to user \(UserName.of(owner)); "
+                + "a secret must belong to the user of the run or to root: "
                 + UserName.cure(by: owner, else: "chown \(UserName.of(geteuid())) on it")
         case .failed(let error): "\(TransportFailure.systemMessage(error)); check the path"
         case .changeable(let sentence): sentence

@@ -275,8 +275,8 @@ package final class TLSClientContext: Sendable {
     let identityName: String?
 
     /// Makes the context of a client. `alpn` lists protocols in order of preference (RFC 7301),
-    /// none by default. Throws `credentialsUnusable` for a trust file or identity that OpenSSL
-    /// refuses.
+    /// none by default. Throws `trustUnusable` for authorities and `credentialsUnusable` for an
+    /// identity that OpenSSL refuses.
     package init(
         trust: Trust, identity: TLSIdentity? = nil, alpn: [String] = []
     ) throws(TransportFailure) {
@@ -304,19 +304,20 @@ package final class TLSClientContext: Sendable {
         switch trust {
         case .system:
             guard SSL_CTX_set_default_verify_paths(pointer) == 1 else {
-                throw TLSContext.failure("finding the system's certificate authorities")
+                throw TLSContext.failure(
+                    "finding the system's certificate authorities", .trustUnusable)
             }
         case .file(let path):
             // OpenSSL would wait for a writer of a pipe.
             if (try? GuardedFile.ensureRegular(path)) == nil, access(path, F_OK) == 0 {
                 throw TransportFailure(
-                    .credentialsUnusable,
+                    .trustUnusable,
                     "loading certificate authorities from \(path): it is not a regular file; give the "
                         + "file itself")
             }
             guard SSL_CTX_load_verify_file(pointer, path) == 1 else {
                 throw TLSContext.failure(
-                    "loading certificate authorities from \(path)",
+                    "loading certificate authorities from \(path)", .trustUnusable,
                     advice: "; check that the file exists and holds PEM certificates")
             }
             // An intermediate authority in the file is trusted too.
@@ -355,10 +356,11 @@ package enum TLSContext {
         }
     }
 
-    /// A failure `credentialsUnusable` with OpenSSL's reasons, which are removed from its queue.
-    package static func failure(_ action: String, advice: String = "") -> TransportFailure {
-        TransportFailure(
-            .credentialsUnusable, "\(action): \(OpenSSLFault.drain().text)\(advice)")
+    /// A failure with OpenSSL's reasons, which are removed from its queue.
+    package static func failure(
+        _ action: String, _ code: TransportFailure.Code = .credentialsUnusable, advice: String = ""
+    ) -> TransportFailure {
+        TransportFailure(code, "\(action): \(OpenSSLFault.drain().text)\(advice)")
     }
 }
 

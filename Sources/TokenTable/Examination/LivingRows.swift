@@ -137,14 +137,13 @@ extension TokenTable {
     /// The number of days that the guard looks back; checkpoints have to be kept for as long.
     package static let guardDays: Int64 = 30
 
-    /// The removals from a partition in the last 30 days; empty where `pushsweep_feed` is missing
-    /// or cannot be read, as with the account of a dry run.
+    /// The removals from a partition in the last 30 days; empty and with `isAny` unknown where
+    /// `pushsweep_feed` is missing or cannot be read, as with the account of a dry run.
     ///
     /// - Throws: any failure of reading.
     package func removals(from partition: Partition) throws(StoreFailure) -> RemovalHistory {
-        guard try session.canRead("pushsweep_feed", "changed_at, invalidated, released") else {
-            return RemovalHistory()
-        }
+        let columns = "changed_at, invalidated, released, rows_changed, state"
+        guard try session.canRead("pushsweep_feed", columns) else { return RemovalHistory() }
         let dialect = connection.dialect
         // The first 13 characters of a time are its date and hour, in every engine.
         let hour = "SUBSTR(changed_at, 1, 13)"
@@ -153,12 +152,15 @@ extension TokenTable {
             + "SUM(CASE WHEN changed_at > \(dialect.now(adding: -86_400)) THEN invalidated ELSE 0 END) "
             + "FROM pushsweep_feed WHERE app = ? AND environment = ? AND invalidated > 0 "
             + "AND changed_at > \(dialect.now(adding: -86_400 * Int(Self.guardDays))) GROUP BY released, \(hour)"
+        let ours: [SQLValue] = [.text(partition.app), .text(partition.environment)]
         return try retries.retrying("reading what was removed from \(partition)") {
             () throws(SQLFailure) in
-            let rows = try connection.query(
-                sql, [.text(partition.app), .text(partition.environment)])
+            let rows = try connection.query(sql, ours)
             try rows.require(width: 5)
-            var history = RemovalHistory()
+            let any = try connection.query(
+                "SELECT 1 FROM pushsweep_feed WHERE app = ? AND environment = ? "
+                    + "AND (state = 'applied' OR rows_changed > 0) LIMIT 1", ours)
+            var history = RemovalHistory(isAny: any.count > 0)
             for row in 0..<rows.count {
                 let removed = rows[row, 3].count ?? 0
                 history.month += removed

@@ -18,8 +18,9 @@ struct LedgerReader {
         + "before_image IS NOT NULL, " + isCompanion("pushsweep_change")
 
     /// Whether an entry of a table is about the time beside a row that has an entry of its own: a device
-    /// whose row has a column of two values takes two entries, and counts once. The plus keeps the search
-    /// on the index over tokens, where the key would lead through all entries of the run.
+    /// whose row has a column of two values takes two entries, and counts once. The plus keeps SQLite's search
+    /// on the index over tokens, where the key would lead through all entries of the run; servers drop the
+    /// plus and choose by their statistics.
     static func isCompanion(_ entry: String) -> String {
         "(\(entry).seq >= 0 AND \(entry).action IN ('side-mark', 'side-restore') "
             + "AND (\(entry).state IS NULL OR \(entry).action = 'side-restore') "

@@ -176,7 +176,8 @@ extension RunRecord {
 package struct ListedRun: Hashable, Sendable {
     /// The record.
     package let record: RunRecord
-    /// Rows that it changed, by the checkpoints of its feeds, each with the time beside it once.
+    /// Rows that it changed, by the checkpoints of its feeds, each with the time beside it once. Checkpoints
+    /// outlast the entries of the ledger, so the number is the same after a purge.
     package let rowsChanged: Int
     /// The run that it took back, for an undo of one run.
     package let undid: String?
@@ -191,35 +192,46 @@ extension TokenTable {
         from first: EpochMilliseconds, to last: EpochMilliseconds
     ) throws(StoreFailure) -> [ListedRun] {
         let time = connection.dialect.ownTime("started")
-        // Only a table with times beside it has entries that accompany others; counting them reads the
-        // ledger, so other tables are spared it.
-        var hasCompanions = try !layout().hasMarkTime
-        if hasCompanions {
-            hasCompanions = try session.canRead(PushsweepTable.change.name, "action, token, state")
-        }
-        let companions =
-            hasCompanions
-            ? "(SELECT COUNT(*) FROM pushsweep_change c WHERE c.run = r.id AND "
-                + LedgerReader.isCompanion("c") + ")" : "0"
+        let companions = try layout().companionsTwice
         return try retries.retrying("reading the records of runs") { () throws(SQLFailure) in
             let columns = RunRecord.columns.split(separator: ", ").map { "r.\($0)" }
             let rows = try connection.query(
                 "SELECT \(columns.joined(separator: ", ")), "
-                    + "CASE WHEN r.kind = 'undo' THEN r.counts END, "
-                    + "COALESCE((SELECT SUM(f.rows_changed) FROM pushsweep_feed f "
-                    + "WHERE f.run = r.id), 0) - \(companions) FROM pushsweep_run r "
+                    + "CASE WHEN r.kind = 'undo' THEN r.counts END, c.entries, c.companions "
+                    + "FROM pushsweep_run r LEFT JOIN (SELECT run, SUM(rows_changed) AS entries, "
+                    + "SUM(\(companions)) AS companions FROM pushsweep_feed GROUP BY run) c "
+                    + "ON c.run = r.id "
                     + "WHERE r.started >= ? AND r.started <= ? ORDER BY r.started DESC, r.id DESC",
                 [time.value(first), time.value(last)])
-            try rows.require(width: 8)
+            try rows.require(width: 9)
             return (0..<rows.count).compactMap { row -> ListedRun? in
                 let progress = rows[row, 6].text.flatMap(UndoProgress.init(json:))
-                let changed = (rows[row, 7].count ?? 0) + (progress?.rowsChanged ?? 0)
+                let changed =
+                    (rows[row, 7].count ?? 0) - (rows[row, 8].count ?? 0) / 2
+                    + (progress?.devicesChanged ?? 0)
                 guard changed > 0 || progress != nil else { return nil }
                 return ListedRun(
                     record: RunRecord(rows.row(row), connection.dialect), rowsChanged: changed,
                     undid: progress?.undoneRun)
             }
         }
+    }
+}
+
+extension TableLayout {
+    /// Twice the entries of a checkpoint that accompany the change of a row, by the numbers of the checkpoint
+    /// alone. A removal after a grace period takes away one time beside for each token: half of its
+    /// entries where a token has one row, and fewer where it has several. A feed that marks a column of
+    /// two values sets one time for each token that it applies to, but no more than it has entries besides
+    /// the rows that became invalid.
+    fileprivate var companionsTwice: String {
+        guard !hasMarkTime else { return "0" }
+        let removal =
+            "CASE WHEN source = '\(FeedCheckpoint.expirySource)' THEN rows_changed - rows_changed % 2 "
+        guard living != nil else { return removal + "ELSE 0 END" }
+        let besides = "rows_changed - invalidated"
+        return removal + "WHEN invalidated >= rows_changed THEN 0 "
+            + "WHEN applied < \(besides) THEN 2 * applied ELSE 2 * (\(besides)) END"
     }
 }
 

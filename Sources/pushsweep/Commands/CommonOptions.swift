@@ -150,6 +150,7 @@ extension JobOptions {
             for (number, sentence) in failure.sentences.enumerated() {
                 StandardStreams.message((number == 0 ? "pushsweep: error: " : "") + sentence)
             }
+            for line in failure.details { StandardStreams.message(line) }
         }
         if let line = failures.closing { StandardStreams.message("pushsweep: \(line)") }
     }

@@ -1,5 +1,6 @@
 import ArgumentParser
 import Operations
+import Settings
 
 /// `pushsweep holds`: shows and decides removals that the guard stopped.
 struct HoldsCommand: ParsableCommand {
@@ -54,7 +55,7 @@ struct HoldsCommand: ParsableCommand {
         @OptionGroup var common: CommonOptions
         @Argument(
             help:
-                "The digest, from pushsweep holds show; without one the only hold is applied as it is now."
+                "The digest, from pushsweep holds show; at a terminal not needed for the only hold."
         )
         var digest: String?
         @Option(help: ArgumentHelp("A reason for the record; one line.", valueName: "text"))
@@ -72,9 +73,21 @@ struct HoldsCommand: ParsableCommand {
 
         func run() throws {
             try common.finish(applying, isWanted: true) { settings, context in
-                try digest.map { SweepPlan(releasing: $0, because: reason, settings: settings) }
-                    ?? SweepPlan(releasingOnlyHold: reason, settings, context)
+                SweepPlan(
+                    releasing: try digest ?? agreed(settings, context), because: reason,
+                    settings: settings)
             }
+        }
+
+        /// The digest of the only hold, after a person at the terminal has seen it and said yes. The lock
+        /// of the state folder is not held meanwhile; what joins the hold is not part of the digest.
+        private func agreed(_ settings: Settings, _ context: RunContext) throws -> String {
+            let report = try Holds(state: settings.state).hold(of: nil).report(settings, context)
+            guard StandardStreams.canAsk else { throw report.unseen }
+            for line in report.lines { StandardStreams.message(line, HoldReport.form) }
+            guard StandardStreams.agrees(to: "Apply exactly this? (y/N) ", context.interrupt)
+            else { throw report.declined }
+            return report.digest
         }
     }
 

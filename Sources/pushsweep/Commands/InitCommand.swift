@@ -82,7 +82,7 @@ struct InitCommand: ParsableCommand, JobOptions {
     private var environment: [String: String] {
         var variables = ProcessInfo.processInfo.environment
         guard variables["PUSHSWEEP_STORE_PASSWORD"] == nil, passwordFile == nil,
-            address.hasPrefix("mysql"), isatty(STDIN_FILENO) == 1, StandardStreams.errorIsTerminal
+            address.hasPrefix("mysql"), StandardStreams.canAsk
         else { return variables }
         // An empty answer: an account without a password.
         if let answer = getpass("Password of the account (empty for none): "), answer.pointee != 0 {

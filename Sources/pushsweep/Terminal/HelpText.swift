@@ -79,21 +79,34 @@ enum HelpRequest {
             self = .exitCodes
             return
         }
-        self = .command
-        var known = [program]
-        for topic in topics {
-            let commands = known.last?.configuration.subcommands ?? []
-            if let next = commands.first(where: { $0.configuration.commandName == topic }) {
-                known.append(next)
-                continue
-            }
-            let names = commands.compactMap { $0.configuration.commandName }
-            let near = NearestName.find(
-                topic, in: names + (known.count == 1 ? [Self.topic] : []))
-            self = .unknown(
-                "Error: there is no help about '\(topics.joined(separator: " "))'"
-                    + (near.map { "; did you mean '\($0)'?" } ?? ""))
+        let (commands, unknown) = program.path(topics)
+        guard let unknown else {
+            self = .command
             return
         }
+        let names = (commands.last?.configuration.subcommands ?? [])
+            .compactMap { $0.configuration.commandName }
+        let near = NearestName.find(
+            unknown, in: names + (commands.count == 1 ? [Self.topic] : []))
+        self = .unknown(
+            "Error: there is no help about '\(unknown)'"
+                + (near.map { "; did you mean '\($0)'?" } ?? ""))
+    }
+}
+
+extension ParsableCommand {
+    /// This command and those below it that the first words name, and the first word that names none.
+    static func path(
+        _ words: some Sequence<String>
+    ) -> (commands: [any ParsableCommand.Type], unknown: String?) {
+        var commands: [any ParsableCommand.Type] = [Self.self]
+        for word in words {
+            let below = commands[commands.count - 1].configuration.subcommands
+            guard let next = below.first(where: { $0.configuration.commandName == word }) else {
+                return (commands, word)
+            }
+            commands.append(next)
+        }
+        return (commands, nil)
     }
 }

@@ -2,6 +2,7 @@ import Encodings
 import Glibc
 import Logging
 import Operations
+import SecureTransport
 import Synchronization
 
 /// The three standard streams: the result goes to stdout, messages go to stderr.
@@ -12,6 +13,22 @@ enum StandardStreams {
     static var resultColumns: Int? { outputIsTerminal ? columns(of: STDOUT_FILENO) : nil }
     /// Whether stderr is a terminal.
     static var errorIsTerminal: Bool { isatty(STDERR_FILENO) == 1 }
+
+    /// Whether a person can be asked: question and answer go by a terminal.
+    static var canAsk: Bool { isatty(STDIN_FILENO) == 1 && errorIsTerminal }
+
+    /// Asks a person, and waits for a line. Only `y` and `yes` agree; a stop signal does not.
+    static func agrees(to question: String, _ interrupt: Interrupt) -> Bool {
+        _ = write(question, to: STDERR_FILENO)
+        guard
+            case .ready = Poll.wait(
+                STDIN_FILENO, for: .reading, deadline: .never, interrupt: interrupt)
+        else {
+            _ = write("\n", to: STDERR_FILENO)
+            return false
+        }
+        return ["y", "yes"].contains(readLine()?.lowercased())
+    }
 
     /// Opens /dev/null in place of standard streams that the caller closed. Otherwise the first
     /// opened file or socket would get their number and receive our messages.

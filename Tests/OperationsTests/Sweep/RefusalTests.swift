@@ -2,8 +2,12 @@ import APNsProtocol
 import APNsSimulator
 import Database
 import Foundation
+import SecureTransport
 import TestSupport
 import Testing
+import TokenHygiene
+
+@testable import Operations
 
 private let feed = FeedSource.tuples([.dead(1, at: 1_700_000_000)])
 
@@ -31,6 +35,20 @@ struct GatewayRefusalTests {
         stage.lines.ca = try SweepStage.certificates.get().foreignAuthority
         try expect(
             stage, exit: 78, saying: "127.0.0.1:\(stage.gateway.port)", "authority", "feedback.ca)")
+    }
+
+    @Test("a failure names the setting that cures it, the authorities or our certificate")
+    func settings() {
+        let chat = Partition(app: "chat", environment: "production")
+        let keys: [(TransportFailure.Code, String?)] = [
+            (.trustUnusable, "apps[chat/production].feedback.ca"),
+            (.certificateUntrusted, "apps[chat/production].feedback.ca"),
+            (.credentialsUnusable, "apps[chat/production].certificate"),
+            (.clientCertificateRefused, "apps[chat/production].certificate"), (.reset, nil),
+        ]
+        for (code, key) in keys {
+            #expect(GatewaySetting.feedback.keys(for: code, of: chat) == key)
+        }
     }
 
     @Test("a gateway with a wrong host name is refused")

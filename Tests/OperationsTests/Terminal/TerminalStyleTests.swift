@@ -17,6 +17,10 @@ private let lines = [
     "make it with `pushsweep schema apply --create-token-table`, or correct store.url",
     "  look at it with: pushsweep holds list; then release or discard it",
     "  2026-11-22T10:00:00.123Z  registered    row 17 registered at 2026-11-22T10:00:00.123Z",
+    "run it as that user: su -s /bin/sh nobody -c 'pushsweep import a,  b; c --from rpush'; then look",
+    "or as root run: chown -R push '/a b' && chmod 700 '/a b', which gives it to push",
+    "text stands before it; cut it off with: sed 's/^[^{]*//' FILE | pushsweep import -",
+    "run: pushsweep holds list, then it's yours and the table's again",
     "  推送通知 推送通知 推送通知 推送通知 e\u{301}e\u{301} \u{1F600} \u{1F600}",
     "  " + String(repeating: " ", count: 90) + "far to the right",
     "`open and never closed pushsweep",
@@ -58,6 +62,9 @@ struct TerminalStyleTests {
             "GRANT UPDATE (`b`) ON `push`.`a` TO `u`@`%`",
             "GRANT SELECT, INSERT, UPDATE ON `push`.`pushsweep_change` TO `pushsweep`@`%`;",
             "`pushsweep schema apply --create-token-table`,", "pushsweep holds list;",
+            "su -s /bin/sh nobody -c 'pushsweep import a,  b; c --from rpush';",
+            "chown -R push '/a b' && chmod 700 '/a b',", "pushsweep holds list,",
+            "sed 's/^[^{]*//' FILE | pushsweep import -",
         ])
     func copied(_ text: String) {
         for columns in [20, 40, 80] {
@@ -238,5 +245,16 @@ struct FindingOrderTests {
         #expect([failure, other].gravestFirst.first == other)
         #expect([other].closing == nil)
         #expect([Finding.ok("all is well")].refusal == nil)
+    }
+
+    @Test("what a failure lists is printed, and is no failure of its own")
+    func details() {
+        let failure = RunFailure(
+            .usage, .state, "looking: 2 are open, name one:", listing: ["  a", "  b"])
+        #expect("\(failure)" == "looking: 2 are open, name one:\n  a\n  b")
+        #expect([failure].closing == nil)
+        let others = (0..<40).map { RunFailure(.usage, .settings, "reading \($0)") }
+        #expect((others + [failure]).closing == "41 failures: the first is reading 0")
+        #expect(others.gravestFirst == others)
     }
 }
