@@ -50,7 +50,8 @@ package struct Check {
             CheckReport.Setting(
                 key: $0.key, value: $0.shownValue, origin: $0.origin.description)
         }
-        report.note("settings", .ok, settings.file.map { "read from \($0)" } ?? "no file is used")
+        report.note("settings", .ok, settings.file.map { "read from \($0)" }
+                ?? "there is no settings file, so defaults count; name one with --config")
         if settings.apps.isEmpty {
             report.note(
                 "settings", .medium, "no app is named, so there is nothing to sweep or to send")

@@ -53,6 +53,14 @@ package struct RunFailure: Error, Hashable, Sendable, CustomStringConvertible {
         self.reason = reason
     }
 
+    /// The same failure with other words for what its sentences name, such as an option for a setting.
+    func naming(_ names: [String: String]) -> RunFailure {
+        let sentences = sentences.map { sentence in
+            names.sorted { $0.key < $1.key }.reduce(sentence) { $0.replacing($1.key, with: $1.value) }
+        }
+        return RunFailure(exit, stage, sentences: sentences, listing: details, reason: reason)
+    }
+
     /// The failure for an error of a target below, at the stage where it occurred.
     package static func wrapping(_ error: any Error, at stage: Stage) -> RunFailure {
         switch error {

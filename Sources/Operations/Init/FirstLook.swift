@@ -49,10 +49,16 @@ package struct FirstLook {
         do {
             try look.look()
         } catch {
-            throw .ofReading(error)
+            throw RunFailure.ofReading(error).naming(Self.options)
         }
         return look.report
     }
+
+    /// What a failure of the database calls by its setting, as init calls it.
+    private static let options = [
+        "store.tls.ca": "--ca", "store.tls.mode": "--tls", "store.password-file": "--password-file",
+        "store.url": "the address",
+    ]
 
     private init(wish: FirstLookWish, environment: [String: String], context: RunContext) {
         (self.wish, self.environment, self.context) = (wish, environment, context)
@@ -136,7 +142,7 @@ package struct FirstLook {
     private mutating func propose(_ proposal: MappingProposal, _ settings: Settings) throws {
         let draft = SettingsDraft(
             proposal: proposal, location: settings.store.location, ca: settings.store.tls.ca,
-            passwordFile: wish.passwordFile, tlsIsOff: wish.tls == "off")
+            tlsIsOff: wish.tls == "off")
         report.table = proposal.table.name.description
         report.parts = proposal.lines.map {
             InitReport.Part(

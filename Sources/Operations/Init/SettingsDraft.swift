@@ -7,9 +7,8 @@ import TokenTable
 struct SettingsDraft {
     let proposal: MappingProposal
     let location: StoreLocation
-    /// The authorities' file and the password's file, where they were given.
+    /// The authorities' file, where one was given.
     let ca: String?
-    let passwordFile: String?
     let tlsIsOff: Bool
 
     /// The account that the printed grants make, in place of that of the person who looks.
@@ -35,7 +34,7 @@ struct SettingsDraft {
         if case .server = location {
             lines += Self.comment(
                 "the password that the account \(Self.account) will get", indent: 2)
-            lines.append("  password-file: \(YAMLScalar.text(passwordFile ?? "db-password"))")
+            lines.append("  password-file: db-password")
             if let ca { lines.append("  tls: {ca: \(YAMLScalar.text(ca))}") }
             if tlsIsOff { lines.append("  tls: {mode: off}") }
         }

@@ -171,8 +171,8 @@ struct ColumnWords: Hashable {
 
     var isSandboxFlag: Bool {
         let rest = words.filter { !["is", "apns", "apn", "push", "token", "device"].contains($0) }
-        return ["sandbox", "demo", "development", "dev"].contains(rest.first ?? "")
-            && rest.count == 1
+        return has(["sandbox"]) && !has(["token", "key", "id"])
+            || ["demo", "development", "dev"].contains(rest.first ?? "") && rest.count == 1
             || rest == ["debug"] && has(["apns", "apn", "push", "token"])
     }
 

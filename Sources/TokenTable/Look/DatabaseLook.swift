@@ -124,6 +124,6 @@ package struct DatabaseLook {
         guard let token = candidates.first(where: { $0.column.name == choice.column }) else {
             return nil
         }
-        return MappingSearch.mapping(of: look, tokens: token)
+        return MappingSearch.mapping(of: look, tokens: token, beside: candidates)
     }
 }

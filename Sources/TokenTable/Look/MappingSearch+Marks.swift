@@ -256,8 +256,19 @@ extension MappingSearch {
                 + "not seen" : ""
         add(
             .registeredAt, name, Self.time(name, type),
-            "the newest is of \(newest(look))\(moved)\(writer.map { "; \($0)" } ?? "")\(once)")
+            "\(Self.why(score)); the newest is of \(newest(look))\(moved)\(writer.map { "; \($0)" } ?? "")\(once)")
         askZone(look)
+    }
+
+    /// Why a column is the registration, by the score of its name.
+    private static func why(_ score: Double) -> String {
+        switch score {
+        case 5...: "its name says registration"
+        case 3.5...: "its name says that the device was there"
+        case 3...: "its name says that it moves"
+        case 2...: "it is the time of the row"
+        default: "no other time is nearer to a registration"
+        }
     }
 
     private func newest(_ look: TimeLook) -> String {

@@ -281,7 +281,9 @@ extension MappingSearch {
             .environment, about: column.name,
             "column \(column.name) may be the environment: it has \(Self.list(words.prefix(8)))"
                 + (empty > 0 ? ", and nothing in \(empty) rows" : "")
-                + "; name its values under environment, or write `none`\(cure)")
+                + "; write `none`, or its values, such as environment: {column: \(YAMLScalar.text(column.name)), "
+                + "values: {production: \(YAMLScalar.text(words.first ?? "1")), sandbox: "
+                + "\(YAMLScalar.text(words.dropFirst().first ?? "0"))}}\(cure)")
     }
 
     /// The words for production and sandbox, as far as they are known; nil where the words mean

@@ -12,14 +12,19 @@ struct MappingSearch {
     var proposal: MappingProposal
     /// Names of columns that have a part already.
     var taken: Set<String> = []
+    /// Other columns whose values could be tokens.
+    var others: [String] = []
     /// The rows of Apple's devices, by their place in the sample.
     var apple: [Int] = []
 
     var dialect: SQLDialect { table.dialect }
 
     /// The mapping of a table whose tokens are in a column.
-    static func mapping(of table: LookedTable, tokens token: TokenCandidate) -> MappingProposal {
+    static func mapping(
+        of table: LookedTable, tokens token: TokenCandidate, beside others: [TokenCandidate] = []
+    ) -> MappingProposal {
         var search = MappingSearch(table, token)
+        search.others = others.map(\.column.name).filter { $0 != token.column.name }
         search.findToken()
         search.findKey()
         search.findPlatform()
@@ -102,14 +107,17 @@ struct MappingSearch {
             fields.append("encoding: \(encoding.rawValue)")
             proposal.mapping.encoding = encoding
         }
-        var room = ""
+        var room =
+            others.isEmpty
+            ? ""
+            : "; \(Self.list(others)) may have tokens too, and the name of \(column.name) fits better"
         let isHex = token.form == .hex
         if let length = column.length, case let bytes = isHex ? length / 2 : length,
             bytes < proposal.mapping.longestToken, bytes >= 32
         {
             proposal.mapping.longestToken = bytes
             fields.append("longest: \(bytes)")
-            room = "; the column has room for \(bytes) bytes, and Apple announced up to 100"
+            room += "; the column has room for \(bytes) bytes, and Apple announced up to 100"
         }
         let value =
             fields.count == 1
