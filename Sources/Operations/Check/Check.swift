@@ -50,7 +50,9 @@ package struct Check {
             CheckReport.Setting(
                 key: $0.key, value: $0.shownValue, origin: $0.origin.description)
         }
-        report.note("settings", .ok, settings.file.map { "read from \($0)" }
+        report.note(
+            "settings", .ok,
+            settings.file.map { "read from \($0)" }
                 ?? "there is no settings file, so defaults count; name one with --config")
         if settings.apps.isEmpty {
             report.note(

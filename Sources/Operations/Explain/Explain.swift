@@ -29,7 +29,8 @@ package struct Explain {
         try settings.reading { store in
             var report = ExplainReport()
             if case .user(let user) = subject { report.user = user }
-            let (tokens, isCut) = try subject.tokens(store)
+            let (tokens, isCut, note) = try subject.tokens(store)
+            if let note { report.notes.append(note) }
             if isCut {
                 report.notes.append(
                     "the user has more than \(TokenSubject.mostTokens) tokens; only so many are "
@@ -225,33 +226,37 @@ package enum TokenSubject: Hashable, Sendable {
 
     /// The most tokens of a user.
     package static let mostTokens = 50
-    /// The least digits of a short token that no table has.
-    private static let leastWhole = 8
+    /// The least digits of a short token that no table has: more than reports print of a longer one.
+    private static let leastWhole = 10
     /// The most tokens that a message lists.
     private static let mostListed = 20
 
-    /// The tokens, those of a user in byte order, and whether the user has more than `mostTokens`.
+    /// The tokens, those of a user in byte order, whether the user has more than `mostTokens`, and what to
+    /// tell of first digits that were taken for a token.
     ///
     /// - Throws: `configuration` where there is no user column; exit 64 where no token begins so and the
     ///   digits are no short token, or where several do; any failure of a query.
-    func tokens(_ store: TokenTable) throws -> (tokens: [DeviceToken], isCut: Bool) {
+    func tokens(
+        _ store: TokenTable
+    ) throws -> (tokens: [DeviceToken], isCut: Bool, note: String?) {
         switch self {
-        case .token(let token): return ([token], false)
+        case .token(let token): return ([token], false, nil)
         case .beginning(let beginning):
-            return ([try Self.token(beginning: beginning, in: store)], false)
+            let (token, note) = try Self.token(beginning: beginning, in: store)
+            return ([token], false, note)
         case .user(let user):
             let found = try store.allTokens(ofUser: user, limit: Self.mostTokens + 1)
-            return (found.prefix(Self.mostTokens).sorted(), found.count > Self.mostTokens)
+            return (found.prefix(Self.mostTokens).sorted(), found.count > Self.mostTokens, nil)
         }
     }
 
     private static func token(
         beginning: TokenBeginning, in store: TokenTable
-    ) throws -> DeviceToken {
+    ) throws -> (token: DeviceToken, note: String?) {
         let found = try store.tokens(beginning: beginning, limit: mostListed + 1)
         // A short token of a test is whole as it is.
         let whole = beginning.isCut ? nil : found.first { $0.hex == beginning.digits }
-        if let token = whole ?? (found.count == 1 ? found[0] : nil) { return token }
+        if let token = whole ?? (found.count == 1 ? found[0] : nil) { return (token, nil) }
         // As reports print a token, for the digits may be all of one.
         let doing = "looking for the token \(beginning.digits.prefix(8))…"
         guard !found.isEmpty else {
@@ -259,7 +264,11 @@ package enum TokenSubject: Hashable, Sendable {
             if !beginning.isCut, beginning.digits.count >= leastWhole,
                 let token = try? DeviceToken(spelling: beginning.digits)
             {
-                return token
+                return (
+                    token,
+                    "no token of the table, the marks or the ledger begins so; the digits are taken for a "
+                        + "whole token of \(token.count.counting("byte")), give a longer one whole"
+                )
             }
             throw RunFailure(
                 .usage, .store,

@@ -146,6 +146,7 @@ package struct Deliveries {
         _ subject: TokenSubject, _ store: TokenTable
     ) throws -> [DeviceToken] {
         let found = try subject.tokens(store)
+        if let note = found.note { notes.append(note) }
         guard case .user = subject else { return found.tokens }
         if found.isCut {
             notes.append(

@@ -113,11 +113,14 @@ extension TokenTable {
         }
         if layout.environment == nil, mapping.environment != .absent {
             for line in proposal.questions where line.part == .environment {
-                guard let column = line.column, !used.contains(column.lowercased()) else { continue }
+                guard let column = line.column, !used.contains(column.lowercased()) else {
+                    continue
+                }
                 questions.append(Self.question(column, line.reason))
             }
         }
-        return questions + missing.compactMap { part, setting, isThere, words in
+        return questions
+            + missing.compactMap { part, setting, isThere, words in
                 guard !isThere, setting != .absent, let line = proposal.line(part),
                     let column = line.column, let value = line.value,
                     !used.contains(column.lowercased())

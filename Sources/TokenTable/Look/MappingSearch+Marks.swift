@@ -256,7 +256,8 @@ extension MappingSearch {
                 + "not seen" : ""
         add(
             .registeredAt, name, Self.time(name, type),
-            "\(Self.why(score)); the newest is of \(newest(look))\(moved)\(writer.map { "; \($0)" } ?? "")\(once)")
+            "\(Self.why(score)); the newest is of \(newest(look))\(moved)\(writer.map { "; \($0)" } ?? "")\(once)"
+        )
         askZone(look)
     }
 

@@ -93,11 +93,11 @@ struct MappingSearch {
             token.isApple(table.values(column.name)[$0]) == true
         }
         let forms = table.values(column.name).compactMap { TokenForm($0, of: column) }
-        let others = forms.count { $0 != token.form }
+        let rewritten = forms.count { $0 != token.form }
         let share =
             "\(token.count) of \(token.filled) values read are \(token.form.words)"
-            + (others > 0
-                ? ", and \(others) are tokens in another form, which `check` says how to rewrite"
+            + (rewritten > 0
+                ? ", and \(rewritten) are tokens in another form, which `check` says how to rewrite"
                 : "")
         guard token.form.isSearchable else { return serveToken(share) }
         proposal.mapping.token = column.name

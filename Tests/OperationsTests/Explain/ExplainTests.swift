@@ -263,8 +263,9 @@ struct ExplainTests {
         let report = try stage.explain(.beginning(#require(TokenBeginning(digits))))
         #expect(report.tokens.map(\.token) == ["beefbeef…"])
         #expect(report.tokens.flatMap(\.events).map(\.kind) == [.evidence])
+        #expect(report.notes.contains { $0.contains("taken for a whole token of 8 bytes") })
         // What is said to be cut, or too short for a token, is none.
-        for text in [digits + "…", "beefbe", "beefbeefb"] {
+        for text in [digits + "…", "beefbeef", "beefbeefbee"] {
             #expect(throws: RunFailure.self) {
                 try stage.explain(.beginning(#require(TokenBeginning(text))))
             }
