@@ -67,7 +67,7 @@ struct ImportTests {
         let stage = try IntakeStage(.sqlite)
         let path = try stage.folder.write("push.log", "{\"device\":\"c9d4\"}\n")
         try stage.run("import", path, "--from", "jsonl").ends(
-            0, "none of 1 line says that a token is dead; check --map and --from")
+            0, "none of 1 line says that a token is dead; check --from and --map")
         try stage.run("import", path, "--from", "jsonl", "--map", "tokn=.device").ends(
             64, "'tokn=.device' is not FIELD=PATH")
     }

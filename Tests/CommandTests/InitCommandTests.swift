@@ -63,7 +63,7 @@ struct InitCommandTests {
             "platform: {column: os, value: ios}", "# rows with `ios` have Apple's tokens",
             "living: {column: is_active, living: 1, dead: 0}",
             "environment: {column: sandbox, values: {production: 0, sandbox: 1}}",
-            "registered-at: updated_at", "# the newest is of ",
+            "registered-at: updated_at", "the newest is of ",
             "# ? topic: the bundle identifier of the app", "topic: com.example.app",
             "pushsweep check",
         ] {
