@@ -67,15 +67,7 @@ package struct AccountGrants {
                 RequiredPrivileges.users(column, of: tokens.table, database: database)
                     .grants(to: account))
         }
-        let asked = Set((try? store?.columnQuestions().map(\.column)) ?? [])
-        if !asked.isEmpty {
-            add(
-                "check, to see the columns that it asks about",
-                [
-                    PrivilegeMaker(database, .mariaDB).reading(asked.sorted(), of: tokens.table)
-                        .grant(to: account)
-                ])
-        }
+        addQuestions(tokens, store)
         add("undo", rights(.undoing(policy, in: tokens), tokens))
         // A purge finds its table by the layout of the token table.
         add("purge", rights(.read, tokens) + rights(.purge(isDry: false), tokens))
@@ -95,6 +87,19 @@ package struct AccountGrants {
     /// The right to see a replication that is stopped. It concerns the whole server, and who grants the
     /// others may not have it.
     package static let replicaJob = "knowing a stopped replica, on MySQL any, optional"
+
+    /// The rights to see the columns that `check` asks about.
+    private mutating func addQuestions(_ tokens: TableLayout, _ store: TokenTable?) {
+        let asked = Set((try? store?.columnQuestions().map(\.column)) ?? [])
+        if !asked.isEmpty {
+            add(
+                "check, to see the columns that it asks about",
+                [
+                    PrivilegeMaker(database, .mariaDB).reading(asked.sorted(), of: tokens.table)
+                        .grant(to: account)
+                ])
+        }
+    }
 
     private mutating func addJobs(
         of queue: QueueLayout, _ tokens: TableLayout, _ store: TokenTable?

@@ -73,13 +73,14 @@ extension DatabaseSession {
             return .ok("\(name) takes changes and is no replica")
         }
         let grant = (try? replicationRight())?.grant(to: account)
-        let cure = "this account may not see; \(grant ?? "grant it") to be told"
+        let cure = "\(grant ?? "grant it") to be told"
         return isKnownIdle
             ? .ok(
-                "\(name) takes changes and no replication runs on it; whether one is stopped, \(cure)"
-            )
+                "\(name) takes changes and no replication runs on it; whether one is stopped, this "
+                    + "account may not see; \(cure)")
             : .warning(
-                "\(name) takes changes; whether it is a replica, \(cure)", grant: grant)
+                "this account may not see whether \(name), which takes changes, is a replica; \(cure)",
+                grant: grant)
     }
 
     private func splitting(

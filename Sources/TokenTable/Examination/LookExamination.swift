@@ -100,6 +100,23 @@ extension TokenTable {
             ),
         ]
         let used = Set(layout.usedColumns.map { $0.lowercased() })
+        return unanswered(proposal, layout, used)
+            + missing.compactMap { part, setting, isThere, words in
+                guard !isThere, setting != .absent, let line = proposal.line(part),
+                    let column = line.column, let value = line.value,
+                    !used.contains(column.lowercased())
+                else { return nil }
+                return Self.question(
+                    column,
+                    "column \(column) of \(layout.table) \(words) (\(line.reason)); write \(part.rawValue): "
+                        + "\(value) under store.active-users")
+            }
+    }
+
+    /// The platform and the environment, also where the look itself asks.
+    private func unanswered(
+        _ proposal: MappingProposal, _ layout: TableLayout, _ used: Set<String>
+    ) -> [ColumnQuestion] {
         var questions: [ColumnQuestion] = []
         if layout.platform == nil, let line = proposal.line(.platform), let column = line.column,
             let value = line.value
@@ -111,7 +128,7 @@ extension TokenTable {
                         + "platforms, which no evidence matches; write platform: \(value) under "
                         + "store.active-users"))
         }
-        if layout.environment == nil, mapping.environment != .absent {
+        if layout.environment == nil, settings.mapping.environment != .absent {
             for line in proposal.questions where line.part == .environment {
                 guard let column = line.column, !used.contains(column.lowercased()) else {
                     continue
@@ -120,16 +137,6 @@ extension TokenTable {
             }
         }
         return questions
-            + missing.compactMap { part, setting, isThere, words in
-                guard !isThere, setting != .absent, let line = proposal.line(part),
-                    let column = line.column, let value = line.value,
-                    !used.contains(column.lowercased())
-                else { return nil }
-                return Self.question(
-                    column,
-                    "column \(column) of \(layout.table) \(words) (\(line.reason)); write \(part.rawValue): "
-                        + "\(value) under store.active-users")
-            }
     }
 
     /// A time that the device moves, where the settings name one that is set once.
