@@ -183,5 +183,5 @@ struct TokenCandidate: Hashable {
     }
 
     /// The least bytes of an identifier of another platform.
-    private static let shortest = 16
+    private static let shortest = 12
 }
