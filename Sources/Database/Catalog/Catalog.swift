@@ -84,6 +84,8 @@ package struct CatalogColumn: Hashable, Sendable {
     package var expression = ""
     /// Whether the engine sets it to the present time at every change of the row.
     package let movesItself: Bool
+    /// Whether a row that gives it no value gets the present time, when it is made.
+    package var hasTimeDefault = false
     /// Whether `*` leaves it out.
     package var isInvisible = false
 
@@ -215,7 +217,7 @@ package struct Catalog {
             """
             SELECT COLUMN_NAME, DATA_TYPE, CHARACTER_MAXIMUM_LENGTH, COLLATION_NAME, \
             DATETIME_PRECISION, IS_NULLABLE, COLUMN_KEY, EXTRA, CHARACTER_SET_NAME, COLUMN_TYPE, \
-            GENERATION_EXPRESSION \
+            GENERATION_EXPRESSION, COLUMN_DEFAULT \
             FROM information_schema.COLUMNS \
             WHERE TABLE_SCHEMA = COALESCE(?, DATABASE()) AND TABLE_NAME = ? \
             ORDER BY ORDINAL_POSITION
@@ -235,8 +237,16 @@ package struct Catalog {
                 // The columns of a system-versioned table of MariaDB are generated as these.
                 movesItself: extra.contains("ON UPDATE")
                     || ["ROW START", "ROW END"].contains(expression.uppercased()),
+                hasTimeDefault: Self.isPresent(rows[row, 11].text),
                 isInvisible: extra.contains("INVISIBLE"))
         }
+    }
+
+    /// Whether the default of a column is the present time.
+    private static func isPresent(_ value: String?) -> Bool {
+        let text = value?.lowercased() ?? ""
+        return ["current_timestamp", "now(", "'now'", "unix_timestamp"].contains(
+            where: text.contains)
     }
 
     private func serverIndexes(_ name: TableName) throws(SQLFailure) -> [CatalogIndex] {
@@ -276,7 +286,7 @@ package struct Catalog {
     private func sqliteColumns(_ name: TableName) throws(SQLFailure) -> [CatalogColumn] {
         let rows = try connection.query(
             """
-            SELECT name, type, "notnull", pk, hidden FROM pragma_table_xinfo(?, ?) ORDER BY cid
+            SELECT name, type, "notnull", pk, hidden, dflt_value FROM pragma_table_xinfo(?, ?) ORDER BY cid
             """, [.text(name.name), .text(name.schema ?? "main")])
         return (0..<rows.count).map { row in
             let declared = (rows[row, 1].text ?? "").lowercased()
@@ -287,7 +297,7 @@ package struct Catalog {
                 length: nil, collation: nil, declaration: declared, fraction: 3,
                 isNullable: rows[row, 2].count == 0,
                 isPrimary: rows[row, 3].count != 0, isGenerated: (rows[row, 4].count ?? 0) > 1,
-                movesItself: false)
+                movesItself: false, hasTimeDefault: Self.isPresent(rows[row, 5].text))
         }
     }
 

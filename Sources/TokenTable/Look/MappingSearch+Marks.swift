@@ -290,7 +290,9 @@ extension MappingSearch {
                 column.name, whenUpdating: token.column.name, of: table.catalog.name, dialect.engine
             )
         }
-        return trigger.map { "trigger \($0.name) writes it" }
+        if let trigger { return "trigger \(trigger.name) writes it" }
+        return column.hasTimeDefault && !ColumnWords(column.name).isSetOnce
+            ? "its default sets it when the row is made, and only the application moves it" : nil
     }
 
     /// Times after the present were written by a clock of another zone.

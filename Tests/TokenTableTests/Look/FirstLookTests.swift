@@ -89,6 +89,38 @@ struct FirstLookTests {
         }
     }
 
+    @Test(
+        "says what writes the registration: a default, the engine, a trigger",
+        arguments: TestEngine.available)
+    func writers(_ engine: TestEngine) throws {
+        func reason(_ column: String, _ trigger: String? = nil) throws -> String {
+            let database = try TokenDatabase(engine)
+            try database.execute(
+                "CREATE TABLE devices (id INTEGER PRIMARY KEY, device_token VARCHAR(255), updated_at \(column))"
+            )
+            for number in 0..<20 {
+                try database.execute(
+                    "INSERT INTO devices (id, device_token) VALUES (\(number), '\(Device.hex(number))')"
+                )
+            }
+            if let trigger { try database.sql.run(trigger) }
+            return try database.firstLook().1?.line(.registeredAt)?.reason ?? ""
+        }
+        let present = engine == .mariaDB ? "CURRENT_TIMESTAMP" : "(datetime('now'))"
+        #expect(try reason("DATETIME DEFAULT \(present)").contains("its default sets it"))
+        let trigger =
+            engine == .mariaDB
+            ? "CREATE TRIGGER moves BEFORE UPDATE ON devices FOR EACH ROW SET NEW.updated_at = NOW()"
+            : "CREATE TRIGGER moves AFTER UPDATE OF device_token ON devices BEGIN "
+                + "UPDATE devices SET updated_at = datetime('now') WHERE id = NEW.id; END"
+        #expect(
+            try reason("DATETIME DEFAULT \(present)", trigger).contains("trigger moves writes it"))
+        guard engine == .mariaDB else { return }
+        #expect(
+            try reason("DATETIME DEFAULT CURRENT_TIMESTAMP ON UPDATE CURRENT_TIMESTAMP")
+                .contains("the database sets it at every change"))
+    }
+
     @Test("chooses no table where two are equally likely", arguments: TestEngine.available)
     func rivals(_ engine: TestEngine) throws {
         let database = try TokenDatabase(engine)
