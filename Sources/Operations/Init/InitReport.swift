@@ -41,7 +41,7 @@ package struct InitReport: PrintedLines, Codable, Hashable, Sendable {
     package var database = ""
     /// The tables that were looked at.
     package var tables = 0
-    /// Tables whose rows the account may not read.
+    /// Tables that were not looked at: no right to read them, a name with a dot, or too many tables.
     package var unread: [String] = []
     package var candidates: [Candidate] = []
     /// The table; nil where none was chosen.
@@ -68,7 +68,10 @@ package struct InitReport: PrintedLines, Codable, Hashable, Sendable {
     package var lines: [String] {
         var lines = ["\(tables.counting("table")) of \(database); nothing is written there"]
         if !unread.isEmpty {
-            lines.append("not read, because the account may not: \(unread.joined(separator: ", "))")
+            lines.append(
+                "not looked at, for want of a right or for a dot in the name: "
+                    + unread.prefix(20).joined(separator: ", ") + (unread.count > 20 ? ", ..." : "")
+            )
         }
         lines.append(
             candidates.isEmpty

@@ -146,9 +146,10 @@ extension TokenTable {
         guard let used = layout.registration, let column = look.catalog.column(used.name),
             let time = TimeLook(column, of: look)
         else { return [] }
-        let moving = look.columns.filter { ColumnWords($0.name).moves }
+        // What the engine moves at every change says nothing about the device.
+        let moving = look.columns.filter { ColumnWords($0.name).moves && !$0.movesItself }
             .compactMap { TimeLook($0, of: look) }
-        guard let later = moving.first(where: { isLater($0, than: time) }) else { return [] }
+        guard let later = moving.first(where: { $0.isLater(than: time) }) else { return [] }
         return [
             question(
                 later.column.name,
@@ -156,15 +157,6 @@ extension TokenTable {
                     + "\(used.name) seems to be set once, and a device that came back can be marked; name "
                     + "\(later.column.name) under store.active-users.registered-at")
         ]
-    }
-
-    /// Whether a time is later than another one in many rows, and hardly ever earlier.
-    private static func isLater(_ one: TimeLook, than other: TimeLook) -> Bool {
-        guard one.column.name != other.column.name else { return false }
-        return TimeLook.isLater(
-            zip(one.times, other.times).compactMap { left, right in
-                left.flatMap { left in right.map { (left, $0) } }
-            })
     }
 
     /// Words of the platform's column in rows that are left out although they have Apple's tokens.

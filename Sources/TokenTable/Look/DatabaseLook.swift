@@ -32,7 +32,8 @@ package struct DatabaseLook {
     package private(set) var found: [Found] = []
     /// The tables that were looked at.
     package private(set) var tables = 0
-    /// Tables whose rows the account may not read.
+    /// Tables that were not looked at: without the right to read them, with a name that settings cannot
+    /// have, or beyond the most.
     package private(set) var unread: [String] = []
 
     private var catalog: Catalog { Catalog(connection: session.connection) }
@@ -57,8 +58,11 @@ package struct DatabaseLook {
             _ = try described(table)
             names = [table]
         } else {
-            names = try session.retries.retrying(
+            let all = try session.retries.retrying(
                 "listing the tables of \(session.settings.location)", do: catalog.tables())
+            // In settings a dot stands between a database and a table.
+            names = all.filter { !$0.name.contains(".") && !PlainText.hasControlCharacter($0.name) }
+            unread += all.filter { !names.contains($0) }.map(\.description)
         }
         unread += names.dropFirst(Self.mostTables).map(\.description)
         for name in names.prefix(Self.mostTables) {

@@ -204,23 +204,14 @@ extension MappingSearch {
         }
         var moved = ""
         if let later = scored.first(where: {
-            ColumnWords($0.look.column.name).moves && isLater($0.look, than: best.look)
+            ColumnWords($0.look.column.name).moves
+                && $0.look.isLater(than: best.look, in: apple)
         }) {
             // The later of two times is the safer one: it keeps a device.
             moved = "; it is later than \(best.look.column.name)"
             best = later
         }
         addRegistration(best.look, best.score, moved)
-    }
-
-    /// Whether a time is later than another one in rows of Apple's devices.
-    private func isLater(_ one: TimeLook, than other: TimeLook) -> Bool {
-        guard one.column.name != other.column.name else { return false }
-        return TimeLook.isLater(
-            apple.compactMap { row in
-                guard let left = one.times[row], let right = other.times[row] else { return nil }
-                return (left, right)
-            })
     }
 
     private mutating func addRegistration(_ look: TimeLook, _ score: Double, _ moved: String) {

@@ -173,16 +173,19 @@ struct MappingSearch {
                 .key, nil, "[\(key.map(YAMLScalar.text).joined(separator: ", "))]",
                 "the primary key")
         }
-        guard dialect.engine == .mariaDB else { return }
         let unique = catalog.indexes.first { index in
-            index.isUnique && index.columns.allSatisfy { catalog.column($0)?.isNullable == false }
+            index.isUnique && !index.columns.isEmpty
+                && index.columns.allSatisfy { catalog.column($0)?.isNullable == false }
         }
         guard let unique else {
             return ask(
                 .key,
-                "no column identifies a row, so `check` refuses the table; where none is AUTO_INCREMENT "
-                    + "and it has no partitions, run ALTER TABLE \(catalog.name.sql(dialect)) ADD COLUMN "
-                    + "pushsweep_id BIGINT UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY KEY")
+                "no column identifies a row, so `check` refuses the table: give it a primary key"
+                    + (dialect.engine == .mariaDB
+                        ? "; where no column is AUTO_INCREMENT and it has no partitions, run ALTER TABLE "
+                            + "\(catalog.name.sql(dialect)) ADD COLUMN pushsweep_id BIGINT UNSIGNED NOT "
+                            + "NULL AUTO_INCREMENT PRIMARY KEY"
+                        : ""))
         }
         proposal.mapping.key = unique.columns
         add(

@@ -37,8 +37,13 @@ struct TimeLook {
         guard !known.isEmpty else { return nil }
     }
 
-    /// Whether the first of two times is later in many rows, and hardly ever earlier.
-    static func isLater(_ pairs: [(EpochMilliseconds, EpochMilliseconds)]) -> Bool {
+    /// Whether it is later than another time of the same sample in many of some rows, and hardly ever
+    /// earlier; nil: of all rows.
+    func isLater(than other: TimeLook, in rows: [Int]? = nil) -> Bool {
+        guard column.name != other.column.name else { return false }
+        let pairs = (rows ?? Array(times.indices)).compactMap { row in
+            times[row].flatMap { mine in other.times[row].map { (mine, $0) } }
+        }
         let later = pairs.count { $0.0 > $0.1.advanced(by: 1_000) }
         let earlier = pairs.count { $0.1 > $0.0.advanced(by: 1_000) }
         return later * 5 >= pairs.count && later > 0 && earlier * 50 <= pairs.count

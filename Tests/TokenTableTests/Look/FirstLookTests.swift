@@ -166,7 +166,11 @@ struct FirstLookTests {
         try database.execute("INSERT INTO devices VALUES ('\(Device.hex(1))'), (NULL), (''), ('0')")
         let proposal = try #require(try database.firstLook().1)
         #expect(proposal.line(.token)?.column == "device_token")
-        #expect(proposal.questions.contains { $0.part == .key } == (engine == .mariaDB))
+        #expect(proposal.questions.contains { $0.part == .key })
+        // A name that settings would take for a database and a table.
+        let quoted = database.sql.dialect.quoted("a.b")
+        try database.execute("CREATE TABLE \(quoted) (device_token VARCHAR(255))")
+        #expect(try database.firstLook().0.unread == ["a.b"])
     }
 
     @Test(

@@ -110,6 +110,10 @@ struct QuestionTests {
     private static let unnamed:
         [(columns: String, @Sendable (Device) -> String, asked: String, mixed: Bool)] = [
             (
+                "device_token VARCHAR(255), isSandbox SMALLINT",
+                { "'\($0.token)', \($0.number % 2)" }, "isSandbox", false
+            ),
+            (
                 "device_token VARCHAR(255), sandbox SMALLINT",
                 { "'\($0.token)', \($0.number % 2)" }, "sandbox", false
             ),
