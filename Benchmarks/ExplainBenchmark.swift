@@ -42,7 +42,7 @@ struct ExplainBenchmark {
         context.note("filling a ledger of \(rows) changes")
         try fill(sql, rows)
         let words = [
-            "explain", Self.token(rows / 2).hex, "--config", settings, "--format", "json",
+            "explain", SpreadToken.token(rows / 2).hex, "--config", settings, "--format", "json",
         ]
         let runs = try measured(words)
         var figure = Figure(
@@ -69,28 +69,11 @@ struct ExplainBenchmark {
         }
     }
 
-    /// Tokens spread over all values, as APNs' are.
-    private static func token(_ number: Int) -> DeviceToken {
-        var state = UInt64(truncatingIfNeeded: number)
-        var bytes: [UInt8] = []
-        for _ in 0..<4 {
-            // SplitMix64.
-            state &+= 0x9E37_79B9_7F4A_7C15
-            var word = state
-            word = (word ^ (word >> 30)) &* 0xBF58_476D_1CE4_E5B9
-            word = (word ^ (word >> 27)) &* 0x94D0_49BB_1331_11EB
-            word ^= word >> 31
-            withUnsafeBytes(of: word) { bytes += $0 }
-        }
-        guard let token = DeviceToken(bytes) else { preconditionFailure("32 bytes are a token") }
-        return token
-    }
-
     /// A row of the token table and an entry of the ledger for each number.
     private func fill(_ sql: SQLiteConnection, _ rows: Int) throws {
         try sql.run("BEGIN")
         for number in 0..<rows {
-            let token = SQLValue.bytes(Self.token(number).bytes)
+            let token = SQLValue.bytes(SpreadToken.token(number).bytes)
             _ = try sql.execute(
                 "INSERT INTO active_users (id, user_id, app_id, device_token, registered_at, "
                     + "invalidated_at, invalid_reason) VALUES (?, 'user', 'chat', ?, "

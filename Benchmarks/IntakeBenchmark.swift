@@ -30,7 +30,7 @@ struct IntakeBenchmark {
     func importing() throws -> Figure {
         let lines = context.scaled(1_000_000)
         let log = place.file("push.log")
-        try writeLog(lines, to: log)
+        try SenderLog.write(lines, to: log)
         let settings = place.file("pushsweep.yaml")
         try """
         state: \(place.file("state"))
@@ -54,7 +54,7 @@ struct IntakeBenchmark {
                     "pushsweep",
                     [
                         "import", log, "--from", "jsonl", "--again", "--config", settings,
-                        "--map", "token=.device,time=.timestamp,status=.status,reason=.reason",
+                        "--map", SenderLog.map,
                     ])
             }
             guard process.exit == 0 else {
@@ -69,7 +69,7 @@ struct IntakeBenchmark {
         var figure = Figure(
             name: "import", value: perSecond(median(ours)), unit: "thousand lines/s",
             reference: perSecond(median(jq)), ratio: ratio,
-            target: "at least as fast as jq -c", met: ratio >= 1)
+            target: "at least 4 times as fast as jq -c", met: ratio >= 4)
         figure.extra = ["wc": perSecond(median(wc)), "peakMiB": peak]
         return figure
     }
@@ -82,33 +82,6 @@ struct IntakeBenchmark {
             throw BenchmarkFailure(description: "\(program) ended with \(process.exit)")
         }
         return seconds
-    }
-
-    /// One line in two is a 410, each about a token of its own.
-    private func writeLog(_ lines: Int, to path: String) throws {
-        guard FileManager.default.createFile(atPath: path, contents: nil),
-            let file = FileHandle(forWritingAtPath: path)
-        else { throw BenchmarkFailure(description: "\(path) cannot be written") }
-        defer { try? file.close() }
-        var text: [UInt8] = []
-        for line in 0..<lines {
-            var token = [UInt8](repeating: 0x5A, count: 32)
-            let mixed = UInt64(line) &* 0x9E37_79B9_7F4A_7C15
-            for place in 0..<8 { token[place] = UInt8(truncatingIfNeeded: mixed >> (8 * place)) }
-            let isGone = line % 2 == 0
-            text += Array(
-                """
-                {"level":"error","device":"\(Hex.text(token))","status":\(isGone ? 410 : 200),\
-                "reason":\(isGone ? "\"Unregistered\"" : "null"),\
-                "timestamp":\(1_700_000_000_000 + line),"message":"push to a device"}
-
-                """.utf8)
-            if text.count > 1 << 20 {
-                try file.write(contentsOf: Data(text))
-                text.removeAll(keepingCapacity: true)
-            }
-        }
-        try file.write(contentsOf: Data(text))
     }
 
     // MARK: Rows
@@ -187,5 +160,38 @@ struct IntakeBenchmark {
                 + stale)
         try table.sql.run("DELETE FROM pushsweep_evidence")
         try table.sql.commit()
+    }
+}
+
+/// The log of another sender, JSON lines.
+enum SenderLog {
+    /// Where its fields are.
+    static let map = "token=.device,time=.timestamp,status=.status,reason=.reason"
+
+    /// One line in two is a 410, each about a token of its own.
+    static func write(_ lines: Int, to path: String) throws {
+        guard FileManager.default.createFile(atPath: path, contents: nil),
+            let file = FileHandle(forWritingAtPath: path)
+        else { throw BenchmarkFailure(description: "\(path) cannot be written") }
+        defer { try? file.close() }
+        var text: [UInt8] = []
+        for line in 0..<lines {
+            var token = [UInt8](repeating: 0x5A, count: 32)
+            let mixed = UInt64(line) &* 0x9E37_79B9_7F4A_7C15
+            for place in 0..<8 { token[place] = UInt8(truncatingIfNeeded: mixed >> (8 * place)) }
+            let isGone = line % 2 == 0
+            text += Array(
+                """
+                {"level":"error","device":"\(Hex.text(token))","status":\(isGone ? 410 : 200),\
+                "reason":\(isGone ? "\"Unregistered\"" : "null"),\
+                "timestamp":\(1_700_000_000_000 + line),"message":"push to a device"}
+
+                """.utf8)
+            if text.count > 1 << 20 {
+                try file.write(contentsOf: Data(text))
+                text.removeAll(keepingCapacity: true)
+            }
+        }
+        try file.write(contentsOf: Data(text))
     }
 }

@@ -2,11 +2,19 @@ import ArgumentParser
 import Encodings
 import Foundation
 
-/// Runs benchmarks by name and prints one figure for each.
+/// The figures of Pushsweep.
 struct BenchmarkCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "pushsweep-benchmarks",
-        abstract: "Measures Pushsweep against what it promises.")
+        abstract: "Measures Pushsweep against what it promises.",
+        subcommands: [MeasureCommand.self, RegressCommand.self],
+        defaultSubcommand: MeasureCommand.self)
+}
+
+/// Measures figures by their names.
+struct MeasureCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "measure", abstract: "Measure figures and print one line for each.")
 
     /// The output format of the figures.
     enum Format: String, ExpressibleByArgument { case text, json }
