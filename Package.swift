@@ -145,7 +145,7 @@ let package = Package(
                 "Operations", "SecureTransport", "Settings", "TokenHygiene", "Database",
                 "PushQueue", "TokenTable", argumentParser,
             ],
-            path: "Benchmarks", swiftSettings: strict),
+            path: "Benchmarks", exclude: ["Peers"], swiftSettings: strict),
 
         .target(
             name: "TestSupport",
