@@ -145,7 +145,7 @@ let package = Package(
                 "Operations", "SecureTransport", "Settings", "TokenHygiene", "Database",
                 "PushQueue", "TokenTable", argumentParser,
             ],
-            path: "Benchmarks", exclude: ["kept.json"], swiftSettings: strict),
+            path: "Benchmarks", exclude: ["Peers", "kept.json"], swiftSettings: strict),
 
         .target(
             name: "TestSupport",

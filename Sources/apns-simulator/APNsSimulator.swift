@@ -44,11 +44,15 @@ struct ListenerOptions: ParsableArguments {
         _ start: (SimulatorCertificates, Interrupt) throws -> (Gateway, more: [String: String])
     ) throws -> Gateway {
         let stop = try Interrupt()
-        // Ignored only once the source listens, so that a signal in between ends the process.
+        // Blocked in this thread and those that follow: the kernel drops a signal that is ignored and not
+        // blocked before the source reads it, and one that comes before the source listens waits for it.
+        var ends = sigset_t()
+        sigemptyset(&ends)
+        for number in [SIGTERM, SIGINT] { sigaddset(&ends, number) }
+        pthread_sigmask(SIG_BLOCK, &ends, nil)
         let signals = [SIGTERM, SIGINT].map { number in
             let source = DispatchSource.makeSignalSource(signal: number, queue: .global())
             source.setEventHandler { stop.trip() }
-            source.setRegistrationHandler { signal(number, SIG_IGN) }
             source.resume()
             return source
         }

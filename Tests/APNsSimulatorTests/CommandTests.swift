@@ -17,9 +17,16 @@ final class Run {
     private let output = Pipe()
     private var pending = Data()
 
-    init(_ arguments: [String]) throws {
-        process.executableURL = executable("apns-simulator")
-        process.arguments = arguments
+    /// Starts it with signals blocked, as Foundation starts processes here, or as a shell does.
+    init(_ arguments: [String], fromShell: Bool = false) throws {
+        let program = executable("apns-simulator")
+        process.executableURL = fromShell ? URL(filePath: "/usr/bin/python3") : program
+        let unblock = """
+            import os, signal, sys
+            signal.pthread_sigmask(signal.SIG_SETMASK, [])
+            os.execv(sys.argv[1], sys.argv[1:])
+            """
+        process.arguments = (fromShell ? ["-c", unblock, program.path] : []) + arguments
         process.standardOutput = output
         process.standardError = Pipe()
         try process.run()
@@ -136,14 +143,17 @@ struct CommandTests {
         #expect(run.status() == 0)
     }
 
-    @Test("SIGTERM and SIGINT end the command with status 0, even while a client is connected")
-    func signals() throws {
+    @Test(
+        "SIGTERM and SIGINT end the command with status 0, also one that a shell started",
+        arguments: [false, true])
+    func signals(fromShell: Bool) throws {
         let folder = try TemporaryFolder()
         for stop in [Run.terminate, Run.interrupt] {
-            let run = try Run([
-                "feedback", "--directory", folder.file("c"), "--generate", "10",
-                "--ending", "hold-open",
-            ])
+            let run = try Run(
+                [
+                    "feedback", "--directory", folder.file("c"), "--generate", "10",
+                    "--ending", "hold-open",
+                ], fromShell: fromShell)
             _ = try #require(try run.line())
             stop(run)()
             #expect(run.status() == 0)
