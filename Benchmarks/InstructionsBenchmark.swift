@@ -128,7 +128,8 @@ struct InstructionsBenchmark {
             let feed = place.file("feed")
             let evidence = (0..<Self.dead).map {
                 TokenEvidence(
-                    token: SpreadToken.token($0 * 4), time: EpochMilliseconds(1_717_200_000_000))
+                    token: SpreadToken.token($0 * 4),
+                    time: EpochMilliseconds(1_717_200_000_000 + Int64($0) * 1_000))
             }
             try FeedFile.write(evidence, to: feed)
             return ["replay", feed, "--app", "chat"]
