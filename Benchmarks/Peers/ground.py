@@ -225,7 +225,11 @@ class Gateway:
     def stop(self):
         """Ends it; returns what it counted."""
         self.process.terminate()
-        self.process.wait()
+        try:
+            self.process.wait(60)
+        except subprocess.TimeoutExpired:
+            Ground.kill(self.process)
+            raise Failure("apns-simulator did not end within 60 s of SIGTERM") from None
         return next((line["totals"] for line in map(json.loads, self.lines.read_text().splitlines())
                      if "totals" in line), {})
 

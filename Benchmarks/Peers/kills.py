@@ -51,7 +51,7 @@ class Kill(TableWork):
                 where = [str(gateway.port), gateway.first["certificate"], gateway.first["key"]]
                 return program + where, self.ground.account(table.database)
             return sweep
-        words, env = self.words(peer, table)
+        words, env = self.words(peer, table, table.hexes)
         if peer is DJANGO_PEER:
             return lambda _, later: (words + ["later" if later else "first"], env)
         return lambda _, later: (words, env)

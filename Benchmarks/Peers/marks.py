@@ -14,7 +14,7 @@ from tokens import DJANGO, OWN, TokenTable
 from work import Failure, Outcome, Peer, Work, wrong_facts
 
 NONE_OF_IT = "compare with the registration, ledger, guard, journal, undo"
-UPDATE = Peer("update", ("module:MySQLdb",), NONE_OF_IT)
+UPDATE = Peer("update", ("module:MySQLdb",), NONE_OF_IT, part=0.2)
 TRANSACTION = Peer(
     "update-transaction", ("module:MySQLdb",), "ledger, guard, journal, undo",
     note="the same statements in one transaction, with the registration compared")
@@ -49,22 +49,23 @@ class TableWork(Work):
     def reset(self, peer):
         self.table(peer).restore()
 
-    def words(self, peer, table):
-        """The program of the peer, and its environment."""
+    def words(self, peer, table, tokens):
+        """The program of the peer for a list of tokens, and its environment."""
         ground = self.ground
         account = ground.account(table.database)
         if peer is DJANGO_PEER:
-            return ([ground.python, ground.client("mark_django.py"), str(table.hexes)],
+            return ([ground.python, ground.client("mark_django.py"), str(tokens)],
                     table.django_environment())
         if peer is ARCHIVER:
             return archiver(account), {}
         mode = "transaction" if peer is TRANSACTION else "each"
-        return [ground.python, ground.client("mark.py"), mode, str(table.hexes)], account
+        return [ground.python, ground.client("mark.py"), mode, str(tokens)], account
 
     def theirs(self, peer):
         table = self.table(peer)
-        words, env = self.words(peer, table)
-        return self.judged(self.ground.run(words, env=env), table)
+        tokens, share = table.part(peer.part)
+        words, env = self.words(peer, table, tokens)
+        return self.judged(self.ground.run(words, env=env) / share, table, peer.part)
 
     def ours(self, peer):
         table = self.table(peer)
@@ -75,8 +76,8 @@ class TableWork(Work):
         outcome.fault = wrong_facts(outcome.facts, "wrong rows", "missed")
         return outcome
 
-    def judged(self, took, table):
-        wrongly, missed = table.judge()
+    def judged(self, took, table, share=1.0):
+        wrongly, missed = table.judge(share)
         return Outcome(took, {"wrong rows": wrongly, "missed": missed})
 
     def close(self):
@@ -127,10 +128,10 @@ class Writers(TableWork):
         finally:
             self.writers.end()
 
-    def judged(self, took, table):
+    def judged(self, took, table, share=1.0):
         facts = self.writers.end()
         table.registered_again(facts.pop("tokens"))
-        wrongly, missed = table.judge()
+        wrongly, missed = table.judge(share)
         return Outcome(took, {**facts, "wrong rows": wrongly, "missed": missed})
 
 

@@ -54,7 +54,7 @@ class HTTP2(Send):
     what = "send 100,000 notifications over HTTP/2 to one gateway, of which 1 % are answered with 410"
     peers = (
         Peer("aioapns", ("module:aioapns",), NO_QUEUE,
-             "sending from the memory of a program", "200 at a time"),
+             "sending from the memory of a program", "200 at a time", part=0.5),
         Peer("httpx", ("module:httpx", "module:jwt"), NO_QUEUE + ", all that is special to APNs",
              "requests of any kind", "100 at a time", part=0.1),
         Peer("h2load", ("program:h2load", "module:jwt"), NO_QUEUE + ", a use of the answers",

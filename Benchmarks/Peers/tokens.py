@@ -6,6 +6,7 @@ signal, so that its row must live; a program that does not compare the two times
 
 import random
 import struct
+import zlib
 from dataclasses import dataclass
 
 # One in so many tokens of the list came back.
@@ -127,6 +128,18 @@ class TokenTable:
                 hexes.write(f"{time} {token} {back}\n")
         return len(rows)
 
+    def part(self, share):
+        """Writes a list of that share of the tokens, those of some checksums; returns its path and the
+        share that it came to."""
+        if share == 1:
+            return self.hexes, 1.0
+        path, every = self.hexes.with_suffix(".part"), round(1 / share)
+        code = str.encode if self.shape is DJANGO else bytes.fromhex
+        lines = [line for line in self.hexes.read_text().splitlines(keepends=True)
+                 if zlib.crc32(code(line.split()[1])) % every == 0]
+        path.write_text("".join(lines))
+        return path, len(lines) / self.listed
+
     def restore(self, timed=True):
         """Brings rows and our tables back to the state after `fill`; before a measurement of time the
         server finishes its own work on it."""
@@ -148,9 +161,9 @@ class TokenTable:
             values = ", ".join("(" + token.format(text) + ")" for text in hexes[start:start + 1000])
             self.sql(f"INSERT IGNORE INTO again VALUES {values}")
 
-    def judge(self):
+    def judge(self, share=1.0):
         """How many rows are wrong: marked or gone though the device registered after the signal, and
-        living though it did not."""
+        living though it did not and the token was in the part."""
         shape = self.shape
         dead = f"(t.id IS NULL OR t.{shape.marked})"
         join = f"LEFT JOIN {shape.table} t ON t.{shape.column} = CAST({{0}}.token AS {self.kind()})"
@@ -159,7 +172,8 @@ class TokenTable:
             f"NOT IN (SELECT token FROM again)) + (SELECT COUNT(*) FROM again g {join.format('g')} WHERE {dead})")
         missed = self.number(
             f"SELECT COUNT(*) FROM listed l JOIN {shape.table} t ON t.{shape.column} = l.token WHERE NOT l.back "
-            f"AND NOT t.{shape.marked} AND l.token NOT IN (SELECT token FROM again)")
+            f"AND NOT t.{shape.marked} AND l.token NOT IN (SELECT token FROM again) "
+            f"AND CRC32(l.token) % {round(1 / share)} = 0")
         return wrongly, missed
 
     def kind(self):
