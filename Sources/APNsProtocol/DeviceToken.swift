@@ -197,6 +197,10 @@ extension DeviceToken {
 
     /// Reads a token from the UTF-8 bytes of its stored spelling; see `init(spelling:)` for text.
     package init(spelling utf8: [UInt8]) throws(DeviceTokenRefusal) {
+        if let usual = Self.usual(utf8) {
+            self = usual
+            return
+        }
         var rest = utf8[...].trimmingSpaces()
         guard !rest.isEmpty else { throw .blank }
         guard !(rest.count == 1 && rest.first == UInt8(ascii: "0")) else { throw .placeholder }
@@ -225,6 +229,26 @@ extension DeviceToken {
         guard !bytes.isEmpty else { throw .blank }
         guard let token = DeviceToken(bytes) else { throw .notHex }
         self = token
+    }
+
+    /// The token of nearly all spellings, digits of the usual length and nothing else; nil for others.
+    private static func usual(_ digits: [UInt8]) -> DeviceToken? {
+        guard digits.count == 2 * usualLength else { return nil }
+        func word(_ number: Int) -> UInt64? {
+            var word: UInt64 = 0
+            for place in 16 * number..<16 * (number + 1) {
+                guard let digit = Hex.value(of: digits[place]) else { return nil }
+                word = word << 4 | UInt64(digit)
+            }
+            return word
+        }
+        guard let first = word(0), let second = word(1), let third = word(2), let last = word(3)
+        else { return nil }
+        return DeviceToken(usual: (first, second, third, last))
+    }
+
+    private init(usual head: (UInt64, UInt64, UInt64, UInt64)) {
+        (self.head, rest, count) = (head, nil, Self.usualLength)
     }
 }
 

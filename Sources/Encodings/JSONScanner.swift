@@ -3,6 +3,8 @@
 // Logs have millions of lines. So a value is stepped over without being made, a string without
 // escapes is passed on as the bytes that stand there, and no step allocates memory.
 
+import Glibc
+
 /// A reading position in the bytes of a JSON text (RFC 8259). Every read checks for the end of the
 /// bytes and skips white space between the parts.
 ///
@@ -114,8 +116,10 @@ package struct JSONScanner {
 
     private static func equals(_ text: Slice<UnsafeRawBufferPointer>, _ word: StaticString) -> Bool
     {
-        text.count == word.utf8CodeUnitCount
-            && text.indices.allSatisfy { text[$0] == word.utf8Start[$0 - text.startIndex] }
+        guard text.count == word.utf8CodeUnitCount, let base = text.base.baseAddress else {
+            return false
+        }
+        return memcmp(base + text.startIndex, word.utf8Start, text.count) == 0
     }
 
     private static func isScalar(_ byte: UInt8) -> Bool {
