@@ -42,9 +42,8 @@ package final class EvidenceTable {
         defer { waiting.removeAll(keepingCapacity: true) }
         let rows = waiting
         try scratch.perform { db in
-            let places = Array(repeating: "(?,?)", count: rows.count).joined(separator: ",")
             _ = try db.execute(
-                "INSERT INTO statement VALUES \(places)",
+                "INSERT INTO statement VALUES \(commaList("(?, ?)", rows.count))",
                 rows.flatMap { [.bytes(Array($0.token.bytes)), .integer($0.time.rawValue)] })
         }
     }

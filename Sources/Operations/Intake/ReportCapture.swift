@@ -5,8 +5,8 @@ import TokenHygiene
 /// Writes the reports of one intake into the journal: one feed for each app, environment and reason,
 /// and one for what cannot be used, line by line as it came.
 struct ReportCapture {
-    /// Bytes that are written at once.
-    private static let room = 1 << 18
+    /// Bytes that are written at once. Each write is a commit of the journal.
+    private static let room = 1 << 19
     /// Number of unusable reports that get an entry with their reason.
     private static let placesNamed = 10_000
 
@@ -45,10 +45,10 @@ struct ReportCapture {
     }
 
     /// Adds one report, and returns why it cannot be used; nil where it can. `text` is its line as it
-    /// came, and `place` says where it was, for people.
+    /// came, and `place` says where it was, for people; both are asked for only where it cannot.
     @discardableResult mutating func add(
         _ report: Result<ReportedAnswer?, UnusableReport>, about partition: Partition,
-        text: [UInt8], place: String
+        text: @autoclosure () -> [UInt8], place: @autoclosure () -> String
     ) throws -> UnusableReport? {
         counts.reports += 1
         do {
@@ -62,14 +62,20 @@ struct ReportCapture {
             case .evidence(let token, let source, let time):
                 counts.evidence += 1
                 let key = Key(partition: partition, source: source)
-                AnswerRecord(token: token, time: time).encode(into: &bytes[key, default: []])
-                if bytes[key, default: []].count >= Self.room { try write(key) }
+                let record = AnswerRecord(token: token, time: time)
+                if Self.append(record, to: &bytes[key, default: []]) { try write(key) }
             }
             return nil
         } catch let refusal as UnusableReport {
-            try quarantine(text, "\(place): \(refusal)")
+            try quarantine(text(), "\(place()): \(refusal)")
             return refusal
         }
+    }
+
+    /// Whether the bytes are to be written.
+    private static func append(_ record: AnswerRecord, to bytes: inout [UInt8]) -> Bool {
+        record.encode(into: &bytes)
+        return bytes.count >= room
     }
 
     /// Adds a report that is unusable for another reason than its content.
