@@ -137,12 +137,14 @@ struct IntakeBenchmark {
         return figure
     }
 
+    /// Reports come in the order of the answers, which has nothing to do with that of the tokens.
     private func report(_ table: LargeTable) throws {
         try table.sql.run("DELETE FROM pushsweep_evidence")
         try table.sql.run(
             "INSERT INTO pushsweep_evidence (app, device_token, timestamp_ms) "
                 + "SELECT 'chat', LOWER(HEX(token)), "
-                + "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', dead) DIV 1000 FROM staging")
+                + "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', dead) DIV 1000 FROM staging ORDER BY REVERSE(token)"
+        )
     }
 
     private func floor(_ table: LargeTable) throws {

@@ -48,8 +48,8 @@ package final class EvidenceTable {
                 values.append(.bytes(row.token.bytes))
                 values.append(.integer(row.time.rawValue))
             }
-            let places = String(repeating: "(?,?),", count: rows.count - 1) + "(?,?)"
-            _ = try db.execute("INSERT INTO statement VALUES \(places)", values)
+            _ = try db.execute(
+                "INSERT INTO statement VALUES \(commaList("(?, ?)", rows.count))", values)
         }
     }
 

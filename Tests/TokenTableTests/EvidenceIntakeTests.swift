@@ -47,9 +47,10 @@ struct EvidenceIntakeTests {
                 let name = UUID().uuidString.lowercased()
                 var kept = 0
                 let result = Result {
-                    try intake.take(as: name, run: "run") {
+                    try intake.take(as: name, run: "run", limit: 3) {
                         kept += $0.count
-                        return Self.counts(kept)
+                    } seal: {
+                        Self.counts(kept)
                     }
                 }
                 if case .success(let count) = result {
@@ -82,7 +83,8 @@ struct EvidenceIntakeTests {
         let name = UUID().uuidString.lowercased()
         #expect(try intake.resolve(name, run: "run") == .void)
         #expect(throws: StoreFailure.self) {
-            try intake.take(as: name, run: "run") { _ in Self.counts(1) }
+            try intake.take(
+                as: name, run: "run", limit: 3, keep: { _ in }, seal: { Self.counts(1) })
         }
         #expect(try Self.waiting(database) == 1)
     }

@@ -137,6 +137,24 @@ extension SQLConnection {
         return try isDone()
     }
 
+    /// Runs a statement of the form about several tables, which `sql_safe_updates` forbids, and returns the
+    /// number of rows it found. Throws `SQLFailure`.
+    package func executeJoin(
+        _ sql: String, _ parameters: [SQLValue]
+    ) throws(SQLFailure) -> Int {
+        try run("SET SESSION sql_safe_updates = 0")
+        let found: Int
+        do {
+            found = try execute(sql, parameters)
+        } catch {
+            try? run("SET SESSION sql_safe_updates = 1")
+            throw error
+        }
+        // A failure here may be the end of the transaction, as any other, so it is not ignored.
+        try run("SET SESSION sql_safe_updates = 1")
+        return found
+    }
+
     /// Runs a statement without parameters that returns rows. Throws `SQLFailure`.
     package func query(_ sql: String) throws(SQLFailure) -> SQLRows { try query(sql, []) }
 }

@@ -71,6 +71,14 @@ package struct SQLDialect: Hashable, Sendable {
         return " FORCE INDEX (\(quoted(index)))"
     }
 
+    /// The beginning of a statement that deletes rows of a table, up to its condition, and whether it has
+    /// the form about several tables, without which a DELETE takes no hint.
+    package func deletion(_ table: String, _ hint: String) -> (sql: String, isJoin: Bool) {
+        hint.isEmpty
+            ? ("DELETE FROM \(table) WHERE ", false)
+            : ("DELETE \(table) FROM \(table)\(hint) WHERE ", true)
+    }
+
     /// A statement that inserts rows or overwrites the other columns of a row with the same key. It
     /// needs INSERT and UPDATE only, where REPLACE would need DELETE.
     package func upsert(_ table: String, key: [String], columns: [String], rows: Int = 1) -> String
@@ -94,7 +102,7 @@ package struct SQLDialect: Hashable, Sendable {
         let row = "(" + placeholders(all.count) + ")"
         let insert =
             "INSERT INTO \(table) (\(all.joined(separator: ", "))) VALUES "
-            + repeatElement(row, count: rows).joined(separator: ", ")
+            + commaList(row, rows)
         switch engine {
         case .mariaDB:
             let assignments = columns.map { "\($0) = \(value($0, "VALUES(\($0))"))" }
@@ -110,8 +118,12 @@ package struct SQLDialect: Hashable, Sendable {
 }
 
 /// `?, ?, …`: `count` parameters, at least one.
-package func placeholders(_ count: Int) -> String {
-    String(repeating: "?, ", count: count - 1) + "?"
+package func placeholders(_ count: Int) -> String { commaList("?", count) }
+
+/// A text `count` times, at least once, with commas in between. Lists of a statement are made of it some
+/// thousand times in a run, and a join of an array takes ten times as long.
+package func commaList(_ text: String, _ count: Int) -> String {
+    String(repeating: text + ", ", count: count - 1) + text
 }
 
 // Periods are counted by the database's clock, because the clocks of hosts differ. The spelling of

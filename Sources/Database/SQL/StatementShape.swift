@@ -28,9 +28,46 @@ package enum StatementShape {
         padded(entries, to: length(for: entries.count))
     }
 
+    /// The most runs of consecutive keys that a condition names by their bounds: each row read is compared
+    /// with half of them on average.
+    private static let mostRuns = 30
+
     /// Runs of keys padded to a fixed number by repeating the last one.
     package static func padded(runs: [ClosedRange<Int64>]) -> [ClosedRange<Int64>] {
-        padded(runs, to: [1, 3, 10, 30].first { $0 >= runs.count } ?? runs.count)
+        padded(runs, to: [1, 3, 10, mostRuns].first { $0 >= runs.count } ?? runs.count)
+    }
+
+    /// The condition that a column has one of some different numbers and no other, which are in ascending
+    /// order and not more than `longest`. A server reads a run of numbers in less than half of the time
+    /// that a list of them takes.
+    ///
+    /// A search by bounds looks at the row after them too, and one that locks rows waits for that one. So
+    /// the last number of a run stands by itself, and a search by the index looks at no row that is not
+    /// named.
+    package static func naming(_ column: String, _ numbers: some Collection<Int64>) -> BoundSQL {
+        var runs: [ClosedRange<Int64>] = []
+        for number in numbers {
+            if let last = runs.last, last.upperBound + 1 == number {
+                runs[runs.count - 1] = last.lowerBound...number
+            } else {
+                runs.append(number...number)
+            }
+        }
+        guard !runs.isEmpty, runs.count <= mostRuns else {
+            let list = padded(numbers).map(SQLValue.integer)
+            return ("\(column) IN (\(placeholders(list.count)))", list)
+        }
+        runs = padded(runs: runs)
+        let each = repeatElement(
+            "\(column) BETWEEN ? AND ? OR \(column) = ?", count: runs.count)
+        return (
+            "(\(each.joined(separator: " OR ")))",
+            runs.flatMap { run in
+                // No bound touches another one, or the server makes one search of both.
+                let last = run.upperBound
+                return [run.lowerBound, last == .min ? last : last - 1, last].map(SQLValue.integer)
+            }
+        )
     }
 
     @inlinable

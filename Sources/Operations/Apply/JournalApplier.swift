@@ -302,7 +302,7 @@ struct JournalApplier {
                 &stream, application, shouldStop: { context.interrupt.isTripped }, report: report)
         }
         return try workers.apply(
-            application,
+            application, isBegun: isBegun,
             evidence: { tokens.stream(from: $0.lowerBound, after: $1) },
             shouldStop: { context.interrupt.isTripped }, report: report)
     }

@@ -5,8 +5,8 @@ import TokenHygiene
 /// Writes the reports of one intake into the journal: one feed for each app, environment and reason,
 /// and one for what cannot be used, line by line as it came.
 struct ReportCapture {
-    /// Bytes that are written at once.
-    private static let room = 1 << 18
+    /// Bytes that are written at once. Each write is a commit of the journal.
+    private static let room = 1 << 19
     /// Number of unusable reports that get an entry with their reason.
     private static let placesNamed = 10_000
 
@@ -55,7 +55,7 @@ struct ReportCapture {
     }
 
     /// Adds one report, and returns why it cannot be used; nil where it can. `text` is its line as it
-    /// came, and `place` says where it was, for people.
+    /// came, and `place` says where it was, for people; both are asked for only where it cannot.
     @discardableResult mutating func add(
         _ reading: Result<ReportReading, UnusableReport>, about partition: Partition,
         text: @autoclosure () -> [UInt8], place: @autoclosure () -> String

@@ -84,6 +84,7 @@ extension JournalApplier {
         var capture = newCapture(open, from: "pushsweep_evidence")
         let taken = try intake.take(as: open.name, run: run, limit: limit) { rows in
             for row in rows { try add(row, to: &capture) }
+        } seal: {
             try capture.flush()
             return capture.counts
         }
@@ -110,16 +111,16 @@ extension JournalApplier {
     }
 
     private func add(_ row: EvidenceRow, to capture: inout ReportCapture) throws {
-        let place = "row \(row.id)"
-        guard plan.partitions[row.partition] != nil else {
+        let partition = row.partition
+        guard plan.partitions[partition] != nil else {
             return try capture.refuse(
                 Array(row.line.utf8),
-                "\(place): the settings name no \(row.partition.shortened); name it under apps or correct the "
+                "row \(row.id): the settings name no \(partition.shortened); name it under apps or correct the "
                     + "sender, then export this feed and import it")
         }
         try capture.add(
-            capture.reader.reading(of: row.report.map { $0 }), about: row.partition,
-            text: Array(row.line.utf8), place: place)
+            capture.reader.reading(of: row.report.map { $0 }), about: partition,
+            text: Array(row.line.utf8), place: "row \(row.id)")
     }
 
     var newIntake: OpenIntake {

@@ -329,7 +329,7 @@ package struct Sweep: RecordedRun {
         do {
             guard try applier.intake.visibility() == .readable else { return }
             if plan.dryRun { return try previewReports(opened, applier) }
-            var limit = EvidenceIntake.mostRows
+            var limit = applier.intake.mostRows
             while !context.interrupt.isTripped,
                 let taken = try applier.takeRows(atMost: &limit)
             {

@@ -169,10 +169,9 @@ struct ChangeLedger {
                 values.append(entry.state.map { .text($0.rawValue) } ?? .null)
                 number += 1
             }
-            let rows = repeatElement(row, count: length).joined(separator: ", ")
             _ = try connection.execute(
                 "INSERT INTO pushsweep_change (\(Self.columns.joined(separator: ", "))) "
-                    + "VALUES \(rows)", values)
+                    + "VALUES \(commaList(row, length))", values)
             rest = rest.dropFirst(length)
         }
     }

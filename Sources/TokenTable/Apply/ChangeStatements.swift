@@ -167,12 +167,10 @@ struct ChangeStatements {
 
     private func delete(_ changes: ArraySlice<RowChange>) -> Statement {
         let condition = condition(on: changes)
-        let table = layout.table.sql(dialect)
-        let hint = lookup.keyHint
-        let target = hint.isEmpty ? table : "\(table)\(hint)"
+        let deletion = dialect.deletion(layout.table.sql(dialect), lookup.keyHint)
         return Statement(
-            sql: "DELETE \(hint.isEmpty ? "" : "\(table) ")FROM \(target) WHERE \(condition.sql)",
-            values: condition.values, changes: changes, effect: .removed, isJoin: !hint.isEmpty)
+            sql: deletion.sql + condition.sql, values: condition.values, changes: changes,
+            effect: .removed, isJoin: deletion.isJoin)
     }
 
     private func mark(_ changes: ArraySlice<RowChange>) -> Statement {
@@ -279,7 +277,7 @@ struct ChangeStatements {
         let given = guards.filter { !$0.isNull }
         let names = [key] + given.map { $0.column == lookup.reason ? bytes($0.name) : $0.name }
         let row = "(\(placeholders(names.count)))"
-        let rows = repeatElement(row, count: changes.count).joined(separator: ", ")
+        let rows = commaList(row, changes.count)
         var sql = "\(key) IN (\(placeholders(changes.count)))"
         sql += " AND (\(names.joined(separator: ", "))) IN (\(rows))"
         for column in guards where column.isNull { sql += " AND \(column.name) IS NULL" }

@@ -156,20 +156,9 @@ struct ChangeWriter {
     }
 
     private func execute(_ statement: ChangeStatements.Statement) throws(SQLFailure) -> Int {
-        guard statement.isJoin else {
-            return try connection.execute(statement.sql, statement.values)
-        }
-        try connection.run("SET SESSION sql_safe_updates = 0")
-        let found: Int
-        do {
-            found = try connection.execute(statement.sql, statement.values)
-        } catch {
-            try? connection.run("SET SESSION sql_safe_updates = 1")
-            throw error
-        }
-        // A failure here may be the end of the transaction, as any other, so it is not ignored.
-        try connection.run("SET SESSION sql_safe_updates = 1")
-        return found
+        statement.isJoin
+            ? try connection.executeJoin(statement.sql, statement.values)
+            : try connection.execute(statement.sql, statement.values)
     }
 
     private func missed(_ count: Int, of total: Int) -> SQLFailure {

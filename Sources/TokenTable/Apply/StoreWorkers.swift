@@ -81,16 +81,17 @@ package struct StoreWorkers: Sendable {
     /// Applies a feed, as `TokenTable.apply`. A feed that was begun in a number of parts continues
     /// in these parts, whatever the number of workers is now. `evidence` is called once for every
     /// part and may omit entries up to the given token. `report` receives the total progress of all
-    /// parts, from any thread.
+    /// parts, from any thread. `isBegun` is false where the caller knows that nobody has begun the feed.
     ///
     /// - Throws: the first failure of any worker; committed chunks stay applied.
     package func apply<Evidence: EvidenceStream & SendableMetatype>(
-        _ application: FeedApplication,
+        _ application: FeedApplication, isBegun: Bool = true,
         evidence: @escaping @Sendable (TokenRange, DeviceToken?) throws -> Evidence,
         shouldStop: @escaping @Sendable () -> Bool = { false },
         report: @escaping @Sendable (FeedProgress) -> Void = { _ in }
     ) throws(StoreFailure) -> FeedProgress {
-        let begun = try TokenTable(settings, pacing: pacing).parts(of: application.feed)
+        let begun =
+            isBegun ? try TokenTable(settings, pacing: pacing).parts(of: application.feed) : nil
         let parts = TokenRange.parts(begun ?? count)
         let known = Mutex<[Int: FeedProgress]>([:])
         let shares = try perform(parts, shouldStop) {

@@ -3,9 +3,9 @@
 // yet every report must be counted once. So each change of hands has a name, and `pushsweep_intake`
 // says what became of it:
 //
-//   1. begin a transaction, insert the name as `taken`, lock the rows
+//   1. begin a transaction, insert the name as `taken`, lock the rows, read and delete them
 //   2. write the rows into the journal under the name, durable but not to be used yet
-//   3. delete the rows, commit
+//   3. commit
 //   4. confirm the name in the journal: only now its records are evidence
 //
 // A kill before 3 leaves the rows in the table and records in the journal that no name vouches for. A
@@ -16,7 +16,8 @@
 // question wait, so there is no third answer.
 //
 // Rows become visible in another order than their numbers: a transaction with a lower number may
-// commit later. So no number is remembered; each step takes the rows that it sees.
+// commit later. So no number is remembered; each step takes the rows that it sees. It looks at them alone
+// when it locks them, or it would wait for a sender whose transaction is open.
 
 import APNsProtocol
 import Database
@@ -32,16 +33,20 @@ package enum IntakeState: Hashable, Sendable {
 
 /// Takes reports out of `pushsweep_evidence`.
 package struct EvidenceIntake {
-    /// The most rows of one transaction.
-    package static let mostRows = 20_000
-    private static let columns =
-        "id, app, environment, device_token, status, reason, timestamp_ms, sent_at, created_at"
+    private static let columns = EvidenceRow.columns.joined(separator: ", ")
 
     private let session: DatabaseSession
     private var connection: any SQLConnection { session.connection }
 
     /// Works on the database of a token table.
     package init(_ table: TokenTable) { session = table.session }
+
+    /// The most rows of one transaction, which become one feed. A large feed is applied faster, because more
+    /// of its tokens are neighbours in the index. Nobody waits for the rows; but other writers wait for the
+    /// transaction where a file has one writer at a time, or where a cluster applies it on every node.
+    package var mostRows: Int {
+        connection.certifiesCommits || connection.dialect.engine == .sqlite ? 20_000 : 100_000
+    }
 
     /// Whether the account sees the table; an installation without other senders may lack it.
     ///
@@ -178,41 +183,35 @@ package struct EvidenceIntake {
         }
     }
 
-    /// Takes rows under a name: passes them to `keep`, which makes them durable and returns the counts
-    /// so far, and deletes them. Returns how many; 0 when none waits. The counts are entered under the
-    /// name.
+    /// Takes rows under a name: passes them to `keep` in parts and deletes them. Before the commit `seal`
+    /// makes durable what `keep` got, and returns its counts, which are entered under the name. Returns how
+    /// many rows; 0 when none waits.
     ///
     /// - Throws: any failure. Then it is unknown whether the rows changed hands; ask with `resolve`.
-    ///   The errors of `keep`; then they did not. One that `isOfSize` where the server refuses
-    ///   a transaction with so many rows.
+    ///   The errors of `keep` and `seal`; then they did not. One that `isOfSize` where the server
+    ///   refuses a transaction with so many rows.
     package func take(
-        as name: String, run: String, limit: Int = mostRows,
-        keep: ([EvidenceRow]) throws -> ReportCounts
+        as name: String, run: String, limit: Int,
+        keep: ([EvidenceRow]) throws -> Void, seal: () throws -> ReportCounts
     ) throws -> Int {
         do {
-            let ids = try connection.query(
-                "SELECT id FROM pushsweep_evidence ORDER BY id LIMIT \(limit)")
-            guard ids.count > 0 else { return 0 }
+            var ids = try numbers(after: .min, atMost: limit)
+            guard !ids.isEmpty else { return 0 }
             try connection.begin()
             try insert(name, run: run, source: "table", state: "taken", ReportCounts())
-            var taken = 0
-            var counts = ReportCounts()
-            for start in stride(from: 0, to: ids.count, by: StatementShape.longest) {
-                let some = (start..<min(start + StatementShape.longest, ids.count)).map {
-                    ids[$0, 0]
+            var (seen, taken) = (0, 0)
+            while let last = ids.last {
+                seen += ids.count
+                for some in ids.runs(of: StatementShape.longest) {
+                    let found = try lock(some)
+                    try keep(found)
+                    try delete(found, lockedAs: some)
+                    taken += found.count
                 }
-                let list = "(\(placeholders(some.count)))"
-                let found = try rows(
-                    connection.query(
-                        "SELECT \(Self.columns) FROM pushsweep_evidence WHERE id IN \(list)"
-                            + connection.dialect.rowLock, some))
-                guard !found.isEmpty else { continue }
-                counts = try keep(found)
-                _ = try connection.execute(
-                    "DELETE FROM pushsweep_evidence WHERE id IN "
-                        + "(\(placeholders(found.count)))", found.map { .integer($0.id) })
-                taken += found.count
+                let isLast = ids.count < Self.numbersAtOnce || seen >= limit
+                ids = isLast ? [] : try numbers(after: last, atMost: limit - seen)
             }
+            let counts = try seal()
             _ = try connection.execute(
                 "UPDATE pushsweep_intake SET \(Self.assignments) WHERE id = ?",
                 Self.values(counts) + [.text(name)])
@@ -226,6 +225,44 @@ package struct EvidenceIntake {
             throw error
         }
     }
+
+    /// The numbers that are looked up by one statement.
+    private static let numbersAtOnce = 5 * StatementShape.longest
+
+    /// Numbers of the first rows after a number, as far as one statement looks.
+    private func numbers(after id: Int64, atMost limit: Int) throws(SQLFailure) -> [Int64] {
+        let found = try connection.query(
+            "SELECT id FROM pushsweep_evidence WHERE id > ? ORDER BY id LIMIT "
+                + "\(min(limit, Self.numbersAtOnce))", [.integer(id)])
+        return (0..<found.count).compactMap { found[$0, 0].integer }
+    }
+
+    /// Locks and reads the rows with some numbers.
+    private func lock(_ ids: ArraySlice<Int64>) throws(SQLFailure) -> [EvidenceRow] {
+        let which = StatementShape.naming("id", ids)
+        return try rows(
+            connection.query(
+                "SELECT \(Self.columns) FROM pushsweep_evidence\(keyHint) WHERE \(which.sql)"
+                    + connection.dialect.rowLock, which.values))
+    }
+
+    /// Deletes locked rows. A number without a row may have one by now, which was not read.
+    private func delete(
+        _ rows: [EvidenceRow], lockedAs ids: ArraySlice<Int64>
+    ) throws(SQLFailure) {
+        guard !rows.isEmpty else { return }
+        let which = StatementShape.naming(
+            "id", rows.count == ids.count ? Array(ids) : rows.map(\.id).sorted())
+        let deletion = connection.dialect.deletion(PushsweepTable.evidence.name, keyHint)
+        let sql = deletion.sql + which.sql
+        _ =
+            deletion.isJoin
+            ? try connection.executeJoin(sql, which.values)
+            : try connection.execute(sql, which.values)
+    }
+
+    /// Without it a server reads a small table whole, and waits for rows that are not named.
+    private var keyHint: String { connection.dialect.indexHint("PRIMARY") }
 
     /// Says for ever what became of a name. A name that nobody has used becomes void.
     ///

@@ -5,40 +5,37 @@ import TokenHygiene
 
 /// One row of `pushsweep_evidence`.
 package struct EvidenceRow: Hashable, Sendable {
-    /// Its number.
-    package let id: Int64
-    /// The app and environment as the row names them.
-    package let partition: Partition
-    /// The report, or why the row is none.
-    package let report: Result<ReportedAnswer, UnusableReport>
-    /// The columns as one JSON object, for the quarantine. `pushsweep import` reads it as it is, so
-    /// a corrected row can come back.
-    package let line: String
-}
+    /// The names of the columns, in the order of the query.
+    static let columns = [
+        "id", "app", "environment", "device_token", "status", "reason", "timestamp_ms", "sent_at",
+        "created_at",
+    ]
 
-extension EvidenceRow {
-    /// Reads a row of the nine columns in the order of the query.
+    private let values: ArraySlice<SQLValue>
+    private let dialect: SQLDialect
+
+    /// Takes the values of a row, in the order of the columns.
     init(_ values: ArraySlice<SQLValue>, _ dialect: SQLDialect) {
-        let values = Array(values)
-        id = values[0].integer ?? 0
-        partition = Partition(app: values[1].shown, environment: values[2].shown)
-        line = Self.json(values, dialect)
-        do throws(UnusableReport) {
-            report = .success(try Self.report(values, dialect))
-        } catch {
-            report = .failure(error)
-        }
+        self.values = values
+        self.dialect = dialect
     }
 
-    /// Times are milliseconds, as an import takes them by default. Bytes that are no text are hex,
-    /// which is a spelling of a token.
-    private static func json(_ values: [SQLValue], _ dialect: SQLDialect) -> String {
-        let names = [
-            "app", "environment", "device_token", "status", "reason", "timestamp_ms", "sent_at",
-            "created_at",
-        ]
+    private subscript(column: Int) -> SQLValue { values[values.startIndex + column] }
+
+    /// Its number.
+    package var id: Int64 { self[0].integer ?? 0 }
+
+    /// The app and environment as the row names them.
+    package var partition: Partition {
+        Partition(app: self[1].shown, environment: self[2].shown)
+    }
+
+    /// The columns as one JSON object, for the quarantine. `pushsweep import` reads it as it is, so
+    /// a corrected row can come back. Times are milliseconds, as an import takes them by default. Bytes
+    /// that are no text are hex, which is a spelling of a token.
+    package var line: String {
         var json: [UInt8] = []
-        for (name, value) in zip(names, values.dropFirst()) {
+        for (name, value) in zip(Self.columns, values).dropFirst() {
             json.append(UInt8(ascii: json.isEmpty ? "{" : ","))
             JSONText.append(name, to: &json)
             json.append(UInt8(ascii: ":"))
@@ -57,38 +54,40 @@ extension EvidenceRow {
         return String(decoding: json, as: UTF8.self)
     }
 
-    private static func report(
-        _ values: [SQLValue], _ dialect: SQLDialect
-    ) throws(UnusableReport) -> ReportedAnswer {
+    /// The report, or why the row is none.
+    package var report: Result<ReportedAnswer, UnusableReport> {
+        Result { () throws(UnusableReport) in try answer() }
+    }
+
+    private func answer() throws(UnusableReport) -> ReportedAnswer {
         let token: [UInt8]
-        switch values[3] {
+        switch self[3] {
         case .text(let text): token = Array(text.utf8)
         case .bytes(let bytes), .rawText(let bytes): token = bytes
         default: throw .field("device_token", expected: "a text")
         }
         var report = ReportedAnswer(token: token)
-        guard let status = values[4].count else {
+        guard let status = self[4].count else {
             throw .field("status", expected: "a whole number")
         }
         report.status = status
-        if values[5] != .null {
-            guard let reason = values[5].text else { throw .field("reason", expected: "a text") }
+        if self[5] != .null {
+            guard let reason = self[5].text else { throw .field("reason", expected: "a text") }
             report.reason = reason
         }
-        if values[6] != .null {
-            guard let time = values[6].count else {
+        if self[6] != .null {
+            guard let time = self[6].count else {
                 throw .field("timestamp_ms", expected: "a whole number of milliseconds")
             }
             report.timestamp = EpochMilliseconds(Int64(time))
         }
-        report.sentAt = try time(values[7], "sent_at", dialect)
-        report.receivedAt = try time(values[8], "created_at", dialect)
+        report.sentAt = try time(7)
+        report.receivedAt = try time(8)
         return report
     }
 
-    private static func time(
-        _ value: SQLValue, _ name: String, _ dialect: SQLDialect
-    ) throws(UnusableReport) -> EpochMilliseconds? {
+    private func time(_ column: Int) throws(UnusableReport) -> EpochMilliseconds? {
+        let (value, name) = (self[column], Self.columns[column])
         if value == .null { return nil }
         if let time = dialect.ownTime(name).mark(value) { return time }
         guard let text = value.text, let time = EpochMilliseconds(iso8601: text) else {
