@@ -14,7 +14,7 @@ from tokens import DJANGO, OWN, TokenTable
 from work import Failure, Outcome, Peer, Work, wrong_facts
 
 NONE_OF_IT = "compare with the registration, ledger, guard, journal, undo"
-UPDATE = Peer("update", ("module:MySQLdb",), NONE_OF_IT, part=0.2)
+UPDATE = Peer("update", ("module:MySQLdb",), NONE_OF_IT, part=0.1)
 TRANSACTION = Peer(
     "update-transaction", ("module:MySQLdb",), "ledger, guard, journal, undo",
     note="the same statements in one transaction, with the registration compared")

@@ -54,9 +54,9 @@ class HTTP2(Send):
     what = "send 100,000 notifications over HTTP/2 to one gateway, of which 1 % are answered with 410"
     peers = (
         Peer("aioapns", ("module:aioapns",), NO_QUEUE,
-             "sending from the memory of a program", "200 at a time", part=0.5),
+             "sending from the memory of a program", "200 at a time", part=0.3),
         Peer("httpx", ("module:httpx", "module:jwt"), NO_QUEUE + ", all that is special to APNs",
-             "requests of any kind", "100 at a time", part=0.1),
+             "requests of any kind", "100 at a time", part=0.05),
         Peer("h2load", ("program:h2load", "module:jwt"), NO_QUEUE + ", a use of the answers",
              note="the limit: it sends to 1,000 tokens in turn"),
     )
@@ -141,7 +141,7 @@ class Binary(Send):
                 self.output)
             totals = gateway.stop()
         handed = int(self.output.read_text())
-        outcome = self.counted(took * count / max(1, handed), totals, handed)
+        outcome = self.counted(took * self.count / max(1, handed), totals, handed)
         if handed < count:
             outcome.fault = (f"ended after {self.LIMIT} s with {handed:,} of {count:,} handed over; its "
                              "seconds are those of all at this speed")

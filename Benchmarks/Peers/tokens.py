@@ -113,7 +113,7 @@ class TokenTable:
             f"id % {step * CAME_BACK} = 0 AS back FROM {shape.table} WHERE id % {step} = 0;"
             f"CREATE TABLE kept (PRIMARY KEY (id)) SELECT * FROM {shape.table} WHERE id % {step} = 0 "
             f"OR (id % {step} = 1 AND id <= {LIVING * step});"
-            "CREATE TABLE again (token VARBINARY(200) PRIMARY KEY);"
+            "CREATE TABLE again (PRIMARY KEY (token)) SELECT token FROM listed LIMIT 0;"
             f"ANALYZE TABLE {shape.table}, listed, kept")
 
     def write_list(self):
@@ -166,18 +166,15 @@ class TokenTable:
         living though it did not and the token was in the part."""
         shape = self.shape
         dead = f"(t.id IS NULL OR t.{shape.marked})"
-        join = f"LEFT JOIN {shape.table} t ON t.{shape.column} = CAST({{0}}.token AS {self.kind()})"
+        join = f"l LEFT JOIN {shape.table} t ON t.{shape.column} = l.token WHERE {dead}"
         wrongly = self.number(
-            f"SELECT (SELECT COUNT(*) FROM listed l {join.format('l')} WHERE l.back AND {dead} AND l.token "
-            f"NOT IN (SELECT token FROM again)) + (SELECT COUNT(*) FROM again g {join.format('g')} WHERE {dead})")
+            f"SELECT (SELECT COUNT(*) FROM listed {join} AND l.back AND l.token NOT IN "
+            f"(SELECT token FROM again)) + (SELECT COUNT(*) FROM again {join})")
         missed = self.number(
             f"SELECT COUNT(*) FROM listed l JOIN {shape.table} t ON t.{shape.column} = l.token WHERE NOT l.back "
             f"AND NOT t.{shape.marked} AND l.token NOT IN (SELECT token FROM again) "
             f"AND CRC32(l.token) % {round(1 / share)} = 0")
         return wrongly, missed
-
-    def kind(self):
-        return "CHAR CHARACTER SET utf8mb4" if self.shape is DJANGO else "BINARY"
 
     def close(self):
         self.sql(f"DROP DATABASE {self.database}")
