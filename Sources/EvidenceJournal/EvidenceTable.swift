@@ -42,9 +42,14 @@ package final class EvidenceTable {
         defer { waiting.removeAll(keepingCapacity: true) }
         let rows = waiting
         try scratch.perform { db in
+            var values: [SQLValue] = []
+            values.reserveCapacity(2 * rows.count)
+            for row in rows {
+                values.append(.bytes(row.token.bytes))
+                values.append(.integer(row.time.rawValue))
+            }
             _ = try db.execute(
-                "INSERT INTO statement VALUES \(commaList("(?, ?)", rows.count))",
-                rows.flatMap { [.bytes(Array($0.token.bytes)), .integer($0.time.rawValue)] })
+                "INSERT INTO statement VALUES \(commaList("(?, ?)", rows.count))", values)
         }
     }
 

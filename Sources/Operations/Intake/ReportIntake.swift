@@ -119,8 +119,8 @@ extension JournalApplier {
                     + "sender, then export this feed and import it")
         }
         try capture.add(
-            row.report.map { $0 }, about: partition, text: Array(row.line.utf8),
-            place: "row \(row.id)")
+            capture.reader.reading(of: row.report.map { $0 }), about: partition,
+            text: Array(row.line.utf8), place: "row \(row.id)")
     }
 
     var newIntake: OpenIntake {
