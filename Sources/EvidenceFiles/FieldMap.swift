@@ -32,6 +32,9 @@ package struct JSONPath: Hashable, Sendable {
         case index(Int)
     }
 
+    /// Each step costs stack. JSON is read to a depth of 32, and strings in it may hold more.
+    private static let mostSteps = 100
+
     /// The steps in order, at least one.
     let steps: [Step]
     /// The path as it was written.
@@ -45,6 +48,9 @@ package struct JSONPath: Hashable, Sendable {
         self.text = text
         steps = try Self.steps(rest.first == UInt8(ascii: ".") ? rest.dropFirst() : rest, of: text)
         guard !steps.isEmpty else { throw Self.refusal(text, "an empty key") }
+        guard steps.count <= Self.mostSteps else {
+            throw Self.refusal(text, "more than \(Self.mostSteps) steps")
+        }
     }
 
     /// The path as the name of one column or key.

@@ -2,10 +2,11 @@
 //
 //   bytes -> gunzip, if they are gzip -> lines or rows -> fields by the map -> ReportedAnswer
 //
-// Lines of JSON are read on every core: a block of whole lines is cut into shares, and what they report is
-// passed on in their order. Memory stays flat however long the file is. A line of JSON stands on its own: one that cannot be
-// read is passed on with the reason, and the reader goes on with the next. A CSV file counts whole or
-// not at all (see `CSVParser`): after a fault the caller drops what it was given before.
+// Lines of JSON are read on several cores: a block of whole lines is cut into shares, and what they report
+// is passed on in their order. Memory stays flat however long the file is. A line of JSON stands on its
+// own: one that cannot be read is passed on with the reason, and the reader goes on with the next. A CSV
+// file counts whole or not at all (see `CSVParser`): after a fault the caller drops what it was given
+// before.
 
 import APNsProtocol
 import Database
@@ -60,8 +61,8 @@ package struct ReportLine {
     package let bytes: UnsafeRawBufferPointer
     /// The report; nil for a line without a token, which is of another kind.
     package let report: Result<ReportedAnswer?, UnusableReport>
-    /// What the report says; nil without a `ReportReader`.
-    package fileprivate(set) var reading: Result<ReportReading, UnusableReport>?
+    /// What the report says.
+    package let reading: Result<ReportReading, UnusableReport>
     /// Number of elements of arrays on the path of the token that it does not enter.
     package var unread = 0
 }
@@ -87,12 +88,13 @@ package enum UnreadableFile: Error, Hashable, Sendable, CustomStringConvertible 
 /// Reads the reports of one file.
 package struct ReportLines {
     /// Bytes that one core reads at a time.
-    private static let share = 1 << 16
-    private static let cores = ProcessInfo.processInfo.activeProcessorCount
+    private static let share = 1 << 15
+    /// More cores would wait for the one that writes the journal, and hold more lines.
+    private static let cores = min(4, ProcessInfo.processInfo.activeProcessorCount)
 
     private let layout: ReportLayout
     private let paths: FieldPaths
-    private let reader: ReportReader?
+    private let reader: ReportReader
     private var gunzip: Gunzip?
     /// The first bytes, as long as they do not show whether they are gzip; nil after that.
     private var first: [UInt8]? = []
@@ -106,7 +108,7 @@ package struct ReportLines {
     private var isBegun = false
 
     /// Begins before the first byte of a file. The reader says what each report means.
-    package init(_ layout: ReportLayout, _ reader: ReportReader? = nil) {
+    package init(_ layout: ReportLayout, _ reader: ReportReader) {
         (self.layout, self.reader) = (layout, reader)
         paths = FieldPaths(layout.map)
         columns = layout.format == .csv ? CSVColumns(numbers: layout.map) : nil
@@ -193,7 +195,7 @@ package struct ReportLines {
         guard !isCut else {
             line += 1
             let refusal = UnusableReport.line("it is longer than 1 MiB")
-            return try body(ReportLine(line: line, bytes: block, report: .failure(refusal)))
+            return try body(reported(line, block) { () throws(UnusableReport) in throw refusal })
         }
         var rest = block
         while !rest.isEmpty {
@@ -288,7 +290,7 @@ package struct ReportLines {
             return try self.report(found)
         }
         return ReportLine(
-            line: line, bytes: bytes, report: report, reading: reader?.reading(of: report),
+            line: line, bytes: bytes, report: report, reading: reader.reading(of: report),
             unread: unread)
     }
 

@@ -70,6 +70,7 @@ struct EnqueueTests {
         try stage.run(alert + ["--user", "nobody"]).ends(
             65, "found no living token of user 'nobody'; check --user",
             "code=65 stage=enqueue pending=0 applied=0 held=0 next=usage")
+        try stage.run("deliveries", "--user", "nobody").ends(0, "no row of the token table has")
         try stage.run(alert + ["--user", "nobody", "--user", "ada"]).ends(0, "user 'nobody'")
         let bad = (0..<7).map { "zz\($0)" }.joined(separator: "\n")
         let file = try stage.folder.write("tokens.txt", "\(Self.hex)\n\n\(bad)\n\(Self.hex)\n")

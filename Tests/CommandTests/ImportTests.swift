@@ -46,6 +46,23 @@ struct ImportTests {
         #expect(try stage.marked == 1)
     }
 
+    @Test("a line that is longer than 1 MiB waits in the quarantine, and the others count")
+    func longLine() throws {
+        let stage = try IntakeStage(.sqlite)
+        try stage.database.register(0..<1, at: 1_600_000_000_000)
+        let long = String(repeating: "x", count: 1 << 20 + 1)
+        let path = try stage.folder.write(
+            "push.log",
+            "\(long)\n{\"device_token\":\"\(hex(0))\",\"status\":410,\"timestamp_ms\":1700000000000}\n"
+        )
+        try stage.run("import", path, "--from", "jsonl").ends(
+            65,
+            "2, of which 1 call a token dead, 0 suspect one, 0 say nothing about one, 1 quarantined"
+        )
+        #expect(try stage.marked == 1)
+        try stage.run("quarantine", "list").says("line 1: it is longer than 1 MiB")
+    }
+
     @Test("no message contains a whole token, also where one is in the wrong place")
     func noTokens() throws {
         let stage = try IntakeStage(.sqlite)

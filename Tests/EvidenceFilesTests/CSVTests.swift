@@ -1,7 +1,9 @@
+import APNsProtocol
 import EvidenceFiles
 import Foundation
 import TestSupport
 import Testing
+import TokenHygiene
 
 private let layout = ReportLayout(format: .csv, map: unsafeMap("token=token,reason=note"))
 
@@ -14,7 +16,8 @@ private func unsafeMap(_ text: String) -> FieldMap {
 private func read(
     _ bytes: [UInt8], _ layout: ReportLayout = layout, piece: () -> Int = { 65_536 }
 ) throws -> [[String]] {
-    var reader = ReportLines(layout)
+    let judge = ReportReader(now: EpochMilliseconds(1_790_000_000_000), mayUseArrival: false)
+    var reader = ReportLines(layout, judge)
     var rows: [[String]] = []
     let add = { (line: ReportLine) in
         guard let report = try line.report.get() else { return }

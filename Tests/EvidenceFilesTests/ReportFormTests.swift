@@ -154,16 +154,14 @@ struct ReportFormTests {
     ) throws -> (dead: [String], quarantined: Int, unread: Int) {
         let judge = ReportReader(now: EpochMilliseconds(1_790_000_000_000), mayUseArrival: false)
         var found: (dead: [String], quarantined: Int, unread: Int) = ([], 0, 0)
-        var reader = ReportLines(layout)
+        var reader = ReportLines(layout, judge)
         let add = { (line: ReportLine) in
             found.unread += line.unread
-            do {
-                guard let report = try line.report.get() else { return }
-                if case .evidence(let token, _, let time) = try judge.read(report) {
-                    found.dead.append("\(token.hex) \(time.rawValue)")
-                }
-            } catch is UnusableReport {
-                found.quarantined += 1
+            switch line.reading {
+            case .success(.evidence(let token, _, let time)):
+                found.dead.append("\(token.hex) \(time.rawValue)")
+            case .success: break
+            case .failure: found.quarantined += 1
             }
         }
         try Array(text.utf8).withUnsafeBytes { try reader.take($0, content: { _ in }, add) }

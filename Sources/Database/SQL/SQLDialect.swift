@@ -117,13 +117,13 @@ package struct SQLDialect: Hashable, Sendable {
     }
 }
 
-/// `?, ?, …`: `count` parameters, at least one.
+/// `?, ?, …`: `count` parameters; an empty text for none.
 package func placeholders(_ count: Int) -> String { commaList("?", count) }
 
-/// A text `count` times, at least once, with commas in between. Lists of a statement are made of it some
+/// A text `count` times with commas in between. Lists of a statement are made of it some
 /// thousand times in a run, and a join of an array takes ten times as long.
 package func commaList(_ text: String, _ count: Int) -> String {
-    String(repeating: text + ", ", count: count - 1) + text
+    count > 0 ? String(repeating: text + ", ", count: count - 1) + text : ""
 }
 
 // Periods are counted by the database's clock, because the clocks of hosts differ. The spelling of

@@ -106,7 +106,7 @@ extension JournalApplier {
         let add = { (line: ReportLine, capture: inout ReportCapture) throws in
             let evidence = capture.counts.evidence
             let refusal = try capture.add(
-                line.reading ?? .success(.nothing), about: partition, text: Array(line.bytes),
+                line.reading, about: partition, text: Array(line.bytes),
                 place: "line \(line.line)")
             // What is passed over says nothing about the options.
             if refusal != nil || capture.counts.evidence > evidence {
