@@ -53,7 +53,7 @@ struct IntakeBenchmark {
                 try FinishedProcess(
                     "pushsweep",
                     [
-                        "import", log, "--format", "jsonl", "--again", "--config", settings,
+                        "import", log, "--from", "jsonl", "--again", "--config", settings,
                         "--map", "token=.device,time=.timestamp,status=.status,reason=.reason",
                     ])
             }

@@ -215,7 +215,8 @@ enum PlainASCII {
     static let longest = 64
 
     static func text(_ text: String) -> String {
-        String(decoding: text.utf8.prefix(longest).map(shown), as: UTF8.self)
+        guard text.utf8.count > longest || !text.utf8.allSatisfy(isPrintable) else { return text }
+        return String(decoding: text.utf8.prefix(longest).map(shown), as: UTF8.self)
     }
 
     static func isPrintable(_ byte: UInt8) -> Bool { byte >= 0x20 && byte < 0x7F }

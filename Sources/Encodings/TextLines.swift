@@ -154,6 +154,18 @@ package struct TextLine: Hashable, Sendable {
 }
 
 extension UnsafeRawBufferPointer {
+    /// Removes lines from the front, as few as have so many bytes, or all.
+    package mutating func removeLines(atLeast bytes: Int) -> UnsafeRawBufferPointer {
+        var end = count
+        if let base = baseAddress, bytes < count,
+            let found = memchr(base + bytes, Int32(UInt8(ascii: "\n")), count - bytes)
+        {
+            end = UnsafeRawPointer(found) - base + 1
+        }
+        defer { self = UnsafeRawBufferPointer(rebasing: self[end...]) }
+        return UnsafeRawBufferPointer(rebasing: self[..<end])
+    }
+
     /// Calls `body` for each line of a block.
     package func eachLine(_ body: (TextLine) throws -> Void) rethrows {
         guard let base = baseAddress else { return }
@@ -189,15 +201,88 @@ extension UnsafeRawBufferPointer {
     }
 }
 
+/// The bytes of a text: where they stand in what was read, or apart where they are spelled otherwise
+/// there, with escapes or doubled quotes.
+package enum TextBytes {
+    /// Bytes of the text that was read; valid as long as that is.
+    case inPlace(UnsafeRawBufferPointer)
+    /// Bytes that were made of it.
+    case apart([UInt8])
+
+    /// A copy of the bytes.
+    package var array: [UInt8] {
+        switch self {
+        case .inPlace(let bytes): Array(bytes)
+        case .apart(let bytes): bytes
+        }
+    }
+
+    /// The bytes as text; what is no UTF-8 becomes U+FFFD.
+    package var string: String {
+        switch self {
+        case .inPlace(let bytes): String(decoding: bytes, as: UTF8.self)
+        case .apart(let bytes): String(decoding: bytes, as: UTF8.self)
+        }
+    }
+
+    /// Passes the bytes to a body.
+    package func withBytes<R>(_ body: (UnsafeRawBufferPointer) throws -> R) rethrows -> R {
+        switch self {
+        case .inPlace(let bytes): try body(bytes)
+        case .apart(let bytes): try bytes.withUnsafeBytes(body)
+        }
+    }
+
+    /// Number of the bytes.
+    package var count: Int {
+        switch self {
+        case .inPlace(let bytes): bytes.count
+        case .apart(let bytes): bytes.count
+        }
+    }
+
+    /// Whether these are the bytes.
+    package static func == (left: TextBytes, right: ArraySlice<UInt8>) -> Bool {
+        left.withBytes { left in
+            guard left.count == right.count else { return false }
+            return right.withUnsafeBytes { right in
+                guard let first = left.baseAddress, let second = right.baseAddress else {
+                    return true
+                }
+                return memcmp(first, second, left.count) == 0
+            }
+        }
+    }
+}
+
 /// Whole numbers as programs write them.
 package enum WholeNumber {
     /// The number that a text spells in decimal digits, with or without a sign. Zeros after a decimal
     /// point are no fraction: `410.0` is what tables with gaps make of 410. Nil for any other text.
-    package static func read(_ text: String) -> Int64? {
-        let parts = text.split(separator: ".", omittingEmptySubsequences: false)
-        guard parts.count < 2 || parts.count == 2 && !parts[1].isEmpty,
-            parts.dropFirst().allSatisfy({ $0.utf8.allSatisfy { $0 == UInt8(ascii: "0") } })
+    package static func read(_ text: UnsafeRawBufferPointer) -> Int64? {
+        let (number, end) = leading(text)
+        guard let number, end < text.count else { return number }
+        let zeros = text[(end + 1)...]
+        guard text[end] == UInt8(ascii: "."), !zeros.isEmpty,
+            zeros.allSatisfy({ $0 == UInt8(ascii: "0") })
         else { return nil }
-        return Int64(parts[0])
+        return number
+    }
+
+    /// The number that begins a text, nil where none does or it does not fit; and where it ends.
+    package static func leading(_ text: UnsafeRawBufferPointer) -> (number: Int64?, end: Int) {
+        let isNegative = text.first == UInt8(ascii: "-")
+        let start = isNegative || text.first == UInt8(ascii: "+") ? 1 : 0
+        var (number, place, fits) = (Int64(0), start, true)
+        while place < text.count, DecimalDigits.isDigit(text[place]) {
+            let digit = Int64(text[place] - UInt8(ascii: "0"))
+            let (tens, isLarge) = number.multipliedReportingOverflow(by: 10)
+            let (sum, isLarger) =
+                isNegative
+                ? tens.subtractingReportingOverflow(digit) : tens.addingReportingOverflow(digit)
+            fits = fits && !isLarge && !isLarger
+            (number, place) = (sum, place + 1)
+        }
+        return (fits && place > start ? number : nil, place)
     }
 }

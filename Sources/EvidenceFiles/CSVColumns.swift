@@ -103,30 +103,27 @@ struct CSVColumns {
         }
     }
 
-    /// The values of a row, and the number of array elements that the path of the token does not
-    /// enter.
+    /// The values of a row.
     ///
     /// - Precondition: the row has the columns; see `check`.
     /// - Throws: for a cell with JSON that has a key of the path twice.
-    func fields(
-        of row: CSVRow
-    ) throws(UnusableReport) -> (fields: [ReportField: FieldValue], unread: Int) {
-        var (fields, unread): ([ReportField: FieldValue], Int) = ([:], 0)
+    func fields(of row: CSVRow) throws(UnusableReport) -> FieldValues {
+        var fields = FieldValues()
         for (field, place) in places {
             let text = row.field(place.column)
             guard place.steps.isEmpty else {
                 do throws(UnreadableField) {
-                    let found = try JSONFields.value(at: place.steps, inText: text)
+                    let found = try JSONFields.value(at: place.steps[...], inText: .apart(text))
                     fields[field] = found.value
-                    if field == .token { unread = found.beside }
+                    if field == .token { fields.unread = found.beside }
                 } catch {
                     throw .line("the JSON in it has a key twice")
                 }
                 continue
             }
-            fields[field] = text.isEmpty ? .empty : .text(text)
+            fields[field] = text.isEmpty ? .empty : .text(.apart(text))
         }
-        return (fields, unread)
+        return fields
     }
 }
 

@@ -1,67 +1,151 @@
+// Finds the fields of a report in one JSON text, which is read once and in place: a log has millions of
+// lines, and most of what stands in them is stepped over.
+
 import Encodings
 
 /// A value of a record, as far as a report needs it.
-enum FieldValue: Hashable, Sendable {
+enum FieldValue {
     /// A string or the text of a CSV field, UTF-8.
-    case text([UInt8])
+    case text(TextBytes)
     /// A JSON number as it is written.
-    case number([UInt8])
+    case number(TextBytes)
     /// `null` or an empty CSV field.
     case empty
     /// Any other value.
     case other
 
     /// The text as it is written; nil for a value that has none.
-    var bytes: [UInt8]? {
+    var bytes: TextBytes? {
         switch self {
         case .text(let text), .number(let text): text
-        case .empty: []
+        case .empty: .apart([])
         case .other: nil
+        }
+    }
+
+    /// The value without the bytes that it stands in.
+    fileprivate var kept: FieldValue {
+        switch self {
+        case .text(let text): .text(.apart(text.array))
+        case .number(let text): .number(.apart(text.array))
+        case .empty, .other: self
+        }
+    }
+}
+
+/// The values of one record by field.
+struct FieldValues {
+    private var values = InlineArray<5, FieldValue?>(repeating: nil)
+    /// Number of elements of arrays on the path of the token that it does not enter.
+    var unread = 0
+
+    /// The value of a field; nil where its path leads nowhere.
+    subscript(field: ReportField) -> FieldValue? {
+        get { values[field.place] }
+        set { values[field.place] = newValue }
+    }
+}
+
+extension ReportField {
+    /// The place of the field among all.
+    fileprivate var place: Int {
+        switch self {
+        case .token: 0
+        case .time: 1
+        case .sent: 2
+        case .status: 3
+        case .reason: 4
+        }
+    }
+}
+
+/// The paths of a map as each line is searched for them. What is compared with each key of each line
+/// stands together, in values that no reference count belongs to.
+struct FieldPaths {
+    /// A key that is looked for.
+    fileprivate struct Name {
+        /// Its path.
+        let path: Int
+        /// Whether it is the path as one key, and not its first step.
+        let isWhole: Bool
+        /// Its bytes in `keys`.
+        let start, count: Int
+    }
+
+    fileprivate let paths: [(field: ReportField, steps: ArraySlice<JSONPath.Step>)]
+    /// In the order of the paths, each path as one key first.
+    fileprivate let names: [Name]
+    private let keys: [UInt8]
+    /// The lengths of the names, a bit for each; those from 63 on share one.
+    private let lengths: UInt64
+
+    init(_ map: FieldMap) {
+        paths = map.paths.map { ($0.key, $0.value.steps[...]) }
+        var (names, keys, lengths) = ([Name](), [UInt8](), UInt64(0))
+        func add(_ key: [UInt8], isWhole: Bool, _ path: Int) {
+            names.append(
+                Name(path: path, isWhole: isWhole, start: keys.count, count: key.count))
+            keys += key
+            lengths |= Self.bit(key.count)
+        }
+        for (number, path) in map.paths.values.enumerated() {
+            if path.steps.count > 1 { add(path.wholeName, isWhole: true, number) }
+            if case .key(let key) = path.steps[0] { add(key, isWhole: false, number) }
+        }
+        (self.names, self.keys, self.lengths) = (names, keys, lengths)
+    }
+
+    private static func bit(_ length: Int) -> UInt64 { 1 << UInt64(min(length, 63)) }
+
+    /// Passes the names that a key is to a body, in their order.
+    fileprivate func forEach(
+        _ key: TextBytes, _ body: (Name) throws(UnreadableField) -> Void
+    ) throws(UnreadableField) {
+        let length = key.count
+        guard lengths & Self.bit(length) != 0 else { return }
+        for name in names
+        where name.count == length && key == keys[name.start..<(name.start + length)] {
+            try body(name)
         }
     }
 }
 
 /// Finds values in one JSON text.
 enum JSONFields {
-    /// The values at the paths that lead somewhere, and the number of elements of arrays on the path of
-    /// the token that it does not enter. The text is read once.
+    /// The values at the paths that lead somewhere. They stand in the text.
     ///
     /// - Throws: where the text is no JSON, or has a key of a path twice.
     static func values(
-        at paths: [ReportField: JSONPath], in json: UnsafeRawBufferPointer
-    ) throws(UnreadableField) -> (fields: [ReportField: FieldValue], unread: Int) {
+        at paths: FieldPaths, in json: UnsafeRawBufferPointer
+    ) throws(UnreadableField) -> FieldValues {
         var scanner = JSONScanner(json)
-        var found: [ReportField: FieldValue] = [:]
-        var unread = 0
-        func enter(
-            _ field: ReportField, _ steps: ArraySlice<JSONPath.Step>, _ inside: JSONScanner
-        ) throws(UnreadableField) {
-            var (inside, beside) = (inside, 0)
-            found[field] = try value(steps, &inside, &beside)
-            if field == .token { unread = beside }
-        }
-        guard scanner.peek() == UInt8(ascii: "{") else {
+        var found = FieldValues()
+        guard scanner.take("{") else {
             guard isJSON(json) else { throw .notJSON }
-            for (field, path) in paths { try enter(field, path.steps[...], JSONScanner(json)) }
-            return (found, unread)
+            for path in paths.paths {
+                try enter(path.field, path.steps, JSONScanner(json), &found)
+            }
+            return found
         }
-        var seen: Set<ReportField> = []
-        var named: Set<ReportField> = []
-        _ = scanner.take("{")
+        // The paths whose first key was there, and those that were there as one key; a bit each.
+        var (seen, named) = (UInt(0), UInt(0))
         if !scanner.take("}") {
             repeat {
-                guard let name = scanner.string(), scanner.take(":") else { throw .notJSON }
-                for (field, path) in paths {
+                guard let key = scanner.text(), scanner.take(":") else { throw .notJSON }
+                try paths.forEach(key) { name throws(UnreadableField) in
+                    let bit = UInt(1) << UInt(name.path)
                     // Which of two equal keys is meant nobody can know.
-                    let twice = UnreadableField.ambiguous(String(decoding: name, as: UTF8.self))
-                    if path.steps.count > 1, path.wholeName == name {
-                        guard named.insert(field).inserted else { throw twice }
-                        try enter(field, [], scanner)
+                    guard (name.isWhole ? named : seen) & bit == 0 else {
+                        throw .ambiguous(key.string)
                     }
-                    guard path.steps[0] == .key(name) else { continue }
-                    guard seen.insert(field).inserted else { throw twice }
-                    if !named.contains(field) {
-                        try enter(field, path.steps.dropFirst(), scanner)
+                    let path = paths.paths[name.path]
+                    if name.isWhole {
+                        named |= bit
+                        try enter(path.field, [], scanner, &found)
+                    } else {
+                        seen |= bit
+                        guard named & bit == 0 else { return }
+                        try enter(path.field, path.steps.dropFirst(), scanner, &found)
                     }
                 }
                 guard scanner.skipValue() != nil else { throw .notJSON }
@@ -69,7 +153,16 @@ enum JSONFields {
             guard scanner.take("}") else { throw .notJSON }
         }
         guard scanner.isAtEnd else { throw .notJSON }
-        return (found, unread)
+        return found
+    }
+
+    private static func enter(
+        _ field: ReportField, _ steps: ArraySlice<JSONPath.Step>, _ scanner: JSONScanner,
+        _ found: inout FieldValues
+    ) throws(UnreadableField) {
+        var (inside, beside) = (scanner, 0)
+        found[field] = try value(steps, &inside, &beside)
+        if field == .token { found.unread = beside }
     }
 
     /// The value at steps inside of a text that may hold JSON, nil where they lead nowhere; and the number
@@ -77,15 +170,15 @@ enum JSONFields {
     ///
     /// - Throws: where the text has a key of the steps twice.
     static func value(
-        at steps: [JSONPath.Step], inText text: [UInt8]
+        at steps: ArraySlice<JSONPath.Step>, inText text: TextBytes
     ) throws(UnreadableField) -> (value: FieldValue?, beside: Int) {
         var found: Result<(FieldValue?, Int), UnreadableField> = .success((nil, 0))
-        text.withUnsafeBytes { inner in
+        text.withBytes { inner in
             guard isJSON(inner) else { return }
             var (scanner, beside) = (JSONScanner(inner), 0)
             do throws(UnreadableField) {
-                let value = try value(steps[...], &scanner, &beside)
-                found = .success((value, beside))
+                let value = try value(steps, &scanner, &beside)
+                found = .success((value?.kept, beside))
             } catch {
                 found = .failure(error)
             }
@@ -156,8 +249,8 @@ enum JSONFields {
             return try element(index, rest, &scanner, &beside)
         case UInt8(ascii: "\""):
             // A string that holds JSON.
-            guard let text = scanner.string() else { throw UnreadableField.notJSON }
-            let found = try value(at: Array(steps), inText: text)
+            guard let text = scanner.text() else { throw UnreadableField.notJSON }
+            let found = try value(at: steps, inText: text)
             beside += found.beside
             return found.value
         default: return nil
@@ -173,8 +266,8 @@ enum JSONFields {
         guard scanner.take("{") else { throw .notJSON }
         if scanner.take("}") { return nil }
         repeat {
-            guard let name = scanner.string(), scanner.take(":") else { throw .notJSON }
-            if name == key {
+            guard let name = scanner.text(), scanner.take(":") else { throw .notJSON }
+            if name == key[...] {
                 // Which of two equal keys is meant nobody can know.
                 guard !isFound else { throw .ambiguous(String(decoding: key, as: UTF8.self)) }
                 isFound = true
@@ -209,12 +302,12 @@ enum JSONFields {
     }
 
     private static func leaf(_ scanner: inout JSONScanner) -> FieldValue? {
-        if scanner.peek() == UInt8(ascii: "\"") { return scanner.string().map(FieldValue.text) }
+        if scanner.peek() == UInt8(ascii: "\"") { return scanner.text().map(FieldValue.text) }
         guard let bytes = scanner.scalar() else { return .other }
         switch bytes.first {
         case UInt8(ascii: "n"): return .empty
         case UInt8(ascii: "t"), UInt8(ascii: "f"): return .other
-        default: return .number(Array(bytes))
+        default: return .number(.inPlace(UnsafeRawBufferPointer(rebasing: bytes)))
         }
     }
 }

@@ -2,13 +2,15 @@
 //
 //   bytes -> gunzip, if they are gzip -> lines or rows -> fields by the map -> ReportedAnswer
 //
-// Memory stays flat however long the file is. A line of JSON stands on its own: one that cannot be
+// Lines of JSON are read on every core: a block of whole lines is cut into shares, and what they report is
+// passed on in their order. Memory stays flat however long the file is. A line of JSON stands on its own: one that cannot be
 // read is passed on with the reason, and the reader goes on with the next. A CSV file counts whole or
 // not at all (see `CSVParser`): after a fault the caller drops what it was given before.
 
 import APNsProtocol
 import Database
 import Encodings
+import Foundation
 import TokenHygiene
 
 /// The form of a file.
@@ -51,13 +53,15 @@ package struct ReportLayout: Hashable, Sendable {
 }
 
 /// One line or row of a file and what it reports.
-package struct ReportLine: Hashable, Sendable {
+package struct ReportLine {
     /// The number of its first line, from 1.
-    package let line: Int
-    /// Its bytes as they are in the file; at most 1 MiB.
-    package let bytes: [UInt8]
+    package fileprivate(set) var line: Int
+    /// Its bytes as they are in the file; at most 1 MiB. They are valid only in the body that gets the line.
+    package let bytes: UnsafeRawBufferPointer
     /// The report; nil for a line without a token, which is of another kind.
     package let report: Result<ReportedAnswer?, UnusableReport>
+    /// What the report says; nil without a `ReportReader`.
+    package fileprivate(set) var reading: Result<ReportReading, UnusableReport>?
     /// Number of elements of arrays on the path of the token that it does not enter.
     package var unread = 0
 }
@@ -82,7 +86,13 @@ package enum UnreadableFile: Error, Hashable, Sendable, CustomStringConvertible 
 
 /// Reads the reports of one file.
 package struct ReportLines {
+    /// Bytes that one core reads at a time.
+    private static let share = 1 << 16
+    private static let cores = ProcessInfo.processInfo.activeProcessorCount
+
     private let layout: ReportLayout
+    private let paths: FieldPaths
+    private let reader: ReportReader?
     private var gunzip: Gunzip?
     /// The first bytes, as long as they do not show whether they are gzip; nil after that.
     private var first: [UInt8]? = []
@@ -95,9 +105,10 @@ package struct ReportLines {
     /// Whether a line of JSON came that is not empty.
     private var isBegun = false
 
-    /// Begins before the first byte of a file.
-    package init(_ layout: ReportLayout) {
-        self.layout = layout
+    /// Begins before the first byte of a file. The reader says what each report means.
+    package init(_ layout: ReportLayout, _ reader: ReportReader? = nil) {
+        (self.layout, self.reader) = (layout, reader)
+        paths = FieldPaths(layout.map)
         columns = layout.format == .csv ? CSVColumns(numbers: layout.map) : nil
         rows = CSVParser(hasNames: columns == nil)
     }
@@ -182,31 +193,55 @@ package struct ReportLines {
         guard !isCut else {
             line += 1
             let refusal = UnusableReport.line("it is longer than 1 MiB")
-            return try body(
-                ReportLine(line: line, bytes: Array(block), report: .failure(refusal)))
+            return try body(ReportLine(line: line, bytes: block, report: .failure(refusal)))
         }
-        try block.eachLine { place in
-            line += 1
-            let text = UnsafeRawBufferPointer(rebasing: block[place.text])
-            guard !text.isEmpty else { return }
-            defer { isBegun = true }
-            if !isBegun, JSONFields.goesOn(text) {
-                throw UnreadableFile.json(
-                    "its JSON goes over several lines, and one object on each line is "
-                        + "read; write it so with: jq -c \(text[0] == UInt8(ascii: "[") ? "'.[]'" : ".")"
-                )
+        var rest = block
+        while !rest.isEmpty {
+            var shares: [UnsafeRawBufferPointer] = []
+            while shares.count < Self.cores, !rest.isEmpty {
+                shares.append(rest.removeLines(atLeast: Self.share))
             }
-            try body(
-                reported(line, Array(text)) { () throws(UnusableReport) in try jsonFields(of: text)
-                })
+            let found = shares.count == 1 ? shares.map(lines) : shares.concurrentMap(lines)
+            for share in found {
+                for var read in share.lines {
+                    if !isBegun { try Self.ensureLines(read.bytes) }
+                    isBegun = true
+                    read.line += line
+                    try body(read)
+                }
+                line += share.count
+            }
         }
+    }
+
+    /// What the lines of a share report, without those that are empty, and the number of all. The lines
+    /// are numbered from 1.
+    private func lines(
+        of share: UnsafeRawBufferPointer
+    ) -> (lines: [ReportLine], count: Int) {
+        var (lines, count): ([ReportLine], Int) = ([], 0)
+        share.eachLine { place in
+            count += 1
+            let text = UnsafeRawBufferPointer(rebasing: share[place.text])
+            guard !text.isEmpty else { return }
+            lines.append(
+                reported(count, text) { () throws(UnusableReport) in try jsonFields(of: text) })
+        }
+        return (lines, count)
+    }
+
+    private static func ensureLines(_ first: UnsafeRawBufferPointer) throws(UnreadableFile) {
+        guard JSONFields.goesOn(first) else { return }
+        throw UnreadableFile.json(
+            "its JSON goes over several lines, and one object on each line is "
+                + "read; write it so with: jq -c \(first[0] == UInt8(ascii: "[") ? "'.[]'" : ".")")
     }
 
     private func jsonFields(
         of text: UnsafeRawBufferPointer
-    ) throws(UnusableReport) -> (fields: [ReportField: FieldValue], unread: Int) {
+    ) throws(UnusableReport) -> FieldValues {
         do throws(UnreadableField) {
-            return try JSONFields.values(at: layout.map.paths, in: text)
+            return try JSONFields.values(at: paths, in: text)
         } catch {
             switch error {
             case .notJSON: throw .line(JSONFields.fault(of: text, layout))
@@ -232,40 +267,40 @@ package struct ReportLines {
             return
         }
         try columns.check(row)
-        try body(
-            reported(row.line, row.bytes) { () throws(UnusableReport) in
-                try columns.fields(of: row)
-            })
+        try row.bytes.withUnsafeBytes { bytes in
+            try body(
+                reported(row.line, bytes) { () throws(UnusableReport) in
+                    try columns.fields(of: row)
+                })
+        }
     }
 
     // MARK: Fields
 
     private func reported(
-        _ line: Int, _ bytes: [UInt8],
-        _ find: () throws(UnusableReport) -> (fields: [ReportField: FieldValue], unread: Int)
+        _ line: Int, _ bytes: UnsafeRawBufferPointer,
+        _ find: () throws(UnusableReport) -> FieldValues
     ) -> ReportLine {
         var unread = 0
-        do throws(UnusableReport) {
+        let report = Result { () throws(UnusableReport) in
             let found = try find()
             unread = found.unread
-            let report = try report(found.fields)
-            return ReportLine(line: line, bytes: bytes, report: .success(report), unread: unread)
-        } catch {
-            return ReportLine(line: line, bytes: bytes, report: .failure(error), unread: unread)
+            return try self.report(found)
         }
+        return ReportLine(
+            line: line, bytes: bytes, report: report, reading: reader?.reading(of: report),
+            unread: unread)
     }
 
-    private func report(
-        _ fields: [ReportField: FieldValue]
-    ) throws(UnusableReport) -> ReportedAnswer? {
+    private func report(_ fields: FieldValues) throws(UnusableReport) -> ReportedAnswer? {
         guard let token = fields[.token] else { return nil }
         guard let spelling = token.bytes else { throw .field("token", expected: "a text") }
-        var report = ReportedAnswer(token: spelling)
+        var report = ReportedAnswer(token: spelling.array)
         report.status = try number(fields[.status])
         if !layout.map.namesAnswer { report.status = 410 }
         switch fields[.reason] {
         case nil, .empty: break
-        case .text(let text): report.reason = String(decoding: text, as: UTF8.self)
+        case .text(let text): report.reason = text.string
         case .number, .other: throw .field("reason", expected: "a text")
         }
         report.timestamp = try time(fields[.time], "time")
@@ -274,21 +309,27 @@ package struct ReportLines {
     }
 
     private func number(_ value: FieldValue?) throws(UnusableReport) -> Int? {
-        guard let value, value != .empty else { return nil }
-        guard let number = WholeNumber.read(String(decoding: value.bytes ?? [], as: UTF8.self)),
-            let status = Int(exactly: number)
-        else { throw .field("status", expected: "a whole number") }
-        return status
+        switch value {
+        case nil, .empty: return nil
+        case .text(let text), .number(let text):
+            if let number = text.withBytes(WholeNumber.read), let status = Int(exactly: number) {
+                return status
+            }
+        case .other: break
+        }
+        throw .field("status", expected: "a whole number")
     }
 
     private func time(
         _ value: FieldValue?, _ name: String
     ) throws(UnusableReport) -> EpochMilliseconds? {
-        guard let value, value != .empty else { return nil }
-        guard let time = layout.unit.time(String(decoding: value.bytes ?? [], as: UTF8.self)) else {
-            throw .field(name, expected: layout.unit.words)
+        switch value {
+        case nil, .empty: return nil
+        case .text(let text), .number(let text):
+            if let time = text.withBytes(layout.unit.time) { return time }
+        case .other: break
         }
-        return time
+        throw .field(name, expected: layout.unit.words)
     }
 }
 
@@ -302,22 +343,24 @@ extension ReportTimeUnit {
     }
 
     /// The time that a text names in this unit; nil for any other text.
-    fileprivate func time(_ text: String) -> EpochMilliseconds? {
+    fileprivate func time(_ text: UnsafeRawBufferPointer) -> EpochMilliseconds? {
         switch self {
         case .milliseconds: return WholeNumber.read(text).map { EpochMilliseconds($0) }
         case .seconds:
-            let parts = text.split(separator: ".", omittingEmptySubsequences: false)
-            guard (1...2).contains(parts.count), let whole = Int64(parts[0]), whole >= 0,
-                whole < 1 << 50
+            let (whole, end) = WholeNumber.leading(text)
+            guard let whole, whole >= 0, whole < 1 << 50 else { return nil }
+            guard end < text.count else { return EpochMilliseconds(whole * 1_000) }
+            let digits = text[(end + 1)...]
+            guard text[end] == UInt8(ascii: "."), !digits.isEmpty,
+                digits.allSatisfy(DecimalDigits.isDigit)
             else { return nil }
-            guard parts.count == 2 else { return EpochMilliseconds(whole * 1_000) }
-            guard !parts[1].isEmpty, parts[1].utf8.allSatisfy(DecimalDigits.isDigit) else {
-                return nil
+            let thousandths = (0..<3).reduce(Int64(0)) { sum, place in
+                let digit =
+                    place < digits.count ? digits[digits.startIndex + place] : UInt8(ascii: "0")
+                return sum * 10 + Int64(digit - UInt8(ascii: "0"))
             }
-            let digits = (parts[1] + "000").prefix(3)
-            return Int64(digits).map { EpochMilliseconds(whole * 1_000 + $0) }
-        case .iso:
-            return EpochMilliseconds(iso8601: text)
+            return EpochMilliseconds(whole * 1_000 + thousandths)
+        case .iso: return EpochMilliseconds(iso8601: String(decoding: text, as: UTF8.self))
         }
     }
 }

@@ -148,14 +148,13 @@ package struct FileBeginning {
         var (evidence, failures) = (0, 0)
         func add(_ line: ReportLine) {
             guard evidence + failures < Self.lines else { return }
-            do throws(UnusableReport) {
-                guard let report = try line.report.get() else { return }
-                if case .evidence = try reader.read(report) { evidence += 1 }
-            } catch {
-                failures += 1
+            switch line.reading {
+            case .success(.evidence): evidence += 1
+            case .failure: failures += 1
+            default: break
             }
         }
-        var lines = ReportLines(layout)
+        var lines = ReportLines(layout, reader)
         do {
             try bytes.withUnsafeBytes { try lines.take($0, content: { _ in }, add) }
             if isWhole && isEnded { try lines.finish(content: { _ in }, add) }

@@ -42,10 +42,14 @@ package final class EvidenceTable {
         defer { waiting.removeAll(keepingCapacity: true) }
         let rows = waiting
         try scratch.perform { db in
-            let places = Array(repeating: "(?,?)", count: rows.count).joined(separator: ",")
-            _ = try db.execute(
-                "INSERT INTO statement VALUES \(places)",
-                rows.flatMap { [.bytes(Array($0.token.bytes)), .integer($0.time.rawValue)] })
+            var values: [SQLValue] = []
+            values.reserveCapacity(2 * rows.count)
+            for row in rows {
+                values.append(.bytes(row.token.bytes))
+                values.append(.integer(row.time.rawValue))
+            }
+            let places = String(repeating: "(?,?),", count: rows.count - 1) + "(?,?)"
+            _ = try db.execute("INSERT INTO statement VALUES \(places)", values)
         }
     }
 

@@ -78,15 +78,19 @@ package struct Counts: Hashable, Sendable, Codable {
         }
     }
 
-    private static let parts: [any WritableKeyPath<Counts, Int> & Sendable] = [
-        \.tuples, \.applied, \.already, \.newer, \.unknown, \.refused, \.held, \.quarantined,
-    ]
+    package static func += (left: inout Counts, right: Counts) { left.add(right, sign: 1) }
 
-    package static func += (left: inout Counts, right: Counts) {
-        for part in parts { left[keyPath: part] += right[keyPath: part] }
-    }
+    package static func -= (left: inout Counts, right: Counts) { left.add(right, sign: -1) }
 
-    package static func -= (left: inout Counts, right: Counts) {
-        for part in parts { left[keyPath: part] -= right[keyPath: part] }
+    /// Each token adds its counts once, so this is no walk over key paths.
+    private mutating func add(_ other: Counts, sign: Int) {
+        tuples += sign * other.tuples
+        applied += sign * other.applied
+        already += sign * other.already
+        newer += sign * other.newer
+        unknown += sign * other.unknown
+        refused += sign * other.refused
+        held += sign * other.held
+        quarantined += sign * other.quarantined
     }
 }

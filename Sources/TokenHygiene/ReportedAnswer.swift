@@ -104,6 +104,15 @@ package struct ReportReader: Hashable, Sendable {
         self.mayUseArrival = mayUseArrival
     }
 
+    /// What a report says; nothing for a line without one.
+    package func reading(
+        of report: Result<ReportedAnswer?, UnusableReport>
+    ) -> Result<ReportReading, UnusableReport> {
+        report.flatMap { report in
+            Result { () throws(UnusableReport) in try report.map(read) ?? .nothing }
+        }
+    }
+
     /// What a report says. Without a status, the reason tells it; a report with neither says
     /// nothing.
     ///

@@ -71,8 +71,9 @@ struct TextLinesTests {
             ("410", 410), ("410.0", 410), ("-1.00", -1), ("+7", 7), ("410.", nil), ("410.5", nil),
             ("1e3", nil), ("", nil), (".0", nil), ("4.0.0", nil), ("９", nil),
             ("9223372036854775807.0", .max), ("9223372036854775808", nil),
+            ("-9223372036854775808", .min), ("-9223372036854775809", nil), ("-", nil), ("+", nil),
         ] as [(String, Int64?)])
     func wholeNumbers(_ text: String, _ number: Int64?) {
-        #expect(WholeNumber.read(text) == number)
+        #expect(Array(text.utf8).withUnsafeBytes { WholeNumber.read($0) } == number)
     }
 }

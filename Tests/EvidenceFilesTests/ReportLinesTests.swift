@@ -181,6 +181,19 @@ struct ReportLinesTests {
         #expect(try read(text, ReportLayout(format: .csv, map: mapped)).count == 1)
     }
 
+    @Test("passes lines on in their order with their numbers, however many cores read them")
+    func order() throws {
+        let (text, expected) = (0..<20_000).reduce(into: ("", [Int]())) { made, number in
+            // Empty lines count, and say nothing.
+            made.0 += number % 7 == 0 ? "\n" : "{\"device\":\"c9\",\"timestamp\":\(number)}\n"
+            if number % 7 != 0 { made.1.append(number + 1) }
+        }
+        let lines = try read(text, try jsonl("token=.device,time=.timestamp"), piece: 1 << 20)
+        #expect(lines.map(\.line) == expected)
+        let times = try lines.map { try $0.report.get()?.timestamp?.rawValue }
+        #expect(times == expected.map { Int64($0 - 1) })
+    }
+
     @Test("cuts a line without end at 1 MiB and finds the lines after it")
     func endlessLine() throws {
         let layout = try jsonl("token=.device")

@@ -59,7 +59,8 @@ package final class SQLiteConnection: SQLConnection {
         }
         let flags =
             access == .reading ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE
-        let code = sqlite3_open_v2(path, &connection, flags | SQLITE_OPEN_FULLMUTEX, nil)
+        // One thread at a time uses a connection, as its type demands; so SQLite needs no lock for each value.
+        let code = sqlite3_open_v2(path, &connection, flags | SQLITE_OPEN_NOMUTEX, nil)
         do throws(SQLFailure) {
             guard code == SQLITE_OK else { throw failure(code) }
             sqlite3_extended_result_codes(connection, 1)

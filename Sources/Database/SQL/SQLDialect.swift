@@ -111,7 +111,7 @@ package struct SQLDialect: Hashable, Sendable {
 
 /// `?, ?, …`: `count` parameters, at least one.
 package func placeholders(_ count: Int) -> String {
-    repeatElement("?", count: count).joined(separator: ", ")
+    String(repeating: "?, ", count: count - 1) + "?"
 }
 
 // Periods are counted by the database's clock, because the clocks of hosts differ. The spelling of

@@ -94,7 +94,7 @@ extension JournalApplier {
     ) throws -> String {
         let digest = try SHA256Digest()
         try digest.update(Array("\(partition) \(layout.canonical)\n".utf8))
-        var reader = ReportLines(layout)
+        var reader = ReportLines(layout, capture.reader)
         var first = FirstLines(of: source, layout, capture.reader)
         var (shown, consumed, unread) = (0, 0, 0)
         let content = { (bytes: UnsafeRawBufferPointer) in
@@ -106,7 +106,8 @@ extension JournalApplier {
         let add = { (line: ReportLine, capture: inout ReportCapture) throws in
             let evidence = capture.counts.evidence
             let refusal = try capture.add(
-                line.report, about: partition, text: line.bytes, place: "line \(line.line)")
+                line.reading ?? .success(.nothing), about: partition, text: Array(line.bytes),
+                place: "line \(line.line)")
             // What is passed over says nothing about the options.
             if refusal != nil || capture.counts.evidence > evidence {
                 try first.note(refusal, line)
@@ -184,7 +185,7 @@ private struct FirstLines {
             common = nil
         }
         guard let common, count <= FileBeginning.lines else { return }
-        judged.take(line.bytes + [UInt8(ascii: "\n")])
+        judged.take(Array(line.bytes) + [UInt8(ascii: "\n")])
         guard count == FileBeginning.lines, let layout = judged(isNeeded: true) else { return }
         throw failure(
             "each of the first \(count) lines that are not passed over fails", common, layout)

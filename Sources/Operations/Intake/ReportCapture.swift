@@ -18,13 +18,23 @@ struct ReportCapture {
         static let unusable = Key(partition: .noApp, source: .unusable)
     }
 
+    /// A feed of the journal, which begins with its first batch.
+    private struct Feed {
+        let key: Key
+        var capture: FeedCapture?
+        /// The batch: records, or lines that cannot be used.
+        var bytes: [UInt8] = []
+    }
+
     private let journal: EvidenceJournal
     private let intake: OpenIntake
     private let label: String
     let reader: ReportReader
     private let now: EpochMilliseconds
-    private var captures: [Key: FeedCapture] = [:]
-    private var bytes: [Key: [UInt8]] = [:]
+    private var feeds: [Feed] = []
+    /// The place in `feeds` by key, and that of the last report, which most reports share.
+    private var placesOfFeeds: [Key: Int] = [:]
+    private var last: (key: Key, place: Int)?
     private var places: [Quarantined] = []
     private var linesWritten = 0
     private var placesNoted = 0
@@ -47,27 +57,23 @@ struct ReportCapture {
     /// Adds one report, and returns why it cannot be used; nil where it can. `text` is its line as it
     /// came, and `place` says where it was, for people.
     @discardableResult mutating func add(
-        _ report: Result<ReportedAnswer?, UnusableReport>, about partition: Partition,
-        text: [UInt8], place: String
+        _ reading: Result<ReportReading, UnusableReport>, about partition: Partition,
+        text: @autoclosure () -> [UInt8], place: @autoclosure () -> String
     ) throws -> UnusableReport? {
         counts.reports += 1
         do {
-            guard let report = try report.get() else {
-                counts.other += 1
-                return nil
-            }
-            switch try reader.read(report) {
+            switch try reading.get() {
             case .nothing: counts.other += 1
             case .suspect: counts.suspects += 1
             case .evidence(let token, let source, let time):
                 counts.evidence += 1
-                let key = Key(partition: partition, source: source)
-                AnswerRecord(token: token, time: time).encode(into: &bytes[key, default: []])
-                if bytes[key, default: []].count >= Self.room { try write(key) }
+                let feed = number(of: Key(partition: partition, source: source))
+                AnswerRecord(token: token, time: time).encode(into: &feeds[feed].bytes)
+                if feeds[feed].bytes.count >= Self.room { try write(feed) }
             }
             return nil
         } catch let refusal as UnusableReport {
-            try quarantine(text, "\(place): \(refusal)")
+            try quarantine(text(), "\(place()): \(refusal)")
             return refusal
         }
     }
@@ -88,39 +94,54 @@ struct ReportCapture {
             default: [byte]
             }
         }
-        let offset = linesWritten + bytes[.unusable, default: []].count
+        let feed = number(of: .unusable)
+        let offset = linesWritten + feeds[feed].bytes.count
         if placesNoted < Self.placesNamed {
             places.append(Quarantined(offset: offset, length: text.count + 1, reason: reason))
             placesNoted += 1
         } else if unnamed == nil {
             unnamed = offset
         }
-        bytes[.unusable, default: []] += text + [UInt8(ascii: "\n")]
-        if bytes[.unusable, default: []].count >= Self.room { try write(.unusable) }
+        feeds[feed].bytes += text + [UInt8(ascii: "\n")]
+        if feeds[feed].bytes.count >= Self.room { try write(feed) }
+    }
+
+    private mutating func number(of key: Key) -> Int {
+        if let last, last.key == key { return last.place }
+        let place = placesOfFeeds[key] ?? feeds.count
+        if place == feeds.count {
+            feeds.append(Feed(key: key))
+            placesOfFeeds[key] = place
+        }
+        last = (key, place)
+        return place
     }
 
     /// Makes all reports so far durable, those that cannot be used last.
     mutating func flush() throws {
-        for key in bytes.keys.sorted(by: { "\($0)" < "\($1)" }) where key != .unusable {
-            try write(key)
+        let order = feeds.indices.sorted {
+            let (left, right) = (feeds[$0].key, feeds[$1].key)
+            return left != .unusable && (right == .unusable || "\(left)" < "\(right)")
         }
-        try write(.unusable)
+        for place in order { try write(place) }
     }
 
-    private mutating func write(_ key: Key) throws {
-        guard let content = bytes[key], !content.isEmpty else { return }
+    private mutating func write(_ place: Int) throws {
+        guard !feeds[place].bytes.isEmpty else { return }
+        let key = feeds[place].key
         try journal.folder.ensureRoom()
         let capture =
-            try captures[key]
+            try feeds[place].capture
             ?? journal.beginFeed(
                 run: intake.run, partition: key.partition, source: label, kind: key.source,
                 intake: intake.name, at: now)
-        captures[key] = capture
-        try content.withUnsafeBytes { try capture.append($0) }
-        bytes[key] = []
+        feeds[place].capture = capture
+        try feeds[place].bytes.withUnsafeBytes { try capture.append($0) }
+        let count = feeds[place].bytes.count
+        feeds[place].bytes.removeAll(keepingCapacity: true)
         guard key == .unusable else { return }
         try journal.quarantine(places, of: capture.id)
-        linesWritten += content.count
+        linesWritten += count
         places.removeAll()
         guard let start = unnamed else { return }
         let rest = Quarantined(

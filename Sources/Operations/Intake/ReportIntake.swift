@@ -118,7 +118,8 @@ extension JournalApplier {
                     + "sender, then export this feed and import it")
         }
         try capture.add(
-            row.report.map { $0 }, about: row.partition, text: Array(row.line.utf8), place: place)
+            capture.reader.reading(of: row.report.map { $0 }), about: row.partition,
+            text: Array(row.line.utf8), place: place)
     }
 
     var newIntake: OpenIntake {
