@@ -96,7 +96,8 @@ struct FinishedProcess {
             looks += 1
             usleep(looks < 200 ? 1_000 : 20_000)
         }
-        exit = (status >> 8) & 0xff
+        // A signal ends a program without a code; a shell tells it so.
+        exit = status & 0x7f == 0 ? (status >> 8) & 0xff : 128 + (status & 0x7f)
         let user = Double(usage.ru_utime.tv_sec) * 1e3 + Double(usage.ru_utime.tv_usec) / 1e3
         let system = Double(usage.ru_stime.tv_sec) * 1e3 + Double(usage.ru_stime.tv_usec) / 1e3
         cpuMilliseconds = user + system

@@ -1,10 +1,10 @@
 """Runs the same work through Pushsweep and through other programs, and prints one table."""
 
 import argparse
+import signal
 import subprocess
 import sys
 import venv as virtual
-from pathlib import Path
 
 import feeds
 import kills
@@ -13,7 +13,7 @@ import marks
 import sends
 import table
 from ground import HERE, ROOT, Ground, say
-from work import Failure, Row, measure
+from work import TROUBLE, Failure, Row, measure
 
 WORKS = (feeds.Feed, marks.Mark, marks.Delete, marks.Writers, sends.HTTP2, sends.Binary,
          feeds.Filter, feeds.Log, kills.Kill)
@@ -21,7 +21,8 @@ WORKS = (feeds.Feed, marks.Mark, marks.Delete, marks.Writers, sends.HTTP2, sends
 
 def arguments():
     """The words of the command line."""
-    parser = argparse.ArgumentParser(prog="scripts/bench peers", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="scripts/bench peers", description=__doc__, allow_abbrev=False)
     parser.add_argument("names", nargs="*", metavar="NAME", help="works to run; all without a name")
     parser.add_argument("--scale", type=float, default=1.0, help="share of the full size")
     parser.add_argument("--runs", type=int, default=3, help="pairs for each peer")
@@ -35,6 +36,10 @@ def arguments():
     for name in words.names:
         if name not in known:
             parser.error(f"unknown work {name}; known: {', '.join(known)}")
+    peers = sorted({peer.name for work in WORKS for peer in work.peers})
+    for name in words.only:
+        if name not in peers:
+            parser.error(f"unknown peer {name}; known: {', '.join(peers)}")
     if not 0 < words.scale <= 10 or words.runs < 1:
         parser.error("--scale is above 0 and at most 10, --runs at least 1")
     return words
@@ -47,7 +52,7 @@ def install(folder):
     note = folder / "installed"
     if note.exists() and note.read_text().split("\n") == wanted:
         return
-    say(f"installing {', '.join(wanted)} into {folder}")
+    say(f"installing {', '.join(wanted)} into {folder.name}")
     try:
         virtual.create(folder, with_pip=True)
     except (OSError, subprocess.CalledProcessError) as error:
@@ -55,7 +60,8 @@ def install(folder):
         return
     done = []
     for package in wanted:
-        words = [folder / "bin/pip", "install", "--quiet", "--disable-pip-version-check", package]
+        words = [folder / "bin/python", "-m", "pip", "install", "--quiet", "--retries", "1",
+                 "--disable-pip-version-check", package]
         if subprocess.run(words, stdout=sys.stderr).returncode == 0:
             done.append(package)
         else:
@@ -80,16 +86,24 @@ def run(chosen, words, ground):
                     if words.seed is not None:
                         work.seed = words.seed
                 rows.append(measure(work, peer, words.runs, say))
-            except Failure as failure:
-                say(f"{kind.name}, {peer.name}: {failure}")
-                rows.append(Row(kind.name, peer, absent=str(failure)))
-        if work is not None:
-            work.close()
+            except TROUBLE as trouble:
+                say(f"{kind.name}, {peer.name}: {trouble}")
+                # Any other text may have a path of this machine.
+                cause = str(trouble) if isinstance(trouble, Failure) else "its run could not be measured"
+                rows.append(Row(kind.name, peer, absent=f"left out: {cause}" if missing[peer]
+                                else f"failed: {cause}"))
+        try:
+            if work is not None:
+                work.close()
+        except TROUBLE as trouble:
+            say(f"{kind.name}: {trouble}")
     return rows
 
 
 def main():
     words = arguments()
+    # So that what was started ends, and the folder with its keys goes.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     chosen = [work for work in WORKS if not words.names or work.name in words.names]
     if words.list:
         for work in chosen:
@@ -100,9 +114,13 @@ def main():
         return 0
     folder = ROOT / ".build-peers"
     install(folder)
-    with Ground(folder) as ground:
-        rows = run(chosen, words, ground)
-        table.FORMATS[words.format](machine.header(ground, words.scale, words.runs), rows)
+    try:
+        with Ground(folder) as ground:
+            rows = run(chosen, words, ground)
+            table.FORMATS[words.format](machine.header(ground, words.scale, words.runs), rows)
+    except Failure as failure:
+        say(str(failure))
+        return 1
     return 1 if any(row.ours_fault for row in rows) else 0
 
 

@@ -21,9 +21,9 @@ TRANSACTION = Peer(
 DJANGO_PEER = Peer(
     "django", ("module:MySQLdb", "module:push_notifications"), NONE_OF_IT,
     has="tokens of Android, Windows and browsers",
-    note="its answers were made up: its own code behind the last answer is timed")
+    note="its own code behind the last answer is timed; APNs is made to answer as of the time of sending")
 ARCHIVER = Peer(
-    "pt-archiver", ("program:pt-archiver",), "ledger, guard, journal, undo, marks; it reads no list",
+    "pt-archiver", ("program:pt-archiver", "module:MySQLdb"), "ledger, guard, journal, undo, marks; it reads no list",
     has="any condition, copies of the rows in another table or a file",
     note="the list stood in an indexed table, and its condition compares the registration")
 
@@ -32,7 +32,6 @@ class TableWork(Work):
     """A work on a table of a million rows, in the shape that the peer needs."""
 
     needs_server = True
-    policy = ""
 
     def __init__(self, ground, scale):
         super().__init__(ground, scale)
@@ -57,7 +56,7 @@ class TableWork(Work):
             return ([ground.python, ground.client("mark_django.py"), str(tokens)],
                     table.django_environment())
         if peer is ARCHIVER:
-            return archiver(account), {}
+            return archiver(ground, account), {}
         mode = "transaction" if peer is TRANSACTION else "each"
         return [ground.python, ground.client("mark.py"), mode, str(tokens)], account
 
@@ -85,12 +84,15 @@ class TableWork(Work):
             table.close()
 
 
-def archiver(account):
-    """pt-archiver as its manual has it: chunks of the primary key, one DELETE and one commit for each."""
-    source = (f"S={account['PEER_SOCKET']},u={account['PEER_USER']},p={account['PEER_PASSWORD']},"
-              f"D={account['PEER_DATABASE']},t=active_users")
-    return ["pt-archiver", "--source", source, "--purge", "--limit", "1000", "--commit-each",
-            "--bulk-delete", "--no-safe-auto-increment", "--no-check-charset", "--no-version-check", "--where",
+def archiver(ground, account):
+    """pt-archiver in chunks of the primary key, one DELETE and one commit for each."""
+    login = ground.folder / "archiver.cnf"
+    login.touch(mode=0o600)
+    login.write_text(f"[client]\nsocket={account['PEER_SOCKET']}\nuser={account['PEER_USER']}\n"
+                     f"password={account['PEER_PASSWORD']}\n")
+    source = f"F={login},D={account['PEER_DATABASE']},t=active_users"
+    return ["pt-archiver", "--source", source, "--purge", "--primary-key-only", "--limit", "1000",
+            "--commit-each", "--bulk-delete", "--no-safe-auto-increment", "--no-check-charset", "--no-version-check", "--where",
             "EXISTS (SELECT 1 FROM listed WHERE listed.token = active_users.device_token "
             "AND listed.dead >= active_users.registered_at)"]
 
@@ -151,7 +153,9 @@ class Registering:
         with open(self.output, "wb") as file:
             self.process = subprocess.Popen(
                 [ground.python, ground.client("writers.py"), str(plan)], stdin=subprocess.DEVNULL,
-                stdout=file, env={**os.environ, **ground.account(table.database)})
+                stdout=file, env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1",
+                                  **ground.account(table.database)})
+        ground.processes.append(self.process)
         while not self.output.stat().st_size:
             if self.process.poll() is not None:
                 raise Failure("the writers ended")
@@ -162,7 +166,7 @@ class Registering:
         if self.facts is None:
             self.process.send_signal(signal.SIGTERM)
             self.process.wait(120)
-            told = json.loads(self.output.read_text().splitlines()[1])
+            told = json.loads(self.output.read_text().splitlines()[-1])
             if told["failures"]:
                 raise Failure(f"a writer could not register: {told['failures'][0]}")
             waits = sorted(told["waits"])

@@ -39,7 +39,7 @@ def text(header, rows, say=print):
     say(f"\n{'work':<9}{'peer':<24}{'its s':>9}{'ours s':>9}{'ratio':>8}")
     for row in rows:
         if row.absent:
-            say(f"{row.work:<9}{row.peer.name:<24}left out: {row.absent}")
+            say(f"{row.work:<9}{row.peer.name:<24}{row.absent}")
             continue
         say(f"{row.work:<9}{row.peer.name:<24}{shown(row.seconds):>9}{shown(row.ours):>9}"
             f"{shown(row.ratio):>8}")
@@ -58,7 +58,7 @@ def markdown(header, rows, say=print):
     for row in rows:
         cells = [row.work, row.peer.name]
         if row.absent:
-            cells += ["", "", "", f"left out: {row.absent}", "", ""]
+            cells += ["", "", "", row.absent, "", ""]
         else:
             cells += [shown(row.seconds), shown(row.ours), shown(row.ratio), outcome(row),
                       row.peer.lacks, row.peer.has]
@@ -71,7 +71,8 @@ def as_json(header, rows, say=print):
         {"work": row.work, "peer": row.peer.name, "seconds": row.seconds, "ours": row.ours,
          "ratio": row.ratio, "facts": row.theirs_facts, "oursFacts": row.ours_facts,
          "fault": row.fault, "oursFault": row.ours_fault, "absent": row.absent,
-         "part": row.peer.part, "lacks": row.peer.lacks, "has": row.peer.has, "note": row.peer.note} for row in rows]}))
+         "part": row.peer.part, "lacks": row.peer.lacks, "has": row.peer.has, "note": row.peer.note}
+        for row in rows]}))
 
 
 FORMATS = {"text": text, "markdown": markdown, "json": as_json}

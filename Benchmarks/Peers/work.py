@@ -5,6 +5,7 @@ in turn, because the speed of a machine changes within minutes. The ratio is the
 """
 
 import statistics
+import subprocess
 from dataclasses import dataclass, field
 
 
@@ -39,6 +40,10 @@ class Outcome:
     facts: dict = field(default_factory=dict)
     # What it did wrongly, in few words; empty when all is well.
     fault: str = ""
+
+
+# What a program, its output or the server may do to a measurement.
+TROUBLE = (Failure, OSError, ValueError, IndexError, subprocess.SubprocessError)
 
 
 class Work:
@@ -99,7 +104,13 @@ def measure(work, peer, runs, say):
         steps = [(theirs, work.theirs), (ours, work.ours)]
         for outcomes, step in steps if number % 2 == 0 else steps[::-1]:
             work.reset(peer)
-            outcomes.append(step(peer))
+            try:
+                outcomes.append(step(peer))
+            except TROUBLE as trouble:
+                if outcomes is theirs:
+                    raise
+                # What Pushsweep cannot do is no reason to leave a peer out.
+                return Row(work.name, peer, ours_fault=str(trouble))
         say(f"{work.name}, {peer.name}, run {number + 1}: {theirs[-1]} ours {ours[-1]}")
     row = Row(work.name, peer)
     row.seconds = middle([outcome.seconds for outcome in theirs])

@@ -75,6 +75,42 @@ struct EvidenceIntakeTests {
     }
 
     @Test(
+        "rows of any numbers are taken, also many, and also where some go away meanwhile",
+        arguments: TestEngine.available)
+    func numbers(_ engine: TestEngine) throws {
+        let database = try Self.database(engine, rows: 0)
+        let values = (1...5_000).map { "(\($0 * 3 / 2), 'chat', '\($0)')" }
+        for part in stride(from: 0, to: values.count, by: 500) {
+            try database.execute(
+                "INSERT INTO pushsweep_evidence (id, app, device_token) VALUES "
+                    + values[part..<part + 500].joined(separator: ", "))
+        }
+        for bound in [Int64.min, -1, Int64.max] {
+            try database.execute(
+                "INSERT INTO pushsweep_evidence (id, app, device_token) VALUES (?, 'chat', 'x')",
+                [.integer(bound)])
+        }
+        let intake = EvidenceIntake(try database.store())
+        var kept: [Int64] = []
+        var isFirst = true
+        let taken = try intake.take(
+            as: UUID().uuidString.lowercased(), run: "run", limit: 100_000,
+            keep: { rows in
+                kept += rows.map(\.id)
+                // SQLite has one writer at a time.
+                guard isFirst, engine != .sqlite else { return }
+                isFirst = false
+                try database.execute(
+                    "DELETE FROM pushsweep_evidence WHERE id BETWEEN 3000 AND 3100")
+            }, seal: { Self.counts(kept.count) })
+        let gone =
+            engine == .sqlite ? 0 : (1...5_000).count { (3_000...3_100).contains($0 * 3 / 2) }
+        #expect(taken == 5_003 - gone && kept.count == taken && Set(kept).count == taken)
+        #expect(kept.contains(.min) && kept.contains(.max))
+        #expect(try Self.waiting(database) == 0)
+    }
+
+    @Test(
         "a name that became void can never be taken by the transaction that still held it",
         arguments: TestEngine.available.filter { $0 == .mariaDB })
     func voidWins(_ engine: TestEngine) throws {

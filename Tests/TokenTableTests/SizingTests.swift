@@ -84,6 +84,14 @@ struct SizingTests {
     func shapes() {
         #expect(StatementShape.padded([1, 2, 3]) == [1, 2, 3, 3, 3, 3, 3, 3, 3, 3])
         #expect(StatementShape.padded([7]) == [7])
+        func named(_ numbers: [Int64]) -> BoundSQL { StatementShape.naming("id", numbers) }
+        #expect(named([7]).sql == "(id BETWEEN ? AND ? OR id = ?)")
+        #expect(named([7]).values == [7, 6, 7].map(SQLValue.integer))
+        #expect(
+            named([.max - 1, .max]).values == [.max - 1, .max - 1, .max].map(SQLValue.integer))
+        #expect(named([.min]).values == [.min, .min, .min].map(SQLValue.integer))
+        // Many runs are a list.
+        #expect(named((0..<900).map { $0 * 2 }).sql.hasPrefix("id IN (?, ?"))
         let lengths = (1...900).map { StatementShape.length(for: $0) }
         #expect(Set(lengths).count == 13)
         #expect(zip(1...900, lengths).allSatisfy { $0 <= $1 && ($0 < 200 || $1 * 3 <= $0 * 4) })

@@ -1,8 +1,8 @@
 """Lets django-push-notifications do what it does after a sending in which APNs answered Unregistered: LIST.
 
 The sending itself is left out: `_send_bulk_request` returns the answers of the list at once. What follows is
-its own code, one call of `apns_send_bulk_message`. With a second list, of the tokens whose device came back,
-those are answered with success, as APNs would at a later sending.
+its own code, one call of `apns_send_bulk_message`. Tokens whose device came back are answered with success,
+as APNs does at the moment of sending. With a second word it asks the table first, as its next sending would.
 """
 
 import sys
@@ -17,7 +17,7 @@ from push_notifications.models import APNSDevice  # noqa: E402
 
 with open(sys.argv[1]) as lines:
     listed = [line.split() for line in lines]
-dead = {token for _, token, back in listed if sys.argv[2:] != ["later"] or back == "0"}
+dead = {token for _, token, back in listed if back == "0"}
 
 
 async def answers(registration_ids, **_):

@@ -19,7 +19,8 @@ import MySQLdb
 with open(sys.argv[1]) as file:
     plan = json.load(file)
 over = threading.Event()
-signal.signal(signal.SIGTERM, lambda *_: over.set())
+for number in (signal.SIGTERM, signal.SIGINT):
+    signal.signal(number, lambda *_: over.set())
 waits, tokens, failures = [], set(), []
 
 

@@ -146,12 +146,15 @@ extension SQLConnection {
         let found: Int
         do {
             found = try execute(sql, parameters)
+            // A failure here may be the end of the transaction, as any other, so it is not ignored.
+            try run("SET SESSION sql_safe_updates = 1")
         } catch {
-            try? run("SET SESSION sql_safe_updates = 1")
+            // A server that has ended the transaction by itself says so in place of the next statement.
+            for _ in 0..<2 {
+                if (try? run("SET SESSION sql_safe_updates = 1")) != nil { break }
+            }
             throw error
         }
-        // A failure here may be the end of the transaction, as any other, so it is not ignored.
-        try run("SET SESSION sql_safe_updates = 1")
         return found
     }
 

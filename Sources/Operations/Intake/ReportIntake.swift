@@ -53,8 +53,8 @@ extension JournalApplier {
 
     /// Takes the next rows, at most `limit`. Returns the names of their feeds, and the counts; nil when no
     /// row waits. Where the server refuses a transaction with so many rows, the limit is halved. After a
-    /// failure that passes, such as a node that is gone, the database is asked whether the rows changed
-    /// hands, and they are taken again where they did not. After another failure the next run asks.
+    /// failure that passes, such as a node that is gone or a row that somebody holds, the database is asked whether
+    /// the rows changed hands, and half as many are taken again where they did not. After another failure the next run asks.
     func takeRows(
         atMost limit: inout Int
     ) throws -> (feeds: [String], counts: ReportCounts)? {
@@ -68,6 +68,8 @@ extension JournalApplier {
                 limit /= 2
             } catch let failure as StoreFailure where failure.code == .busy && triesLeft > 1 {
                 triesLeft -= 1
+                // The rows before one that somebody holds are not to wait for it.
+                limit = max(1, limit / 2)
             }
             switch try intake.resolve(open.name, run: run) {
             case .taken:

@@ -43,7 +43,7 @@ package struct EvidenceIntake {
 
     /// The most rows of one transaction, which become one feed. A large feed is applied faster, because more
     /// of its tokens are neighbours in the index. Nobody waits for the rows; but other writers wait for the
-    /// transaction where a file has one writer at a time, or where a cluster applies it on every node.
+    /// transaction where a file has one writer at a time, or where a Galera cluster applies it on every node.
     package var mostRows: Int {
         connection.certifiesCommits || connection.dialect.engine == .sqlite ? 20_000 : 100_000
     }
@@ -195,7 +195,7 @@ package struct EvidenceIntake {
         keep: ([EvidenceRow]) throws -> Void, seal: () throws -> ReportCounts
     ) throws -> Int {
         do {
-            var ids = try numbers(after: .min, atMost: limit)
+            var ids = try numbers(after: nil, atMost: limit)
             guard !ids.isEmpty else { return 0 }
             try connection.begin()
             try insert(name, run: run, source: "table", state: "taken", ReportCounts())
@@ -229,11 +229,11 @@ package struct EvidenceIntake {
     /// The numbers that are looked up by one statement.
     private static let numbersAtOnce = 5 * StatementShape.longest
 
-    /// Numbers of the first rows after a number, as far as one statement looks.
-    private func numbers(after id: Int64, atMost limit: Int) throws(SQLFailure) -> [Int64] {
+    /// Numbers of the first rows, or of those after a number, as far as one statement looks.
+    private func numbers(after id: Int64?, atMost limit: Int) throws(SQLFailure) -> [Int64] {
         let found = try connection.query(
-            "SELECT id FROM pushsweep_evidence WHERE id > ? ORDER BY id LIMIT "
-                + "\(min(limit, Self.numbersAtOnce))", [.integer(id)])
+            "SELECT id FROM pushsweep_evidence\(id == nil ? "" : " WHERE id > ?") ORDER BY id LIMIT "
+                + "\(min(limit, Self.numbersAtOnce))", [id].compactMap { $0.map(SQLValue.integer) })
         return (0..<found.count).compactMap { found[$0, 0].integer }
     }
 
@@ -255,10 +255,16 @@ package struct EvidenceIntake {
             "id", rows.count == ids.count ? Array(ids) : rows.map(\.id).sorted())
         let deletion = connection.dialect.deletion(PushsweepTable.evidence.name, keyHint)
         let sql = deletion.sql + which.sql
-        _ =
+        let deleted =
             deletion.isJoin
             ? try connection.executeJoin(sql, which.values)
             : try connection.execute(sql, which.values)
+        // However weak the locks of a server or of what stands before it are, no row counts twice.
+        guard deleted == rows.count else {
+            throw SQLFailure(
+                kind: .conflict, code: 0,
+                message: "\(rows.count) rows were locked and \(deleted) deleted")
+        }
     }
 
     /// Without it a server reads a small table whole, and waits for rows that are not named.
