@@ -64,7 +64,7 @@ struct PeersTests {
             folder = tempfile.mkdtemp()
             for name in ("pushsweep", "apns-simulator"):
                 place = pathlib.Path(folder, name)
-                place.write_text("#!/bin/sh\necho /secret/path >&2\nexit 7\n")
+                place.write_text("#!/bin/sh\\necho /secret/path >&2\\nexit 7\\n")
                 place.chmod(0o700)
             os.environ["PUSHSWEEP_TEST_PROGRAMS"] = folder
             with ground.Ground(folder) as place:
