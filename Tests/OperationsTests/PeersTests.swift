@@ -24,6 +24,7 @@ struct PeersTests {
             encoding: .utf8)
         let section = try #require(page.firstRange(of: "## The works"))
         let described = page[section.upperBound...].matches(of: /\n\| `([a-z0-9]+)` \| ([^\n]*)/)
+        #expect(try Self.bench(["peers", "--help"]).output.contains("--only PEER"))
         let result = try Self.bench(["peers", "--list"])
         #expect(result.exit == 0, "\(result.error)")
         let listed = result.output.split(separator: "\n")
