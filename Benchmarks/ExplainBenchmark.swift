@@ -5,8 +5,6 @@
 import APNsProtocol
 import Database
 import Foundation
-import Operations
-import Settings
 
 /// The figure `explain`.
 struct ExplainBenchmark {
@@ -31,14 +29,7 @@ struct ExplainBenchmark {
           - {name: chat, topic: com.example.chat, environment: production}
 
         """.write(toFile: settings, atomically: true, encoding: .utf8)
-        let loaded = try Settings.load(configFile: settings, environment: [:])
-        _ = try SchemaWork.apply(loaded, creatingTokens: true)
-        guard case .sqlite(let path) = loaded.store.location else {
-            throw BenchmarkFailure(description: "the settings name no SQLite file")
-        }
-        let sql = SQLiteConnection(
-            path: path, creates: false, StoreSettings(location: .sqlite(path: path)))
-        try sql.connect()
+        let sql = try SQLiteConnection.withTables(settings: settings)
         context.note("filling a ledger of \(rows) changes")
         try fill(sql, rows)
         let words = [

@@ -1,5 +1,5 @@
 // The instructions that whole processes of the program carry out, with their libraries, counted by
-// valgrind. A count differs by less than a hundredth between two runs, however busy the machine is, so it
+// valgrind. A count differs by one or two hundredths between two runs, however busy the machine is, so it
 // shows what became worse where a ratio of two times is too noisy. It is no time: it knows no disk, no
 // network and no server. So the works are small, and their store is SQLite, whose instructions are in it.
 //
@@ -164,14 +164,7 @@ struct InstructionsBenchmark {
             \(work == .send ? "provider" : "feedback"): \(gateway)
 
         """.write(toFile: settings, atomically: true, encoding: .utf8)
-        let loaded = try Settings.load(configFile: settings, environment: [:])
-        _ = try SchemaWork.apply(loaded, creatingTokens: true)
-        guard case .sqlite(let path) = loaded.store.location else {
-            throw BenchmarkFailure(description: "the settings name no SQLite file")
-        }
-        let sql = SQLiteConnection(
-            path: path, creates: false, StoreSettings(location: .sqlite(path: path)))
-        try sql.connect()
+        let sql = try SQLiteConnection.withTables(settings: settings)
         try sql.transaction { try fill(sql) }
         return settings
     }
@@ -193,6 +186,21 @@ struct InstructionsBenchmark {
                     + "strftime('%Y-%m-%d %H:%M:%f', 'now'))",
                 [.bytes(SpreadToken.token(number).bytes)])
         }
+    }
+}
+
+extension SQLiteConnection {
+    /// A connection to the SQLite file that a settings file names, with all tables.
+    static func withTables(settings: String) throws -> SQLiteConnection {
+        let loaded = try Settings.load(configFile: settings, environment: [:])
+        _ = try SchemaWork.apply(loaded, creatingTokens: true)
+        guard case .sqlite(let path) = loaded.store.location else {
+            throw BenchmarkFailure(description: "the settings name no SQLite file")
+        }
+        let sql = SQLiteConnection(
+            path: path, creates: false, StoreSettings(location: .sqlite(path: path)))
+        try sql.connect()
+        return sql
     }
 }
 
