@@ -182,6 +182,15 @@ struct ReportLinesTests {
         #expect(try read(text, ReportLayout(format: .csv, map: mapped)).count == 1)
     }
 
+    @Test("values of two strings that hold JSON do not take each other's place")
+    func twoNested() throws {
+        let reason = String(repeating: "r", count: hex.utf8.count)
+        let line = #"{"a":"{\"x\":\"\#(hex)\"}","b":"{\"x\":\"\#(reason)\"}"}"#
+        let layout = try jsonl("token=.a.x,reason=.b.x")
+        let report = try #require(try read(line + "\n", layout)[0].report.get())
+        #expect(report.token == Array(hex.utf8) && report.reason == reason)
+    }
+
     @Test("passes lines on in their order with their numbers, however many cores read them")
     func order() throws {
         let (text, expected) = (0..<20_000).reduce(into: ("", [Int]())) { made, number in

@@ -110,6 +110,22 @@ struct EvidenceIntakeTests {
         #expect(try Self.waiting(database) == 0)
     }
 
+    @Test("where fewer rows go than were read, none counts, since it would count again")
+    func undeleted() throws {
+        let database = try Self.database(.sqlite, rows: 3)
+        try database.execute(
+            "CREATE TRIGGER kept BEFORE DELETE ON pushsweep_evidence WHEN old.id = 2 "
+                + "BEGIN SELECT RAISE(IGNORE); END")
+        let intake = EvidenceIntake(try database.store())
+        let name = UUID().uuidString.lowercased()
+        #expect(throws: StoreFailure.self) {
+            try intake.take(
+                as: name, run: "run", limit: 3, keep: { _ in }, seal: { Self.counts(3) })
+        }
+        #expect(try Self.waiting(database) == 3)
+        #expect(try intake.resolve(name, run: "run") == .void)
+    }
+
     @Test(
         "a name that became void can never be taken by the transaction that still held it",
         arguments: TestEngine.available.filter { $0 == .mariaDB })
