@@ -1,4 +1,5 @@
 import Dispatch
+import SecureTransport
 import Synchronization
 
 // The connection between the thread that reads the socket and the thread that syncs the journal.
@@ -18,7 +19,8 @@ final class ReadBuffer: @unchecked Sendable {
 
     deinit { memory.deallocate() }
 
-    var isFull: Bool { count == memory.count }
+    /// Whether a TLS record may not fit any more. It would stay in OpenSSL, in part.
+    var isFull: Bool { memory.count - count < TLSConnection.recordLength }
 
     var filled: UnsafeRawBufferPointer {
         UnsafeRawBufferPointer(rebasing: memory[..<count])

@@ -7,7 +7,8 @@ import SecureTransport
 // At most 1 MiB or 50 ms of reading (two buffers of half as much) are un-synced, and nothing is
 // un-synced once the socket has been idle for 5 ms. The connection is closed after the last byte is
 // durable. During a burst whole MiBs are committed at once, which keeps up with the network.
-// Without the 5 ms, each pause of the gateway would cost a sync.
+// Without the 5 ms, each pause of the gateway would cost a sync. What the gateway has sent and the thread
+// has not read waits in the kernel; nobody can keep that, and reading on at once is all that helps.
 
 /// The result of reading a feed.
 package enum FeedbackReading: Sendable {
@@ -126,6 +127,7 @@ package struct FeedbackReader: Sendable {
                 let opened = try gateway.connect(
                     limits.connect, handshake: limits.handshake, until: deadline, interrupt)
                 connection = opened
+                opened.stopReadingAhead()
                 let (end, bytes) = try receive(from: opened, handover)
                 handover.awaitKept()
                 opened.close()

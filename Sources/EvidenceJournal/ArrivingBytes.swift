@@ -6,7 +6,8 @@
 // The file is a ring with as many bytes as may be read and not yet durable. Byte n of the feed stands at n
 // modulo that number, so writing never reaches a byte that the journal lacks:
 //
-//   36 bytes  identity of the state folder since the boot; of another one nothing is taken
+//   36 bytes  identity of the state folder since the boot; of another one nothing is taken, since nobody
+//             knows which of its bytes were written before the machine stopped
 //   36 bytes  name of the feed
 //    8 bytes  size of the ring, big-endian
 //    8 bytes  number of bytes of the feed so far, big-endian; written after the bytes themselves
@@ -20,7 +21,7 @@ import Synchronization
 
 /// The bytes of a feed between the socket and the journal.
 package final class ArrivingBytes: Sendable {
-    private static let name = "arriving"
+    static let name = "arriving"
     private static let headerLength = 36 + 36 + 8 + 8
     /// The most bytes of a ring: 16 MiB. A larger number is not ours.
     private static let largest = 1 << 24
@@ -86,7 +87,8 @@ package final class ArrivingBytes: Sendable {
     ///
     /// - Throws: `inputOutput`.
     func bytes(after stored: Int) throws(JournalFailure) -> [UInt8] {
-        guard stored < count, count - stored <= capacity, capacity <= Self.largest else {
+        guard stored >= 0, stored < count, count - stored <= capacity, capacity <= Self.largest
+        else {
             return []
         }
         var ring = [UInt8](repeating: 0, count: capacity)
@@ -99,8 +101,10 @@ package final class ArrivingBytes: Sendable {
     func remove() { unlinkat(folder.descriptor, Self.name, 0) }
 
     private func put(_ bytes: UnsafeRawBufferPointer, at place: Int) -> Bool {
-        bytes.isEmpty
-            || pwrite(descriptor, bytes.baseAddress, bytes.count, off_t(place)) == bytes.count
+        guard !bytes.isEmpty else { return true }
+        let written = pwrite(descriptor, bytes.baseAddress, bytes.count, off_t(place))
+        if written >= 0 { errno = ENOSPC }
+        return written == bytes.count
     }
 
     private func failure(_ doing: String) -> JournalFailure {

@@ -74,6 +74,7 @@ extension StateFolder {
         get throws(JournalFailure) {
             try folder.entries.filter {
                 $0.hasPrefix(Self.damagedPrefix) && !$0.hasSuffix("-journal")
+                    && !$0.hasSuffix("-" + ArrivingBytes.name)
             }
         }
     }
@@ -127,6 +128,8 @@ extension StateFolder {
             if hasRollback { _ = rename(kept + "-journal", name + "-journal") }
             return failure
         }
+        // The feed of these bytes is in the damaged journal alone.
+        _ = rename(ArrivingBytes.name, kept + "-" + ArrivingBytes.name)
         return JournalFailure(
             .damaged,
             "the journal \(journal) cannot be read (\(cause)); it was set aside as \(file(kept)) and may "

@@ -59,7 +59,9 @@ package final class StateFolder {
     package static func examine(_ path: String) throws(JournalFailure) {
         guard try exists(path) else { return try ParentFolders.check(toNew: path) }
         let folder = try PrivateFolder(path)
-        for name in ["lock", identityName, journalName] { try folder.check(name) }
+        for name in ["lock", identityName, journalName, ArrivingBytes.name] {
+            try folder.check(name)
+        }
     }
 
     /// Whether there is a state folder. It is absent only where this user could have seen it: one that a

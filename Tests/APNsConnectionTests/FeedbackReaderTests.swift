@@ -47,11 +47,15 @@ private struct Line: Sendable {
     let pieces = Pieces()
 
     init(_ feed: [UInt8], _ change: (inout FeedbackBehaviour) -> Void = { _ in }) throws {
+        try self.init(.bytes(feed), change)
+    }
+
+    init(_ feed: FeedSource, _ change: (inout FeedbackBehaviour) -> Void) throws {
         let certificates = try SweepStage.certificates.get()
         var behaviour = FeedbackBehaviour()
         change(&behaviour)
         gateway = try FeedbackGateway(
-            certificates: certificates, feeds: [.bytes(feed)], behaviour: behaviour)
+            certificates: certificates, feeds: [feed], behaviour: behaviour)
         interrupt = try Interrupt()
         context = try TLSClientContext(
             trust: .file(certificates.authority), identity: certificates.identity(.client))
@@ -84,6 +88,20 @@ struct FeedbackReaderTests {
         expect(try line.read(), .closeNotify, count)
         #expect(line.pieces.bytes == bytes)
         #expect(line.pieces.sizes.allSatisfy { $0 <= FeedbackReader.unsyncedBytes / 2 })
+    }
+
+    @Test("a record is handed over whole, so that no part of it waits in OpenSSL")
+    func records() throws {
+        // The gateway computes whole tuples in portions of 128 KiB, and ends each with a shorter record.
+        let (size, portion) = (10_000, 128 * 1024 / 38 * 38)
+        // The gateway computes whole tuples in portions of 128 KiB. Each ends with a shorter record.
+        expect(try line.read(), .closeNotify, 40_000 * 38)
+        var end = 0
+        for piece in line.pieces.sizes.dropLast() {
+            end += piece
+            #expect(end % portion % size == 0, "\(line.pieces.sizes)")
+        }
+        #expect(line.pieces.sizes.count > 1)
     }
 
     @Test("each piece is shown as it comes, and at most 1 MiB of them is not yet in the sink")

@@ -133,5 +133,6 @@ struct ArrivingBytesTests {
             run: "run", partition: chat, source: "gateway:2196", at: noon)
         expectFailure(.permission, "is no regular file") { try capture.arrival(capacity: 100) }
         #expect(try journal.feeds(.reading).isEmpty)
+        expectFailure(.permission, "is no regular file") { try StateFolder.examine(fixture.state) }
     }
 }

@@ -34,11 +34,15 @@ struct DamageTests {
             _ = try capture()
             try Data("this is not a database at all, only text".utf8).write(
                 to: URL(fileURLWithPath: file))
+            // What came from the socket belongs to a feed of this journal.
+            try Data("bytes".utf8).write(to: URL(fileURLWithPath: state + "/arriving"))
             expectFailure(.damaged, "journal.sqlite.damaged-") { try fixture.journal() }
             let journal = try fixture.journal()
             #expect(try journal.feeds(.pending).isEmpty)
             let names = try journal.damagedFiles
             #expect(names.count == count)
+            let files = try FileManager.default.contentsOfDirectory(atPath: state)
+            #expect(names.allSatisfy { files.contains($0 + "-arriving") })
             for name in names {
                 #expect(name.hasPrefix("journal.sqlite.damaged-"))
                 #expect(

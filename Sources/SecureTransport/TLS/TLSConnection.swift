@@ -113,6 +113,13 @@ package final class TLSConnection {
         }
     }
 
+    /// Lets each further read take one record from the socket, so that what was read is with the caller
+    /// and not in OpenSSL. A buffer needs room for a record, `recordLength`.
+    package func stopReadingAhead() { SSL_set_read_ahead(ssl, 0) }
+
+    /// The most bytes of a record (RFC 8446 section 5.1).
+    package static let recordLength = 1 << 14
+
     /// Writes all of `bytes` by the deadline.
     ///
     /// Write 16 KiB or more at a time: each call makes at least one record and one system call.
