@@ -92,9 +92,11 @@ struct FeedbackReaderTests {
 
     @Test("a record is handed over whole, so that no part of it waits in OpenSSL")
     func records() throws {
-        // The gateway computes whole tuples in portions of 128 KiB, and ends each with a shorter record.
+        // The gateway computes whole tuples, in portions of 128 KiB. Each ends with a shorter record.
         let (size, portion) = (10_000, 128 * 1024 / 38 * 38)
-        // The gateway computes whole tuples in portions of 128 KiB. Each ends with a shorter record.
+        let line = try Line(.generated(GeneratedFeed(count: 40_000, seed: 1))) {
+            $0.writeSize = size
+        }
         expect(try line.read(), .closeNotify, 40_000 * 38)
         var end = 0
         for piece in line.pieces.sizes.dropLast() {
