@@ -160,29 +160,17 @@ extension DeviceToken: Hashable, Comparable, CustomStringConvertible {
 // other text is refused with the reason, and no text is repaired by dropping characters.
 
 /// Why a stored text is not a device token.
-package enum DeviceTokenRefusal: Error, Hashable, Sendable, CaseIterable, CustomStringConvertible {
+extension Refusal {
     /// The text is empty or has only spaces.
-    case blank
+    package static let blank = Refusal("blank")
     /// The single digit `0` that tutorials store for "no push yet".
-    case placeholder
+    package static let placeholder = Refusal("the placeholder 0")
     /// The shortened text of iOS 13 and later, whose middle bytes are gone for ever.
-    case truncatedDescription
-    /// An odd number of hex digits.
-    case oddLength
+    package static let truncatedDescription = Refusal(
+        "a shortened description of iOS 13 or later whose middle bytes are lost")
+    package static let oddLength = Refusal("an odd number of hex digits")
     /// A character that is neither a hex digit nor one of the accepted separators.
-    case notHex
-
-    /// One clause for messages and reports.
-    package var description: String {
-        switch self {
-        case .blank: "blank"
-        case .placeholder: "the placeholder 0"
-        case .truncatedDescription:
-            "a shortened description of iOS 13 or later whose middle bytes are lost"
-        case .oddLength: "an odd number of hex digits"
-        case .notHex: "not hexadecimal text"
-        }
-    }
+    package static let notHex = Refusal("not hexadecimal text")
 }
 
 extension DeviceToken {
@@ -191,12 +179,12 @@ extension DeviceToken {
     ///
     /// - Throws: the reason why the text is not a token. Base64 is refused as `notHex`, because a
     ///   text does not show whether it is base64.
-    package init(spelling text: some StringProtocol) throws(DeviceTokenRefusal) {
+    package init(spelling text: some StringProtocol) throws(Refusal) {
         try self.init(spelling: Array(text.utf8))
     }
 
     /// Reads a token from the UTF-8 bytes of its stored spelling; see `init(spelling:)` for text.
-    package init(spelling utf8: [UInt8]) throws(DeviceTokenRefusal) {
+    package init(spelling utf8: [UInt8]) throws(Refusal) {
         if let usual = Self.usual(utf8) {
             self = usual
             return
@@ -323,17 +311,12 @@ extension ArraySlice<UInt8> {
 /// Whole seconds since 1970-01-01T00:00:00Z as in feedback tuples: unsigned, so valid until 2106. A
 /// type of its own, because the 410 answer of HTTP/2 counts milliseconds, and a confusion of the
 /// two makes every token look stale, or none.
-package struct EpochSeconds: Hashable, Comparable, Sendable {
+package struct EpochSeconds: Hashable, Sendable {
     /// Seconds since the Unix epoch.
     package let rawValue: UInt32
 
     /// Wraps a count of seconds since the Unix epoch.
     package init(_ rawValue: UInt32) { self.rawValue = rawValue }
-
-    /// Whether `left` is the earlier time.
-    package static func < (left: EpochSeconds, right: EpochSeconds) -> Bool {
-        left.rawValue < right.rawValue
-    }
 }
 
 /// Milliseconds since 1970-01-01T00:00:00Z: the only unit in which evidence and registrations are

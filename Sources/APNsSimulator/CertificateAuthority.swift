@@ -1,4 +1,5 @@
 import COpenSSL
+import Encodings
 import Foundation
 import SecureTransport
 
@@ -76,26 +77,25 @@ package final class CertificateAuthority: Sendable {
     private let own: IdentityMaterial
 
     /// Makes a self-signed authority, valid for ten years.
-    package init(commonName: String = "Pushsweep test authority") throws(SimulatorFailure) {
+    package init(commonName: String = "Pushsweep test authority") throws(Refusal) {
         own = try CertificateMint.mint(
             CertificateRequest(commonName: commonName, notAfter: 3650 * 86400, usage: .server),
             issuer: nil)
     }
 
     /// Issues a certificate with a new key. The chain has no authority, because peers have it.
-    package func issue(_ request: CertificateRequest) throws(SimulatorFailure) -> MintedCertificate
-    {
+    package func issue(_ request: CertificateRequest) throws(Refusal) -> MintedCertificate {
         MintedCertificate(
             identity: TLSIdentity(try CertificateMint.mint(request, issuer: own)))
     }
 
     /// The authority's certificate as PEM.
-    package func pem() throws(SimulatorFailure) -> [UInt8] {
+    package func pem() throws(Refusal) -> [UInt8] {
         try CertificateMint.pem(of: own.certificate)
     }
 
     /// Writes the authority's certificate as PEM, readable by all.
-    package func writeCertificate(to path: String) throws(SimulatorFailure) {
+    package func writeCertificate(to path: String) throws(Refusal) {
         try CertificateMint.write(try pem(), to: path, mode: 0o644)
     }
 }
@@ -114,12 +114,12 @@ package struct MintedCertificate: Sendable {
     }
 
     /// The certificate alone, as PEM (RFC 7468).
-    package func certificatePEM() throws(SimulatorFailure) -> [UInt8] {
+    package func certificatePEM() throws(Refusal) -> [UInt8] {
         try CertificateMint.pem(of: identity.material.certificate)
     }
 
     /// The key as PEM (PKCS#8), encrypted with AES-256 when a passphrase is given.
-    package func keyPEM(passphrase: String? = nil) throws(SimulatorFailure) -> [UInt8] {
+    package func keyPEM(passphrase: String? = nil) throws(Refusal) -> [UInt8] {
         let cipher = passphrase == nil ? nil : EVP_aes_256_cbc()
         let secret = passphrase.map { $0.utf8.map { CChar(bitPattern: $0) } } ?? []
         return try CertificateMint.written("a key") {
@@ -131,10 +131,10 @@ package struct MintedCertificate: Sendable {
     /// Certificate and key as PKCS#12 (RFC 7292).
     package func pkcs12(
         passphrase: String, style: PKCS12Style = .modern
-    ) throws(SimulatorFailure) -> [UInt8] {
+    ) throws(Refusal) -> [UInt8] {
         let old = style == .legacy
         if old, !LegacyProvider.isLoaded {
-            throw SimulatorFailure(
+            throw Refusal(
                 "writing PKCS#12: OpenSSL's legacy provider is not installed")
         }
         OpenSSLFault.discard()
@@ -143,7 +143,7 @@ package struct MintedCertificate: Sendable {
             nil, old ? NID_pbe_WithSHA1And3_Key_TripleDES_CBC : 0,
             old ? NID_pbe_WithSHA1And40BitRC2_CBC : 0, 0, 0, 0)
         guard let store else {
-            throw SimulatorFailure.openSSL("writing PKCS#12")
+            throw Refusal.openSSL("writing PKCS#12")
         }
         defer { PKCS12_free(store) }
         return try CertificateMint.written("PKCS#12") { i2d_PKCS12_bio($0, store) == 1 }
@@ -153,7 +153,7 @@ package struct MintedCertificate: Sendable {
     /// mode 0600.
     package func write(
         certificate: String, key: String, passphrase: String? = nil
-    ) throws(SimulatorFailure) {
+    ) throws(Refusal) {
         if certificate == key {
             try CertificateMint.write(
                 try certificatePEM() + keyPEM(passphrase: passphrase), to: key, mode: 0o600)
@@ -166,7 +166,7 @@ package struct MintedCertificate: Sendable {
     /// Writes certificate and key as PKCS#12 (mode 0600).
     package func writePKCS12(
         to path: String, passphrase: String, style: PKCS12Style = .modern
-    ) throws(SimulatorFailure) {
+    ) throws(Refusal) {
         try CertificateMint.write(
             try pkcs12(passphrase: passphrase, style: style), to: path, mode: 0o600)
     }
@@ -177,27 +177,27 @@ package enum CertificateMint {
     /// Writes a file with exactly this mode, for any umask and any mode of an existing file.
     package static func write(
         _ bytes: [UInt8], to path: String, mode: UInt32
-    ) throws(SimulatorFailure) {
+    ) throws(Refusal) {
         guard
             FileManager.default.createFile(
                 atPath: path, contents: Data(bytes), attributes: [.posixPermissions: Int(mode)])
         else {
-            throw SimulatorFailure(
+            throw Refusal(
                 "writing \(path): \(TransportFailure.systemMessage(errno)); check "
                     + "that the directory exists and is writable")
         }
     }
 
-    static func pem(of certificate: OpaquePointer) throws(SimulatorFailure) -> [UInt8] {
+    static func pem(of certificate: OpaquePointer) throws(Refusal) -> [UInt8] {
         try written("a certificate") { PEM_write_bio_X509($0, certificate) == 1 }
     }
 
     /// The bytes that a function of OpenSSL writes.
     static func written(
         _ what: String, _ write: (OpaquePointer) -> Bool
-    ) throws(SimulatorFailure) -> [UInt8] {
+    ) throws(Refusal) -> [UInt8] {
         guard let stream = MemoryStream(), write(stream.bio) else {
-            throw SimulatorFailure.openSSL("writing \(what)")
+            throw Refusal.openSSL("writing \(what)")
         }
         return stream.contents
     }
@@ -205,14 +205,14 @@ package enum CertificateMint {
     /// Makes a certificate with a new key; without an issuer, a self-signed authority.
     static func mint(
         _ request: CertificateRequest, issuer: IdentityMaterial?
-    ) throws(SimulatorFailure) -> IdentityMaterial {
+    ) throws(Refusal) -> IdentityMaterial {
         OpenSSLFault.discard()
         guard let key = pushsweep_generate_p256_key() else {
-            throw SimulatorFailure.openSSL("making a key")
+            throw Refusal.openSSL("making a key")
         }
         guard let certificate = X509_new() else {
             EVP_PKEY_free(key)
-            throw SimulatorFailure.openSSL("making a certificate")
+            throw Refusal.openSSL("making a certificate")
         }
         // Owns both, so that a throw frees them.
         let made = IdentityMaterial(certificate: certificate, key: key, chain: [])
@@ -227,7 +227,7 @@ package enum CertificateMint {
             addExtensions(certificate, request, issuer: issuer?.certificate),
             X509_sign(certificate, issuer?.key ?? key, EVP_sha256()) > 0
         else {
-            throw SimulatorFailure.openSSL("making a certificate for \(request.commonName)")
+            throw Refusal.openSSL("making a certificate for \(request.commonName)")
         }
         return made
     }

@@ -205,11 +205,6 @@ extension HTTP2ServerSession {
         nghttp2_submit_settings(wire.session, 0, entries, entries.count)
     }
 
-    /// Sends a PING.
-    package func ping() {
-        nghttp2_submit_ping(wire.session, 0, nil)
-    }
-
     /// Sends bytes unchanged, after the frames queued so far.
     package func sendRaw(_ bytes: [UInt8]) {
         wire.addRaw(bytes)

@@ -1,3 +1,4 @@
+import Encodings
 import Foundation
 import SecureTransport
 
@@ -73,7 +74,7 @@ package struct SimulatorCertificates: Sendable {
     private static let reserveDays: Int64 = 7
 
     /// Makes the certificates in `directory`, unless all are present and the valid ones are valid
-    /// for another week. Throws `SimulatorFailure` or `IdentityFailure`.
+    /// for another week. Throws `Refusal` or `IdentityFailure`.
     package init(directory: String) throws {
         self.directory = directory
         if isUsable {
@@ -84,7 +85,7 @@ package struct SimulatorCertificates: Sendable {
                 atPath: directory, withIntermediateDirectories: true,
                 attributes: [.posixPermissions: 0o700])
         } catch {
-            throw SimulatorFailure(
+            throw Refusal(
                 "creating \(directory): \(error.localizedDescription); choose a writable directory")
         }
         try mint()
@@ -141,7 +142,7 @@ package struct SimulatorCertificates: Sendable {
         }
     }
 
-    private func mint() throws(SimulatorFailure) {
+    private func mint() throws(Refusal) {
         let own = try CertificateAuthority(commonName: "Pushsweep simulator authority")
         let foreign = try CertificateAuthority(commonName: "Foreign authority")
         try own.writeCertificate(to: authority)
@@ -158,14 +159,8 @@ package struct SimulatorCertificates: Sendable {
     }
 }
 
-/// Why a simulated gateway cannot serve.
-package struct SimulatorFailure: Error, Sendable, CustomStringConvertible {
-    /// One line with the action, its object and the failure.
-    package let description: String
-
-    package init(_ description: String) { self.description = description }
-
-    static func openSSL(_ action: String) -> SimulatorFailure {
-        SimulatorFailure("\(action): \(OpenSSLFault.drain().text)")
+extension Refusal {
+    static func openSSL(_ action: String) -> Refusal {
+        Refusal("\(action): \(OpenSSLFault.drain().text)")
     }
 }

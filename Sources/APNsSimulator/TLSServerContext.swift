@@ -71,7 +71,7 @@ package final class TLSServerContext: Sendable {
             pushsweep_ctx_set_min_version(pointer, versions.lowerBound.number) == 1,
             pushsweep_ctx_set_max_version(pointer, versions.upperBound.number) == 1
         else {
-            throw TLSContext.failure("choosing TLS versions")
+            throw TransportFailure.openSSL("choosing TLS versions")
         }
         try TLSContext.install(identity, in: pointer)
         switch clients {
@@ -81,7 +81,7 @@ package final class TLSServerContext: Sendable {
             guard SSL_CTX_load_verify_file(pointer, path) == 1,
                 let names = SSL_load_client_CA_file(path)
             else {
-                throw TLSContext.failure(
+                throw TransportFailure.openSSL(
                     "loading certificate authorities from \(path)",
                     advice: "; check that the file exists and holds PEM certificates")
             }

@@ -4,13 +4,10 @@
 
 import Glibc
 
-/// Why bytes are not the text that is read here, as a clause with the cure.
-package struct ForeignText: Error, Hashable, Sendable, CustomStringConvertible {
-    package let description: String
-
-    init(_ encoding: String) {
-        description =
-            "it is \(encoding), and UTF-8 is read; convert it with: iconv -f \(encoding) -t UTF-8"
+extension Refusal {
+    fileprivate static func of(_ encoding: String) -> Refusal {
+        Refusal(
+            "it is \(encoding), and UTF-8 is read; convert it with: iconv -f \(encoding) -t UTF-8")
     }
 }
 
@@ -26,7 +23,7 @@ package struct TextStart: Sendable {
     /// Passes bytes on to a body. The first few wait until there are four, or until the text ends:
     /// then `isLast` is true.
     ///
-    /// - Throws: `ForeignText` for UTF-16 and UTF-32, with or without their marks; the errors of the body.
+    /// - Throws: `Refusal` for UTF-16 and UTF-32, with or without their marks; the errors of the body.
     package mutating func take(
         _ bytes: UnsafeRawBufferPointer, isLast: Bool = false,
         _ body: (UnsafeRawBufferPointer) throws -> Void
@@ -43,11 +40,11 @@ package struct TextStart: Sendable {
         let isUTF32 =
             begin.starts(with: [0xFF, 0xFE, 0, 0]) || begin.starts(with: [0, 0, 0xFE, 0xFF])
             || isZero == [true, true, true, false] || isZero == [false, true, true, true]
-        guard !isUTF32 else { throw ForeignText("UTF-32") }
+        guard !isUTF32 else { throw Refusal.of("UTF-32") }
         let isUTF16 =
             begin.starts(with: [0xFF, 0xFE]) || begin.starts(with: [0xFE, 0xFF])
             || isZero == [true, false, true, false] || isZero == [false, true, false, true]
-        guard !isUTF16 else { throw ForeignText("UTF-16") }
+        guard !isUTF16 else { throw Refusal.of("UTF-16") }
         let mark: [UInt8] = [0xEF, 0xBB, 0xBF]
         let start = begin.starts(with: mark) ? mark.count : 0
         try begin.withUnsafeBytes { try body(UnsafeRawBufferPointer(rebasing: $0[start...])) }
@@ -57,7 +54,7 @@ package struct TextStart: Sendable {
 extension TextStart {
     /// A whole text without its byte order mark.
     ///
-    /// - Throws: `ForeignText` for UTF-16 and UTF-32.
+    /// - Throws: `Refusal` for UTF-16 and UTF-32.
     package static func whole(_ bytes: [UInt8]) throws -> [UInt8] {
         var (start, text) = (TextStart(), [UInt8]())
         try bytes.withUnsafeBytes {
@@ -83,7 +80,7 @@ package struct LineSplitter: Sendable {
     /// Takes the next bytes. `body` gets blocks of whole lines, without copying where possible; or
     /// with `isCut` the beginning of one line that is too long, without its line break.
     ///
-    /// - Throws: `ForeignText` for UTF-16 and UTF-32; the errors of the body.
+    /// - Throws: `Refusal` for UTF-16 and UTF-32; the errors of the body.
     package mutating func take(
         _ bytes: UnsafeRawBufferPointer,
         _ body: (_ block: UnsafeRawBufferPointer, _ isCut: Bool) throws -> Void

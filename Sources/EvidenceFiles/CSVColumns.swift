@@ -112,7 +112,7 @@ struct CSVColumns {
         for (field, place) in places {
             let text = row.field(place.column)
             guard place.steps.isEmpty else {
-                do throws(UnreadableField) {
+                do throws(UnusableReport) {
                     let found = try JSONFields.value(at: place.steps[...], inText: .apart(text))
                     fields[field] = found.value
                     if field == .token { fields.unread = found.beside }

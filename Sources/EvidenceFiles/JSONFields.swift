@@ -2,6 +2,7 @@
 // lines, and most of what stands in them is stepped over.
 
 import Encodings
+import TokenHygiene
 
 /// A value of a record, as far as a report needs it.
 enum FieldValue {
@@ -99,8 +100,8 @@ struct FieldPaths {
 
     /// Passes the names that a key is to a body, in their order.
     fileprivate func forEach(
-        _ key: TextBytes, _ body: (Name) throws(UnreadableField) -> Void
-    ) throws(UnreadableField) {
+        _ key: TextBytes, _ body: (Name) throws(UnusableReport) -> Void
+    ) throws(UnusableReport) {
         let length = key.count
         guard lengths & Self.bit(length) != 0 else { return }
         for name in names
@@ -117,7 +118,7 @@ enum JSONFields {
     /// - Throws: where the text is no JSON, or has a key of a path twice.
     static func values(
         at paths: FieldPaths, in json: UnsafeRawBufferPointer
-    ) throws(UnreadableField) -> FieldValues {
+    ) throws(UnusableReport) -> FieldValues {
         var scanner = JSONScanner(json)
         var found = FieldValues()
         guard scanner.take("{") else {
@@ -132,7 +133,7 @@ enum JSONFields {
         if !scanner.take("}") {
             repeat {
                 guard let key = scanner.text(), scanner.take(":") else { throw .notJSON }
-                try paths.forEach(key) { name throws(UnreadableField) in
+                try paths.forEach(key) { name throws(UnusableReport) in
                     let bit = UInt(1) << UInt(name.path)
                     // Which of two equal keys is meant nobody can know.
                     guard (name.isWhole ? named : seen) & bit == 0 else {
@@ -159,7 +160,7 @@ enum JSONFields {
     private static func enter(
         _ field: ReportField, _ steps: ArraySlice<JSONPath.Step>, _ scanner: JSONScanner,
         _ found: inout FieldValues
-    ) throws(UnreadableField) {
+    ) throws(UnusableReport) {
         var (inside, beside) = (scanner, 0)
         found[field] = try value(steps, &inside, &beside)
         if field == .token { found.unread = beside }
@@ -171,12 +172,12 @@ enum JSONFields {
     /// - Throws: where the text has a key of the steps twice.
     static func value(
         at steps: ArraySlice<JSONPath.Step>, inText text: TextBytes
-    ) throws(UnreadableField) -> (value: FieldValue?, beside: Int) {
-        var found: Result<(FieldValue?, Int), UnreadableField> = .success((nil, 0))
+    ) throws(UnusableReport) -> (value: FieldValue?, beside: Int) {
+        var found: Result<(FieldValue?, Int), UnusableReport> = .success((nil, 0))
         text.withBytes { inner in
             guard isJSON(inner) else { return }
             var (scanner, beside) = (JSONScanner(inner), 0)
-            do throws(UnreadableField) {
+            do throws(UnusableReport) {
                 let value = try value(steps, &scanner, &beside)
                 found = .success((value?.kept, beside))
             } catch {
@@ -236,7 +237,7 @@ enum JSONFields {
 
     private static func value(
         _ steps: ArraySlice<JSONPath.Step>, _ scanner: inout JSONScanner, _ beside: inout Int
-    ) throws(UnreadableField) -> FieldValue? {
+    ) throws(UnusableReport) -> FieldValue? {
         guard let step = steps.first else { return leaf(&scanner) }
         let rest = steps.dropFirst()
         switch scanner.peek() {
@@ -249,7 +250,7 @@ enum JSONFields {
             return try element(index, rest, &scanner, &beside)
         case UInt8(ascii: "\""):
             // A string that holds JSON.
-            guard let text = scanner.text() else { throw UnreadableField.notJSON }
+            guard let text = scanner.text() else { throw UnusableReport.notJSON }
             let found = try value(at: steps, inText: text)
             beside += found.beside
             return found.value
@@ -260,7 +261,7 @@ enum JSONFields {
     private static func member(
         _ key: [UInt8], _ rest: ArraySlice<JSONPath.Step>, _ scanner: inout JSONScanner,
         _ beside: inout Int
-    ) throws(UnreadableField) -> FieldValue? {
+    ) throws(UnusableReport) -> FieldValue? {
         var found: FieldValue?
         var isFound = false
         guard scanner.take("{") else { throw .notJSON }
@@ -283,7 +284,7 @@ enum JSONFields {
     private static func element(
         _ index: Int?, _ rest: ArraySlice<JSONPath.Step>, _ scanner: inout JSONScanner,
         _ beside: inout Int
-    ) throws(UnreadableField) -> FieldValue? {
+    ) throws(UnusableReport) -> FieldValue? {
         var found: FieldValue?
         guard scanner.take("[") else { throw .notJSON }
         if scanner.take("]") { return nil }
@@ -312,10 +313,11 @@ enum JSONFields {
     }
 }
 
-/// Why a field cannot be found.
-enum UnreadableField: Error, Hashable, Sendable {
-    /// The line is no JSON.
-    case notJSON
-    /// A key is there twice.
-    case ambiguous(String)
+extension UnusableReport {
+    /// The fault itself is looked for where somebody reads it: `JSONFields.fault`.
+    static let notJSON = UnusableReport.line("it is not JSON")
+
+    static func ambiguous(_ key: String) -> UnusableReport {
+        .line("it has the key '\(key)' twice")
+    }
 }

@@ -118,7 +118,7 @@ package struct ReportLines {
     /// Takes the next bytes of the file. `content` gets the bytes of its content, expanded where the
     /// file is gzip, and `body` the lines that they complete.
     ///
-    /// - Throws: `UnreadableFile`, `ForeignText`; the errors of the bodies. After each nothing of the file
+    /// - Throws: `UnreadableFile`, `Refusal`; the errors of the bodies. After each nothing of the file
     ///   may count.
     package mutating func take(
         _ bytes: UnsafeRawBufferPointer, content: (UnsafeRawBufferPointer) throws -> Void,
@@ -242,13 +242,10 @@ package struct ReportLines {
     private func jsonFields(
         of text: UnsafeRawBufferPointer
     ) throws(UnusableReport) -> FieldValues {
-        do throws(UnreadableField) {
+        do throws(UnusableReport) {
             return try JSONFields.values(at: paths, in: text)
         } catch {
-            switch error {
-            case .notJSON: throw .line(JSONFields.fault(of: text, layout))
-            case .ambiguous(let key): throw .line("it has the key '\(key)' twice")
-            }
+            throw error == .notJSON ? .line(JSONFields.fault(of: text, layout)) : error
         }
     }
 

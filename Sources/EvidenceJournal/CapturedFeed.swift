@@ -1,5 +1,6 @@
 import APNsProtocol
 import Database
+import Encodings
 import TokenHygiene
 
 /// The state of a captured feed. A feed is in exactly one state.
@@ -49,7 +50,7 @@ package struct CapturedFeed: Hashable, Sendable {
 extension CapturedFeed {
     /// Reads a row of the table `feed`.
     ///
-    /// - Throws: `UnusableContent` when a value is invalid. A feed is never skipped for that.
+    /// - Throws: `Refusal` when a value is invalid. A feed is never skipped for that.
     init(_ row: JournalRow) throws {
         id = try row.value("id")
         partition = Partition(

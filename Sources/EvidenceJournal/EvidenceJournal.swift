@@ -13,6 +13,7 @@
 
 import APNsProtocol
 import Database
+import Encodings
 import TokenHygiene
 
 /// The durable state of one host: captured feeds, quarantine and run history. An instance belongs to
@@ -80,7 +81,7 @@ package final class EvidenceJournal {
             path: folder.realFile(StateFolder.journalName), .reading, busySeconds: 1)
         do {
             try database.connect()
-            guard try JournalSchema.isThere(database) else { throw UnusableContent.otherLayout }
+            guard try JournalSchema.isThere(database) else { throw Refusal.otherLayout }
         } catch {
             throw .wrapping(error, while: "reading the journal \(path)")
         }

@@ -9,6 +9,7 @@
 
 import APNsProtocol
 import Database
+import Encodings
 import Glibc
 import Synchronization
 import TokenHygiene
@@ -179,7 +180,7 @@ private final class ScratchDatabase: Sendable {
 }
 
 extension TokenEvidence {
-    fileprivate init(_ rows: SQLRows, _ row: Int) throws(UnusableContent) {
+    fileprivate init(_ rows: SQLRows, _ row: Int) throws(Refusal) {
         guard case .bytes(let bytes) = rows[row, 0],
             let token = bytes.withUnsafeBytes({ DeviceToken($0) }),
             let time = rows[row, 1].integer, let statements = rows[row, 2].count

@@ -1,5 +1,6 @@
 import APNsProtocol
 import Database
+import Encodings
 import Foundation
 import TokenHygiene
 
@@ -164,7 +165,7 @@ extension EvidenceJournal {
             guard !chunk.isEmpty else {
                 throw JournalFailure(
                     .inputOutput,
-                    "reading feed \(feed) from the journal: \(UnusableContent.column("bytes"))")
+                    "reading feed \(feed) from the journal: \(Refusal.column("bytes"))")
             }
             try chunk.withUnsafeBytes(body)
             start += chunk.count

@@ -1,5 +1,6 @@
 import APNsProtocol
 import Database
+import Encodings
 
 /// The tables of the journal. Times are milliseconds since 1970 UTC.
 enum JournalSchema {
@@ -35,12 +36,12 @@ enum JournalSchema {
 
     /// Whether the file has this layout; false for a file that has no table yet.
     ///
-    /// - Throws: `UnusableContent` for tables of another layout.
+    /// - Throws: `Refusal` for tables of another layout.
     static func isThere(_ database: SQLiteConnection) throws -> Bool {
         let number = try database.query("PRAGMA user_version").scalar?.count
         if number == layout { return true }
         let tables = try database.query("SELECT COUNT(*) FROM sqlite_master").scalar?.count
-        guard number == 0, tables == 0 else { throw UnusableContent.otherLayout }
+        guard number == 0, tables == 0 else { throw Refusal.otherLayout }
         return false
     }
 }
@@ -48,17 +49,15 @@ enum JournalSchema {
 // A file that was edited, or a disk with a flipped bit, must cause an error message, because the other
 // feeds of the journal are still usable.
 
-/// Content that this program does not write, as a clause with the cure.
-struct UnusableContent: Error, CustomStringConvertible {
-    let description: String
-
-    static let otherLayout = UnusableContent(
-        description: "it has the layout of another version; finish its feeds with that version, "
+extension Refusal {
+    /// Content that this program does not write.
+    static let otherLayout = Refusal(
+        "it has the layout of another version; finish its feeds with that version, "
             + "then move journal.sqlite away")
 
-    static func column(_ name: String) -> UnusableContent {
-        UnusableContent(
-            description: "column \(name) holds a value that this program never writes; keep a copy "
+    static func column(_ name: String) -> Refusal {
+        Refusal(
+            "column \(name) holds a value that this program never writes; keep a copy "
                 + "of the state folder and check the disk; to continue without the rest of it, "
                 + "move journal.sqlite away")
     }
@@ -81,20 +80,20 @@ struct JournalRow {
     }
 
     /// A value of a column that may be NULL.
-    func optional<T: JournalValue>(_ column: String) throws(UnusableContent) -> T? {
+    func optional<T: JournalValue>(_ column: String) throws(Refusal) -> T? {
         guard let found = self[column] else { return nil }
         guard let value = T(found) else { throw .column(column) }
         return value
     }
 
     /// A value of a column that is never NULL.
-    func value<T: JournalValue>(_ column: String) throws(UnusableContent) -> T {
+    func value<T: JournalValue>(_ column: String) throws(Refusal) -> T {
         guard let value: T = try optional(column) else { throw .column(column) }
         return value
     }
 
     /// A value of an enumeration stored as text.
-    func word<T: RawRepresentable<String>>(_ column: String) throws(UnusableContent) -> T {
+    func word<T: RawRepresentable<String>>(_ column: String) throws(Refusal) -> T {
         guard let word: T = try optionalWord(column) else { throw .column(column) }
         return word
     }
@@ -102,7 +101,7 @@ struct JournalRow {
     /// A value of an enumeration stored as text, in a column that may be NULL.
     func optionalWord<T: RawRepresentable<String>>(
         _ column: String
-    ) throws(UnusableContent) -> T? {
+    ) throws(Refusal) -> T? {
         guard let text: String = try optional(column) else { return nil }
         guard let word = T(rawValue: text) else { throw .column(column) }
         return word

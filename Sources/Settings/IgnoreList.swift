@@ -1,5 +1,6 @@
 import APNsProtocol
 import Database
+import Encodings
 import Yams
 
 // A person may decide to live with a finding of `preflight` for some time. The decision is an entry in a
@@ -60,10 +61,10 @@ package struct IgnoreList: Hashable, Sendable {
                 problems.add(place(root), "must be a list, each item after a -: \(Entry.form)")
             }
             for node in items ?? [] {
-                do throws(SettingRefusal) {
+                do throws(Refusal) {
                     entries.append(try Entry(node, at: place(node), rules: rules))
                 } catch {
-                    problems.add(place(node), error.reason)
+                    problems.add(place(node), error.description)
                 }
             }
         } catch {
@@ -77,20 +78,20 @@ package struct IgnoreList: Hashable, Sendable {
 extension IgnoreList.Entry {
     fileprivate static let form = "rule, object, reason and until, each with one text, given once"
 
-    fileprivate init(_ node: Node, at place: String, rules: [String]) throws(SettingRefusal) {
+    fileprivate init(_ node: Node, at place: String, rules: [String]) throws(Refusal) {
         var values: [String: String] = [:]
         guard let mapping = node.mapping else {
-            throw SettingRefusal("must be keys with values: \(Self.form)")
+            throw Refusal("must be keys with values: \(Self.form)")
         }
         for (key, value) in mapping {
             guard let word = key.scalar?.string, let text = value.scalar?.string,
                 ["rule", "object", "reason", "until"].contains(word), values[word] == nil
-            else { throw SettingRefusal("must have no other keys than \(Self.form)") }
+            else { throw Refusal("must have no other keys than \(Self.form)") }
             values[word] = text
         }
         guard let rule = values["rule"], rules.contains(rule) else {
             let near = values["rule"].flatMap { NearestName.find($0, in: rules) }
-            throw SettingRefusal(
+            throw Refusal(
                 "rule must be the name of a rule" + (near.map { "; did you mean \($0)?" } ?? ""))
         }
         func given(_ word: String) -> String? {
@@ -100,7 +101,7 @@ extension IgnoreList.Entry {
         // The time at which the day begins; other forms of a time are longer.
         let start = until.flatMap { $0.utf8.count == 10 ? EpochMilliseconds(iso8601: $0) : nil }
         guard until == nil || start != nil else {
-            throw SettingRefusal("until must be a day, such as 2026-12-31")
+            throw Refusal("until must be a day, such as 2026-12-31")
         }
         self.init(
             rule: rule, object: values["object"] ?? "*", reason: given("reason"), until: until,

@@ -1,4 +1,5 @@
 import Database
+import Encodings
 
 /// What a setting may hold: its words in the documentation, and how its text becomes the value of a
 /// field. File, environment and options are read by the same kind, so a value has one meaning.
@@ -6,7 +7,7 @@ struct SettingKind<Value: Sendable>: Sendable {
     /// A value, and the text of it that `pushsweep check` shows.
     typealias Reading = (value: Value, shown: String)
     typealias Reader =
-        @Sendable (RawSetting.Content, _ folder: String) throws(SettingRefusal) -> Reading
+        @Sendable (RawSetting.Content, _ folder: String) throws(Refusal) -> Reading
 
     let facts: SettingFacts
     /// Reads a text. Relative paths start at the folder, an absolute path. The error's sentence starts
@@ -21,15 +22,15 @@ struct SettingKind<Value: Sendable>: Sendable {
     /// A kind of which every value is one text. `hidden` stands for a text that no message may show.
     fileprivate init(
         _ words: String, hidden: String? = nil,
-        _ read: @escaping @Sendable (String, String) throws(SettingRefusal) -> Reading
+        _ read: @escaping @Sendable (String, String) throws(Refusal) -> Reading
     ) {
-        self.init(SettingFacts(words: words)) { content, folder throws(SettingRefusal) in
+        self.init(SettingFacts(words: words)) { content, folder throws(Refusal) in
             guard case .text(let text, _) = content else {
-                throw SettingRefusal("has no value; give one or remove the key")
+                throw Refusal("has no value; give one or remove the key")
             }
-            guard !text.isEmpty else { throw SettingRefusal("is empty") }
+            guard !text.isEmpty else { throw Refusal("is empty") }
             guard !PlainText.hasControlCharacter(text) else {
-                throw SettingRefusal(
+                throw Refusal(
                     "has an unprintable character in \(hidden ?? SettingText.quoted(text))")
             }
             return try read(text, folder)
@@ -39,13 +40,13 @@ struct SettingKind<Value: Sendable>: Sendable {
     /// A kind whose values may be written as a list, or as a text with commas.
     fileprivate init(
         list words: String,
-        _ read: @escaping @Sendable ([String], String) throws(SettingRefusal) -> Reading
+        _ read: @escaping @Sendable ([String], String) throws(Refusal) -> Reading
     ) {
         let one = SettingKind<[String]>(words) { text, _ in
             (text.split(separator: ",", omittingEmptySubsequences: false).map(String.init), text)
         }
         self.init(SettingFacts(words: words, isList: true)) {
-            content, folder throws(SettingRefusal) in
+            content, folder throws(Refusal) in
             guard case .list(let texts) = content else {
                 return try read(one.read(content, folder).value, folder)
             }
@@ -68,8 +69,8 @@ struct SettingFacts: Sendable {
     var plainWords: String { words.filter { $0 != "`" } }
 }
 
-private func refusal(_ rule: String, _ text: some StringProtocol) -> SettingRefusal {
-    SettingRefusal("\(rule), found \(SettingText.quoted(text))")
+private func refusal(_ rule: String, _ text: some StringProtocol) -> Refusal {
+    Refusal("\(rule), found \(SettingText.quoted(text))")
 }
 
 extension SettingKind where Value == String {
@@ -104,20 +105,20 @@ extension SettingKind where Value == String {
         return checked(
             "shell command of at most \(longest) characters",
             hidden: "the command; put several lines into a file and name that"
-        ) { text throws(SettingRefusal) in
+        ) { text throws(Refusal) in
             try SettingText.checkLength(text, longest)
-            guard !text.allSatisfy({ $0 == " " }) else { throw SettingRefusal("is empty") }
+            guard !text.allSatisfy({ $0 == " " }) else { throw Refusal("is empty") }
         }
     }
     static var path: Self {
-        Self("path") { text, folder throws(SettingRefusal) in
+        Self("path") { text, folder throws(Refusal) in
             let path = try PlainText.absolutePath(text, folder: folder)
             return (path, path)
         }
     }
     /// A table, which may be written `database.table`.
     static var table: Self {
-        checked("table") { text throws(SettingRefusal) in
+        checked("table") { text throws(Refusal) in
             let parts = text.split(separator: ".", omittingEmptySubsequences: false)
             guard parts.count <= 2 else {
                 throw refusal("must be a table or a database and a table", text)
@@ -127,7 +128,7 @@ extension SettingKind where Value == String {
     }
     /// A column that must exist.
     static var column: Self {
-        checked("column") { text throws(SettingRefusal) in
+        checked("column") { text throws(Refusal) in
             // `none` is not a column name: for other columns it means that there is none.
             guard text != "none" else {
                 throw refusal(
@@ -147,7 +148,7 @@ extension SettingKind where Value == String {
         _ words: String, _ longest: Int = SettingText.longest, must rule: String = "",
         _ holds: @escaping @Sendable (String) -> Bool = { _ in true }
     ) -> Self {
-        checked(words) { text throws(SettingRefusal) in
+        checked(words) { text throws(Refusal) in
             try SettingText.checkLength(text, longest)
             guard holds(text) else { throw refusal(rule, text) }
         }
@@ -156,9 +157,9 @@ extension SettingKind where Value == String {
     /// A text that is the value as it is; a hidden one is only said to be set.
     fileprivate static func checked(
         _ words: String, hidden: String? = nil,
-        _ check: @escaping @Sendable (String) throws(SettingRefusal) -> Void
+        _ check: @escaping @Sendable (String) throws(Refusal) -> Void
     ) -> Self {
-        Self(words, hidden: hidden) { text, _ throws(SettingRefusal) in
+        Self(words, hidden: hidden) { text, _ throws(Refusal) in
             try check(text)
             return (text, hidden == nil ? text : "(set)")
         }
@@ -169,7 +170,7 @@ extension SettingKind {
     /// One of a few words.
     fileprivate static func oneOf(_ values: [(word: String, value: Value)]) -> Self {
         Self(values.map { "`\($0.word)`" }.joined(separator: " or ")) {
-            text, _ throws(SettingRefusal) in
+            text, _ throws(Refusal) in
             guard let found = values.first(where: { $0.word == text }) else {
                 let words = values.map(\.word).joined(separator: " or ")
                 throw refusal("must be \(words)", text)
@@ -184,7 +185,7 @@ extension SettingKind {
         _ value: @escaping @Sendable (Int) -> Value
     ) -> Self {
         let words = "\(quantity.text(range.lowerBound)) to \(quantity.text(range.upperBound))"
-        return Self("\(quantity.name), \(words)") { text, _ throws(SettingRefusal) in
+        return Self("\(quantity.name), \(words)") { text, _ throws(Refusal) in
             guard let number = quantity.number(text), range.contains(number) else {
                 throw refusal("must be \(quantity.rule) from \(words)\(quantity.hint)", text)
             }
@@ -228,7 +229,7 @@ extension SettingKind where Value == Double {
     }
 
     static var percent: Self {
-        Self("percent, above 0, at most 100") { text, _ throws(SettingRefusal) in
+        Self("percent, above 0, at most 100") { text, _ throws(Refusal) in
             // Swift also reads nan, inf, signs, exponents and hexadecimal fractions.
             let parts = text.split(separator: ".", omittingEmptySubsequences: false)
             guard parts.count <= 2, parts.allSatisfy({ PlainText.wholeNumber($0) != nil }),
@@ -253,7 +254,7 @@ extension SettingKind where Value: RawRepresentable & CaseIterable, Value.RawVal
 extension SettingKind where Value == ZoneOffset {
     /// UTC or a fixed offset from it.
     static var zone: Self {
-        Self("`UTC`, `Z` or an offset such as `+02:00`") { text, _ throws(SettingRefusal) in
+        Self("`UTC`, `Z` or an offset such as `+02:00`") { text, _ throws(Refusal) in
             if let zone = ZoneOffset(text) { return (zone, zone.description) }
             if text.contains(where: \.isLetter) {
                 throw refusal(
@@ -271,7 +272,7 @@ extension SettingKind where Value == OptionalColumn {
     static var optionalColumn: Self {
         let named = SettingKind<String>.checked("", SettingText.checkIdentifier)
         return Self(SettingFacts(words: "column, or `none`", isOptionalColumn: true)) {
-            content, folder throws(SettingRefusal) in
+            content, folder throws(Refusal) in
             switch content {
             case .null, .text("none", plain: true): return (.absent, "none")
             case .usual(let name): return (.detect(name), "\(name), if the table has it")
@@ -286,7 +287,7 @@ extension SettingKind where Value == OptionalColumn {
 extension SettingKind where Value == [String] {
     /// Columns of a key, in order, each once.
     static var columns: Self {
-        Self(list: "list of columns") { names, _ throws(SettingRefusal) in
+        Self(list: "list of columns") { names, _ throws(Refusal) in
             var result: [String] = []
             for name in names {
                 let column = String(
@@ -300,7 +301,7 @@ extension SettingKind where Value == [String] {
                 }
                 result.append(column)
             }
-            guard !result.isEmpty else { throw SettingRefusal("must name at least one column") }
+            guard !result.isEmpty else { throw Refusal("must name at least one column") }
             return (result, "[\(result.joined(separator: ", "))]")
         }
     }
@@ -309,7 +310,7 @@ extension SettingKind where Value == [String] {
 extension SettingKind where Value == StoreLocation {
     static var storeAddress: Self {
         Self("`mysql://`, `mysql+unix://` or `sqlite://` address", hidden: "the address") {
-            text, folder throws(SettingRefusal) in
+            text, folder throws(Refusal) in
             let location = try StoreLocation(text, relativeTo: folder)
             return (location, location.description)
         }
@@ -319,21 +320,21 @@ extension SettingKind where Value == StoreLocation {
 extension SettingKind where Value == [StoreLocation] {
     static var servers: Self {
         Self(list: "list of `mysql://` or `mysql+unix://` addresses") {
-            texts, folder throws(SettingRefusal) in
+            texts, folder throws(Refusal) in
             var servers: [StoreLocation] = []
             for text in texts {
                 let location = try StoreLocation(
                     String(text.drop { $0 == " " }), relativeTo: folder)
                 guard case .server(let server) = location else {
-                    throw SettingRefusal(
+                    throw Refusal(
                         "must name servers, such as mysql://monitor@replica:3306/push")
                 }
                 guard server.addresses.count == 1 else {
-                    throw SettingRefusal("must name each server by an address of its own")
+                    throw Refusal("must name each server by an address of its own")
                 }
                 servers.append(location)
             }
-            guard !servers.isEmpty else { throw SettingRefusal("must name at least one server") }
+            guard !servers.isEmpty else { throw Refusal("must name at least one server") }
             return (servers, "[\(servers.map(\.description).joined(separator: ", "))]")
         }
     }
@@ -343,7 +344,7 @@ extension SettingKind where Value == LoadLimits {
     /// Limits on figures of a server's status.
     static var load: Self {
         Self("number of running threads, or `figure=number`, several with commas") {
-            text, _ throws(SettingRefusal) in
+            text, _ throws(Refusal) in
             let limits = try LoadLimits(text)
             return (limits, limits.description)
         }
@@ -353,11 +354,11 @@ extension SettingKind where Value == LoadLimits {
 extension SettingKind where Value == Secret {
     /// A password.
     static var secret: Self {
-        Self(SettingFacts(words: "password", isSecret: true)) { content, _ throws(SettingRefusal) in
+        Self(SettingFacts(words: "password", isSecret: true)) { content, _ throws(Refusal) in
             guard case .text(let text, _) = content, !text.isEmpty else {
-                throw SettingRefusal("is empty")
+                throw Refusal("is empty")
             }
-            guard !text.utf8.contains(0) else { throw SettingRefusal("has a zero byte") }
+            guard !text.utf8.contains(0) else { throw Refusal("has a zero byte") }
             return (Secret(text), "(set)")
         }
     }
@@ -389,7 +390,7 @@ package enum SettingText {
             }
     }
 
-    fileprivate static func checkIdentifier(_ text: some StringProtocol) throws(SettingRefusal) {
+    fileprivate static func checkIdentifier(_ text: some StringProtocol) throws(Refusal) {
         // 64 characters is the longest identifier of MySQL and MariaDB.
         guard (1...64).contains(text.unicodeScalars.count), text.first != " ", text.last != " "
         else { throw refusal("must be a name of 1 to 64 characters without outer spaces", text) }
@@ -397,9 +398,9 @@ package enum SettingText {
 
     fileprivate static func checkLength(
         _ text: String, _ longest: Int
-    ) throws(SettingRefusal) {
+    ) throws(Refusal) {
         guard text.unicodeScalars.count <= longest else {
-            throw SettingRefusal("must be at most \(longest) characters long")
+            throw Refusal("must be at most \(longest) characters long")
         }
     }
 

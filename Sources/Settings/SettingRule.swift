@@ -1,4 +1,5 @@
 import Database
+import Encodings
 
 /// One row of the table of settings. The parser, `pushsweep check`, the sample file and the
 /// documentation read all facts about a setting from its row.
@@ -72,7 +73,7 @@ package struct SettingRule: Sendable {
 
     typealias Fill =
         @Sendable (RawSetting.Content, _ folder: String, inout Settings, _ app: Int)
-        throws(SettingRefusal) -> String
+        throws(Refusal) -> String
 
     /// The environment variable that overrides it, with `<NAME>` for the name of an app; nil for an
     /// app's name, by which variables find the app.
@@ -168,7 +169,7 @@ struct SettingPlace<Part: Sendable>: Sendable {
                 ?? (sample.example ?? usual).map { .comment($0) } ?? .omitted,
             summary: summary, path: key.split(separator: ".").map(String.init),
             optionalGroup: optionalGroup
-        ) { content, folder, settings, app throws(SettingRefusal) in
+        ) { content, folder, settings, app throws(Refusal) in
             let reading = try kind.read(content, folder)
             change(&settings, app) { set(&$0, reading.value) }
             return reading.shown

@@ -143,16 +143,10 @@ enum SettingsFile {
         do {
             let bytes = try TextStart.whole(read().bytes)
             if let text = String(validating: bytes, as: UTF8.self) { return text }
-        } catch let refusal as GuardedFile.Refusal {
-            let isOfAccess =
-                switch refusal {
-                case .denied, .openToOthers, .foreign, .changeable: true
-                case .missing, .tooLarge, .notRegular, .failed: false
-                }
-            throw SettingsFailure(
-                isOfAccess ? .permission : .configuration, "\(what): \(refusal.sentence)")
         } catch {
-            throw SettingsFailure(.configuration, "\(what): \(error)")
+            let code = (error as? IdentityFailure)?.code
+            let isOfAccess = code == .access || code == .changeable
+            throw SettingsFailure(isOfAccess ? .permission : .configuration, "\(what): \(error)")
         }
         throw SettingsFailure(
             .configuration, "\(what): it is not valid UTF-8; save it as UTF-8")

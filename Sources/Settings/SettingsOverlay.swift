@@ -10,6 +10,7 @@
 // PUSHSWEEP_APPS_CHAT_SANDBOX_FEEDBACK_HOST.
 
 import Database
+import Encodings
 
 /// The names of one app of the file, in shown keys and in variables.
 struct AppLabel: Equatable {
@@ -168,7 +169,7 @@ extension Settings {
             guard let rule = SettingsTable.rule(option.key), !rule.isPerApp else {
                 preconditionFailure("--\(option.name) sets \(option.key), which is not a key")
             }
-            do throws(SettingRefusal) {
+            do throws(Refusal) {
                 for text in option.texts {
                     _ = try rule.fill(.text(text, plain: true), folder, &settings, 0)
                 }
@@ -177,7 +178,7 @@ extension Settings {
                 _ = try rule.fill(.list(texts), folder, &settings, 0)
             } catch {
                 throw SettingsFailure(
-                    .usage, "reading --\(option.name): it \(error.reason)")
+                    .usage, "reading --\(option.name): it \(error)")
             }
         }
         return settings

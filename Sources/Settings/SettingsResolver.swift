@@ -1,4 +1,5 @@
 import Database
+import Encodings
 import SecureTransport
 
 /// Gives every setting of the table its value: the written one, else its default. Works in the
@@ -94,7 +95,7 @@ struct SettingsResolver {
         _ problems: inout SettingsProblems
     ) {
         let written = document.values[key]
-        do throws(SettingRefusal) {
+        do throws(Refusal) {
             var content = written?.content
             if content == nil { content = try fallback(rule, key: key) }
             if let content {
@@ -105,13 +106,13 @@ struct SettingsResolver {
                     key: shown, shownValue: values[key] ?? rule.fallback.shown,
                     origin: written?.source ?? .builtIn))
         } catch {
-            problems.add(written?.place ?? placeOfGroup(key), "\(shown) \(error.reason)")
+            problems.add(written?.place ?? placeOfGroup(key), "\(shown) \(error)")
         }
     }
 
     private func fallback(
         _ rule: SettingRule, key: String
-    ) throws(SettingRefusal) -> RawSetting.Content? {
+    ) throws(Refusal) -> RawSetting.Content? {
         switch rule.fallback {
         case .text(let text) where rule.kind.isOptionalColumn:
             // Settings about a column declare that the column exists. A column without such settings
@@ -122,7 +123,7 @@ struct SettingsResolver {
             return isExpected ? .text(text, plain: false) : .usual(text)
         case .text(let text): return .text(text, plain: true)
         case .absent, .detected: return nil
-        case .required: throw SettingRefusal("is missing; give it a value")
+        case .required: throw Refusal("is missing; give it a value")
         case .computed(_, let text):
             let defaults = SettingDefaults(
                 values: values, key: key, usualState: state, location: filled.store.location)
@@ -214,8 +215,8 @@ extension SettingsResolver {
             let path = program.hasPrefix("/") ? String(program) : "\(folder)/\(program)"
             try ChangeRights.check(path)
         } catch {
-            guard case .changeable(let sentence) = error else { return }
-            problems.add(place(key), "\(key) \(program): \(sentence)", kind: .permission)
+            guard error.code == .changeable else { return }
+            problems.add(place(key), "\(key) \(program): \(error)", kind: .permission)
         }
     }
 }

@@ -11,6 +11,7 @@
 //   contradiction  A status with the reason of another status is unusable.
 
 import APNsProtocol
+import Encodings
 
 /// An answer of APNs as another sender reports it.
 package struct ReportedAnswer: Hashable, Sendable {
@@ -38,7 +39,7 @@ package struct ReportedAnswer: Hashable, Sendable {
 /// Why a report is not usable, with the cure.
 package enum UnusableReport: Error, Hashable, Sendable, CustomStringConvertible {
     /// The token cannot be read.
-    case token(DeviceTokenRefusal)
+    case token(Refusal)
     /// The report has no time.
     case missingTime
     /// The reason is outside Apple's list, so its timestamp may mean anything, and there is no time

@@ -92,7 +92,7 @@ func refuse(_ options: [(name: String, value: Int?, least: Int)]) throws {
 /// The text of a file that an option names.
 func text(of path: String, _ what: String) throws -> String {
     guard let text = try? String(contentsOfFile: path, encoding: .utf8) else {
-        throw SimulatorFailure("opening the \(what) \(path): no such readable text file")
+        throw Refusal("opening the \(what) \(path): no such readable text file")
     }
     return text
 }
@@ -127,7 +127,7 @@ struct AnswerOptions: ParsableArguments {
     @Option(help: "Seed for the tokens of the shares.")
     var seed: UInt64 = 1
 
-    /// The script of the options. Throws `SimulatorFailure`.
+    /// The script of the options. Throws `Refusal`.
     func script<Action: GatewayAction>() throws -> GatewayScript<Action> {
         var script = GatewayScript<Action>()
         script.seed = seed
@@ -138,14 +138,14 @@ struct AnswerOptions: ParsableArguments {
         for text in at {
             let (number, action): (String, Action) = try halves(text, of: "--at")
             guard let place = Int(number), place > 0 else {
-                throw SimulatorFailure("reading --at \(text): \(number) is no number from 1")
+                throw Refusal("reading --at \(text): \(number) is no number from 1")
             }
             script.sequence[place] = action
         }
         for text in share {
             let (percent, action): (String, Action) = try halves(text, of: "--share")
             guard let value = Double(percent), (0...100).contains(value) else {
-                throw SimulatorFailure("reading --share \(text): \(percent) is no percentage")
+                throw Refusal("reading --share \(text): \(percent) is no percentage")
             }
             script.shares.append(
                 .init(millionths: Int((value * 10_000).rounded()), action: action))
@@ -157,7 +157,7 @@ struct AnswerOptions: ParsableArguments {
         _ text: String, of option: String
     ) throws -> (String, Action) {
         guard let sign = text.firstIndex(of: "=") else {
-            throw SimulatorFailure("reading \(option) \(text): it has no =")
+            throw Refusal("reading \(option) \(text): it has no =")
         }
         return (
             String(text[..<sign]), try Action(String(text[text.index(after: sign)...]))

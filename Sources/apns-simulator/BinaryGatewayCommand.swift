@@ -1,6 +1,7 @@
 import APNsProtocol
 import APNsSimulator
 import ArgumentParser
+import Encodings
 import Foundation
 import SecureTransport
 
@@ -91,7 +92,7 @@ struct BinaryBehaviourOptions: ParsableArguments {
         ])
     }
 
-    /// The rules of the options. Throws `SimulatorFailure`.
+    /// The rules of the options. Throws `Refusal`.
     func rules(script: BinaryScript) throws -> BinaryRules {
         var rules = BinaryRules()
         rules.script = script
@@ -113,10 +114,10 @@ struct BinaryBehaviourOptions: ParsableArguments {
         for (index, line) in text.split(separator: "\n", omittingEmptySubsequences: false)
             .enumerated() where !line.allSatisfy(\.isWhitespace)
         {
-            do throws(DeviceTokenRefusal) {
+            do throws(Refusal) {
                 tokens.insert(try DeviceToken(spelling: line))
             } catch {
-                throw SimulatorFailure("reading the tokens \(path): line \(index + 1): \(error)")
+                throw Refusal("reading the tokens \(path): line \(index + 1): \(error)")
             }
         }
         return tokens

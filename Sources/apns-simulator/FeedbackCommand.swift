@@ -1,5 +1,6 @@
 import APNsSimulator
 import ArgumentParser
+import Encodings
 import Foundation
 import SecureTransport
 
@@ -163,7 +164,7 @@ struct FeedOptions: ParsableArguments {
         var sources: [FeedSource] = []
         for path in feed {
             guard FileManager.default.isReadableFile(atPath: path) else {
-                throw SimulatorFailure("opening the feed \(path): no such readable file")
+                throw Refusal("opening the feed \(path): no such readable file")
             }
             sources.append(.file(path))
         }

@@ -1,6 +1,7 @@
 import APNsProtocol
 import APNsSimulator
 import ArgumentParser
+import Encodings
 import Foundation
 import SecureTransport
 
@@ -126,7 +127,7 @@ struct ProviderBehaviourOptions: ParsableArguments {
     }
 
     /// What the gateway does to each connection. Of two faults at one request the last of the help
-    /// counts. Throws `SimulatorFailure`.
+    /// counts. Throws `Refusal`.
     func scenario() throws -> ProviderScenario {
         var usual = ProviderScenario.Connection()
         for text in maxStreamsAt {
@@ -134,7 +135,7 @@ struct ProviderBehaviourOptions: ParsableArguments {
             guard halves.count == 2, let request = Int(halves[0]), request > 0,
                 let count = UInt32(halves[1])
             else {
-                throw SimulatorFailure(
+                throw Refusal(
                     "reading --max-streams-at \(text): give two numbers as in 500=1")
             }
             usual.set(.changeStreams(count), at: request)

@@ -1,4 +1,5 @@
 import APNsProtocol
+import Encodings
 import TestSupport
 import Testing
 
@@ -20,7 +21,7 @@ struct DeviceTokenTests {
     @Test(
         "a spelling that has lost bytes or holds no token is refused",
         arguments: [
-            ("", DeviceTokenRefusal.blank), ("    ", .blank), ("<>", .blank), ("0", .placeholder),
+            ("", Refusal.blank), ("    ", .blank), ("<>", .blank), ("0", .placeholder),
             (" 0 ", .placeholder),
             (
                 "{length = 32, bytes = 0xc9d4c07c fbbc26d6 ef87a44d 53e16983 ... 56659ddd f715defc }",
@@ -35,7 +36,7 @@ struct DeviceTokenTests {
             ("<abcd", .notHex), ("abcd>", .notHex), ("0xabcd", .notHex), ("ab-cd", .notHex),
             ("ab\tcd", .notHex), ("ab\ncd", .notHex), ("<", .notHex), ("äb", .notHex),
         ])
-    func refusals(text: String, refusal: DeviceTokenRefusal) {
+    func refusals(text: String, refusal: Refusal) {
         #expect(throws: refusal) { try DeviceToken(spelling: text) }
     }
 

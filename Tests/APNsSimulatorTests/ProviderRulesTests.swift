@@ -1,5 +1,6 @@
 import APNsProtocol
 import APNsSimulator
+import Encodings
 import SecureTransport
 import TestSupport
 import Testing
@@ -317,7 +318,7 @@ struct ProviderScriptTests {
             "", "OK", "Unregisterd", "Unregistered@", "Unregistered@x", "Unregistered@1@2",
             "reset", "reset:x", "body:99:x", "body:410", "stall:1", "ok:1",
         ] {
-            #expect(throws: SimulatorFailure.self, "\(text)") { try ScriptedAction(text) }
+            #expect(throws: Refusal.self, "\(text)") { try ScriptedAction(text) }
         }
     }
 }

@@ -1,5 +1,6 @@
 import APNsProtocol
 import APNsSimulator
+import Encodings
 import Foundation
 import SecureTransport
 import Synchronization
@@ -180,7 +181,7 @@ struct FeedTextTests {
 
     @Test("a bad line is named by its number", arguments: ["x y", "1 zz", "-1 ab", "1 ab cd"])
     func badLines(line: String) {
-        let failure = #expect(throws: SimulatorFailure.self) {
+        let failure = #expect(throws: Refusal.self) {
             try FeedSource.lines("1 ab\n\(line)\n", of: "list")
         }
         #expect(failure?.description.contains("list: ") == true)
@@ -190,7 +191,7 @@ struct FeedTextTests {
     @Test("hex may have spaces, but no odd length and no other letters")
     func hex() throws {
         #expect(try FeedSource.hexBytes("00 ff\n7F") == [0, 255, 127])
-        #expect(throws: SimulatorFailure.self) { try FeedSource.hexBytes("123") }
-        #expect(throws: SimulatorFailure.self) { try FeedSource.hexBytes("zz") }
+        #expect(throws: Refusal.self) { try FeedSource.hexBytes("123") }
+        #expect(throws: Refusal.self) { try FeedSource.hexBytes("zz") }
     }
 }

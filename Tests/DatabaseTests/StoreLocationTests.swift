@@ -1,4 +1,5 @@
 import Database
+import Encodings
 import Testing
 
 @Suite("Addresses of the token database")
@@ -79,11 +80,11 @@ struct StoreLocationTests {
             "mysql://\(String(repeating: "u", count: 129))@h/p",
         ])
     func refusing(text: String) {
-        let refusal = #expect(throws: SettingRefusal.self) {
+        let refusal = #expect(throws: Refusal.self) {
             try StoreLocation(text, relativeTo: "/f")
         }
-        #expect(refusal?.reason.contains("secret") == false)
-        #expect(refusal?.reason.contains("\n") == false)
+        #expect(refusal?.description.contains("secret") == false)
+        #expect(refusal?.description.contains("\n") == false)
     }
 
     @Test(
@@ -94,11 +95,11 @@ struct StoreLocationTests {
             "mysql+unix://u:secret@/m?db=p", "mysql+unix:///m?db=p&password=secret",
         ])
     func password(text: String) {
-        let refusal = #expect(throws: SettingRefusal.self) {
+        let refusal = #expect(throws: Refusal.self) {
             try StoreLocation(text, relativeTo: "/f")
         }
         #expect(
-            refusal?.reason
+            refusal?.description
                 == "must not hold a password; remove it and name its file with store.password-file")
     }
 
@@ -110,10 +111,10 @@ struct StoreLocationTests {
             ("mysql+unix:///m", "mysql+unix:///run/mysqld/mysqld.sock?db=push"),
             ("sqlite:///v/", "sqlite:///var/lib/pushsweep/tokens.sqlite"),
         ] {
-            let refusal = #expect(throws: SettingRefusal.self) {
+            let refusal = #expect(throws: Refusal.self) {
                 try StoreLocation(text, relativeTo: "/f")
             }
-            #expect(refusal?.reason.contains(example) == true, "\(text)")
+            #expect(refusal?.description.contains(example) == true, "\(text)")
         }
     }
 }

@@ -53,13 +53,13 @@ struct TextLinesTests {
             as [[UInt8]]
         {
             for piece in 1...4 {
-                #expect(throws: ForeignText.self) { try lines(text, piece: piece) }
+                #expect(throws: Refusal.self) { try lines(text, piece: piece) }
             }
         }
         for text in [
             [0xFF, 0xFE, 0, 0], [0, 0, 0xFE, 0xFF], [0x61, 0, 0, 0], [0, 0, 0, 0x61],
         ] as [[UInt8]] {
-            let refusal = #expect(throws: ForeignText.self) { try lines(text, piece: 4) }
+            let refusal = #expect(throws: Refusal.self) { try lines(text, piece: 4) }
             #expect("\(try #require(refusal))".contains("iconv -f UTF-32"))
         }
         #expect(try lines([0, 0, 0, 0, 10, 0x61], piece: 2).last == "a")

@@ -253,7 +253,7 @@ struct ReportLinesTests {
             let bytes = Array(try #require("{\"device\":\"c9\"}".data(using: encoding)))
             for format in ReportFormat.allCases {
                 let layout = ReportLayout(format: format, map: try FieldMap("token=device"))
-                #expect(throws: ForeignText.self) { try read(bytes, layout, piece: 1) }
+                #expect(throws: Refusal.self) { try read(bytes, layout, piece: 1) }
             }
         }
     }

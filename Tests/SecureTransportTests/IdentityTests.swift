@@ -155,7 +155,7 @@ struct IdentityTests {
         let other = try workshop.write(try authority.issue(.client()).keyPEM(), to: "other.key")
         expectRefusal("the key belongs to none of the certificates", file: certificate, key: other)
         expectRefusal("there is no such file", file: workshop.file("none.pem"))
-        expectRefusal("not a regular file", .access, file: workshop.path)
+        expectRefusal("not a regular file", .kind, file: workshop.path)
         let brokenKey = Array("-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n".utf8)
         for (bytes, words) in [
             ([0, 1, 2], "neither PEM nor PKCS#12"), ([], "neither PEM nor PKCS#12"),

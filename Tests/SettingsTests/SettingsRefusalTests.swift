@@ -77,6 +77,24 @@ struct SettingsRefusalTests {
             ),
             ("state: !!int 5", "s.yaml:1:8: state has a YAML tag; write the value alone"),
             ("state: a\nstate: b", "s.yaml:1:1: key 'state' given twice; keep one"),
+            ("!x state: a\nstate: b", "s.yaml:2:1: key 'state' is given twice"),
+            (
+                "store: {active-users: {table: a.b.c}}",
+                "s.yaml:1:31: store.active-users.table must be a table or a database and a table, "
+                    + "found 'a.b.c'"
+            ),
+            (
+                "store: {active-users: {key: [id, ' id ']}}",
+                "s.yaml:1:29: store.active-users.key names a column twice, found 'id'"
+            ),
+            (
+                "throttle: {replicas: ['mysql://u@a,b/push']}",
+                "s.yaml:1:22: throttle.replicas must name each server by an address of its own"
+            ),
+            (
+                "throttle: {replicas: [[a]]}",
+                "s.yaml:1:22: throttle.replicas must be a list of texts"
+            ),
             (
                 "store:\n\turl: x",
                 "s.yaml:2:1: a tab where YAML wants spaces; indent with spaces"

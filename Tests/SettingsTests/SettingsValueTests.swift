@@ -1,4 +1,5 @@
 import Database
+import Encodings
 import Testing
 
 @testable import Settings
@@ -50,7 +51,7 @@ struct SettingsValueTests {
             "02:00", "+1é:0", "GMT+2", "++1:00",
         ])
     func noZone(text: String) {
-        #expect(throws: SettingRefusal.self) {
+        #expect(throws: Refusal.self) {
             try SettingKind<ZoneOffset>.zone.read(.text(text, plain: true), "/f")
         }
     }

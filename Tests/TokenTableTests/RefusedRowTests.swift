@@ -156,6 +156,18 @@ struct RefusedRowTests {
         #expect(try database.texts("SELECT * FROM devices ORDER BY id") == before)
     }
 
+    @Test("rows that a trigger silently keeps from removal are refused; the others are removed")
+    func passedOver() throws {
+        let database = try Self.database(.sqlite, held: 3)
+        try database.sql.run(
+            "CREATE TRIGGER hold BEFORE DELETE ON devices WHEN OLD.held = 1 BEGIN "
+                + "SELECT RAISE(IGNORE); END")
+        let progress = try Self.store(database).apply(Self.evidence, policy: Self.removal)
+        #expect(progress.isApplied && progress.counts == Counts(applied: 37, refused: 3))
+        #expect(try database.count("SELECT COUNT(*) FROM devices") == 3)
+        #expect(try Self.refused(database) == ["0", "1", "2"])
+    }
+
     @Test(
         "a refused row does not keep another row from coming back", arguments: TestEngine.available)
     func undo(_ engine: TestEngine) throws {

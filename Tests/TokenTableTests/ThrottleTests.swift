@@ -6,6 +6,7 @@ import Testing
 import TokenHygiene
 
 @testable import Database
+import Encodings
 @testable import TokenTable
 
 /// A clock that moves with each pause, and by some milliseconds with every reading.
@@ -111,7 +112,7 @@ struct ThrottleTests {
         for text in [
             "", "x", "Threads_running", "a=", "=5", "a=1=2", "a=-1", "a b=1", "a=1,", "1e3", "5,6",
         ] {
-            #expect(throws: SettingRefusal.self, "\(text)") { try LoadLimits(text) }
+            #expect(throws: Refusal.self, "\(text)") { try LoadLimits(text) }
         }
     }
 

@@ -22,9 +22,9 @@ package enum FeedSource: Sendable {
     }
 
     /// The bytes that a text spells in hex, spaces and line ends ignored.
-    package static func hexBytes(_ text: String) throws(SimulatorFailure) -> [UInt8] {
+    package static func hexBytes(_ text: String) throws(Refusal) -> [UInt8] {
         guard let bytes = Hex.bytes(text.filter { !$0.isWhitespace }.utf8) else {
-            throw SimulatorFailure("reading hex: give two hex digits for each byte")
+            throw Refusal("reading hex: give two hex digits for each byte")
         }
         return bytes
     }
@@ -34,7 +34,7 @@ package enum FeedSource: Sendable {
     /// in messages.
     package static func lines(
         _ text: String, of name: String
-    ) throws(SimulatorFailure) -> FeedSource {
+    ) throws(Refusal) -> FeedSource {
         var tuples: [FeedbackTuple] = []
         for (index, line) in text.split(separator: "\n", omittingEmptySubsequences: false)
             .enumerated()
@@ -45,7 +45,7 @@ package enum FeedSource: Sendable {
             }
             let token = fields.dropFirst().first.map { try? DeviceToken(spelling: $0) }
             guard fields.count <= 2, let seconds = UInt32(first), token != .some(nil) else {
-                throw SimulatorFailure(
+                throw Refusal(
                     "reading the tuples \(name): line \(index + 1) is not `<seconds> <token hex>`")
             }
             tuples.append(FeedbackTuple(time: EpochSeconds(seconds), token: token ?? nil))
@@ -64,7 +64,7 @@ struct FeedCursor {
     /// The size of a portion: enough for the largest tuple, and large enough for few calls.
     static let portion = 128 * 1024
 
-    init(_ source: FeedSource) throws(SimulatorFailure) {
+    init(_ source: FeedSource) throws(Refusal) {
         switch source {
         case .bytes(let bytes): (content, feed) = (Data(bytes), nil)
         case .generated(let generated): (content, feed) = (Data(), generated)
@@ -74,7 +74,7 @@ struct FeedCursor {
                 content = try Data(
                     contentsOf: URL(fileURLWithPath: path), options: .alwaysMapped)
             } catch {
-                throw SimulatorFailure("opening the feed \(path): \(error.localizedDescription)")
+                throw Refusal("opening the feed \(path): \(error.localizedDescription)")
             }
         }
     }

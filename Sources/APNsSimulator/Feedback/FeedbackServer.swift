@@ -1,3 +1,4 @@
+import Encodings
 import SecureTransport
 
 /// Serves one client of the feedback gateway by its behaviour, and records the connection.
@@ -108,7 +109,7 @@ struct FeedbackServer {
     }
 
     /// Sends the list by the behaviour and returns how to end the connection. Throws
-    /// `TransportFailure` when the client closes or the gateway stops, `SimulatorFailure` when the
+    /// `TransportFailure` when the client closes or the gateway stops, `Refusal` when the
     /// list cannot be read.
     private func send(
         _ list: FeedSource, to connection: TLSConnection

@@ -1,4 +1,5 @@
 import APNsProtocol
+import Encodings
 import Foundation
 import SecureTransport
 
@@ -191,8 +192,8 @@ package enum BinaryFate: GatewayAction {
 
     /// Reads the spelling of the command line: `ok`, a status number, a number with `+` and the
     /// later frames to wait for (with `b`: bytes), `dead`, `dead:` and the notifications before,
-    /// `close` or `reset`. Throws `SimulatorFailure`.
-    package init(_ text: String) throws(SimulatorFailure) {
+    /// `close` or `reset`. Throws `Refusal`.
+    package init(_ text: String) throws(Refusal) {
         switch text {
         case "ok": self = .accept
         case "dead": self = .dead()
@@ -200,7 +201,7 @@ package enum BinaryFate: GatewayAction {
         case "reset": self = .reset
         default:
             guard let fate = Self.counted(text) else {
-                throw SimulatorFailure(
+                throw Refusal(
                     "reading the fate \"\(text)\": give ok, a status such as 8, a status with later "
                         + "frames or bytes such as 8+500 or 8+64000b, dead, dead:COUNT, close or "
                         + "reset")

@@ -1,5 +1,6 @@
 import APNsProtocol
 import COpenSSL
+import Encodings
 import SecureTransport
 
 /// The way in which clients of a provider gateway authenticate.
@@ -151,10 +152,10 @@ package final class VerificationKey: Sendable {
 }
 
 extension SigningKey {
-    /// Makes a new key, without a file. Throws `SimulatorFailure`.
-    package convenience init() throws(SimulatorFailure) {
+    /// Makes a new key, without a file. Throws `Refusal`.
+    package convenience init() throws(Refusal) {
         guard let made = pushsweep_generate_p256_key() else {
-            throw SimulatorFailure.openSSL("making a signing key")
+            throw Refusal.openSSL("making a signing key")
         }
         self.init(adopting: made)
     }
@@ -162,8 +163,8 @@ extension SigningKey {
     /// The public key, to check signatures of this key.
     package var verificationKey: VerificationKey { VerificationKey(sharing: self) }
 
-    /// The key in the form of a `.p8` file (PKCS#8 in PEM, not encrypted). Throws `SimulatorFailure`.
-    package func pem() throws(SimulatorFailure) -> [UInt8] {
+    /// The key in the form of a `.p8` file (PKCS#8 in PEM, not encrypted). Throws `Refusal`.
+    package func pem() throws(Refusal) -> [UInt8] {
         try CertificateMint.written("a signing key") {
             PEM_write_bio_PKCS8PrivateKey($0, key, nil, nil, 0, nil, nil) == 1
         }

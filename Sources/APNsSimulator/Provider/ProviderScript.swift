@@ -1,4 +1,5 @@
 import APNsProtocol
+import Encodings
 import SecureTransport
 
 /// The action of a scripted gateway on one notification.
@@ -6,8 +7,8 @@ package protocol GatewayAction: Sendable, Equatable {
     /// The action where the script names no other: the notification is accepted.
     static var usual: Self { get }
 
-    /// Reads the spelling of the command line. Throws `SimulatorFailure`.
-    init(_ text: String) throws(SimulatorFailure)
+    /// Reads the spelling of the command line. Throws `Refusal`.
+    init(_ text: String) throws(Refusal)
 }
 
 /// The actions of a gateway: by token, by number, by share of tokens; all others are accepted.
@@ -104,8 +105,8 @@ package enum ScriptedAction: GatewayAction {
 
     /// Reads the spelling of the command line: `ok`, a reason of APNs with `@` and milliseconds
     /// where it has a time, `stall`, `reset:` and a number of RFC 9113 section 7, or `body:` with
-    /// a status, `:` and any text. Throws `SimulatorFailure`.
-    package init(_ text: String) throws(SimulatorFailure) {
+    /// a status, `:` and any text. Throws `Refusal`.
+    package init(_ text: String) throws(Refusal) {
         let parts = text.split(separator: ":", maxSplits: 2, omittingEmptySubsequences: false)
         switch parts[0] {
         case "ok" where parts.count == 1: self = .reply(.accepted)
@@ -132,8 +133,8 @@ package enum ScriptedAction: GatewayAction {
         }
     }
 
-    private static func failure(_ text: String) -> SimulatorFailure {
-        SimulatorFailure(
+    private static func failure(_ text: String) -> Refusal {
+        Refusal(
             "reading the answer \"\(text)\": give ok, a reason of APNs such as "
                 + "Unregistered@1700000000123, stall, reset:CODE or body:STATUS:TEXT")
     }

@@ -9,7 +9,7 @@ package enum ChunkOutcome<Progress> {
     /// The chunk is committed, with its number of entries and the bytes of their rows.
     case committed(Progress, entries: Int, bytes: Int)
     /// Nothing was changed, because the rows are too large to be held together: the number of
-    /// entries requested and of rows read.
+    /// entries requested and of rows read. The transaction may still be open.
     case tooLarge(entries: Int, rows: Int)
 }
 
@@ -82,7 +82,9 @@ package struct ChunkLoop {
             let size = isolation.limited(self.size)
             do {
                 switch try chunk(size) {
-                case .tooLarge(let entries, let rows): sizing.exceeded(entries, rows: rows)
+                case .tooLarge(let entries, let rows):
+                    connection.rollBack()
+                    sizing.exceeded(entries, rows: rows)
                 case .committed(let progress, let entries, let bytes):
                     let milliseconds = pacing.monotonic() - began
                     sizing.committed(entries, in: milliseconds, bytes: bytes)

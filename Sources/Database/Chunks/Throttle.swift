@@ -1,3 +1,4 @@
+import Encodings
 import Foundation
 
 // A sweep after a quarter without one may have millions of rows to mark, on a server in production. Chunks
@@ -128,7 +129,7 @@ package struct LoadLimits: Hashable, Sendable, CustomStringConvertible {
     /// Parses limits.
     ///
     /// - Throws: the error in the text, as the end of a sentence that begins with the setting.
-    package init(_ text: String) throws(SettingRefusal) {
+    package init(_ text: String) throws(Refusal) {
         var limits: [Limit] = []
         for part in text.split(separator: ",", omittingEmptySubsequences: false) {
             let halves = part.split(separator: "=", omittingEmptySubsequences: false)
@@ -136,12 +137,12 @@ package struct LoadLimits: Hashable, Sendable, CustomStringConvertible {
             guard halves.count <= 2, let number = halves.last, Self.isName(name),
                 let most = Self.number(number)
             else {
-                throw SettingRefusal(
+                throw Refusal(
                     "must be a number of running threads, or figures of SHOW GLOBAL STATUS with their "
                         + "limits, such as Threads_running=25,Threads_connected=400")
             }
             guard !limits.contains(where: { $0.name.lowercased() == name.lowercased() }) else {
-                throw SettingRefusal("limits \(name) twice; keep one")
+                throw Refusal("limits \(name) twice; keep one")
             }
             limits.append(Limit(name: name, most: most))
         }

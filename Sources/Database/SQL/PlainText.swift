@@ -52,12 +52,12 @@ package enum PlainText {
     /// does not exist yet.
     package static func absolutePath(
         _ path: String, folder: String
-    ) throws(SettingRefusal) -> String {
+    ) throws(Refusal) -> String {
         guard path.utf8.count < 4096 else {
-            throw SettingRefusal("must be shorter than 4096 bytes")
+            throw Refusal("must be shorter than 4096 bytes")
         }
         if path == "~" || path.hasPrefix("~/") {
-            throw SettingRefusal("must be a whole path: ~ means something to a shell only")
+            throw Refusal("must be a whole path: ~ means something to a shell only")
         }
         if path.hasPrefix("/") { return path }
         return folder.hasSuffix("/") ? folder + path : "\(folder)/\(path)"
@@ -69,16 +69,4 @@ extension StringProtocol where SubSequence == Substring {
     package func droppingPrefix(_ prefix: String) -> Substring? {
         hasPrefix(prefix) ? dropFirst(prefix.count) : nil
     }
-}
-
-/// The reason why the text of a setting was refused, as the end of a sentence that begins with the
-/// setting. The reader of the text knows its setting and begins the sentence.
-package struct SettingRefusal: Error, Hashable, Sendable, CustomStringConvertible {
-    /// `must be ...`, with the correct form.
-    package let reason: String
-
-    /// Makes a refusal from the end of the sentence.
-    package init(_ reason: String) { self.reason = reason }
-
-    package var description: String { reason }
 }

@@ -4,6 +4,8 @@
 // before: one statement, which begins as a query, without INTO. Quotes and comments are skipped as the
 // engines skip them. Comments that MySQL and MariaDB execute are refused.
 
+import Encodings
+
 /// One statement of SQL that only reads.
 package struct SelectStatement: Hashable, Sendable {
     /// The text without the semicolon at its end.
@@ -12,19 +14,19 @@ package struct SelectStatement: Hashable, Sendable {
     /// Examines a text.
     ///
     /// - Throws: why it is refused.
-    package init(_ text: String) throws(SettingRefusal) {
+    package init(_ text: String) throws(Refusal) {
         var scanner = SelectScanner(Array(text.utf8))
         var words: [String] = []
         var end: Int?
         while let part = try scanner.next() {
             guard end == nil else {
-                throw SettingRefusal("it has several statements; give one SELECT")
+                throw Refusal("it has several statements; give one SELECT")
             }
             switch part {
             case .semicolon(let place): end = place
             case .word(let word):
                 if word == "INTO" {
-                    throw SettingRefusal(
+                    throw Refusal(
                         "it has INTO, which writes a file or a variable; leave that part out")
                 }
                 if words.isEmpty { words.append(word) }
@@ -32,10 +34,10 @@ package struct SelectStatement: Hashable, Sendable {
             }
         }
         guard let first = words.first else {
-            throw SettingRefusal("it is empty; give one SELECT whose first column is the token")
+            throw Refusal("it is empty; give one SELECT whose first column is the token")
         }
         guard ["SELECT", "WITH", "VALUES", "TABLE"].contains(first) else {
-            throw SettingRefusal("it does not begin with SELECT or WITH; give one SELECT")
+            throw Refusal("it does not begin with SELECT or WITH; give one SELECT")
         }
         self.text = end.map { String(decoding: scanner.bytes[..<$0], as: UTF8.self) } ?? text
     }
@@ -52,7 +54,7 @@ private struct SelectScanner {
     let bytes: [UInt8]
     private var place = 0
 
-    private static let unfinished = SettingRefusal(
+    private static let unfinished = Refusal(
         "a quote or a comment does not end; correct the text")
 
     init(_ bytes: [UInt8]) { self.bytes = bytes }
@@ -60,14 +62,14 @@ private struct SelectScanner {
     private func has(_ text: String) -> Bool { bytes[place...].starts(with: text.utf8) }
 
     /// The next part; nil at the end.
-    mutating func next() throws(SettingRefusal) -> Part? {
+    mutating func next() throws(Refusal) -> Part? {
         while place < bytes.count {
             let byte = bytes[place]
             if byte == UInt8(ascii: " ") || (9...13).contains(byte) {
                 place += 1
             } else if has("/*") {
                 if has("/*!") || has("/*M!") {
-                    throw SettingRefusal(
+                    throw Refusal(
                         "it has a comment that a server executes (/*!); leave the comment out")
                 }
                 try skip(past: "*/", from: 2)
@@ -88,7 +90,7 @@ private struct SelectScanner {
         return place + 2 >= bytes.count || bytes[place + 2] <= UInt8(ascii: " ")
     }
 
-    private mutating func part(_ byte: UInt8) throws(SettingRefusal) -> Part {
+    private mutating func part(_ byte: UInt8) throws(Refusal) -> Part {
         let start = place
         switch byte {
         case UInt8(ascii: ";"):
@@ -113,7 +115,7 @@ private struct SelectScanner {
 
     /// Skips a quoted part. A quote is written twice inside. A backslash before a quote ends the text in
     /// SQLite and not in a server, so where they differ the text is refused as unfinished or several.
-    private mutating func quoted(_ quote: UInt8) throws(SettingRefusal) {
+    private mutating func quoted(_ quote: UInt8) throws(Refusal) {
         place += 1
         while place < bytes.count {
             if bytes[place] == UInt8(ascii: "\\"), quote != UInt8(ascii: "`") {
@@ -135,7 +137,7 @@ private struct SelectScanner {
 
     private mutating func skip(
         past end: String, from offset: Int
-    ) throws(SettingRefusal) {
+    ) throws(Refusal) {
         place += offset
         while place < bytes.count, !has(end) { place += 1 }
         guard place < bytes.count else { throw Self.unfinished }

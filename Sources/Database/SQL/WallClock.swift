@@ -6,7 +6,7 @@ import APNsProtocol
 import Encodings
 
 /// A calendar date and time of day without a zone, with microseconds.
-package struct WallClock: Hashable, Sendable, Comparable {
+package struct WallClock: Hashable, Sendable {
     /// Microseconds between 1970-01-01 00:00:00 on the same clock and this reading.
     package let microseconds: Int64
 
@@ -44,11 +44,6 @@ package struct WallClock: Hashable, Sendable, Comparable {
         let days = CivilDate(year: year, month: month, day: day).daysSince1970
         let seconds = days * 86_400 + hour * 3_600 + minute * 60 + second
         microseconds = Int64(seconds) * 1_000_000 + Int64(microsecond)
-    }
-
-    /// Whether `left` is the earlier reading.
-    package static func < (left: WallClock, right: WallClock) -> Bool {
-        left.microseconds < right.microseconds
     }
 
     /// The fields of the calendar.

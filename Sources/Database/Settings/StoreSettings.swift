@@ -1,3 +1,5 @@
+import Encodings
+
 /// The settings for opening the token database.
 package struct StoreSettings: Sendable, CustomStringConvertible {
     /// The server or file, and the database.
@@ -173,7 +175,7 @@ package enum StoreLocation: Hashable, Sendable {
     /// - Throws: the error in the address. A password inside the address is one, because it would
     ///   show in process lists, logs and shell histories. No message quotes the address, because it
     ///   may contain a password.
-    package init(_ text: String, relativeTo folder: String) throws(SettingRefusal) {
+    package init(_ text: String, relativeTo folder: String) throws(Refusal) {
         self = try StoreAddressParser(folder: folder).parse(text)
     }
 }

@@ -74,7 +74,8 @@ enum AuditRules {
             guard facts.otherRows > 0 else { return nil }
             return Finding(
                 .low, facts.report.table,
-                "\(facts.otherRows.counting("row")) of the token table belong to no app and "
+                "\(facts.otherRows.counting("row")) of the token table "
+                    + "\(facts.otherRows == 1 ? "belongs" : "belong") to no app and "
                     + "environment of the settings",
                 cause: "nothing sweeps them, so their dead tokens stay",
                 cure: "name their app under apps, or correct store.active-users.app and "
@@ -197,7 +198,7 @@ enum AuditRules {
             }
             return Finding(
                 .low, app.object,
-                "\(tokens.malformed.counting("row")) hold no token that can be found"
+                "\(tokens.malformed.counting("row", "holds", "hold")) no token that can be found"
                     + (tokens.truncated > 0
                         ? ", \(tokens.truncated) of them a shortened description" : ""),
                 cause: "no evidence matches them, and a send to them fails",
@@ -205,7 +206,7 @@ enum AuditRules {
         },
         app(
             "never-registered", .low, \.tokens.neverRegistered,
-            { rows, _ in "\(rows.counting("row")) have no time of registration" },
+            { rows, _ in "\(rows.counting("row", "has", "have")) no time of registration" },
             cause: "a device that comes back under the same token is not seen there",
             cure: "let the application write the time; see docs/tables.md"),
     ]
@@ -216,13 +217,13 @@ enum AuditRules {
     private static let forecast: [Rule<AuditFacts>] = [
         app(
             "evidence-waits", .medium, { $0.tokens.rows > 0 ? $0.forecast.waiting : 0 },
-            { reports, _ in "\(reports.counting("report")) wait for the next sweep" },
+            { reports, _ in "\(reports.counting("report", "waits", "wait")) for the next sweep" },
             cure: "run pushsweep sweep"),
         app(
             "removals-due", .note, { $0.tokens.rows > 0 ? $0.forecast.removals : 0 },
             { rows, _ in
-                "\(rows.counting("row")) have been stale for the time of policy.delete-after; the next "
-                    + "sweep removes them"
+                "\(rows.counting("row", "has", "have")) been stale for the time of policy.delete-after; the "
+                    + "next sweep removes \(rows == 1 ? "it" : "them")"
             }),
         app(
             "sweep-would-hold", .medium, { $0.tokens.rows > 0 && $0.forecast.held ? 1 : 0 },
@@ -258,22 +259,23 @@ enum AuditRules {
     private static let deep: [Rule<AuditFacts>] = [
         app(
             "both-environments", .medium, \.deep?.tokensInBothEnvironments,
-            { both, _ in "\(both.counting("token")) are in both environments" },
+            { both, _ in "\(both.counting("token", "is", "are")) in both environments" },
             cause: "a token is valid in one environment only",
             cure: "let the application store the environment of the build"),
         app(
             "shared-tokens", .low, \.deep?.tokensOfSeveralUsers,
-            { shared, _ in "\(shared.counting("token")) belong to several users" },
+            { shared, _ in "\(shared.counting("token", "belongs", "belong")) to several users" },
             cause: "a device that changed its user gets the messages of both",
             cure: "remove the token of the former user at registration"),
         app(
             "duplicate-tokens", .low, \.deep?.duplicateRows,
-            { rows, _ in "\(rows.counting("row")) repeat a token" },
+            { rows, _ in "\(rows.counting("row", "repeats", "repeat")) a token" },
             cure: "make the token unique in the table"),
         app(
             "users-without-token", .note, \.deep?.usersWithoutLivingToken,
             { without, app in
-                "\(without) of \((app.deep?.users ?? 0).counting("user")) have no living token"
+                "\(without) of \((app.deep?.users ?? 0).counting("user")) "
+                    + "\(without == 1 ? "has" : "have") no living token"
             }, cure: "list them with --users-without-token FILE"),
     ]
 
@@ -288,7 +290,7 @@ enum AuditRules {
             }
             return Finding(
                 .medium, "quarantine",
-                "\(quarantine.feeds.counting("feed")) have parts that could not be used",
+                "\(quarantine.feeds.counting("feed", "has", "have")) parts that could not be used",
                 cause: quarantine.reasons.first?.name ?? "",
                 cure: "look at them with: pushsweep quarantine list")
         },

@@ -6,6 +6,7 @@
 import APNsConnection
 import APNsProtocol
 import Database
+import Encodings
 import EvidenceJournal
 import Foundation
 import Glibc
@@ -74,9 +75,12 @@ package struct Check {
     /// first.
     private mutating func examineFiles() {
         for (key, path) in settings.files {
-            let isMissing = access(path, F_OK) != 0 && [ENOENT, ENOTDIR].contains(errno)
+            var facts = stat()
+            let error = stat(path, &facts) == 0 ? 0 : errno
+            let isMissing = [ENOENT, ENOTDIR].contains(error)
             // A library that opens a pipe waits for its writer.
-            guard isMissing || GuardedFile.isIrregular(path) else { continue }
+            let isIrregular = error == 0 && facts.st_mode & S_IFMT != S_IFREG
+            guard isMissing || isIrregular else { continue }
             missing.insert(path)
             let fault =
                 isMissing
@@ -290,16 +294,5 @@ extension Settings {
             ]
         }
         return files.compactMap { key, path in path.map { (key, $0) } }
-    }
-}
-
-extension GuardedFile {
-    fileprivate static func isIrregular(_ path: String) -> Bool {
-        do throws(Refusal) {
-            try ensureRegular(path)
-            return false
-        } catch {
-            return error == .notRegular
-        }
     }
 }

@@ -141,7 +141,7 @@ extension TransportFailure {
 
 extension IdentityFailure {
     /// The exit code for a certificate or key of ours that cannot be used.
-    var exit: ExitStatus { code == .access ? .permission : .configuration }
+    var exit: ExitStatus { code == .content ? .configuration : .permission }
 }
 
 extension SettingsFailure {

@@ -127,7 +127,7 @@ extension JournalApplier {
                 }
             }) {}
             try reader.finish(content: content, { try add($0, &capture) })
-        } catch let text as ForeignText {
+        } catch let text as Refusal {
             throw RefusedFile(failure: source.failure("\(text)", .quarantined), layout: nil)
         } catch let file as UnreadableFile {
             throw first.failure(file)

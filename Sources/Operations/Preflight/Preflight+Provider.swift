@@ -1,5 +1,6 @@
 import APNsConnection
 import APNsProtocol
+import Encodings
 import SecureTransport
 
 // The part of `preflight` that connects to the provider, and sends one request to a token that nobody has
@@ -12,8 +13,6 @@ extension Preflight {
     private static let tokenLength = 32
     /// The limit for the answer.
     private static let patience = Duration.seconds(15)
-
-    private typealias NoAnswer = PreflightFacts.NoAnswer
 
     /// Connects to the provider with the certificate or for the key, and sends one request where asked.
     mutating func examineProvider() {
@@ -28,9 +27,8 @@ extension Preflight {
                 gateway.command == nil
                 ? probe(gateway)
                 : .failure(
-                    NoAnswer(
-                        cause: "the binary interface has no answer that would prove certificate or "
-                            + "topic"))
+                    Refusal(
+                        "the binary interface has no answer that would prove certificate or topic"))
         } catch let failure as TransportFailure {
             facts.unreachable = RunFailure(
                 failure, of: target.partition, plan.app.sendingSetting, at: .send)
@@ -39,10 +37,10 @@ extension Preflight {
         }
     }
 
-    private func probe(_ provider: ProviderPlan) -> Result<ProviderAnswer, NoAnswer> {
+    private func probe(_ provider: ProviderPlan) -> Result<ProviderAnswer, Refusal> {
         do {
             let bytes = (0..<Self.tokenLength).map { _ in UInt8.random(in: .min ... .max) }
-            guard let token = DeviceToken(bytes) else { throw NoAnswer(cause: "no token was made") }
+            guard let token = DeviceToken(bytes) else { throw Refusal("no token was made") }
             let connection = try Provider(provider)
             defer { connection.stop(abruptly: true) }
             connection.submit([
@@ -52,27 +50,27 @@ extension Preflight {
                 )
             ])
             return .success(try answer(from: connection))
-        } catch let missing as NoAnswer {
+        } catch let missing as Refusal {
             return .failure(missing)
         } catch {
-            return .failure(NoAnswer(cause: "\(error)"))
+            return .failure(Refusal("\(error)"))
         }
     }
 
-    private func answer(from connection: Provider) throws(NoAnswer) -> ProviderAnswer {
+    private func answer(from connection: Provider) throws(Refusal) -> ProviderAnswer {
         let deadline = Deadline.in(Self.patience)
         while !deadline.hasPassed, !context.interrupt.isTripped {
             if let outcome = connection.outcomes(within: 100).first {
                 switch outcome.kind {
                 case .answered(let answer): return answer
                 case .unknown(let cause), .garbled(let cause), .unsendable(let cause):
-                    throw NoAnswer(cause: cause)
+                    throw Refusal(cause)
                 case .refused, .untouched, .accepted, .refusedBinary:
-                    throw NoAnswer(cause: "the gateway did not take the request")
+                    throw Refusal("the gateway did not take the request")
                 }
             }
-            if let failure = connection.failure { throw NoAnswer(cause: failure.description) }
+            if let failure = connection.failure { throw Refusal(failure.description) }
         }
-        throw NoAnswer(cause: "no answer within \(Self.patience)")
+        throw Refusal("no answer within \(Self.patience)")
     }
 }

@@ -140,12 +140,11 @@ package struct Preflight {
             lines = source
         case .query(let query, let seconds):
             guard !plan.readOnly else { break }
-            struct Enough: Error {}
             do {
                 try TokenTable.forDecisions(plan.settings).readSegment(query, within: seconds) {
-                    _ in throw Enough()
+                    _ in throw CancellationError()
                 }
-            } catch is Enough {
+            } catch is CancellationError {
             } catch {
                 throw RunFailure.ofReading(error)
             }

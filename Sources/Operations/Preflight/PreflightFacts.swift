@@ -1,5 +1,6 @@
 import APNsProtocol
 import Database
+import Encodings
 import EvidenceJournal
 import SecureTransport
 import Settings
@@ -34,11 +35,7 @@ struct PreflightFacts {
     /// Why the gateway cannot be reached.
     var unreachable: RunFailure?
     /// The answer to a made-up token; nil where none was sent.
-    var probe: Result<ProviderAnswer, NoAnswer>?
-
-    struct NoAnswer: Error {
-        let cause: String
-    }
+    var probe: Result<ProviderAnswer, Refusal>?
 
     var partition: String { "\(plan.app.partition)" }
     /// The app's place in the settings.

@@ -1,5 +1,6 @@
 import APNsProtocol
 import Database
+import Encodings
 import EvidenceJournal
 
 /// The tokens that a send would go to.
@@ -185,9 +186,9 @@ extension PreflightReport {
 }
 
 extension PreflightReport.Probe {
-    fileprivate init(_ answer: Result<ProviderAnswer, PreflightFacts.NoAnswer>) {
+    fileprivate init(_ answer: Result<ProviderAnswer, Refusal>) {
         switch answer {
-        case .failure(let missing): reason = missing.cause
+        case .failure(let missing): reason = missing.description
         case .success(let answer):
             (status, reason) = (answer.status, answer.body.reason?.description)
             switch answer.meaning {

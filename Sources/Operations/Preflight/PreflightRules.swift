@@ -334,7 +334,7 @@ package enum PreflightRules {
             let sentence: String
             switch facts.probe {
             case nil: return nil
-            case .failure(let missing): sentence = missing.cause
+            case .failure(let missing): sentence = missing.description
             case .success(let answer):
                 switch answer.meaning {
                 case .suspectToken, .credentialFault, .configurationFault: return nil

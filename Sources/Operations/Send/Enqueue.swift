@@ -1,5 +1,6 @@
 import APNsProtocol
 import Database
+import Encodings
 import Foundation
 import PushQueue
 import Settings
@@ -137,7 +138,7 @@ package struct Enqueue {
         var tokens: [DeviceToken] = []
         for (index, text) in texts.enumerated() {
             let why: String
-            do throws(DeviceTokenRefusal) {
+            do throws(Refusal) {
                 let token = try DeviceToken(spelling: text)
                 tokens.append(token)
                 if fits(token) { continue }

@@ -6,6 +6,7 @@
 
 import APNsProtocol
 import Database
+import Encodings
 import Settings
 import TokenHygiene
 
@@ -16,56 +17,56 @@ package enum CommandNumber {
     package static let latestSecond: Int64 = 253_370_764_799
 
     /// Seconds since 1970, for the earliest time of an action.
-    package static func seconds(_ text: String) throws(SettingRefusal) -> Int64 {
+    package static func seconds(_ text: String) throws(Refusal) -> Int64 {
         try whole(text, 0...latestSecond, "seconds since 1970")
     }
 
     /// Seconds since 1970 for `apns-expiration`: 32 bits.
-    package static func expiration(_ text: String) throws(SettingRefusal) -> Int64 {
+    package static func expiration(_ text: String) throws(Refusal) -> Int64 {
         try whole(text, 0...Int64(UInt32.max), "seconds since 1970")
     }
 
     /// A number of rows.
-    package static func rows(_ text: String) throws(SettingRefusal) -> Int {
+    package static func rows(_ text: String) throws(Refusal) -> Int {
         Int(try whole(text, 1...1_000_000_000, "a whole number"))
     }
 
     /// A value of `apns-priority`.
-    package static func priority(_ text: String) throws(SettingRefusal) -> Int {
+    package static func priority(_ text: String) throws(Refusal) -> Int {
         Int(try whole(text, 1...10, "a whole number"))
     }
 
     /// The number on an app's icon. Apple names no bound; devices store 32 bits.
-    package static func badge(_ text: String) throws(SettingRefusal) -> Int {
+    package static func badge(_ text: String) throws(Refusal) -> Int {
         Int(try whole(text, 0...Int64(Int32.max), "a whole number"))
     }
 
     /// Whole seconds of `--query-limit`, at most a day.
-    package static func querySeconds(_ text: String) throws(SettingRefusal) -> Int {
+    package static func querySeconds(_ text: String) throws(Refusal) -> Int {
         Int(try whole(text, 1...86_400, "whole seconds"))
     }
 
     /// Bytes, of a number of MiB.
-    package static func mebibytes(_ text: String) throws(SettingRefusal) -> Int {
+    package static func mebibytes(_ text: String) throws(Refusal) -> Int {
         Int(try whole(text, 0...(1 << 20), "whole MiB")) << 20
     }
 
     /// Notifications per second.
-    package static func rate(_ text: String) throws(SettingRefusal) -> Double {
+    package static func rate(_ text: String) throws(Refusal) -> Double {
         let range = 1.0...1_000_000
         // Swift also reads nan, infinities and hexadecimal fractions. The range check excludes the
         // first two.
         guard let rate = Double(text), range.contains(rate) else {
-            throw SettingRefusal("it must be a number from 1 to 1000000")
+            throw Refusal("it must be a number from 1 to 1000000")
         }
         return rate
     }
 
     private static func whole(
         _ text: String, _ range: ClosedRange<Int64>, _ what: String
-    ) throws(SettingRefusal) -> Int64 {
+    ) throws(Refusal) -> Int64 {
         guard let number = Int64(text), range.contains(number) else {
-            throw SettingRefusal(
+            throw Refusal(
                 "it must be \(what) from \(range.lowerBound) to \(range.upperBound)")
         }
         return number

@@ -159,7 +159,7 @@ package final class GivenSource {
     private func telling(_ body: () throws -> Void) throws {
         do {
             try body()
-        } catch let text as ForeignText {
+        } catch let text as Refusal {
             throw failure("\(text)", .quarantined)
         }
     }

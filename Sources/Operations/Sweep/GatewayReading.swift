@@ -38,7 +38,7 @@ extension Sweep {
             }
         } catch {
             outcome.fail(.wrapping(error, at: .store))
-            throw RunEnd()
+            throw CancellationError()
         }
         warnOfExpiry(source)
         var entry = FeedReport(source.partition, source: source.name, end: .clean)
@@ -56,7 +56,7 @@ extension Sweep {
                 outcome.report.apps.append(entry)
             }
             outcome.fail(failure)
-            throw RunEnd()
+            throw CancellationError()
         }
         guard let feed else { return outcome.report.apps.append(entry) }
         try apply(

@@ -183,7 +183,7 @@ package struct Sweep: RecordedRun {
         do {
             try applyPlanned(opened, applier, takesReports: takesReports)
             isWhole = true
-        } catch is RunEnd {
+        } catch is CancellationError {
             // Its cause is in the outcome.
         }
         if isWhole { applyAbandonedSenders(applier) }
@@ -240,7 +240,7 @@ package struct Sweep: RecordedRun {
         case .journaled(let feed):
             do {
                 try apply(journal.feed(feed), with: applier, resumed: true)
-            } catch is RunEnd {}
+            } catch is CancellationError {}
         case .answers: break  // A sender applies them as they come.
         case .release(let digest):
             let (feeds, applier) = try applier.released(by: digest)
@@ -277,7 +277,7 @@ package struct Sweep: RecordedRun {
         if !plan.isTrial { pipe.noteTaken(in: opened.folder) }
         do {
             try apply([feed], with: applier)
-        } catch is RunEnd {}
+        } catch is CancellationError {}
         if !plan.dryRun, (try? applier.journal.feed(feed))?.state == .pending {
             context.log.warning(
                 """
@@ -325,7 +325,7 @@ package struct Sweep: RecordedRun {
     /// Takes the reports of other senders and applies them. A missing right concerns the reports alone.
     private mutating func takeReports(
         _ opened: OpenedJournal, _ applier: JournalApplier
-    ) throws(RunEnd) {
+    ) throws(CancellationError) {
         do {
             guard try applier.intake.visibility() == .readable else { return }
             if plan.dryRun { return try previewReports(opened, applier) }
@@ -338,14 +338,14 @@ package struct Sweep: RecordedRun {
                 if taken.counts.reports < limit { break }
             }
             try applier.mendNumbers()
-        } catch let end as RunEnd {
+        } catch let end as CancellationError {
             throw end
         } catch {
             let failure = RunFailure.wrapping(error, at: .store)
             outcome.fail(failure)
             // A row that another session locks is no reason to leave a gateway unread.
             guard [.permission, .configuration, .pending].contains(failure.exit) else {
-                throw RunEnd()
+                throw CancellationError()
             }
         }
     }
@@ -361,7 +361,7 @@ package struct Sweep: RecordedRun {
         outcome.report.add(preview.report)
         do {
             try apply(preview.feeds, with: judge)
-        } catch is RunEnd {}
+        } catch is CancellationError {}
         withExtendedLifetime(trial) {}
     }
 
@@ -428,7 +428,7 @@ package struct Sweep: RecordedRun {
     mutating func apply(
         _ feed: CapturedFeed, with applier: JournalApplier, resumed: Bool,
         certificateEnds: EpochMilliseconds? = nil
-    ) throws(RunEnd) {
+    ) throws(CancellationError) {
         let result = applier.apply(feed)
         var entry = result.entry
         entry.resumed = resumed
@@ -442,12 +442,9 @@ package struct Sweep: RecordedRun {
                 context.log.warning("\(feed.partition): \(detail)")
             }
         }
-        if result.endsRun || context.interrupt.isTripped { throw RunEnd() }
+        if result.endsRun || context.interrupt.isTripped { throw CancellationError() }
     }
 }
-
-/// The early end of a run, whose cause is in its outcome.
-struct RunEnd: Error {}
 
 extension RunFailure {
     static let stopped = RunFailure(

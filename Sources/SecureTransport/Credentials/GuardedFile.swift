@@ -18,74 +18,70 @@ import Glibc
 
 /// The content of a file, with the owner and mode of its open descriptor.
 package struct GuardedFile: Sendable {
-    /// The reason why a file cannot be used.
-    package enum Refusal: Error, Equatable, Sendable {
-        /// The file does not exist.
-        case missing
-        /// This user may not read it.
-        case denied
-        /// It is a folder, a pipe, a socket or a device.
-        case notRegular
-        /// It has more than this number of bytes.
-        case tooLarge(Int)
-        /// It has a secret, and others may read or change it; its permission bits.
-        case openToOthers(mode: UInt32)
-        /// It has a secret, and belongs to this user number.
-        case foreign(owner: UInt32)
-        /// It decides what is done, and others may change it: what is wrong, and the cure.
-        case changeable(String)
-        /// The errno of another error.
-        case failed(Int32)
-    }
-
     /// All of its bytes.
     package let bytes: [UInt8]
     private let mode: UInt32
     private let owner: UInt32
 
     /// Reads a file without a secret, of at most `limit` bytes.
-    package static func read(_ path: String, limit: Int) throws(Refusal) -> GuardedFile {
-        try read(path, limit: limit) { _, _ throws(Refusal) in }
+    package static func read(_ path: String, limit: Int) throws(IdentityFailure) -> GuardedFile {
+        try read(path, limit: limit) { _, _ throws(IdentityFailure) in }
     }
 
     /// Reads a file with a secret, of at most `limit` bytes.
-    package static func readSecret(_ path: String, limit: Int) throws(Refusal) -> GuardedFile {
-        try read(path, limit: limit) { file, _ throws(Refusal) in try file.requirePrivate() }
+    package static func readSecret(_ path: String, limit: Int) throws(IdentityFailure)
+        -> GuardedFile
+    {
+        try read(path, limit: limit) { file, _ throws(IdentityFailure) in try file.requirePrivate()
+        }
     }
 
     /// Reads a file that decides what is done, of at most `limit` bytes: only root and this user may
     /// change it, or put another in its place.
-    package static func readDeciding(_ path: String, limit: Int) throws(Refusal) -> GuardedFile {
+    package static func readDeciding(_ path: String, limit: Int) throws(IdentityFailure)
+        -> GuardedFile
+    {
         try ensureRegular(path)
         // First the way, then the file: where nobody else may change the way, it leads to the same file.
         try ChangeRights.check(path)
-        return try read(path, limit: limit) { file, descriptor throws(Refusal) in
+        return try read(path, limit: limit) { file, descriptor throws(IdentityFailure) in
             try ChangeRights.check(path, open: descriptor, owner: file.owner, mode: file.mode)
         }
     }
 
     /// Checks that a file which a library opens by its path is a regular one.
-    package static func ensureRegular(_ path: String) throws(Refusal) {
+    package static func ensureRegular(_ path: String) throws(IdentityFailure) {
         var facts = stat()
-        guard stat(path, &facts) == 0 else { throw refusal(errno) }
+        guard stat(path, &facts) == 0 else { throw .system(errno) }
         guard facts.st_mode & S_IFMT == S_IFREG else { throw .notRegular }
     }
 
     /// Refuses a file with a secret that belongs to another user, or that group or others can
     /// access.
-    package func requirePrivate() throws(Refusal) {
-        guard owner == geteuid() || owner == 0 else { throw .foreign(owner: owner) }
-        guard mode & 0o077 == 0 else { throw .openToOthers(mode: mode & 0o7777) }
+    package func requirePrivate() throws(IdentityFailure) {
+        guard owner == geteuid() || owner == 0 else {
+            throw IdentityFailure(
+                "it holds a secret and belongs to user \(UserName.of(owner)); "
+                    + "a secret must belong to the user of the run or to root: "
+                    + UserName.cure(by: owner, else: "chown \(UserName.of(geteuid())) on it"),
+                .access)
+        }
+        guard mode & 0o077 == 0 else {
+            throw IdentityFailure(
+                "it holds a secret, and others may read it (mode 0\(String(mode & 0o7777, radix: 8))); "
+                    + "give it mode 0600 and, if the secret may have been seen, a new secret",
+                .access)
+        }
     }
 
     private static func read(
-        _ path: String, limit: Int, _ check: (GuardedFile, Int32) throws(Refusal) -> Void
-    ) throws(Refusal) -> GuardedFile {
+        _ path: String, limit: Int, _ check: (GuardedFile, Int32) throws(IdentityFailure) -> Void
+    ) throws(IdentityFailure) -> GuardedFile {
         let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)
-        guard descriptor >= 0 else { throw refusal(errno) }
+        guard descriptor >= 0 else { throw .system(errno) }
         defer { close(descriptor) }
         var facts = stat()
-        guard fstat(descriptor, &facts) == 0 else { throw refusal(errno) }
+        guard fstat(descriptor, &facts) == 0 else { throw .system(errno) }
         guard facts.st_mode & S_IFMT == S_IFREG else { throw .notRegular }
         try check(
             GuardedFile(bytes: [], mode: facts.st_mode, owner: facts.st_uid), descriptor)
@@ -94,41 +90,31 @@ package struct GuardedFile: Sendable {
         while true {
             let count = Glibc.read(descriptor, &buffer, buffer.count)
             if count < 0, errno == EINTR { continue }
-            guard count >= 0 else { throw refusal(errno) }
+            guard count >= 0 else { throw .system(errno) }
             if count == 0 { break }
             bytes += buffer[..<count]
-            guard bytes.count <= limit else { throw .tooLarge(limit) }
+            guard bytes.count <= limit else {
+                throw IdentityFailure(
+                    "it is larger than \(limit >> 10) KiB; check that this is the right file")
+            }
         }
         return GuardedFile(bytes: bytes, mode: facts.st_mode, owner: facts.st_uid)
     }
-
-    fileprivate static func refusal(_ error: Int32) -> Refusal {
-        switch error {
-        case ENOENT, ENOTDIR: .missing
-        case EACCES, EPERM: .denied
-        default: .failed(error)
-        }
-    }
 }
 
-extension GuardedFile.Refusal {
-    /// The problem and the next action, to follow the name of the file.
-    package var sentence: String {
-        switch self {
-        case .missing: "there is no such file; create it or correct the path"
-        case .denied: "this user may not read it; change its owner or mode"
-        case .notRegular: "it is not a regular file; give the file itself"
-        case .tooLarge(let limit):
-            "it is larger than \(limit >> 10) KiB; check that this is the right file"
-        case .openToOthers(let mode):
-            "it holds a secret, and others may read it (mode 0\(String(mode, radix: 8))); give it mode "
-                + "0600 and, if the secret may have been seen, a new secret"
-        case .foreign(let owner):
-            "it holds a secret and belongs to user \(UserName.of(owner)); "
-                + "a secret must belong to the user of the run or to root: "
-                + UserName.cure(by: owner, else: "chown \(UserName.of(geteuid())) on it")
-        case .failed(let error): "\(TransportFailure.systemMessage(error)); check the path"
-        case .changeable(let sentence): sentence
+/// The problem and the next action, to follow the name of the file.
+extension IdentityFailure {
+    fileprivate static let missing = IdentityFailure(
+        "there is no such file; create it or correct the path")
+    fileprivate static let notRegular = IdentityFailure(
+        "it is not a regular file; give the file itself", .kind)
+
+    fileprivate static func system(_ error: Int32) -> IdentityFailure {
+        switch error {
+        case ENOENT, ENOTDIR: missing
+        case EACCES, EPERM:
+            IdentityFailure("this user may not read it; change its owner or mode", .access)
+        default: IdentityFailure("\(TransportFailure.systemMessage(error)); check the path", .kind)
         }
     }
 }
@@ -148,7 +134,7 @@ package struct CredentialFile {
         do {
             return CredentialFile(path: path, file: try GuardedFile.read(path, limit: largest))
         } catch {
-            throw IdentityFailure(path, error)
+            throw error.opening(path)
         }
     }
 
@@ -158,7 +144,7 @@ package struct CredentialFile {
         do {
             try file.requirePrivate()
         } catch {
-            throw IdentityFailure(path, error)
+            throw error.opening(path)
         }
     }
 
@@ -197,9 +183,8 @@ package enum ChangeRights {
 
     /// Refuses a file that a user other than root and this one may change or exchange.
     ///
-    /// - Throws: `changeable` with the cure; `missing`, `denied` or `failed` where it cannot be looked at.
-    ///   The folders before a name that is missing were checked.
-    package static func check(_ path: String) throws(GuardedFile.Refusal) {
+    /// The folders before a name that is missing were checked.
+    package static func check(_ path: String) throws(IdentityFailure) {
         let whole = path.hasPrefix("/") ? path : workingDirectory + "/" + path
         var names = Array(names(of: whole).reversed())
         var place = ""
@@ -221,7 +206,7 @@ package enum ChangeRights {
             }
             try check(link: entry, facts, in: place.isEmpty ? "/" : place)
             links += 1
-            guard links <= mostLinks else { throw .failed(ELOOP) }
+            guard links <= mostLinks else { throw .system(ELOOP) }
             let target = try target(of: entry)
             if target.hasPrefix("/") { place = "" }
             names += Self.names(of: target).reversed()
@@ -231,7 +216,7 @@ package enum ChangeRights {
     /// Refuses an open file that a user other than root and this one may change.
     package static func check(
         _ path: String, open descriptor: Int32, owner: UInt32, mode: UInt32
-    ) throws(GuardedFile.Refusal) {
+    ) throws(IdentityFailure) {
         var system = statvfs()
         if fstatvfs(descriptor, &system) == 0, system.f_flag & UInt(ST_RDONLY) != 0 { return }
         try check("it", path, owner: owner, mode: mode)
@@ -247,16 +232,16 @@ package enum ChangeRights {
         path.split(separator: "/").map(String.init).filter { $0 != "." }
     }
 
-    private static func facts(of place: String) throws(GuardedFile.Refusal) -> stat {
+    private static func facts(of place: String) throws(IdentityFailure) -> stat {
         var facts = stat()
-        guard lstat(place, &facts) == 0 else { throw GuardedFile.refusal(errno) }
+        guard lstat(place, &facts) == 0 else { throw .system(errno) }
         return facts
     }
 
-    private static func target(of link: String) throws(GuardedFile.Refusal) -> String {
+    private static func target(of link: String) throws(IdentityFailure) -> String {
         var buffer = [CChar](repeating: 0, count: Int(PATH_MAX) + 1)
         let count = readlink(link, &buffer, buffer.count)
-        guard count >= 0 else { throw GuardedFile.refusal(errno) }
+        guard count >= 0 else { throw .system(errno) }
         return String(decoding: buffer[..<count].map(UInt8.init(bitPattern:)), as: UTF8.self)
     }
 
@@ -269,18 +254,18 @@ package enum ChangeRights {
     /// checked before.
     private static func check(
         link: String, _ facts: stat, in folder: String
-    ) throws(GuardedFile.Refusal) {
+    ) throws(IdentityFailure) {
         let mode = try Self.facts(of: folder).st_mode
         guard mode & 0o022 != 0, !isReadOnly(folder), !isTrusted(facts.st_uid) else { return }
-        throw .changeable(
+        throw IdentityFailure(
             "the link \(link) on the way to it belongs to user \(facts.st_uid), who could have a command "
                 + "run as user \(geteuid()); name the file itself, or as root run: chown -h root "
-                + quoted(link))
+                + quoted(link), .changeable)
     }
 
     private static func check(
         _ place: String, _ facts: stat, isFolder: Bool
-    ) throws(GuardedFile.Refusal) {
+    ) throws(IdentityFailure) {
         guard !isReadOnly(place) else { return }
         // In a folder with the sticky bit only the owner of an entry may exchange it.
         let isSticky = isFolder && facts.st_mode & S_ISVTX != 0
@@ -293,18 +278,18 @@ package enum ChangeRights {
 
     private static func check(
         _ what: String, _ place: String, owner: UInt32, mode: UInt32
-    ) throws(GuardedFile.Refusal) {
+    ) throws(IdentityFailure) {
         guard isTrusted(owner) else {
-            throw .changeable(
+            throw IdentityFailure(
                 "\(what) belongs to user \(owner), who could have a command run as user "
                     + "\(geteuid()); \(UserName.cure(by: owner, else: "chown root \(quoted(place))"))"
-                    + (geteuid() == 0 ? ", or run: chown root \(quoted(place))" : ""))
+                    + (geteuid() == 0 ? ", or run: chown root \(quoted(place))" : ""), .changeable)
         }
         guard mode & 0o022 != 0 else { return }
-        throw .changeable(
+        throw IdentityFailure(
             "\(what) may be changed by other users (mode 0\(String(mode & 0o7777, radix: 8))), who could have a "
                 + "command run as user \(geteuid()); look whether it is as you wrote it, then run: "
-                + "chmod go-w \(quoted(place))")
+                + "chmod go-w \(quoted(place))", .changeable)
     }
 
     private static func quoted(_ path: String) -> String {

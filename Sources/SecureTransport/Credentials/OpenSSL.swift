@@ -48,6 +48,15 @@ package struct OpenSSLFault: Sendable {
     package static func discard() { ERR_clear_error() }
 }
 
+extension TransportFailure {
+    /// A failure with OpenSSL's reasons, which are removed from its queue.
+    package static func openSSL(
+        _ action: String, _ code: Code = .credentialsUnusable, advice: String = ""
+    ) -> TransportFailure {
+        TransportFailure(code, "\(action): \(OpenSSLFault.drain().text)\(advice)")
+    }
+}
+
 /// A BIO in memory (BIO_s_mem(3)), for OpenSSL's PEM and PKCS#12 functions.
 package final class MemoryStream {
     /// The BIO for OpenSSL's functions; valid as long as this object.
@@ -113,7 +122,7 @@ package final class SHA256Digest {
     }
 
     private static func failure() -> TransportFailure {
-        TransportFailure(.io, "taking a SHA-256 digest: \(OpenSSLFault.drain().text)")
+        TransportFailure.openSSL("taking a SHA-256 digest", .io)
     }
 }
 
@@ -164,8 +173,7 @@ package final class SigningKey: Sendable {
     }
 
     private static func failure() -> TransportFailure {
-        TransportFailure(
-            .io, "signing with the provider token's key: \(OpenSSLFault.drain().text)")
+        TransportFailure.openSSL("signing with the provider token's key", .io)
     }
 }
 

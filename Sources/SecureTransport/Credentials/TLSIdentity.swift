@@ -171,13 +171,18 @@ package struct CertificateFacts: Sendable, Equatable {
     }
 }
 
-/// The reason why the local certificate or key cannot be used. It is in files or settings, never in
-/// the network, so it is found before connecting.
+/// The reason why a file that settings name, such as a certificate or a key, cannot be used. It is in
+/// files or settings, never in the network, so it is found before connecting.
 package struct IdentityFailure: Error, Sendable, Equatable, CustomStringConvertible {
     /// What has to change.
     package enum Code: Sendable, Equatable {
-        /// Owner or mode of a file, or what kind of file it is.
+        /// Owner or mode of a file.
         case access
+        /// Owner or mode of a file that decides what is done, or of what is on the way to it: others may
+        /// change it.
+        case changeable
+        /// What kind of file it is, or the error of the system at opening it.
+        case kind
         /// The files themselves, or the settings that name them.
         case content
     }
@@ -186,17 +191,13 @@ package struct IdentityFailure: Error, Sendable, Equatable, CustomStringConverti
     /// One line with the file, the problem and the next action. Never a secret.
     package let description: String
 
-    package init(_ description: String) {
-        (code, self.description) = (.content, description)
+    package init(_ description: String, _ code: Code = .content) {
+        (self.code, self.description) = (code, description)
     }
 
-    init(_ path: String, _ refusal: GuardedFile.Refusal) {
-        code =
-            switch refusal {
-            case .missing, .tooLarge: .content
-            case .denied, .notRegular, .openToOthers, .foreign, .changeable, .failed: .access
-            }
-        description = "opening \(path): \(refusal.sentence)"
+    /// The failure of a `GuardedFile` with its name.
+    func opening(_ path: String) -> IdentityFailure {
+        IdentityFailure("opening \(path): \(self)", code)
     }
 
     /// What is encrypted was not opened.

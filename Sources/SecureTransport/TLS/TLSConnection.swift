@@ -43,11 +43,11 @@ package final class TLSConnection {
     ) throws(TransportFailure) {
         OpenSSLFault.discard()
         guard let ssl = SSL_new(context) else {
-            throw TLSContext.failure("preparing TLS with \(peer)")
+            throw TransportFailure.openSSL("preparing TLS with \(peer)")
         }
         guard SSL_set_fd(ssl, socket.descriptor) == 1 else {
             SSL_free(ssl)
-            throw TLSContext.failure("preparing TLS with \(peer)")
+            throw TransportFailure.openSSL("preparing TLS with \(peer)")
         }
         (self.ssl, self.socket, self.peer, notes) = (ssl, socket, peer, HandshakeNotes())
         (self.isClient, self.identityName) = (isClient, identityName)
@@ -292,7 +292,7 @@ package final class TLSClientContext: Sendable {
         identityName = identity.map { $0.commonName ?? $0.subject }
         // From here on a throw runs deinit, which frees the context.
         guard pushsweep_ctx_set_min_version(pointer, TLS1_2_VERSION) == 1 else {
-            throw TLSContext.failure("allowing TLS 1.2 and later")
+            throw TransportFailure.openSSL("allowing TLS 1.2 and later")
         }
         try install(trust)
         try TLSContext.install(identity, in: pointer)
@@ -301,7 +301,7 @@ package final class TLSClientContext: Sendable {
         if !protocols.isEmpty,
             SSL_CTX_set_alpn_protos(pointer, protocols, UInt32(protocols.count)) != 0
         {
-            throw TLSContext.failure("offering application protocols")
+            throw TransportFailure.openSSL("offering application protocols")
         }
     }
 
@@ -311,7 +311,7 @@ package final class TLSClientContext: Sendable {
         switch trust {
         case .system:
             guard SSL_CTX_set_default_verify_paths(pointer) == 1 else {
-                throw TLSContext.failure(
+                throw TransportFailure.openSSL(
                     "finding the system's certificate authorities", .trustUnusable)
             }
         case .file(let path):
@@ -323,7 +323,7 @@ package final class TLSClientContext: Sendable {
                         + "file itself")
             }
             guard SSL_CTX_load_verify_file(pointer, path) == 1 else {
-                throw TLSContext.failure(
+                throw TransportFailure.openSSL(
                     "loading certificate authorities from \(path)", .trustUnusable,
                     advice: "; check that the file exists and holds PEM certificates")
             }
@@ -344,7 +344,9 @@ package enum TLSContext {
     /// Throws `credentialsUnusable`.
     package static func make(_ method: OpaquePointer?) throws(TransportFailure) -> OpaquePointer {
         OpenSSLFault.discard()
-        guard let context = SSL_CTX_new(method) else { throw failure("preparing TLS") }
+        guard let context = SSL_CTX_new(method) else {
+            throw TransportFailure.openSSL("preparing TLS")
+        }
         pushsweep_ctx_allow_partial_writes(context)
         pushsweep_ctx_read_ahead(context, readBufferSize)
         pushsweep_ctx_forget_sessions(context)
@@ -357,17 +359,10 @@ package enum TLSContext {
         _ identity: TLSIdentity?, in context: OpaquePointer
     ) throws(TransportFailure) {
         if let identity, !identity.material.install(in: context) {
-            throw failure(
+            throw TransportFailure.openSSL(
                 "using the certificate \(identity.subject)",
                 advice: "; it may be too weak for this system's OpenSSL: issue a new one")
         }
-    }
-
-    /// A failure with OpenSSL's reasons, which are removed from its queue.
-    package static func failure(
-        _ action: String, _ code: TransportFailure.Code = .credentialsUnusable, advice: String = ""
-    ) -> TransportFailure {
-        TransportFailure(code, "\(action): \(OpenSSLFault.drain().text)\(advice)")
     }
 }
 

@@ -32,7 +32,7 @@ extension TLSConnection {
         let connection = try open(address, hostName, context, connectDeadline, interrupt)
         let offer = ALPN.wireForm(names)
         guard SSL_set_alpn_protos(connection.ssl, offer, UInt32(offer.count)) == 0 else {
-            throw TLSContext.failure("offering application protocols")
+            throw TransportFailure.openSSL("offering application protocols")
         }
         connection.notes.demand = .answerOnly
         // It always fails: the check of the certificate ends it.
@@ -87,7 +87,7 @@ extension TLSConnection {
         let parameters = SSL_get0_param(ssl)
         if host.isLiteral {
             guard X509_VERIFY_PARAM_set1_ip_asc(parameters, host.text) == 1 else {
-                throw TLSContext.failure("preparing to check the address of \(peer)")
+                throw TransportFailure.openSSL("preparing to check the address of \(peer)")
             }
             return
         }
@@ -96,7 +96,7 @@ extension TLSConnection {
         guard X509_VERIFY_PARAM_set1_host(parameters, host.text, 0) == 1,
             pushsweep_ssl_set_server_name(ssl, host.text) == 1
         else {
-            throw TLSContext.failure("preparing to check the host name of \(peer)")
+            throw TransportFailure.openSSL("preparing to check the host name of \(peer)")
         }
     }
 

@@ -76,7 +76,6 @@ struct ChunkTransaction {
         }
         let found = try lookup.rows(for: chunk, locking: true, mostBytes: mostBytes)
         guard !found.isCutShort else {
-            transaction.connection.rollBack()
             return .tooLarge(entries: chunk.count, rows: found.rows.count)
         }
         var classified = try judged(chunk, found)

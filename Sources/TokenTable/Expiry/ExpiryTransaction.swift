@@ -75,7 +75,6 @@ struct ExpiryTransaction {
         let found = try wholeLookup.rows(
             keys: keys, locking: true, mostBytes: mostBytes)
         guard !found.isCutShort else {
-            connection.rollBack()
             return .tooLarge(entries: size, rows: found.rows.count)
         }
         try recent.refresh()
@@ -204,7 +203,6 @@ struct ExpiryTransaction {
             for: evidence[...], locking: !isDry,
             mostBytes: size > 1 ? ChunkSizing.mostBytes : .max)
         guard !found.isCutShort else {
-            if !isDry { connection.rollBack() }
             return .tooLarge(entries: size, rows: found.rows.count)
         }
         if !isDry {

@@ -130,20 +130,20 @@ struct RowImageReader {
     private var scanner: JSONScanner
 
     /// Thrown inside the reader for text that is not an image.
-    private struct Unreadable: Error {}
+    private static let unreadable = Refusal("it is no image of a row")
 
     /// The columns and values of an image; nil for anything that is none.
     static func content(_ text: String) -> RowContent? {
-        read(text) { reader throws(Unreadable) in try reader.content() }
+        read(text) { reader throws(Refusal) in try reader.content() }
     }
 
     /// The values of a row's key; nil for any other text.
     static func key(_ text: String) -> [SQLValue]? {
-        read(text) { reader throws(Unreadable) in
+        read(text) { reader throws(Refusal) in
             guard reader.scanner.peek() == UInt8(ascii: "[") else { return [try reader.value()] }
             var values: [SQLValue] = []
             try reader.members("[", "]") {
-                reader throws(Unreadable) in values.append(try reader.value())
+                reader throws(Refusal) in values.append(try reader.value())
             }
             return values
         }
@@ -152,9 +152,9 @@ struct RowImageReader {
     /// The content of a row before and after a change, each nil where the row did not exist. The
     /// whole result is nil for any other text.
     static func pair(_ text: String) -> (before: RowContent?, after: RowContent?)? {
-        read(text) { reader throws(Unreadable) in
+        read(text) { reader throws(Refusal) in
             var sides: [String: RowContent?] = [:]
-            try reader.members("{", "}") { reader throws(Unreadable) in
+            try reader.members("{", "}") { reader throws(Refusal) in
                 let name = try reader.string()
                 try reader.take(":")
                 if reader.scanner.peek() == UInt8(ascii: "n") {
@@ -165,14 +165,14 @@ struct RowImageReader {
                 }
             }
             guard sides.count == 2, let before = sides["before"], let after = sides["after"] else {
-                throw Unreadable()
+                throw Self.unreadable
             }
             return (before, after)
         }
     }
 
     private static func read<Result>(
-        _ text: String, _ body: (inout RowImageReader) throws(Unreadable) -> Result
+        _ text: String, _ body: (inout RowImageReader) throws(Refusal) -> Result
     ) -> Result? {
         var text = text
         return text.withUTF8 { bytes in
@@ -182,12 +182,12 @@ struct RowImageReader {
         }
     }
 
-    private mutating func content() throws(Unreadable) -> RowContent {
+    private mutating func content() throws(Refusal) -> RowContent {
         var columns: [String] = []
         var values: [SQLValue] = []
-        try members("{", "}") { reader throws(Unreadable) in
+        try members("{", "}") { reader throws(Refusal) in
             let name = try reader.string()
-            guard !columns.contains(name) else { throw Unreadable() }
+            guard !columns.contains(name) else { throw Self.unreadable }
             try reader.take(":")
             columns.append(name)
             values.append(try reader.value())
@@ -198,15 +198,15 @@ struct RowImageReader {
     /// Reads members between two brackets, separated by commas.
     private mutating func members(
         _ open: Unicode.Scalar, _ close: Unicode.Scalar,
-        _ member: (inout RowImageReader) throws(Unreadable) -> Void
-    ) throws(Unreadable) {
+        _ member: (inout RowImageReader) throws(Refusal) -> Void
+    ) throws(Refusal) {
         try take(open)
         if scanner.take(close) { return }
         repeat { try member(&self) } while scanner.take(",")
         try take(close)
     }
 
-    private mutating func value() throws(Unreadable) -> SQLValue {
+    private mutating func value() throws(Refusal) -> SQLValue {
         switch scanner.peek() {
         case UInt8(ascii: "n"):
             try null()
@@ -218,7 +218,7 @@ struct RowImageReader {
     }
 
     /// Reads `{"hex": "00ff"}` or `{"real": "0.1"}`.
-    private mutating func named() throws(Unreadable) -> SQLValue {
+    private mutating func named() throws(Refusal) -> SQLValue {
         try take("{")
         let name = try string()
         try take(":")
@@ -226,40 +226,40 @@ struct RowImageReader {
         try take("}")
         switch name {
         case "hex":
-            guard let bytes = Hex.bytes(text.utf8) else { throw Unreadable() }
+            guard let bytes = Hex.bytes(text.utf8) else { throw Self.unreadable }
             return .bytes(bytes)
         case "text":
-            guard let bytes = Hex.bytes(text.utf8) else { throw Unreadable() }
+            guard let bytes = Hex.bytes(text.utf8) else { throw Self.unreadable }
             return .rawText(bytes)
         case "real":
             // A column cannot hold NaN, and NaN equals nothing, itself included.
-            guard let number = Double(text), !number.isNaN else { throw Unreadable() }
+            guard let number = Double(text), !number.isNaN else { throw Self.unreadable }
             return .real(number)
-        default: throw Unreadable()
+        default: throw Self.unreadable
         }
     }
 
-    private mutating func number() throws(Unreadable) -> SQLValue {
-        guard let digits = scanner.scalar() else { throw Unreadable() }
+    private mutating func number() throws(Refusal) -> SQLValue {
+        guard let digits = scanner.scalar() else { throw Self.unreadable }
         let text = String(decoding: digits, as: UTF8.self)
         if let number = Int64(text) { return .integer(number) }
-        guard let number = UInt64(text) else { throw Unreadable() }
+        guard let number = UInt64(text) else { throw Self.unreadable }
         return .unsigned(number)
     }
 
-    private mutating func string() throws(Unreadable) -> String {
+    private mutating func string() throws(Refusal) -> String {
         guard let bytes = scanner.string(), let text = String(validating: bytes, as: UTF8.self)
-        else { throw Unreadable() }
+        else { throw Self.unreadable }
         return text
     }
 
-    private mutating func take(_ wanted: Unicode.Scalar) throws(Unreadable) {
-        guard scanner.take(wanted) else { throw Unreadable() }
+    private mutating func take(_ wanted: Unicode.Scalar) throws(Refusal) {
+        guard scanner.take(wanted) else { throw Self.unreadable }
     }
 
-    private mutating func null() throws(Unreadable) {
+    private mutating func null() throws(Refusal) {
         guard let word = scanner.scalar(), word.elementsEqual("null".utf8) else {
-            throw Unreadable()
+            throw Self.unreadable
         }
     }
 }

@@ -1,5 +1,6 @@
 import APNsProtocol
 import Database
+import Encodings
 
 // What says that a row is not used any more, and when its device registered last.
 
@@ -46,7 +47,7 @@ extension MappingSearch {
             guard words(column, atMost: 8) != nil else { continue }
             switch flag(column) {
             case .success(let flag): return add(flag)
-            case .failure(let doubt): open.append((column, doubt.question))
+            case .failure(let doubt): open.append((column, doubt.description))
             }
         }
         for column in times where addMarkTime(column) { return }
@@ -58,8 +59,6 @@ extension MappingSearch {
         ColumnWords(table.catalog.name.name).isOfPeople
             || table.columns.contains { ColumnWords($0.name).isOfLogin }
     }
-
-    private struct Doubt: Error { let question: String }
 
     private func isWritable(_ column: CatalogColumn) -> Bool {
         !column.isGenerated && !column.movesItself
@@ -80,10 +79,10 @@ extension MappingSearch {
             "the mark: most rows of Apple's devices have `\(flag.living)`\(others)")
     }
 
-    private func flag(_ column: CatalogColumn) -> Result<Flag, Doubt> {
+    private func flag(_ column: CatalogColumn) -> Result<Flag, Refusal> {
         guard let found = words(column, atMost: 8),
             let saysLiving = ColumnWords(column.name).saysLiving
-        else { return .failure(Doubt(question: "column \(column.name) has no values that tell")) }
+        else { return .failure(Refusal("column \(column.name) has no values that tell")) }
         let words = found.map(\.word)
         let flags = words.compactMap(ValueWords.flag)
         if flags.count == words.count, words.count <= 2, let first = words.first {
@@ -93,9 +92,8 @@ extension MappingSearch {
         let dead = ValueWords.deadest(words.dropFirst()) ?? declaredDead(column)
         guard ValueWords.isLiving(words[0]), let dead else {
             return .failure(
-                Doubt(
-                    question:
-                        "column \(column.name) has \(Self.list(words.prefix(8))); name the words of "
+                Refusal(
+                    "column \(column.name) has \(Self.list(words.prefix(8))); name the words of "
                         + "used and unused rows under living, where it is the mark"))
         }
         return .success(
@@ -107,20 +105,18 @@ extension MappingSearch {
     /// The two values of a flag, whose most frequent one is `word`.
     private func pair(
         _ column: CatalogColumn, _ word: String, isLiving: Bool, count: Int
-    ) -> Result<Flag, Doubt> {
+    ) -> Result<Flag, Refusal> {
         // A status of numbers says nothing.
         guard let other = MappingSearch.opposite(word), !ColumnWords(column.name).isState else {
             return .failure(
-                Doubt(
-                    question:
-                        "column \(column.name) has `\(word)`; name its two values under living, "
+                Refusal(
+                    "column \(column.name) has `\(word)`; name its two values under living, "
                         + "where it is the mark"))
         }
         guard isLiving else {
             return .failure(
-                Doubt(
-                    question:
-                        "column \(column.name) has `\(word)` in \(count) of \(apple.count) rows of "
+                Refusal(
+                    "column \(column.name) has `\(word)` in \(count) of \(apple.count) rows of "
                         + "Apple's devices, which its name calls unused; name it under living if that "
                         + "is so"))
         }

@@ -86,7 +86,7 @@ package struct TokenSample: Hashable, Sendable {
             case .placeholder: return .placeholder
             case .truncatedDescription: return .truncatedDescription
             case .oddLength: return .oddLength
-            case .notHex:
+            default:
                 if text.containsAddress { return .url }
                 return UnfindableSpelling.isBase64(text) ? .base64Like : .other
             }

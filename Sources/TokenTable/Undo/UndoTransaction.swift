@@ -102,7 +102,6 @@ struct UndoTransaction {
             }.filter { $0.count == layout.key.count }, locking: !isDry,
             mostBytes: mostBytes)
         guard !found.isCutShort else {
-            if !isDry { connection.rollBack() }
             return .tooLarge(entries: targets.count, rows: found.rows.count)
         }
         var undone = rows(targets, images, found)

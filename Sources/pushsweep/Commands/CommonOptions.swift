@@ -283,7 +283,7 @@ struct GivenToken {
     /// What a text spells. The message never repeats the text.
     private func parsed(_ text: String, from place: String) throws(RunFailure) -> TokenSubject {
         if let beginning = TokenBeginning(text) { return .beginning(beginning) }
-        do throws(DeviceTokenRefusal) {
+        do throws(Refusal) {
             return .token(try DeviceToken(spelling: text))
         } catch {
             throw RunFailure(

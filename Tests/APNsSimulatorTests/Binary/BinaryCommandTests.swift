@@ -86,7 +86,7 @@ struct BinaryCommandTests {
         "a fate that cannot be read is refused with the ones that can",
         arguments: ["9x", "256", "8+", "8+x", "dead:-1", "", "8+1+1"])
     func badFates(fate: String) {
-        let failure = #expect(throws: SimulatorFailure.self) { try BinaryFate(fate) }
+        let failure = #expect(throws: Refusal.self) { try BinaryFate(fate) }
         #expect(failure?.description.contains("8+500") == true)
     }
 

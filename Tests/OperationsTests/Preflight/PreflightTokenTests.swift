@@ -1,5 +1,6 @@
 import APNsProtocol
 import Database
+import Encodings
 import Foundation
 import TestSupport
 import Testing
@@ -209,7 +210,7 @@ struct SelectStatementTests {
             (#"SELECT "a\" INTO OUTFILE '/tmp/x' -- ""#, "does not end"),
         ])
     func refused(_ text: String, _ reason: String) {
-        let refusal = #expect(throws: SettingRefusal.self) { try SelectStatement(text) }
-        #expect(refusal?.reason.contains(reason) == true, "\(refusal as Any)")
+        let refusal = #expect(throws: Refusal.self) { try SelectStatement(text) }
+        #expect(refusal?.description.contains(reason) == true, "\(refusal as Any)")
     }
 }
