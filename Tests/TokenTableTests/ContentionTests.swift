@@ -39,7 +39,7 @@ struct ContentionTests {
         "no token registered again during application is lost",
         arguments: TestEngine.available, RemovalPolicy.Action.allCases)
     func registrationRace(_ engine: TestEngine, _ action: RemovalPolicy.Action) throws {
-        let pairs = 10_000
+        let pairs = Series.isLong ? 10_000 : 2_500
         let database = try TokenDatabase.own(engine, 0..<pairs)
         try Self.recordWrongs(in: database)
         let dead = start + 60_000

@@ -112,9 +112,7 @@ struct GeneratedColumnTests {
         try database.forgetLedger()
         let now = EpochMilliseconds(start + 30 * day)
         try store.session.record(RunRecord(id: "run", kind: "sweep", started: now, host: "h"))
-        let removal = Expiry(
-            run: "run", feed: UUID().uuidString.lowercased(), partition: chat,
-            policy: RemovalPolicy(action: .delete, deletesAfter: 7 * day), now: now)
+        let removal = Expiry.afterAWeek(at: start + 30 * day, run: "run")
         #expect(try store.remove(removal) == 3)
         #expect(try store.undo(.run("run"), at: start + 31 * day).restored == 3)
         #expect(try database.contents(of: "devices") == marked)

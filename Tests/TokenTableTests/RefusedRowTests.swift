@@ -259,23 +259,18 @@ struct RefusedRowTests {
         .needsServer)
     func largeRows() throws {
         let server = try PrivateServer(["--max-allowed-packet=1M"])
-        try server.server.connection().run("CREATE DATABASE push")
-        let sql = try server.server.connection(database: "push")
-        var settings = server.server.settings(database: "push")
-        settings.mapping.table = "devices"
-        for statement in SchemaScript.sideTables(for: settings.location).statements {
-            try sql.run(statement)
-        }
-        try sql.run(
+        let database = try TokenDatabase(.mariaDB, on: server.server)
+        try database.createSideTables()
+        try database.sql.run(
             "CREATE TABLE devices (id INT PRIMARY KEY, device_token VARCHAR(64), photo MEDIUMBLOB)")
         for number in 0..<5 {
-            try sql.run(
+            try database.sql.run(
                 "INSERT INTO devices VALUES (\(number), '\(Self.token[number])', "
                     + "REPEAT(x'ff', \(number == 2 ? 700_000 : 100)))")
         }
-        let store = try TokenTable(settings)
+        let store = try database.store { $0.table = "devices" }
         try store.sweep("run", Array(Self.evidence.prefix(5)), policy: Self.removal)
-        let left = try sql.query("SELECT id, LENGTH(photo) FROM devices")
+        let left = try database.sql.query("SELECT id, LENGTH(photo) FROM devices")
         #expect(left.count == 1 && left[0, 0] == .integer(2) && left[0, 1].count == 700_000)
         #expect(try store.undo(.run("run")).inserted == 4)
         withExtendedLifetime(server) {}

@@ -222,10 +222,7 @@ struct ThrottleTests {
             case .removal:
                 let run = UUID().uuidString
                 try store.session.record(RunRecord(id: run, kind: "sweep", started: end, host: "h"))
-                let expiry = Expiry(
-                    run: run, feed: UUID().uuidString,
-                    partition: chat,
-                    policy: RemovalPolicy(action: .delete, deletesAfter: 7 * 86_400_000), now: end)
+                let expiry = Expiry.afterAWeek(at: Self.end, run: run)
                 return try store.remove(expiry, shouldStop: shouldStop) != nil
             }
         }
