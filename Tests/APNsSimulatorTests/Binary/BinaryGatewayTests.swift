@@ -117,6 +117,8 @@ struct BinaryGatewayTests {
         try client.write(BinaryVector.all[1].bytes + BinaryVector.oneByteLengths)
         #expect(
             try client.answer() == .packet(BinaryErrorPacket(.protocolError, identifier: 0)))
+        // The gateway waits for the client's end, so that no reset overtakes the packet.
+        client.connection.close()
         let record = try #require(gateway.log.connections(atLeast: 1).first)
         #expect(record.accepted == 1 && record.status == 128)
         #expect(record.error?.contains("one byte") == true)
@@ -169,20 +171,6 @@ struct BinaryGatewayTests {
         try again.write(try (4...5).map { try Numbered.frame($0, .enhanced) })
         #expect(gateway.log.totals(atLeast: 7).accepted == 5)
         #expect(gateway.log.accepted.map(\.identifier) == [1, 2, 3, 4, 5])
-    }
-
-    @Test(
-        "a client without a certificate, or with a bad one, sends nothing that counts",
-        arguments: [nil, SimulatorCertificates.Name.foreignClient, .expiredClient])
-    func badClients(name: SimulatorCertificates.Name?) throws {
-        let gateway = try BinaryGateway.start()
-        #expect(throws: TransportFailure.self) {
-            let client = try gateway.connect(name)
-            try client.write([try Numbered.frame(1)])
-            _ = try client.answer()
-        }
-        #expect(gateway.log.connections(atLeast: 1).first?.end == .handshakeFailed)
-        #expect(gateway.log.totals.frames == 0)
     }
 
     @Test("a certificate of several topics names them all, and its client is served")
