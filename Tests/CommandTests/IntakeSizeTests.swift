@@ -5,7 +5,7 @@ import Testing
 
 @Suite("Reports in a database that limits the size of a transaction")
 struct IntakeSizeTests {
-    private static let reports = 3_000
+    private static let reports = 1_500
 
     @Test(
         "are all taken and counted once, in smaller transactions",
