@@ -173,6 +173,20 @@ struct BinaryGatewayTests {
         #expect(gateway.log.accepted.map(\.identifier) == [1, 2, 3, 4, 5])
     }
 
+    @Test(
+        "a client without a certificate, or with a bad one, sends nothing that counts",
+        arguments: [nil, SimulatorCertificates.Name.foreignClient, .expiredClient])
+    func badClients(name: SimulatorCertificates.Name?) throws {
+        let gateway = try BinaryGateway.start()
+        #expect(throws: TransportFailure.self) {
+            let client = try gateway.connect(name)
+            try client.write([try Numbered.frame(1)])
+            _ = try client.answer()
+        }
+        #expect(gateway.log.connections(atLeast: 1).first?.end == .handshakeFailed)
+        #expect(gateway.log.totals.frames == 0)
+    }
+
     @Test("a certificate of several topics names them all, and its client is served")
     func severalTopics() throws {
         let identity = try shared.get().certificates.identity(.clientOfSeveralTopics)
