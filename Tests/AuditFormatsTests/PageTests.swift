@@ -39,7 +39,7 @@ struct PageTests {
         "long lists of long names leave it below 300,000 bytes",
         arguments: [quotes, "\u{202E}e" + String(repeating: "\u{301}", count: 500)])
     func bounded(_ text: String) throws {
-        let page = try SampleReport.filled(with: text, lists: 10).document(.html)
+        let page = try SampleReport.filled(with: text, lists: 20).document(.html)
         #expect(page.utf8.count <= 300_000)
         #expect(ParsedPage(page).refusal == nil)
         #expect(page.contains("left out here"))
