@@ -31,9 +31,7 @@ struct ThrottleTests {
         #expect(try stage.database.changedOnce(Self.tokens))
     }
 
-    @Test(
-        "a run waits while the load is high, and completes when it is not",
-        .enabled(if: MariaDBServer.isAvailable, Comment(rawValue: MariaDBServer.absence)))
+    @Test("a run waits while the load is high, and completes when it is not", .needsServer)
     func pauses() throws {
         let stage = try stage(.mariaDB)
         let server = try #require(MariaDBServer.fromEnvironment)
@@ -50,9 +48,7 @@ struct ThrottleTests {
         #expect(try marks(stage) == Self.tokens)
     }
 
-    @Test(
-        "a run ends with 75 at the critical load, before it opens a feed",
-        .enabled(if: MariaDBServer.isAvailable, Comment(rawValue: MariaDBServer.absence)))
+    @Test("a run ends with 75 at the critical load, before it opens a feed", .needsServer)
     func criticalLoad() throws {
         let stage = try stage(.mariaDB)
         try stage.sweep("--critical-load", "0").ends(75, "why=critical-load")

@@ -134,7 +134,7 @@ struct TwoHostsTests {
 
     @Test(
         "a run that loses the lease stops before its next commit, with 75",
-        .enabled(if: MariaDBServer.isAvailable, Comment(rawValue: MariaDBServer.absence)),
+        .needsServer,
         arguments: ["mark", "delete"])
     func takenAway(_ action: String) throws {
         let stage = try stage(.mariaDB)

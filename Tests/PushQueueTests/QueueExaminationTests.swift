@@ -28,8 +28,7 @@ struct QueueExaminationTests {
 
     @Test(
         "a column user_id that holds bytes is no column of users, unless the settings name it",
-        .enabled(
-            if: MariaDBServer.isAvailable, Comment(rawValue: MariaDBServer.absence)))
+        .needsServer)
     func usersAsBytes() throws {
         let database = try TokenDatabase(.mariaDB)
         try database.createSideTables()
@@ -169,7 +168,7 @@ struct QueueExaminationTests {
 
     @Test(
         "the printed grants suffice, and each missing one is named",
-        .enabled(if: MariaDBServer.isAvailable, Comment(rawValue: MariaDBServer.absence)),
+        .needsServer,
         arguments: QueueTables.allCases)
     func grants(_ tables: QueueTables) throws {
         let stage = try QueueStage(QueueCase(engine: .mariaDB, tables: tables))
@@ -225,7 +224,7 @@ struct QueueExaminationTests {
 
     @Test(
         "a dry run needs no right but SELECT",
-        .enabled(if: MariaDBServer.isAvailable, Comment(rawValue: MariaDBServer.absence)),
+        .needsServer,
         arguments: QueueTables.allCases)
     func readingAccount(_ tables: QueueTables) throws {
         let stage = try QueueStage(QueueCase(engine: .mariaDB, tables: tables))

@@ -177,7 +177,7 @@ struct QueueRaceTests {
 
     @Test(
         "three senders on three nodes share the queue, though two lose every race to the third",
-        .enabled(if: MariaDBServer.isAvailable, "\(MariaDBServer.absence)"))
+        .needsServer)
     func threeNodes() throws {
         let rows = Series.isLong ? 24_000 : 9_000
         let stage = try QueueStage(

@@ -81,7 +81,7 @@ struct ChangeOrderTests {
 
     @Test(
         "a transaction that wrote first and commits last is listed last, and not before",
-        .enabled(if: MariaDBServer.isAvailable))
+        .needsServer)
     func lateCommit() throws {
         let database = try Self.database(.mariaDB, rows: 20)
         // The counter exists already.
@@ -103,9 +103,7 @@ struct ChangeOrderTests {
         try database.expectNumbers()
     }
 
-    @Test(
-        "a transaction that waits to commit shows nobody a later number",
-        .enabled(if: MariaDBServer.isAvailable))
+    @Test("a transaction that waits to commit shows nobody a later number", .needsServer)
     func heldCommit() throws {
         let database = try Self.database(.mariaDB, rows: 20)
         try database.store().apply(Self.dead(19..<20), run: "first")

@@ -49,7 +49,7 @@ struct EvidenceHistoryTests {
             _ = try? store.purge(before: cutoff)
             #expect(try days(database) == before, "\(fault as Any)")
             #expect(try database.store().purge(before: cutoff).isDone)
-            #expect(try database.count("SELECT COUNT(*) FROM pushsweep_feed") == 0)
+            #expect(try database.rows(of: "pushsweep_feed") == 0)
             #expect(try days(database) == before, "\(fault as Any)")
             return connection.operations
         }

@@ -24,7 +24,7 @@ struct EvidenceIntakeTests {
     }
 
     private static func waiting(_ database: TokenDatabase) throws -> Int {
-        try database.count("SELECT COUNT(*) FROM pushsweep_evidence")
+        try database.rows(of: "pushsweep_evidence")
     }
 
     @Test(

@@ -153,7 +153,7 @@ struct PurgeTests {
             "young", (0..<300).map { .dead($0, at: start + 70_000) }, at: start + 20 * day)
         let cutoff = EpochMilliseconds(start + 10 * day)
         let trial = try store.purge(before: cutoff, isDry: true)
-        #expect(try database.count("SELECT COUNT(*) FROM pushsweep_change") == 550)
+        #expect(try database.rows(of: "pushsweep_change") == 550)
         let purged = try store.purge(before: cutoff)
         #expect(purged == trial)
         #expect(purged.runs == 1 && purged.changes == 250 && purged.feeds == 1 && purged.isDone)
@@ -215,7 +215,7 @@ struct PurgeTests {
         }
         _ = try owner.purge(before: cutoff)
         for table in ["pushsweep_change", "pushsweep_feed", "pushsweep_run"] {
-            #expect(try database.count("SELECT COUNT(*) FROM \(table)") == 0)
+            #expect(try database.rows(of: table) == 0)
         }
         // Marks are as before.
         #expect(try database.marked == 300)

@@ -167,7 +167,7 @@ struct GraceTests {
         }
         let store = try TokenTable(database.settings, connection, hurried())
         #expect(try store.remove(.afterAWeek(at: present + day)) == 15)
-        #expect(try database.count("SELECT COUNT(*) FROM active_users WHERE id <= 5") == 5)
+        #expect(try database.rows(of: "active_users", "id <= 5") == 5)
         #expect(try store.due(.afterAWeek(at: present + 9 * day)) == 5)
     }
 

@@ -97,7 +97,7 @@ struct LedgerTimeTests {
         let all = try store.purge(before: EpochMilliseconds(present + day))
         #expect(all.changes == 60 && all.runs == 3 && all.isDone)
         for table in ["pushsweep_change", "pushsweep_feed", "pushsweep_run"] {
-            #expect(try database.count("SELECT COUNT(*) FROM \(table)") == 0)
+            #expect(try database.rows(of: table) == 0)
         }
     }
 

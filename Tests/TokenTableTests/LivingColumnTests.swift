@@ -86,7 +86,7 @@ private struct LivingStage {
     }
 
     /// The number of times in the side table.
-    func times() throws -> Int { try database.count("SELECT COUNT(*) FROM pushsweep_invalid") }
+    func times() throws -> Int { try database.rows(of: "pushsweep_invalid") }
 
     func evidence(at time: Int64 = start + 60_000, of numbers: [Int] = [0, 2, 3]) -> [TokenEvidence]
     {
@@ -309,16 +309,14 @@ struct LivingColumnTests {
         try stage.database.register(4..<3_000, at: start)
         try stage.database.execute("UPDATE active_users SET active = id % 3")
         let store = try stage.store()
-        let living = try stage.database.count("SELECT COUNT(*) FROM active_users WHERE active <> 0")
+        let living = try stage.database.rows(of: "active_users", "active <> 0")
         try store.sweep("one", (0..<3_000).map { .dead($0, at: start + 60_000) })
         #expect(
-            try stage.database.count("SELECT COUNT(*) FROM active_users WHERE active = 0") == 3_000)
+            try stage.database.rows(of: "active_users", "active = 0") == 3_000)
         #expect(try stage.times() == living)
         #expect(try store.undo(.run("one")).restored == living)
         #expect(try stage.times() == 0)
-        #expect(
-            try stage.database.count(
-                "SELECT COUNT(*) FROM active_users WHERE active = id % 3") == 3_000)
+        #expect(try stage.database.rows(of: "active_users", "active = id % 3") == 3_000)
     }
 
     @Test(

@@ -232,7 +232,7 @@ struct ThrottleTests {
             switch self {
             case .undo:
                 try database.marked
-            case .purge: try database.count("SELECT COUNT(*) FROM pushsweep_change")
+            case .purge: try database.rows(of: "pushsweep_change")
             case .removal: try database.rows()
             }
         }

@@ -119,7 +119,7 @@ struct UndoFaultTests {
             "INSERT INTO devices (id, serial) VALUES (900, 1)")
         let undone = try store.undo(.run("wrong"))
         #expect(undone.kept == ["refused": 15, "taken": 1] && undone.inserted == 134)
-        #expect(try database.count("SELECT COUNT(*) FROM devices") == 135)
+        #expect(try database.rows(of: "devices") == 135)
     }
 }
 

@@ -6,9 +6,7 @@ import Foundation
 import TestSupport
 import Testing
 
-@Suite(
-    "A host that dies in mid-run", .serialized,
-    .enabled(if: MariaDBServer.isAvailable, Comment(rawValue: MariaDBServer.absence)))
+@Suite("A host that dies in mid-run", .serialized, .needsServer)
 struct FailoverTests {
     private static let tokens = Series.isLong ? 4_000 : 1_500
     /// Deaths; each has a sweep and an undo.

@@ -136,7 +136,7 @@ struct HoldsTests {
 
     @Test(
         "a release that is interrupted leaves the rest held, and the same command continues it",
-        .enabled(if: MariaDBServer.isAvailable, Comment(rawValue: MariaDBServer.absence)))
+        .needsServer)
     func interruptedRelease() throws {
         let stage = try stage(.mariaDB, rows: 2_000, feed(0..<1_900))
         try stage.swept().ends(3)

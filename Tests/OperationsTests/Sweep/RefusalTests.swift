@@ -151,7 +151,7 @@ struct DatabaseRefusalTests {
 
     @Test(
         "a database that is down or foreign, a missing right and a wrong password cost no feed",
-        .enabled(if: MariaDBServer.isAvailable))
+        .needsServer)
     func closed() throws {
         let stage = try SweepStage(.mariaDB, feeds: [feed])
         let account = try ServerAccount(of: stage.database)
