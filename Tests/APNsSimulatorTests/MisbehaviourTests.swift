@@ -108,26 +108,6 @@ struct MisbehaviourTests {
         #expect(record.end == .heldOpen)
     }
 
-    @Test("silence before the handshake lasts until the client's time limit")
-    func silentBefore() throws {
-        let gateway = try FeedbackGateway.start { $0.opening = .silentBeforeHandshake }
-        let seen = try gateway.read(handshakeTimeout: .milliseconds(50))
-        #expect(seen.failure == .timedOut)
-        #expect(gateway.records(atLeast: 1).map(\.end) == [.heldOpen])
-    }
-
-    @Test("an answer in plaintext is not TLS, with a list or without", arguments: [true, false])
-    func plaintext(hasList: Bool) throws {
-        let gateway = try FeedbackGateway.start(hasList ? [.bytes(f2)] : []) {
-            $0.opening = .plaintext
-        }
-        #expect(try gateway.read().failure == .notTLS)
-        #expect(gateway.records(atLeast: 1).map(\.end) == [.plaintext])
-        if hasList {
-            #expect(gateway.records.map(\.bytes) == [f2.count])
-        }
-    }
-
     @Test("an endless feed continues until the client stops")
     func endless() throws {
         let gateway = try FeedbackGateway.start([.bytes(f2)]) { $0.isEndless = true }
@@ -141,37 +121,50 @@ struct MisbehaviourTests {
         #expect(try empty.read().end == .end(.closeNotify))
     }
 
-    @Test(
-        "a client names the fault of each bad server certificate",
-        arguments: [
-            (FeedbackBehaviour.Certificate.expired, TransportFailure.Code.certificateExpired),
-            (.notYetValid, .certificateNotYetValid), (.foreign, .certificateUntrusted),
-            (.wrongHost, .hostNameMismatch),
-        ])
-    func certificates(
-        certificate: FeedbackBehaviour.Certificate, code: TransportFailure.Code
-    ) throws {
-        let gateway = try FeedbackGateway.start([.bytes(f2)]) { $0.certificate = certificate }
-        #expect(try gateway.read().failure == code)
-        #expect(gateway.records(atLeast: 1).map(\.end) == [.handshakeFailed])
-        #expect(gateway.records.map(\.list) == [nil])
-    }
+    /// A behaviour that a client refuses or that refuses it: what the client sees, and what the gateway keeps.
+    struct Refusal: Sendable, CustomTestStringConvertible {
+        let testDescription: String
+        let failure: TransportFailure.Code
+        let end: FeedbackRecord.End
+        let change: @Sendable (inout FeedbackBehaviour) -> Void
 
-    @Test(
-        "a gateway that refuses every client certificate keeps its list",
-        arguments: [TLSServerContext.Version.tls12, .tls13])
-    func refusal(version: TLSServerContext.Version) throws {
-        let gateway = try FeedbackGateway.start([.bytes(f2)]) {
-            $0.refusesClients = true
-            $0.versions = version...version
+        init(
+            _ name: String, _ failure: TransportFailure.Code,
+            _ end: FeedbackRecord.End = .handshakeFailed,
+            _ change: @escaping @Sendable (inout FeedbackBehaviour) -> Void
+        ) {
+            (testDescription, self.failure, self.end, self.change) = (name, failure, end, change)
         }
-        #expect(try gateway.read().failure == .clientCertificateRefused)
-        #expect(gateway.records(atLeast: 1).map(\.list) == [nil])
+
+        static let all = [
+            Refusal("an expired certificate", .certificateExpired) { $0.certificate = .expired },
+            Refusal("one of tomorrow", .certificateNotYetValid) { $0.certificate = .notYetValid },
+            Refusal("a foreign authority", .certificateUntrusted) { $0.certificate = .foreign },
+            Refusal("another host's", .hostNameMismatch) { $0.certificate = .wrongHost },
+            Refusal("no client welcome, TLS 1.2", .clientCertificateRefused) {
+                ($0.refusesClients, $0.versions) = (true, .tls12 ... .tls12)
+            },
+            Refusal("no client welcome, TLS 1.3", .clientCertificateRefused) {
+                ($0.refusesClients, $0.versions) = (true, .tls13 ... .tls13)
+            },
+            Refusal("TLS 1.1 alone", .protocolVersion) { $0.versions = .tls11 ... .tls11 },
+            Refusal("plaintext", .notTLS, .plaintext) { $0.opening = .plaintext },
+            Refusal("silence before the handshake", .timedOut, .heldOpen) {
+                $0.opening = .silentBeforeHandshake
+            },
+        ]
     }
 
-    @Test("a gateway limited to TLS 1.1 is refused for its version")
-    func oldVersion() throws {
-        let gateway = try FeedbackGateway.start([.bytes(f2)]) { $0.versions = .tls11 ... .tls11 }
-        #expect(try gateway.read().failure == .protocolVersion)
+    @Test("a client that is refused, or refuses, learns why", arguments: Refusal.all)
+    func refused(_ one: Refusal) throws {
+        let gateway = try FeedbackGateway.start([.bytes(f2)], one.change)
+        let timeout: Duration = one.failure == .timedOut ? .milliseconds(50) : patience
+        #expect(try gateway.read(handshakeTimeout: timeout).failure == one.failure)
+        let records = gateway.records(atLeast: 1)
+        #expect(records.map(\.end) == [one.end])
+        // What is sent in plaintext is sent; every other list waits for the next client.
+        let isSent = one.end == .plaintext
+        #expect(records.map(\.list) == [isSent ? 0 : nil])
+        #expect(records.map(\.bytes) == [isSent ? f2.count : 0])
     }
 }

@@ -149,16 +149,6 @@ struct ProviderGatewayTests {
         #expect(service.log.totals.unanswered == 5)
     }
 
-    @Test("sends malformed bodies in small pieces")
-    func malformed() throws {
-        let body = Array(#"{"reason":"Unregistered","timestamp":"#.utf8)
-        var script = ProviderScript()
-        script.usual = .reply(ScriptedReply(status: 410, body: body, largestPiece: 5))
-        let service = try ProviderGateway.start(script)
-        let seen = try service.send(0..<5)
-        #expect(seen.bodies.values.allSatisfy { $0 == body } && seen.bodies.count == 5)
-    }
-
     @Test("changes the stream limit in the middle, and all requests are answered")
     func streamLimit() throws {
         var scene = ProviderScenario.Connection()
@@ -188,20 +178,6 @@ struct ProviderGatewayTests {
                 default: false
                 }
             })
-    }
-
-    @Test("refuses a client without a certificate in the handshake")
-    func noCertificate() throws {
-        let service = try ProviderGateway.start()
-        let failure = #expect(throws: TransportFailure.self) {
-            let connection = try shared.get().certificates.connect(
-                to: service.address, nil, alpn: ["h2"])
-            var bytes = [UInt8](repeating: 0, count: 16)
-            _ = try bytes.withUnsafeMutableBytes {
-                try connection.read(into: $0, deadline: .in(patience))
-            }
-        }
-        #expect(failure?.code == .clientCertificateRefused)
     }
 
     @Test("stops while clients are connected")

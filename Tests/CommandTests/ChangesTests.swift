@@ -89,9 +89,9 @@ struct ChangesTests {
     func fullDisk() throws {
         let stage = try SweepStage(.sqlite, dead: 3)
         _ = try stage.sweep()
-        let program = RunningTool.folderOfTests.appendingPathComponent("pushsweep").path
-        let words = "\(program) changes --since n0 --config \(try stage.settings()) > /dev/full"
-        try RunningTool(program: URL(fileURLWithPath: "/bin/sh"), ["-c", words]).wait().ends(
+        try stage.run(
+            ["changes", "--since", "n0"], under: OutputTests.Loss.outputFull.command
+        ).ends(
             73, "continue with the cursor of the last whole line",
             "code=73 stage=report pending=0 applied=0 held=0 next=disk")
     }
@@ -100,12 +100,9 @@ struct ChangesTests {
     func brokenPipe() throws {
         let stage = try SweepStage(.sqlite, dead: 3_000)
         _ = try stage.sweep()
-        let program = RunningTool.folderOfTests.appendingPathComponent("pushsweep").path
-        let words =
-            "\(program) changes --since n0 --config \(try stage.settings()); echo \"exit $?\" >&2"
-        let result = try RunningTool(
-            program: URL(fileURLWithPath: "/bin/sh"), ["-c", "(\(words)) | head -n 1"]
-        ).wait()
+        let result = try stage.run(
+            ["changes", "--since", "n0"],
+            under: ["/bin/sh", "-c", "(\"$@\"; echo \"exit $?\" >&2) | head -n 1", "sh"])
         #expect(Self.lines(result).count == 1)
         #expect(result.error == "exit 0\n")
     }

@@ -7,7 +7,7 @@ import Yams
 /// script and the simulator that the file has, on a database of the test server.
 @Suite(
     "The trial with Docker Compose",
-    .enabled(if: MariaDBServer.isAvailable, Comment(rawValue: MariaDBServer.absence)))
+    .needsServer)
 struct ComposeTests {
     private static let prefix = "#   docker compose -f docs/compose.yaml "
 

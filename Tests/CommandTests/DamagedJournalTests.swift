@@ -8,14 +8,11 @@ import Testing
 @Suite("A journal with a damaged page")
 struct DamagedJournalTests {
     /// Overwrites the first page of the table that holds the bytes of feeds.
-    private func damage(_ journal: String) throws {
-        let connection = SQLiteConnection(
-            path: journal, creates: false, StoreSettings(location: .sqlite(path: journal)))
-        try connection.connect()
+    private func damage(_ stage: SweepStage) throws {
         let page = try #require(
-            connection.query("SELECT rootpage FROM sqlite_master WHERE name = 'chunk'").scalar?
+            stage.journalRows("SELECT rootpage FROM sqlite_master WHERE name = 'chunk'").scalar?
                 .count)
-        let file = try FileHandle(forUpdating: URL(fileURLWithPath: journal))
+        let file = try FileHandle(forUpdating: URL(fileURLWithPath: stage.journal))
         try file.seek(toOffset: UInt64(page - 1) * 16_384)
         try file.write(contentsOf: Data(repeating: 0xFF, count: 16_384))
         try file.close()
@@ -26,7 +23,7 @@ struct DamagedJournalTests {
     func setAside() throws {
         let stage = try SweepStage(.sqlite, dead: 100)
         try stage.sweep("--dry-run").ends(75)
-        try damage(stage.journal)
+        try damage(stage)
         // The journal opens and lists its feeds; only their bytes are lost.
         let broken = try stage.sweep().ends(
             74, "code=74 stage=state", "it was set aside as \(stage.journal).damaged-")

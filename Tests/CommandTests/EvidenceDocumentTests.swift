@@ -124,7 +124,7 @@ struct EvidenceDocumentTests {
 
     @Test(
         "the statements that take the numbers from an account leave it able to report",
-        .enabled(if: MariaDBServer.isAvailable, Comment(rawValue: MariaDBServer.absence)))
+        .needsServer)
     func revoked() throws {
         let stage = try Self.stage(.mariaDB)
         let account = try ServerAccount(of: stage.database)

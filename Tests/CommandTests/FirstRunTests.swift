@@ -75,9 +75,7 @@ struct FirstRunTests {
         #expect(try stage.database.count(sendable) == 0)
     }
 
-    @Test(
-        "before its grants the page's account is refused with 77",
-        .enabled(if: MariaDBServer.isAvailable, Comment(rawValue: MariaDBServer.absence)))
+    @Test("before its grants the page's account is refused with 77", .needsServer)
     func early() throws {
         let stage = try Stage(.mariaDB)
         try stage.shell.run(["schema", "apply"]).ends(0)

@@ -23,7 +23,7 @@ struct GrantTests {
 
     @Test(
         "name the jobs of a queue where there is one, after all others, and as SQL stay executable",
-        .enabled(if: MariaDBServer.isAvailable, Comment(rawValue: MariaDBServer.absence)))
+        .needsServer)
     func queue() throws {
         let stage = try SweepStage(.mariaDB, feeds: [])
         let jobs = Grants(result: try stage.json("check", "--grants", "x")).jobs
@@ -49,8 +49,7 @@ struct GrantTests {
 
     @Test(
         "suffice on a real server, for each job by an account that has no more",
-        .enabled(
-            if: MariaDBServer.fromEnvironment != nil, Comment(rawValue: MariaDBServer.absence)),
+        .needsServer,
         arguments: ["mark", "delete"])
     func suffice(_ action: String) throws {
         let stage = try SweepStage(

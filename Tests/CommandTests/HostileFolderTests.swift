@@ -207,7 +207,9 @@ struct HostileFolderTests {
             }
             #expect((kind == "link" ? symlink(victim, path) : link(victim, path)) == 0)
             let before = try files(below: victims)
-            let ends = try Self.ways.map { try stage.run($0).exit }
+            // Those that write; the others only in the long run, which takes a minute.
+            let ways = Series.isLong ? Self.ways : [["sweep"], ["send"]]
+            let ends = try ways.map { try stage.run($0).exit }
             #expect(try files(below: victims) == before, "\(name): something was written, \(ends)")
             #expect(ends.contains(77), "\(name): \(ends)")
             #expect(ends.allSatisfy { [0, 69, 73, 74, 75, 77].contains($0) }, "\(name): \(ends)")

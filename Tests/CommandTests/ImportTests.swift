@@ -231,10 +231,6 @@ struct ImportTests {
 extension IntakeStage {
     /// Number of feeds in the journal.
     fileprivate func feeds() throws -> Int {
-        let path = folder.file("state") + "/journal.sqlite"
-        let journal = SQLiteConnection(
-            path: path, creates: false, StoreSettings(location: .sqlite(path: path)))
-        try journal.connect()
-        return try journal.query("SELECT COUNT(*) FROM feed").scalar?.count ?? 0
+        try journalRows("SELECT COUNT(*) FROM feed").scalar?.count ?? 0
     }
 }

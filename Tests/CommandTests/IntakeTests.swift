@@ -75,11 +75,8 @@ final class IntakeStage: ToolStage {
     func openFeeds(_ host: String) throws -> Int {
         let path = folder.file("state-\(host)") + "/journal.sqlite"
         guard access(path, F_OK) == 0 else { return 0 }
-        let journal = SQLiteConnection(
-            path: path, creates: false, StoreSettings(location: .sqlite(path: path)))
-        try journal.connect()
-        let count = try? journal.query("SELECT COUNT(*) FROM feed WHERE state = 'taking'")
-        return count?.scalar?.count ?? 0
+        let query = "SELECT COUNT(*) FROM feed WHERE state = 'taking'"
+        return (try? journalRows(query, in: path))?.scalar?.count ?? 0
     }
 
     /// The sum of a count over all feeds that were applied.
@@ -179,10 +176,9 @@ struct IntakeTests {
         #expect(try stage.marked == 2)
     }
 
-    @Test(
-        "a dry run forecasts the waiting rows and takes none", arguments: TestEngine.available)
-    func dryRun(_ engine: TestEngine) throws {
-        let stage = try IntakeStage(engine)
+    @Test("a dry run forecasts the waiting rows and takes none")
+    func dryRun() throws {
+        let stage = try IntakeStage(.sqlite)
         try stage.database.register(0..<2, at: 1_600_000_000_000)
         for number in 0..<2 { try stage.report(hex(number)) }
         let result = try stage.json("sweep", "--dry-run").ends(0)

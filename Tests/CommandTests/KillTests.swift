@@ -137,7 +137,7 @@ private struct KillStage {
     }
 
     private func hasFeed(_ condition: String) throws -> Bool {
-        try stage.database.count("SELECT COUNT(*) FROM pushsweep_feed WHERE \(condition)") > 0
+        try stage.database.rows(of: "pushsweep_feed", condition) > 0
     }
 
     /// Waits until the database has a checkpoint of the feed that meets a condition, or the feed is

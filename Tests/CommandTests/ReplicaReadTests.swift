@@ -6,9 +6,7 @@ import Foundation
 import TestSupport
 import Testing
 
-@Suite(
-    "A replica that is read", .serialized,
-    .enabled(if: MariaDBServer.isAvailable, Comment(rawValue: MariaDBServer.absence)))
+@Suite("A replica that is read", .serialized, .needsServer)
 struct ReplicaReadTests {
     /// A server with our schema that is the stopped replica of another, and an account of it.
     private final class Replica {

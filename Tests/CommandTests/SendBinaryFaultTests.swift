@@ -13,7 +13,7 @@ import Testing
 struct SendBinaryFaultTests {
     /// Rows of the large queue.
     private static let rows =
-        Series.length("PUSHSWEEP_TEST_BINARY_ROWS", short: 1_500, long: 3_000)
+        Series.length("PUSHSWEEP_TEST_BINARY_ROWS", short: 800, long: 3_000)
     /// Kills and cuts; the printed seed and this number repeat a run.
     private static let kills =
         Series.length("PUSHSWEEP_TEST_BINARY_KILLS", short: 4, long: 10)

@@ -7,6 +7,9 @@ import Testing
 
 @Suite("A storm of 410 answers", .serialized)
 struct SendHoldsTests {
+    /// Notifications on SQLite and on a server.
+    private static let lengths = Series.isLong ? [10_000, 1_000] : [2_000, 500]
+
     private func storm(_ engine: TestEngine, _ count: Int) throws -> SendStage {
         var script = ProviderScript()
         script.usual = .reply(ScriptedReply(.unregistered, timestamp: 1_700_000_000_123))
@@ -24,7 +27,7 @@ struct SendHoldsTests {
 
     @Test("the answers are kept and held, and the sender sends the rest of the queue")
     func held() throws {
-        for (engine, count) in zip(TestEngine.available.reversed(), [10_000, 1_000]) {
+        for (engine, count) in zip(TestEngine.available.reversed(), Self.lengths) {
             let stage = try storm(engine, count)
             let result = try stage.send().ends(3, for: "\(engine)")
             #expect(try stage.states() == ["gone": count])

@@ -17,9 +17,7 @@ import Testing
 
 private let registered: Int64 = 1_690_000_000_000
 
-@Suite(
-    "A sender that loses its database", .serialized,
-    .enabled(if: MariaDBServer.isAvailable, "\(MariaDBServer.absence)"))
+@Suite("A sender that loses its database", .serialized, .needsServer)
 struct SendLostDatabaseTests {
     private static let rows = 3_000
     /// Losses of each kind; the printed seed and this number repeat a run.

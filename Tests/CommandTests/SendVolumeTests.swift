@@ -57,9 +57,9 @@ struct SendVolumeTests {
         #expect(wired.count == Self.count - stale, "a stale token was on the wire, or one was not")
 
         let marked = try stage.database.rows(of: "active_users", "invalid_reason = 'Unregistered'")
-        let wrongly = try stage.database.count(
-            "SELECT COUNT(*) FROM active_users WHERE invalid_reason = 'Unregistered' "
-                + "AND registered_at > invalidated_at")
+        let wrongly = try stage.database.rows(
+            of: "active_users", "invalid_reason = 'Unregistered' AND registered_at > invalidated_at"
+        )
         #expect(wrongly == 0)
         let evidence = result.app()["evidence"] as? [String: Int] ?? [:]
         #expect(evidence["applied"] == marked)

@@ -4,9 +4,7 @@ import Testing
 
 @testable import Database
 
-@Suite(
-    "Defaults of a server that would change results", .serialized,
-    .enabled(if: MariaDBServer.isAvailable, Comment(rawValue: MariaDBServer.absence)))
+@Suite("Defaults of a server that would change results", .serialized, .needsServer)
 struct SessionDefaultsTests {
     private static let tokens = 600
 

@@ -7,9 +7,7 @@ import TestSupport
 import Testing
 import TokenTable
 
-@Suite(
-    "A proxy that splits reads from changes", .serialized,
-    .enabled(if: MariaDBServer.isAvailable, Comment(rawValue: MariaDBServer.absence)))
+@Suite("A proxy that splits reads from changes", .serialized, .needsServer)
 struct SplitReadTests {
     private static let tokens = 300
     private static let before: Int64 = 1_600_000_000_000

@@ -174,25 +174,26 @@ struct HelpTests {
         try RunningTool("pushsweep", words).wait().ends(0, for: "\(words)").output
     }
 
-    /// The words of each command that has no further commands.
-    private static func commands(below words: [String] = []) throws -> [[String]] {
-        let parts = try page(["help"] + words).components(separatedBy: "SUBCOMMANDS:\n")
-        guard parts.count == 2 else { return [words] }
-        var found: [[String]] = []
-        for line in parts[1].split(separator: "\n") where line.hasPrefix("  ") {
+    /// The words of each command that has no further commands, and its page.
+    private static let commands = Result { try commands(below: []) }
+
+    private static func commands(below words: [String]) throws -> [(words: [String], page: String)]
+    {
+        let page = try page(["help"] + words)
+        let parts = page.components(separatedBy: "SUBCOMMANDS:\n")
+        guard parts.count == 2 else { return [(words, page)] }
+        return try parts[1].split(separator: "\n").filter { $0.hasPrefix("  ") }.flatMap { line in
             let name = line.dropFirst(2).prefix { !$0.isWhitespace }
-            guard name.first?.isLowercase == true else { continue }
-            found += try commands(below: words + [String(name)])
+            return name.first?.isLowercase == true
+                ? try commands(below: words + [String(name)]) : []
         }
-        return found
     }
 
     @Test("each command has one example, which the command line accepts, and no exit codes")
     func examples() throws {
-        let commands = try Self.commands()
+        let commands = try Self.commands.get()
         #expect(commands.count > 20)
-        for words in commands {
-            let page = try Self.page(["help"] + words)
+        for (words, page) in commands {
             #expect(!page.contains("EXIT STATUS"), "\(words)")
             let parts = page.components(separatedBy: "EXAMPLE\n")
             #expect(parts.count == 2, "\(words)")
@@ -262,7 +263,7 @@ struct HelpTests {
             let gateway = try #require(page.range(of: "gateway"))
             #expect(evidence.lowerBound < gateway.lowerBound, "\(page)")
         }
-        let names = try Self.commands().map { $0[0] }
+        let names = try Self.commands.get().map { $0.words[0] }
         let (log, list) = (names.firstIndex(of: "import"), names.firstIndex(of: "replay"))
         #expect(try #require(log) < #require(list))
     }

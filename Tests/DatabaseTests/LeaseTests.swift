@@ -302,16 +302,11 @@ struct LeaseTests {
             grants.contains {
                 $0.contains("SELECT, INSERT, UPDATE ON") && $0.contains("pushsweep_lease")
             })
-        let server = try #require(MariaDBServer.fromEnvironment)
-        let admin = try server.connection()
-        let name = "u" + UUID().uuidString.lowercased().filter { $0 != "-" }.prefix(12)
-        try admin.run("CREATE USER '\(name)'@'%' IDENTIFIED BY 'p'")
-        defer { try? admin.run("DROP USER '\(name)'@'%'") }
-        try admin.run("GRANT SELECT ON \(database.name).active_users TO '\(name)'@'%'")
-        let settings = server.settings(database: database.name, user: name, password: "p")
-        #expect(try TokenTable(settings).leaseHolder() == nil)
+        let account = try ServerAccount(of: database)
+        try account.grant(on: "active_users")
+        #expect(try TokenTable(account.settings).leaseHolder() == nil)
         expectFailure(.permission) {
-            try TokenTable(settings).takeLease(LeaseApplicant("a"))
+            try TokenTable(account.settings).takeLease(LeaseApplicant("a"))
         }
     }
 }

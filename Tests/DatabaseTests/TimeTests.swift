@@ -102,7 +102,7 @@ struct TimeTests {
         let deleted = try store.apply(
             evidence(noon + 10_700), policy: RemovalPolicy(action: .delete))
         #expect(deleted.rowsChanged == 1)
-        #expect(try database.count("SELECT COUNT(*) FROM devices") == 0)
+        #expect(try database.rows(of: "devices") == 0)
     }
 
     @Test(
@@ -122,14 +122,12 @@ struct TimeTests {
         let careful = try store.apply(
             [.dead(1, at: start)], policy: RemovalPolicy(action: .delete))
         #expect(careful.counts == Counts(applied: 1))
-        #expect(
-            try database.count("SELECT COUNT(*) FROM devices WHERE invalidated_at IS NOT NULL") == 1
-        )
+        #expect(try database.rows(of: "devices", "invalidated_at IS NOT NULL") == 1)
         let told = try store.apply(
             [.dead(1, at: start)],
             policy: RemovalPolicy(action: .delete, deletesWithoutRegistrationTime: true))
         #expect(told.counts == Counts(applied: 1))
-        #expect(try database.count("SELECT COUNT(*) FROM devices") == 0)
+        #expect(try database.rows(of: "devices") == 0)
     }
 
     @Test(

@@ -72,7 +72,7 @@ private final class LateCommitConnection: PassingConnection {
 
 @Suite(
     "Claims whose commits take effect after their answers were lost",
-    .enabled(if: MariaDBServer.isAvailable, Comment(rawValue: MariaDBServer.absence)))
+    .needsServer)
 struct LateCommitTests {
     private struct Sender {
         let stage: QueueStage

@@ -76,7 +76,7 @@ struct QueueClaimTests {
     func upgradedTable(_ queueCase: QueueCase) throws {
         let stage = try QueueStage(queueCase, 0..<2)
         try stage.database.store().apply([.dead(1, at: start + 60_000)])
-        #expect(try stage.database.count("SELECT COUNT(*) FROM pushsweep_invalid") == 1)
+        #expect(try stage.database.rows(of: "pushsweep_invalid") == 1)
         _ = try stage.database.store().applySchema(upgrading: true)
         #expect(try stage.database.store().layout().mark != nil)
         let claim = try #require(try stage.queue().claim())

@@ -28,8 +28,7 @@ struct QueueExaminationTests {
 
     @Test(
         "a column user_id that holds bytes is no column of users, unless the settings name it",
-        .enabled(
-            if: MariaDBServer.isAvailable, Comment(rawValue: MariaDBServer.absence)))
+        .needsServer)
     func usersAsBytes() throws {
         let database = try TokenDatabase(.mariaDB)
         try database.createSideTables()
@@ -169,38 +168,30 @@ struct QueueExaminationTests {
 
     @Test(
         "the printed grants suffice, and each missing one is named",
-        .enabled(if: MariaDBServer.isAvailable, Comment(rawValue: MariaDBServer.absence)),
+        .needsServer,
         arguments: QueueTables.allCases)
     func grants(_ tables: QueueTables) throws {
         let stage = try QueueStage(QueueCase(engine: .mariaDB, tables: tables))
         try stage.register(0..<5)
-        let server = try #require(MariaDBServer.fromEnvironment)
-        let admin = try server.connection()
         let store = try stage.database.store()
         let others = try store.grants(for: RemovalPolicy())
         let sending = try store.queueGrants(for: .send)
         for missing in -1..<sending.count {
-            let name = "u" + UUID().uuidString.lowercased().filter { $0 != "-" }.prefix(12)
-            try admin.run("CREATE USER '\(name)'@'%' IDENTIFIED BY 'p'")
-            defer { try? admin.run("DROP USER '\(name)'@'%'") }
+            let account = try ServerAccount(of: stage.database)
             func grant(_ grants: [String]) throws {
-                for grant in grants {
-                    let right = grant.split(separator: " TO ")[0]
-                    try admin.run("\(right) TO '\(name)'@'%'")
-                }
+                try account.run(
+                    grants.map { "\($0.split(separator: " TO ")[0]) TO '\(account.name)'@'%'" })
             }
             // The rights of a sweep; reading the token table is one of them.
             try grant(others)
-            let settings = server.settings(
-                database: stage.database.name, user: String(name), password: "p")
             guard missing >= 0 else {
                 try grant(sending + store.queueGrants(for: .enqueue))
-                try Self.sendAll(TokenTable(settings), tables)
+                try Self.sendAll(TokenTable(account.settings), tables)
                 continue
             }
             try grant(sending.enumerated().filter { $0.offset != missing }.map(\.element))
             let failure = #expect(throws: StoreFailure.self, "without \(sending[missing])") {
-                try TokenTable(settings).requireQueue(.send, partitions: [chat])
+                try TokenTable(account.settings).requireQueue(.send, partitions: [chat])
             }
             let right = sending[missing].split(separator: " TO ")[0]
             let sentence = failure?.sentence ?? ""
@@ -233,24 +224,19 @@ struct QueueExaminationTests {
 
     @Test(
         "a dry run needs no right but SELECT",
-        .enabled(if: MariaDBServer.isAvailable, Comment(rawValue: MariaDBServer.absence)),
+        .needsServer,
         arguments: QueueTables.allCases)
     func readingAccount(_ tables: QueueTables) throws {
         let stage = try QueueStage(QueueCase(engine: .mariaDB, tables: tables))
         try stage.register(0..<5)
         try stage.enqueue(0..<7)
-        let server = try #require(MariaDBServer.fromEnvironment)
-        let admin = try server.connection()
-        let name = "u" + UUID().uuidString.lowercased().filter { $0 != "-" }.prefix(12)
-        try admin.run("CREATE USER '\(name)'@'%' IDENTIFIED BY 'p'")
-        defer { try? admin.run("DROP USER '\(name)'@'%'") }
-        for grant in try stage.database.store().queueGrants(for: .preview, user: "\(name)@%") {
-            #expect(grant.hasPrefix("GRANT SELECT"))
-            try admin.run(grant)
-        }
-        try admin.run("GRANT SELECT ON \(stage.database.name).active_users TO '\(name)'@'%'")
-        let store = try TokenTable(
-            server.settings(database: stage.database.name, user: String(name), password: "p"))
+        let account = try ServerAccount(of: stage.database)
+        let grants = try stage.database.store().queueGrants(
+            for: .preview, user: "\(account.name)@%")
+        #expect(grants.allSatisfy { $0.hasPrefix("GRANT SELECT") })
+        try account.run(grants)
+        try account.grant(on: "active_users")
+        let store = try TokenTable(account.settings)
         let findings = try store.requireQueue(.preview, partitions: [chat])
         #expect(!findings.contains { $0.severity == .medium && $0.sentence.contains("may not") })
         let preview = try stage.preview(by: store)
@@ -260,7 +246,9 @@ struct QueueExaminationTests {
         _ = try #require(try queue.claim())
         let busy = try stage.preview(by: store)
         #expect(busy.sendable == 0 && busy.skipped.isEmpty)
-        try admin.run("REVOKE SELECT ON \(stage.database.name).pushsweep_claim FROM '\(name)'@'%'")
+        try account.run([
+            "REVOKE SELECT ON \(account.database).pushsweep_claim FROM '\(account.name)'@'%'"
+        ])
         let blind = try store.requireQueue(.preview, partitions: [chat])
         #expect(
             blind.contains {

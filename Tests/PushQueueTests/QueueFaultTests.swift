@@ -23,43 +23,32 @@ struct QueueFaultTests {
 
     @Test(
         "a fault at any statement, before or after the database ran it, changes no result",
-        arguments: QueueCase.all, [SQLFailure.Kind.lost, .conflict])
+        arguments: QueueCase.crossed, [SQLFailure.Kind.lost, .conflict])
     func anyStatement(_ queueCase: QueueCase, _ kind: SQLFailure.Kind) throws {
         let count = try Self.operations(queueCase)
         #expect(count > 20)
-        // Each case needs a new database, which is slow. Odd steps still meet every kind of
-        // statement.
-        for operation in stride(from: 1, through: count, by: kind == .lost ? 3 : 5) {
-            for isExecuted in [false, true] {
-                // A conflict rolls back, so it cannot be reported of a commit that was executed.
-                if kind == .conflict && isExecuted { continue }
-                let stage = try Self.stage(queueCase)
-                let note: Comment = "operation \(operation) of \(count), executed: \(isExecuted)"
-                let (queue, _) = try stage.queue([
-                    .init(operation: operation, isExecuted: isExecuted, kind: kind)
-                ])
-                let drained = try queue.drain(limit: 15, parts: 8)
-                #expect(drained.keys == Array(1...30), note)
-                #expect(drained.skipped == 10, note)
-                #expect(try stage.counts() == [.sent: 30, .skipped: 10], note)
-                #expect(
-                    try stage.states().allSatisfy {
-                        $0.contains(" sent 1 -") || $0.contains("unknown")
-                    },
-                    note)
+        for fault in FaultyConnection.Fault.spread(over: count, most: 10, kind: kind) {
+            let stage = try Self.stage(queueCase)
+            let note: Comment = "\(fault) of \(count)"
+            let (queue, _) = try stage.queue([fault])
+            let drained = try queue.drain(limit: 15, parts: 8)
+            #expect(drained.keys == Array(1...30) && drained.skipped == 10, note)
+            #expect(try stage.counts() == [.sent: 30, .skipped: 10], note)
+            let isRight = try stage.states().allSatisfy {
+                $0.contains(" sent 1 -") || $0.contains("unknown")
             }
+            #expect(isRight, note)
         }
     }
 
     @Test(
         "a sender killed after any statement loses no row and has none sent twice",
-        arguments: QueueCase.all)
+        arguments: QueueCase.crossed)
     func kill(_ queueCase: QueueCase) throws {
-        for operation in stride(from: 1, through: try Self.operations(queueCase), by: 3) {
+        let count = try Self.operations(queueCase)
+        for fault in FaultyConnection.Fault.spread(over: count, most: 6, kind: .other) {
             let stage = try Self.stage(queueCase)
-            let broken = FaultyConnection(
-                stage.database.driver(),
-                [.init(operation: operation, isExecuted: operation % 2 == 0, kind: .other)])
+            let broken = FaultyConnection(stage.database.driver(), [fault])
             // It throws at its fault and is dead then.
             _ = try? stage.queue(run: "dead", over: broken).drain(limit: 15, parts: 8)
             broken.rollBack()
@@ -68,7 +57,7 @@ struct QueueFaultTests {
             let reclaimed = try other.reclaimExpired(resendUnknown: false)
             let drained = try other.drain(limit: 15, parts: 8)
             let counts = try stage.counts()
-            let note: Comment = "killed at operation \(operation)"
+            let note: Comment = "killed at \(fault)"
             #expect(counts.values.reduce(0, +) == 40, note)
             #expect(counts[.skipped] == 10 && counts[.pending] == nil, note)
             #expect((counts[.sent] ?? 0) + (counts[.unknown] ?? 0) == 30, note)
@@ -79,7 +68,7 @@ struct QueueFaultTests {
 
     @Test(
         "results are written after a commit with a lost answer, whether it took effect or not",
-        arguments: QueueCase.all, [false, true])
+        arguments: QueueCase.crossed, [false, true])
     func moreAfterAnUnclearCommit(_ queueCase: QueueCase, _ isExecuted: Bool) throws {
         // The operations of one call of record, so that each of them can fail.
         for operation in 1...8 {

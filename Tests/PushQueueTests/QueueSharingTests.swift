@@ -45,9 +45,9 @@ struct QueueSharingTests {
         #expect(done.failures.isEmpty)
         #expect(done.keys.count == rows && Set(done.keys).count == rows)
         #expect(try stage.counts() == [.sent: rows])
-        #expect(try stage.database.count("SELECT COUNT(*) FROM pushsweep_queue") == 65)
+        #expect(try stage.database.rows(of: "pushsweep_queue") == 65)
         // The next transaction removes finished claims; at most one per sender stays.
-        #expect(try stage.database.count("SELECT COUNT(*) FROM pushsweep_claim") <= 2)
+        #expect(try stage.database.rows(of: "pushsweep_claim") <= 2)
     }
 
     @Test(

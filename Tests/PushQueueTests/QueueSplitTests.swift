@@ -58,12 +58,11 @@ struct QueueSplitTests {
         "faults at any statement change nothing, though a replica would deny each commit",
         arguments: QueueCase.own)
     func faults(_ queueCase: QueueCase) throws {
-        for operation in stride(from: 1, through: 60, by: 2) {
+        for fault in FaultyConnection.Fault.spread(over: 60, most: 12) where fault.isExecuted {
             let pair = try Pair(queueCase)
-            let (queue, _) = try pair.queue(
-                "run", faults: [.init(operation: operation, isExecuted: true, kind: .lost)])
+            let (queue, _) = try pair.queue("run", faults: [fault])
             let keys = try queue.drain(limit: 70).keys
-            #expect(keys == Array(1...100) + Array(201...300), "operation \(operation)")
+            #expect(keys == Array(1...100) + Array(201...300), "\(fault)")
             #expect(try pair.primary.counts() == [.sent: 200, .skipped: 100])
         }
     }

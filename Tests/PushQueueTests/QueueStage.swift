@@ -23,6 +23,9 @@ struct QueueCase: Sendable, CustomTestStringConvertible {
     static let all = TestEngine.available.flatMap { engine in
         QueueTables.allCases.map { QueueCase(engine: engine, tables: $0) }
     }
+    /// Each engine and each kind of tables once, for what meets faults at many statements; the long run
+    /// takes all.
+    static let crossed = Series.isLong ? all : [own.last, tutorial.first].compactMap { $0 }
     static let own = all.filter { $0.tables == .own }
     static let tutorial = all.filter { $0.tables == .tutorial }
 

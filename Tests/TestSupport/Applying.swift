@@ -16,6 +16,16 @@ package func hurried(_ instead: @escaping @Sendable () -> Void = {}) -> Pacing {
         firstChunk: 90, monotonic: { 0 }, sleep: { _ in instead() }, random: { 0.5 })
 }
 
+extension Expiry {
+    /// The removal of rows a week after their mark, as a feed of its own.
+    package static func afterAWeek(at now: Int64, run: String = "sweep") -> Expiry {
+        Expiry(
+            run: run, feed: UUID().uuidString.lowercased(), partition: chat,
+            policy: RemovalPolicy(action: .delete, deletesAfter: 7 * 86_400_000),
+            now: EpochMilliseconds(now))
+    }
+}
+
 extension TokenTable {
     /// Applies evidence as a feed of its own.
     @discardableResult

@@ -4,12 +4,13 @@ import Database
 /// after its execution and before its answer.
 package final class FaultyConnection: SQLConnection {
     /// A planned fault.
-    package struct Fault: Sendable {
+    package struct Fault: Sendable, CustomStringConvertible {
         /// The number of the operation, from 1: statements, BEGIN and COMMIT count.
         package let operation: Int
         /// Whether the database executes the operation before the fault.
         package let isExecuted: Bool
         package let failure: SQLFailure
+        package var description: String { "operation \(operation), executed: \(isExecuted)" }
 
         package init(operation: Int, isExecuted: Bool, kind: SQLFailure.Kind) {
             self.init(
@@ -22,6 +23,23 @@ package final class FaultyConnection: SQLConnection {
             self.operation = operation
             self.isExecuted = isExecuted
             self.failure = failure
+        }
+
+        /// Faults spread over a run of so many operations, the last one among them: each before the
+        /// database executes the operation, and after it. The long series takes ten times as many.
+        ///
+        /// - Parameter most: about how many operations fail in the usual run.
+        package static func spread(
+            over count: Int, from first: Int = 1, most: Int, kind: SQLFailure.Kind = .lost
+        ) -> [Fault] {
+            // Statements come in pairs, and an even step would meet one of each pair only.
+            let step = max(1, (count - first) / (Series.isLong ? 10 * most : most)) | 1
+            let operations = Set(stride(from: first, through: count, by: step)).union([count])
+            // A conflict rolls back, so it cannot be reported of a commit that was executed.
+            let moments = kind == .conflict ? [false] : [false, true]
+            return operations.sorted().flatMap { operation in
+                moments.map { Fault(operation: operation, isExecuted: $0, kind: kind) }
+            }
         }
     }
 

@@ -33,6 +33,8 @@ package final class ServerAccount {
     /// The database in which rights are granted.
     package let database: String
     private let server: MariaDBServer
+    /// Store settings for the database by the account.
+    package var settings: StoreSettings
 
     /// Makes the account for a database, which is on the test server.
     package init(of database: TokenDatabase) throws {
@@ -40,6 +42,7 @@ package final class ServerAccount {
             throw TestFailure(MariaDBServer.absence)
         }
         (self.server, self.database) = (server, database.name)
+        settings = server.settings(database: database.name, user: name, password: "p")
         admin = try server.connection()
         try admin.run("CREATE USER '\(name)'@'%' IDENTIFIED BY 'p'")
     }
@@ -59,8 +62,8 @@ package final class ServerAccount {
         ]
     }
 
-    /// Store settings for the database by the account.
-    package var settings: StoreSettings {
-        server.settings(database: database, user: name, password: "p")
+    /// Runs statements as the administrator.
+    package func run(_ statements: some Sequence<String>) throws {
+        for statement in statements { try admin.run(statement) }
     }
 }

@@ -17,6 +17,15 @@ extension ToolStage {
     package var state: String { folder.file("state") }
     /// The path of the journal.
     package var journal: String { state + "/journal.sqlite" }
+    /// The rows of a query on the journal, or on another file of SQLite.
+    package func journalRows(_ query: String, in path: String? = nil) throws -> SQLRows {
+        let path = path ?? journal
+        let connection = SQLiteConnection(
+            path: path, creates: false, StoreSettings(location: .sqlite(path: path)))
+        try connection.connect()
+        return try connection.query(query)
+    }
+
     /// Number of rows of our own schema with a mark.
     package var marked: Int { get throws { try database.marked } }
 

@@ -87,7 +87,9 @@ struct ChangeFollowerTests {
         let all = try database.followed()
         #expect(all.count == 523)
         let session = try database.store().session
-        for place in all.indices {
+        for place in Set(stride(from: 0, to: 523, by: Series.isLong ? 1 : 9)).union(510..<523)
+            .sorted()
+        {
             let cursor = try #require(ChangeCursor("\(all[place].cursor)"))
             #expect(cursor == all[place].cursor)
             var follower = try ChangeFollower(session, from: .cursor(cursor))

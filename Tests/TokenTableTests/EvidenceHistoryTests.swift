@@ -49,15 +49,12 @@ struct EvidenceHistoryTests {
             _ = try? store.purge(before: cutoff)
             #expect(try days(database) == before, "\(fault as Any)")
             #expect(try database.store().purge(before: cutoff).isDone)
-            #expect(try database.count("SELECT COUNT(*) FROM pushsweep_feed") == 0)
+            #expect(try database.rows(of: "pushsweep_feed") == 0)
             #expect(try days(database) == before, "\(fault as Any)")
             return connection.operations
         }
-        let count = try run(nil)
-        for operation in stride(from: 1, through: count, by: max(1, count / 12)) {
-            for isExecuted in [false, true] {
-                _ = try run(.init(operation: operation, isExecuted: isExecuted, kind: .lost))
-            }
+        for fault in FaultyConnection.Fault.spread(over: try run(nil), most: 6) {
+            _ = try run(fault)
         }
     }
 

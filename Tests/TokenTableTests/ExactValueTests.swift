@@ -62,7 +62,7 @@ struct ExactValueTests {
         let store = try database.store { $0.table = "devices" }
         let policy = RemovalPolicy(action: .delete, deletesWithoutRegistrationTime: true)
         try store.sweep("run", notes.indices.map { .dead($0, at: start) }, policy: policy)
-        #expect(try database.count("SELECT COUNT(*) FROM devices") == 0)
+        #expect(try database.rows(of: "devices") == 0)
         try store.undo(.run("run"))
         #expect(try database.printed(["id", "device_token", "note"], of: "devices") == before)
     }
@@ -126,7 +126,7 @@ struct ExactValueTests {
         let store = try database.store { $0.table = "devices" }
         let policy = RemovalPolicy(action: .delete, deletesWithoutRegistrationTime: true)
         try store.sweep("run", rows.indices.map { .dead($0, at: start) }, policy: policy)
-        #expect(try database.count("SELECT COUNT(*) FROM devices") == 0)
+        #expect(try database.rows(of: "devices") == 0)
         let undone = try store.undo(.run("run"))
         #expect(undone.inserted == rows.count && undone.kept.isEmpty)
         #expect(try database.printed(columns, of: "devices") == before)

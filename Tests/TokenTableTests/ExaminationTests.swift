@@ -36,7 +36,7 @@ struct ExaminationTests {
             #expect(report.sample?.count(.bytes) == 50)
         }
         #expect(try database.marks() == before)
-        #expect(try database.count("SELECT COUNT(*) FROM pushsweep_feed") == 0)
+        #expect(try database.rows(of: "pushsweep_feed") == 0)
     }
 
     @Test(

@@ -13,15 +13,6 @@ private let day: Int64 = 86_400_000
 struct ExpiryTests {
     private static let policy = RemovalPolicy(action: .delete, deletesAfter: 7 * day)
 
-    private static func expiry(
-        at now: Int64, run: String = "sweep", policy: RemovalPolicy = policy
-    ) -> Expiry {
-        Expiry(
-            run: run, feed: UUID().uuidString.lowercased(),
-            partition: chat, policy: policy,
-            now: EpochMilliseconds(now))
-    }
-
     /// Rows of every kind; 0 to 249 are due at 30 days after `start`.
     private static func fill(_ database: TokenDatabase) throws {
         for number in 0..<250 {
@@ -51,23 +42,23 @@ struct ExpiryTests {
         let before = try database.contents()
         let store = try database.store(pacing: hurried())
         let now = start + 30 * day
-        #expect(try store.due(Self.expiry(at: now)) == 250)
+        #expect(try store.due(.afterAWeek(at: now)) == 250)
         #expect(try database.contents() == before)
         try store.record("sweep", at: now)
-        #expect(try store.remove(Self.expiry(at: now)) == 250)
+        #expect(try store.remove(.afterAWeek(at: now)) == 250)
         #expect(try database.rows() == 5)
         #expect(
             try database.texts(
                 "SELECT action, source, COUNT(*) FROM pushsweep_change GROUP BY action, source "
                     + "ORDER BY source")
                 == [["delete", "Unregistered", "100"], ["delete", "unknown", "150"]])
-        #expect(try store.due(Self.expiry(at: now)) == 0)
+        #expect(try store.due(.afterAWeek(at: now)) == 0)
         try store.undo(.run("sweep"), at: now + 1)
         try database.ageLedger(database.time(now + 1))
         #expect(try database.contents() == before)
         // The next sweep leaves them alone for another period, then they are due again.
-        #expect(try store.due(Self.expiry(at: now + day)) == 1)
-        #expect(try store.due(Self.expiry(at: now + 7 * day + 1)) == 251)
+        #expect(try store.due(.afterAWeek(at: now + day)) == 1)
+        #expect(try store.due(.afterAWeek(at: now + 7 * day + 1)) == 251)
     }
 
     @Test(
@@ -80,9 +71,9 @@ struct ExpiryTests {
         try store.sweep(
             "late", (0..<20).map { .dead($0, at: start + day) }, at: now, policy: Self.policy)
         #expect(try database.marked == 20)
-        #expect(try store.due(Self.expiry(at: now)) == 0)
-        #expect(try store.due(Self.expiry(at: now + 7 * day - 1)) == 0)
-        #expect(try store.due(Self.expiry(at: now + 7 * day)) == 20)
+        #expect(try store.due(.afterAWeek(at: now)) == 0)
+        #expect(try store.due(.afterAWeek(at: now + 7 * day - 1)) == 0)
+        #expect(try store.due(.afterAWeek(at: now + 7 * day)) == 20)
     }
 
     @Test(
@@ -107,9 +98,9 @@ struct ExpiryTests {
         try register("undecided", 1, start + day - 1_000)
         let before = try database.contents()
         let now = start + 30 * day
-        #expect(try store.due(Self.expiry(at: now)) == 150)
+        #expect(try store.due(.afterAWeek(at: now)) == 150)
         try store.record("sweep", at: now)
-        #expect(try store.remove(Self.expiry(at: now)) == 150)
+        #expect(try store.remove(.afterAWeek(at: now)) == 150)
         #expect(
             try database.texts("SELECT udid FROM active_users ORDER BY udid")
                 == [["again"], ["undecided"]])
@@ -132,7 +123,7 @@ struct ExpiryTests {
             try Self.fill(database)
             let connection = FaultyConnection(database.driver(), fault.map { [$0] } ?? [])
             let store = try TokenTable(database.settings, connection, hurried())
-            let removed = try store.remove(Self.expiry(at: start + 30 * day))
+            let removed = try store.remove(.afterAWeek(at: start + 30 * day))
             let note: Comment = "\(String(describing: fault))"
             #expect(removed == 250, note)
             #expect(try database.rows() == 5, note)
@@ -143,11 +134,8 @@ struct ExpiryTests {
                     ], note)
             return connection.operations
         }
-        let count = try run(nil)
-        for operation in stride(from: 1, through: count, by: max(1, count / 10)) {
-            for isExecuted in [false, true] {
-                _ = try run(.init(operation: operation, isExecuted: isExecuted, kind: .lost))
-            }
+        for fault in FaultyConnection.Fault.spread(over: try run(nil), most: 6) {
+            _ = try run(fault)
         }
     }
 }
@@ -165,7 +153,7 @@ struct PurgeTests {
             "young", (0..<300).map { .dead($0, at: start + 70_000) }, at: start + 20 * day)
         let cutoff = EpochMilliseconds(start + 10 * day)
         let trial = try store.purge(before: cutoff, isDry: true)
-        #expect(try database.count("SELECT COUNT(*) FROM pushsweep_change") == 550)
+        #expect(try database.rows(of: "pushsweep_change") == 550)
         let purged = try store.purge(before: cutoff)
         #expect(purged == trial)
         #expect(purged.runs == 1 && purged.changes == 250 && purged.feeds == 1 && purged.isDone)
@@ -227,7 +215,7 @@ struct PurgeTests {
         }
         _ = try owner.purge(before: cutoff)
         for table in ["pushsweep_change", "pushsweep_feed", "pushsweep_run"] {
-            #expect(try database.count("SELECT COUNT(*) FROM \(table)") == 0)
+            #expect(try database.rows(of: table) == 0)
         }
         // Marks are as before.
         #expect(try database.marked == 300)

@@ -76,13 +76,6 @@ struct ExpiryWalkTests {
         case markBeside
     }
 
-    private func expiry(_ now: Int64) -> Expiry {
-        Expiry(
-            run: "sweep", feed: UUID().uuidString.lowercased(), partition: chat,
-            policy: RemovalPolicy(action: .delete, deletesAfter: 7 * day),
-            now: EpochMilliseconds(now))
-    }
-
     private func fill(_ database: TokenDatabase, _ shape: Shape) throws {
         try database.createSideTables()
         let key =
@@ -129,12 +122,12 @@ struct ExpiryWalkTests {
         let connection = MeteredConnection(database.driver())
         let store = try TokenTable(database.settings, connection, hurried())
         let now = start + 30 * day
-        #expect(try store.due(expiry(now)) == 1)
+        #expect(try store.due(.afterAWeek(at: now)) == 1)
         #expect(
             connection.worst.rows <= Self.allowed, "\(connection.worst), \(connection.queries)")
         // The walk does not use a statement for every few rows either.
         #expect(connection.queries < 200, "\(connection.queries)")
-        #expect(try store.remove(expiry(now)) == 1)
+        #expect(try store.remove(.afterAWeek(at: now)) == 1)
         #expect(
             connection.worst.rows <= Self.allowed, "\(connection.worst), \(connection.queries)")
         #expect(try database.rows() == Self.rows - 1)
@@ -182,14 +175,14 @@ struct ExpiryWalkTests {
         let now = try store.session.databaseTime().rawValue
         let removal = TableExpiry(store)
         // Rows 3 to 5 carry old marks that the short feeds have set two days ago.
-        #expect(try removal.due(expiry(now)) == 0)
+        #expect(try removal.due(.afterAWeek(at: now)) == 0)
         #expect(
             connection.worst.rows <= Self.allowed, "\(connection.worst), \(connection.queries)")
         #expect(connection.queries < 200, "\(connection.queries)")
         let before = connection.queries
-        #expect(try removal.remove(expiry(now)) == 0)
+        #expect(try removal.remove(.afterAWeek(at: now)) == 0)
         #expect(connection.queries - before < 60, "what was read is read again")
-        #expect(try store.due(expiry(now + 6 * day)) == 3)
+        #expect(try store.due(.afterAWeek(at: now + 6 * day)) == 3)
     }
 
     @Test(

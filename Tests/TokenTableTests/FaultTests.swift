@@ -28,12 +28,10 @@ struct FaultTests {
     ) throws {
         #expect(progress.counts == counts, note)
         #expect(progress.isApplied && progress.rowsChanged == 150, note)
-        #expect(
-            try database.unmarked()
-                == 50,
-            note)
+        #expect(try database.unmarked() == 50, note)
         #expect(try database.rows() == (action == .mark ? 200 : 50), note)
         #expect(try database.changedOnce(150), note)
+        try database.expectNumbers(note)
     }
 
     /// Connects through faults.
@@ -59,22 +57,11 @@ struct FaultTests {
     func anyStatement(_ engine: TestEngine, _ kind: SQLFailure.Kind) throws {
         let action: RemovalPolicy.Action = kind == .lost ? .delete : .mark
         let count = try Self.operations(engine, action)
-        // On SQLite a statement changes one row; every statement would be thousands of runs.
-        let step = max(1, count / 60)
-        for operation in stride(from: 1, through: count, by: step) {
-            for isExecuted in [false, true] {
-                // A conflict rolls back, so it cannot be reported of a commit that was executed.
-                if kind == .conflict && isExecuted { continue }
-                let database = try Self.database(engine)
-                let (store, _) = try Self.store(
-                    database,
-                    [.init(operation: operation, isExecuted: isExecuted, kind: kind)])
-                let progress = try store.apply(
-                    Self.evidence, policy: RemovalPolicy(action: action))
-                try Self.check(
-                    progress, database, action,
-                    "operation \(operation) of \(count), executed: \(isExecuted)")
-            }
+        for fault in FaultyConnection.Fault.spread(over: count, most: 20, kind: kind) {
+            let database = try Self.database(engine)
+            let (store, _) = try Self.store(database, [fault])
+            let progress = try store.apply(Self.evidence, policy: RemovalPolicy(action: action))
+            try Self.check(progress, database, action, "\(fault) of \(count)")
         }
     }
 
@@ -83,26 +70,19 @@ struct FaultTests {
         arguments: TestEngine.available, RemovalPolicy.Action.allCases)
     func resumes(_ engine: TestEngine, _ action: RemovalPolicy.Action) throws {
         let count = try Self.operations(engine, action)
-        for operation in stride(from: 4, through: count, by: max(1, count / 25)) {
-            for isExecuted in [false, true] {
-                let database = try Self.database(engine)
-                let (dying, _) = try Self.store(
-                    database,
-                    [.init(operation: operation, isExecuted: isExecuted, kind: .other)])
-                let policy = RemovalPolicy(action: action)
-                _ = try? dying.apply(Self.evidence, policy: policy, feed: "f", run: "one")
-                let store = try database.store()
-                let position = try store.progress(of: "f")?.position
-                var rest = EvidenceList(Self.evidence, after: position)
-                let progress = try store.apply(
-                    &rest,
-                    FeedApplication(
-                        run: "two", feed: "f",
-                        partition: chat,
-                        policy: policy, source: .feedback))
-                try Self.check(
-                    progress, database, action, "operation \(operation), executed: \(isExecuted)")
-            }
+        let policy = RemovalPolicy(action: action)
+        for fault in FaultyConnection.Fault.spread(over: count, from: 4, most: 8, kind: .other) {
+            let database = try Self.database(engine)
+            let (dying, _) = try Self.store(database, [fault])
+            _ = try? dying.apply(Self.evidence, policy: policy, feed: "f", run: "one")
+            let store = try database.store()
+            let position = try store.progress(of: "f")?.position
+            var rest = EvidenceList(Self.evidence, after: position)
+            let progress = try store.apply(
+                &rest,
+                FeedApplication(
+                    run: "two", feed: "f", partition: chat, policy: policy, source: .feedback))
+            try Self.check(progress, database, action, "\(fault)")
         }
     }
 

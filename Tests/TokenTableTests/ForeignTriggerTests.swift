@@ -95,9 +95,7 @@ struct ForeignTriggerTests {
         let marked = try database.marked
         #expect(chunks > 1 && marked < 400)
         #expect(progress.counts.applied == marked)
-        #expect(
-            try database.count("SELECT COUNT(*) FROM pushsweep_change WHERE action = 'mark'")
-                == marked)
+        #expect(try database.rows(of: "pushsweep_change", "action = 'mark'") == marked)
     }
 
     @Test(
@@ -128,6 +126,6 @@ struct ForeignTriggerTests {
                 })
         }
         #expect(try database.rows() == left && left > 0)
-        #expect(try database.count("SELECT COUNT(*) FROM gone") == 0)
+        #expect(try database.rows(of: "gone") == 0)
     }
 }

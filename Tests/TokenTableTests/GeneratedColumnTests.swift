@@ -80,7 +80,7 @@ struct GeneratedColumnTests {
             let after = try database.contents(of: "devices")
             // Without a registration time a row is only marked.
             let removed = policy.action == .delete ? 3 : 0
-            #expect(try database.count("SELECT COUNT(*) FROM devices") == 12 - removed)
+            #expect(try database.rows(of: "devices") == 12 - removed)
             let stale = try store.tokenStatuses(in: chat).statuses(of: Self.tokens)
                 .filter { $0.value == .stale }
             #expect(stale.count == 4 - removed)
@@ -112,9 +112,7 @@ struct GeneratedColumnTests {
         try database.forgetLedger()
         let now = EpochMilliseconds(start + 30 * day)
         try store.session.record(RunRecord(id: "run", kind: "sweep", started: now, host: "h"))
-        let removal = Expiry(
-            run: "run", feed: UUID().uuidString.lowercased(), partition: chat,
-            policy: RemovalPolicy(action: .delete, deletesAfter: 7 * day), now: now)
+        let removal = Expiry.afterAWeek(at: start + 30 * day, run: "run")
         #expect(try store.remove(removal) == 3)
         #expect(try store.undo(.run("run"), at: start + 31 * day).restored == 3)
         #expect(try database.contents(of: "devices") == marked)
@@ -242,7 +240,7 @@ struct FilledColumnTests {
         let policy = RemovalPolicy(action: .delete)
         try store.require(.apply(policy))
         try store.sweep("one", [.dead(1, at: start + 60_000)], policy: policy)
-        #expect(try database.count("SELECT COUNT(*) FROM devices") == 0)
+        #expect(try database.rows(of: "devices") == 0)
         #expect(try store.undo(.run("one")).restored == 1)
         #expect(
             try database.texts("SELECT id, registered_at, note FROM devices")
@@ -275,7 +273,7 @@ struct FilledColumnTests {
         try store.require(.apply(policy))
         let before = try database.texts("SELECT my_row_id, registered_at, note FROM devices")
         try store.sweep("one", [0, 7].map { .dead($0, at: start + 60_000) }, policy: policy)
-        #expect(try database.count("SELECT COUNT(*) FROM devices") == 0)
+        #expect(try database.rows(of: "devices") == 0)
         #expect(try store.undo(.run("one")).restored == 2)
         #expect(
             try database.texts("SELECT my_row_id, registered_at, note FROM devices ORDER BY 1")

@@ -14,12 +14,6 @@ private var present: Int64 { Int64(Date().timeIntervalSince1970 * 1_000) }
 
 private let grace = RemovalPolicy(action: .delete, deletesAfter: 7 * day)
 
-private func expiry(at now: Int64, run: String = "sweep") -> Expiry {
-    Expiry(
-        run: run, feed: UUID().uuidString.lowercased(), partition: chat, policy: grace,
-        now: EpochMilliseconds(now))
-}
-
 extension TokenTable {
     /// Records a run that began at a time in the past.
     fileprivate func began(_ run: String, daysAgo: Int64, kind: String = "send") throws {
@@ -58,11 +52,11 @@ struct GraceTests {
         // APNs answers now that they were gone long ago.
         try store.apply(
             (0..<20).map { .dead($0, at: present - 20 * day) }, policy: grace, run: "sender")
-        #expect(try store.due(expiry(at: present)) == 0)
+        #expect(try store.due(.afterAWeek(at: present)) == 0)
         try store.began("sweep", daysAgo: 0, kind: "sweep")
-        #expect(try store.remove(expiry(at: present)) == 0)
-        #expect(try store.due(expiry(at: present + 6 * day)) == 0)
-        #expect(try store.due(expiry(at: present + 8 * day)) == 20)
+        #expect(try store.remove(.afterAWeek(at: present)) == 0)
+        #expect(try store.due(.afterAWeek(at: present + 6 * day)) == 0)
+        #expect(try store.due(.afterAWeek(at: present + 8 * day)) == 20)
     }
 
     @Test(
@@ -83,8 +77,8 @@ struct GraceTests {
         try store.apply(evidence, policy: grace, feed: "f", run: "two")
         #expect(
             try database.count("SELECT COUNT(DISTINCT run) FROM pushsweep_change") == 2)
-        #expect(try store.due(expiry(at: present)) == 0)
-        #expect(try store.due(expiry(at: present + 8 * day)) == 600)
+        #expect(try store.due(.afterAWeek(at: present)) == 0)
+        #expect(try store.due(.afterAWeek(at: present + 8 * day)) == 600)
     }
 
     @Test(
@@ -96,7 +90,7 @@ struct GraceTests {
         let sender = try database.store(pacing: hurried())
         try sender.began("sender", daysAgo: 0)
         var isMarked = false
-        let removed = try store.remove(expiry(at: present + day)) {
+        let removed = try store.remove(.afterAWeek(at: present + day)) {
             if !isMarked {
                 // Expiry has asked the ledger all it asks before it begins.
                 _ = try? sender.apply(
@@ -124,9 +118,9 @@ struct GraceTests {
             (0..<5).map { .dead($0, at: present - 20 * day) }, policy: grace, run: "run")
         let after = try database.store(pacing: hurried()) { $0.key = ["number"] }
         var untouched: EpochMilliseconds?
-        #expect(try after.due(expiry(at: present), noticing: { untouched = $0 }) == 0)
+        #expect(try after.due(.afterAWeek(at: present), noticing: { untouched = $0 }) == 0)
         #expect(abs((untouched?.rawValue ?? 0) - (present + 7 * day)) < 600_000)
-        #expect(try after.due(expiry(at: present + 8 * day)) == 5)
+        #expect(try after.due(.afterAWeek(at: present + 8 * day)) == 5)
         let undone = try after.undo(.run("run"), at: present + day)
         #expect(undone.kept == ["foreign": 5])
         #expect(try database.unmarked() == 15)
@@ -149,9 +143,9 @@ struct GraceTests {
         }
         let after = try database.store(pacing: hurried())
         try after.apply(evidence, policy: grace, feed: "f", run: "one")
-        #expect(try after.due(expiry(at: present)) == 0)
-        #expect(try before.due(expiry(at: present)) == 0)
-        #expect(try after.due(expiry(at: present + 8 * day)) == 600)
+        #expect(try after.due(.afterAWeek(at: present)) == 0)
+        #expect(try before.due(.afterAWeek(at: present)) == 0)
+        #expect(try after.due(.afterAWeek(at: present + 8 * day)) == 600)
     }
 
     @Test(
@@ -172,9 +166,9 @@ struct GraceTests {
                 (0..<5).map { .dead($0, at: start + 2 * day) }, policy: grace, run: "sender")
         }
         let store = try TokenTable(database.settings, connection, hurried())
-        #expect(try store.remove(expiry(at: present + day)) == 15)
-        #expect(try database.count("SELECT COUNT(*) FROM active_users WHERE id <= 5") == 5)
-        #expect(try store.due(expiry(at: present + 9 * day)) == 5)
+        #expect(try store.remove(.afterAWeek(at: present + day)) == 15)
+        #expect(try database.rows(of: "active_users", "id <= 5") == 5)
+        #expect(try store.due(.afterAWeek(at: present + 9 * day)) == 5)
     }
 
     @Test(
@@ -194,15 +188,15 @@ struct GraceTests {
         try store.apply(
             (0..<20).map { .dead($0, at: present - 50 * day) }, policy: grace, run: "old")
         try age()
-        #expect(try store.due(expiry(at: present)) == 20)
+        #expect(try store.due(.afterAWeek(at: present)) == 20)
         try store.began("new", daysAgo: 0, kind: "sweep")
         try store.apply(
             (0..<20).map { .dead($0, at: present - 1_000) }, policy: grace, run: "new")
-        #expect(try store.due(expiry(at: present)) == 0)
+        #expect(try store.due(.afterAWeek(at: present)) == 0)
         let undone = try store.undo(.run("new"), at: present)
         #expect(undone.restored == 20)
-        #expect(try store.due(expiry(at: present)) == 0)
-        #expect(try store.due(expiry(at: present + 8 * day)) == 20)
+        #expect(try store.due(.afterAWeek(at: present)) == 0)
+        #expect(try store.due(.afterAWeek(at: present + 8 * day)) == 20)
     }
 }
 

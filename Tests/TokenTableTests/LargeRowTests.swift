@@ -45,7 +45,7 @@ struct LargeRowTests {
             (0..<15).map { .dead($0, at: start + 60_000) }, policy: RemovalPolicy(action: .delete))
         #expect(progress.isApplied && progress.rowsChanged == 12)
         #expect(progress.counts == Counts(applied: 12, unknown: 3))
-        #expect(try database.count("SELECT COUNT(*) FROM devices") == 0)
+        #expect(try database.rows(of: "devices") == 0)
         #expect(
             try database.count(
                 "SELECT COUNT(DISTINCT row_key) FROM pushsweep_change WHERE LENGTH(before_image) > "
@@ -67,7 +67,7 @@ struct LargeRowTests {
         let progress = try store.apply(
             (0..<300).map { .dead($0, at: start + 60_000) }, policy: RemovalPolicy(action: .delete))
         #expect(progress.isApplied && progress.counts == Counts(applied: 300))
-        #expect(try database.count("SELECT COUNT(*) FROM devices") == 0)
+        #expect(try database.rows(of: "devices") == 0)
         #expect(
             try database.texts("SELECT COUNT(*), MIN(seq), MAX(seq) FROM pushsweep_change")
                 == [["300", "0", "299"]])

@@ -129,13 +129,11 @@ struct LateLockTests {
         #expect(progress.counts.applied == (change.keepsEvidence ? 200 : 199))
         #expect(progress.rowsChanged == (change.keepsEvidence ? 200 : 199))
         #expect(try stage.apart() == [["0", "0"]])
-        let kept = try stage.database.count(
-            "SELECT COUNT(*) FROM active_users WHERE invalid_reason <=> 'feedback'")
+        let kept = try stage.database.rows(of: "active_users", "invalid_reason <=> 'feedback'")
         #expect(kept == (change.keepsEvidence ? 200 : 199))
         if change != .removal, !change.keepsEvidence {
-            let row = try stage.database.count(
-                "SELECT COUNT(*) FROM active_users WHERE \(change.rawValue) "
-                    + "AND NOT invalid_reason <=> 'feedback'")
+            let row = try stage.database.rows(
+                of: "active_users", "\(change.rawValue) AND NOT invalid_reason <=> 'feedback'")
             #expect(row == 1)
         }
     }
@@ -210,9 +208,9 @@ struct LateLockTests {
         try stage.store.sweep("marks", evidence)
         #expect(stage.reads.locking == 1)
         #expect(
-            try database.count(
-                "SELECT COUNT(*) FROM active_users WHERE device_token = \(token(5)) "
-                    + "AND invalidated_at = '2024-01-01 01:00:00'") == 1)
+            try database.rows(
+                of: "active_users",
+                "device_token = \(token(5)) AND invalidated_at = '2024-01-01 01:00:00'") == 1)
         #expect(
             try database.count(
                 "SELECT COUNT(*) FROM active_users u JOIN pushsweep_change c ON c.row_key = CAST(u.id AS CHAR) "
@@ -236,8 +234,6 @@ struct LateLockTests {
         let progress = try stage.store.apply(Self.evidence)
         #expect(progress.rowsRefused == 1)
         #expect(progress.counts.applied == 199)
-        #expect(
-            try stage.database.count(
-                "SELECT COUNT(*) FROM active_users WHERE invalid_reason <=> 'feedback'") == 199)
+        #expect(try stage.database.rows(of: "active_users", "invalid_reason <=> 'feedback'") == 199)
     }
 }

@@ -137,7 +137,7 @@ struct MappingTests {
             let progress = try store.apply(evidence, policy: policy)
             #expect(progress.counts == Counts(applied: 220), "key \(shape.key)")
             if action == .delete {
-                #expect(try database.count("SELECT COUNT(*) FROM devices") == 10)
+                #expect(try database.rows(of: "devices") == 10)
             } else {
                 let rows = try database.texts(
                     "SELECT device_token, invalidated_at FROM devices ORDER BY device_token")

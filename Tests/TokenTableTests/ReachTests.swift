@@ -89,22 +89,18 @@ struct ReachTests {
     func readOnlyServer() throws {
         let server = try PrivateServer([])
         let administrator = try server.server.connection()
-        try administrator.run("CREATE DATABASE push")
-        var settings = server.server.settings(database: "push")
-        for statement in SchemaScript.whole(for: settings.location).statements {
-            try server.server.connection(database: "push").run(statement)
-        }
+        let database = try TokenDatabase(.mariaDB, on: server.server)
+        try database.createOwnSchema()
         try administrator.run("CREATE USER 'job'@'%' IDENTIFIED BY 'p'")
-        try administrator.run("GRANT ALL ON push.* TO 'job'@'%'")
-        settings.location = try StoreLocation(
-            "mysql://job@\(server.server.host):\(server.server.port)/push", relativeTo: "/")
-        settings.password = Secret("p")
+        try administrator.run("GRANT ALL ON \(database.name).* TO 'job'@'%'")
+        let settings = server.server.settings(
+            database: database.name, user: "job", password: "p")
         let store = try TokenTable(settings, pacing: hurried())
         try administrator.run("SET GLOBAL read_only = 1")
         let findings = try store.examine(.apply(RemovalPolicy())).findings
         #expect(
             findings.filter { $0.failure?.code == .readOnly }.count == 1, "\(findings)")
-        try administrator.run("REVOKE UPDATE ON push.* FROM 'job'@'%'")
+        try administrator.run("REVOKE UPDATE ON \(database.name).* FROM 'job'@'%'")
         let fewer = try TokenTable(settings.used(for: .reports), pacing: hurried())
             .examine(.apply(RemovalPolicy())).findings
         #expect(fewer.contains { $0.failure?.code == .permission }, "\(fewer)")
@@ -114,20 +110,15 @@ struct ReachTests {
     @Test("a binary log of statements is refused before the first change", .needsServer)
     func binaryLog() throws {
         let server = try PrivateServer(["--log-bin=log", "--binlog-format=STATEMENT"])
-        let administrator = try server.server.connection()
-        try administrator.run("CREATE DATABASE push")
-        let settings = server.server.settings(database: "push")
-        let sql = try server.server.connection(database: "push")
-        for statement in SchemaScript.whole(for: settings.location).statements {
-            try sql.run(statement)
-        }
-        let store = try TokenTable(settings)
+        let database = try TokenDatabase(.mariaDB, on: server.server)
+        try database.createOwnSchema()
+        let store = try database.store()
         expectFailure(.configuration, "set binlog_format to ROW") {
             try store.require(.apply(RemovalPolicy()))
         }
         try store.require(.read)
-        try administrator.run("SET GLOBAL binlog_format = 'ROW'")
-        try TokenTable(settings).require(.apply(RemovalPolicy()))
+        try database.execute("SET GLOBAL binlog_format = 'ROW'")
+        try database.store().require(.apply(RemovalPolicy()))
         withExtendedLifetime(server) {}
     }
 
@@ -136,21 +127,11 @@ struct ReachTests {
         .needsServer)
     func blindAccounts() throws {
         let database = try TokenDatabase.own(.mariaDB)
-        let user = "u" + UUID().uuidString.prefix(12).lowercased().filter { $0 != "-" }
-        try database.sql.run("CREATE USER '\(user)'@'%' IDENTIFIED BY 'password'")
-        defer { try? database.sql.run("DROP USER '\(user)'@'%'") }
-        let tables = ["active_users"] + PushsweepTable.sideTables.map(\.name)
-        for table in tables {
-            try database.sql.run(
-                "GRANT SELECT, INSERT, UPDATE, DELETE ON \(database.name).\(table) TO '\(user)'@'%'"
-            )
+        let account = try ServerAccount(of: database)
+        for table in ["active_users"] + PushsweepTable.sideTables.map(\.name) {
+            try account.grant("SELECT, INSERT, UPDATE, DELETE", on: table)
         }
-        guard case .server(let server) = database.settings.location else { return }
-        var settings = database.settings
-        settings.location = .server(
-            .init(address: server.address, user: user, database: server.database))
-        settings.password = Secret("password")
-        let narrow = settings
+        let narrow = account.settings
         func refusal() throws -> StoreFailure? {
             do throws(StoreFailure) {
                 try TokenTable(narrow).require(.apply(Self.removal))
@@ -167,19 +148,18 @@ struct ReachTests {
             "CREATE TABLE \(other).messages (device BIGINT, FOREIGN KEY (device) REFERENCES "
                 + "\(database.name).active_users (id) ON DELETE CASCADE)")
         // Rights that show no table: one on the schema, one on all schemas.
-        try database.sql.run("GRANT EXECUTE ON \(database.name).* TO '\(user)'@'%'")
+        try account.grant("EXECUTE")
         let session = try database.store().session
-        try database.sql.run(session.replicationRight().grant(to: user))
+        try database.sql.run(session.replicationRight().grant(to: account.name))
         if try !session.describe().showsTriggers {
-            try database.sql.run(
-                "GRANT TRIGGER ON \(database.name).active_users TO '\(user)'@'%'")
+            try account.grant("TRIGGER", on: "active_users")
         }
         let blind = try refusal()
         #expect(blind?.code == .permission)
         #expect(
             blind?.sentence.contains("GRANT REFERENCES ON *.* TO") == true,
             "\(blind as Any)")
-        try database.sql.run("GRANT REFERENCES ON *.* TO '\(user)'@'%'")
+        try account.run(["GRANT REFERENCES ON *.* TO '\(account.name)'@'%'"])
         let seeing = try refusal()
         #expect(seeing?.code == .configuration)
         #expect(seeing?.sentence.contains("messages (ON DELETE CASCADE)") == true)

@@ -127,8 +127,7 @@ struct RefusedRowTests {
             try database.texts("SELECT id FROM devices WHERE invalidated_at IS NULL ORDER BY id")
                 == [["0"], ["1"], ["2"]])
         #expect(try Self.refused(database) == ["0", "1", "2"])
-        #expect(
-            try database.count("SELECT COUNT(*) FROM pushsweep_change WHERE action = 'mark'") == 37)
+        #expect(try database.rows(of: "pushsweep_change", "action = 'mark'") == 37)
         // A chunk of one row is refused too.
         let alone = try store.apply([.dead(0, at: start + 90_000)])
         #expect(alone.isApplied && alone.counts == Counts(refused: 1))
@@ -148,7 +147,7 @@ struct RefusedRowTests {
         let store = try Self.store(database)
         let progress = try store.apply(Self.evidence, policy: Self.removal, run: "run")
         #expect(progress.isApplied && progress.counts.applied == 37)
-        #expect(try database.count("SELECT COUNT(*) FROM devices") == 3)
+        #expect(try database.rows(of: "devices") == 3)
         #expect(try Self.refused(database) == ["0", "1", "2"])
         try store.record("run")
         let undone = try store.undo(.run("run"))
@@ -184,7 +183,7 @@ struct RefusedRowTests {
                 + "'\"held\":\(engine == .sqlite ? "0" : "4000")') WHERE row_key = '5'")
         let undone = try store.undo(.run("run"))
         #expect(undone.isDone && undone.kept == ["refused": 1] && undone.inserted == 39)
-        #expect(try database.count("SELECT COUNT(*) FROM devices WHERE id = 5") == 0)
+        #expect(try database.rows(of: "devices", "id = 5") == 0)
     }
 
     @Test(
@@ -232,7 +231,7 @@ struct RefusedRowTests {
         let database = try Self.database(.mariaDB, held: 1)
         let store = try Self.store(database)
         try store.sweep("run", Self.evidence, policy: Self.removal)
-        #expect(try database.count("SELECT COUNT(*) FROM devices") == 0)
+        #expect(try database.rows(of: "devices") == 0)
         try database.sql.run(
             "CREATE TRIGGER hold BEFORE INSERT ON devices FOR EACH ROW IF NEW.held = 1 THEN "
                 + "SIGNAL SQLSTATE '40001' SET MYSQL_ERRNO = 1213; END IF")
@@ -271,23 +270,18 @@ struct RefusedRowTests {
         .needsServer)
     func largeRows() throws {
         let server = try PrivateServer(["--max-allowed-packet=1M"])
-        try server.server.connection().run("CREATE DATABASE push")
-        let sql = try server.server.connection(database: "push")
-        var settings = server.server.settings(database: "push")
-        settings.mapping.table = "devices"
-        for statement in SchemaScript.sideTables(for: settings.location).statements {
-            try sql.run(statement)
-        }
-        try sql.run(
+        let database = try TokenDatabase(.mariaDB, on: server.server)
+        try database.createSideTables()
+        try database.sql.run(
             "CREATE TABLE devices (id INT PRIMARY KEY, device_token VARCHAR(64), photo MEDIUMBLOB)")
         for number in 0..<5 {
-            try sql.run(
+            try database.sql.run(
                 "INSERT INTO devices VALUES (\(number), '\(Self.token[number])', "
                     + "REPEAT(x'ff', \(number == 2 ? 700_000 : 100)))")
         }
-        let store = try TokenTable(settings)
+        let store = try database.store { $0.table = "devices" }
         try store.sweep("run", Array(Self.evidence.prefix(5)), policy: Self.removal)
-        let left = try sql.query("SELECT id, LENGTH(photo) FROM devices")
+        let left = try database.sql.query("SELECT id, LENGTH(photo) FROM devices")
         #expect(left.count == 1 && left[0, 0] == .integer(2) && left[0, 1].count == 700_000)
         #expect(try store.undo(.run("run")).inserted == 4)
         withExtendedLifetime(server) {}
@@ -353,7 +347,7 @@ struct BrokenRuleTests {
         let progress = try store.apply(
             [.dead(1, at: start)], policy: Self.removal)
         #expect(progress.counts == Counts(refused: 1))
-        #expect(try database.count("SELECT COUNT(*) FROM devices") == 1)
+        #expect(try database.rows(of: "devices") == 1)
     }
 
     @Test("the checks of a table are read from the statement that makes it")

@@ -8,36 +8,12 @@ import TokenTable
 
 @Suite("Rights of the account", .needsServer)
 struct RightsTests {
-    /// A separate account for one test with given grants.
-    private final class Account {
-        let name = "u" + UUID().uuidString.lowercased().filter { $0 != "-" }.prefix(12)
-        let database: TokenDatabase
-        private let admin: any SQLConnection
-        var settings: StoreSettings
-
-        init(_ database: TokenDatabase) throws {
-            let server = try #require(MariaDBServer.fromEnvironment)
-            self.database = database
-            admin = try server.connection()
-            try admin.run("CREATE USER '\(name)'@'%' IDENTIFIED BY 'p'")
-            settings = server.settings(database: database.name, user: String(name), password: "p")
-        }
-
-        deinit { try? admin.run("DROP USER '\(name)'@'%'") }
-
-        func run(_ grants: some Sequence<String>) throws {
-            for grant in grants { try admin.run(grant) }
-        }
-    }
-
     private static let policies = [
         RemovalPolicy(), RemovalPolicy(action: .delete),
         RemovalPolicy(action: .delete, deletesAfter: 86_400_000),
     ]
 
-    private static let expiry = Expiry(
-        run: "r", feed: "f", partition: chat,
-        policy: RemovalPolicy(action: .delete, deletesAfter: 1), now: EpochMilliseconds(start))
+    private static let expiry = Expiry.afterAWeek(at: start)
 
     private static func schemas() -> [(String, (TokenDatabase) throws -> Void)] {
         [
@@ -69,10 +45,10 @@ struct RightsTests {
             let database = try TokenDatabase(.mariaDB)
             try schema(database)
             try Self.fill(database, name)
-            let account = try Account(database)
+            let account = try ServerAccount(of: database)
             let grants = try database.store().grants(for: policy, user: "\(account.name)@%")
             for missing in grants.indices {
-                let holder = try Account(database)
+                let holder = try ServerAccount(of: database)
                 try holder.run(
                     grants.enumerated().filter { $0.offset != missing }.map {
                         $0.element.replacing(account.name, with: holder.name)
@@ -107,7 +83,7 @@ struct RightsTests {
         let database = try TokenDatabase.own(.mariaDB)
         try Self.fill(database, "own")
         try database.store().apply((0..<3).map { .dead($0, at: start + 60_000) })
-        let account = try Account(database)
+        let account = try ServerAccount(of: database)
         try account.run([
             "GRANT SELECT ON \(database.name).pushsweep_change TO '\(account.name)'@'%'",
             "GRANT INSERT ON \(database.name).pushsweep_commit TO '\(account.name)'@'%'",
@@ -153,9 +129,9 @@ struct RightsTests {
         let right = "GRANT TRIGGER ON `\(database.name)`.`active_users`"
         let isMySQL = try !database.store().session.describe().showsTriggers
         for isGranted in [true, false] {
-            let account = try Account(database)
+            let account = try ServerAccount(of: database)
             let grants = try database.store().grants(
-                for: RemovalPolicy(), user: String(account.name))
+                for: RemovalPolicy(), user: account.name)
             #expect(grants.contains { $0.hasPrefix(right) } == isMySQL, "\(grants)")
             try account.run(grants.filter { isGranted || !$0.hasPrefix(right) })
             let store = try TokenTable(account.settings)
@@ -180,10 +156,10 @@ struct RightsTests {
         let database = try TokenDatabase(.mariaDB)
         try Self.schemas()[1].1(database)
         try Self.fill(database, "PushChat")
-        let account = try Account(database)
+        let account = try ServerAccount(of: database)
         let use = TableUse.undoing(RemovalPolicy(), in: try database.store().layout())
         let grants =
-            try database.store().grants(for: RemovalPolicy(), user: String(account.name))
+            try database.store().grants(for: RemovalPolicy(), user: account.name)
             + RequiredPrivileges(
                 use, try database.store().layout(), .mariaDB, database: database.name,
                 readsTokenMarks: true
@@ -207,7 +183,7 @@ struct RightsTests {
     @Test("a column that is only hidden is a right that the account lacks, and not a wrong name")
     func hiddenColumns() throws {
         let database = try TokenDatabase.own(.mariaDB)
-        let some = try Account(database)
+        let some = try ServerAccount(of: database)
         try some.run([
             "GRANT SELECT (id, device_token, environment, registered_at, invalidated_at) ON "
                 + "\(database.name).active_users TO '\(some.name)'@'%'"
@@ -216,7 +192,7 @@ struct RightsTests {
         let hidden = expectFailure(.permission) { try TokenTable(some.settings).layout() }
         let grant = "GRANT SELECT (`app_id`) ON `\(database.name)`.`active_users` TO"
         #expect(hidden?.sentence.contains(grant) == true, "\(hidden as Any)")
-        let all = try Account(database)
+        let all = try ServerAccount(of: database)
         try all.run(["GRANT SELECT ON \(database.name).active_users TO '\(all.name)'@'%'"])
         all.settings.mapping.app = .named("app_idd")
         let missing = expectFailure(.configuration) { try TokenTable(all.settings).layout() }
@@ -229,8 +205,8 @@ struct RightsTests {
     func hiddenDefaults(_ column: String) throws {
         let database = try TokenDatabase.own(.mariaDB)
         let store = try database.store()
-        let account = try Account(database)
-        let grants = try store.grants(for: RemovalPolicy(), user: String(account.name))
+        let account = try ServerAccount(of: database)
+        let grants = try store.grants(for: RemovalPolicy(), user: account.name)
         try account.run(
             grants.map {
                 $0.replacing("`\(column)`, ", with: "").replacing(", `\(column)`", with: "")
@@ -250,9 +226,9 @@ struct RightsTests {
     func leastPrivilege() throws {
         let database = try TokenDatabase.own(.mariaDB)
         try Self.fill(database, "own")
-        let account = try Account(database)
+        let account = try ServerAccount(of: database)
         try account.run(
-            try database.store().grants(for: RemovalPolicy(), user: String(account.name)))
+            try database.store().grants(for: RemovalPolicy(), user: account.name))
         guard case .server(let server) = account.settings.location else { return }
         let connection = MariaDBConnection(server, account.settings)
         try connection.connect()
@@ -272,7 +248,7 @@ struct RightsTests {
             let database = try TokenDatabase(.mariaDB)
             try schema(database)
             try Self.fill(database, name)
-            let account = try Account(database)
+            let account = try ServerAccount(of: database)
             try account.run(["GRANT SELECT ON \(database.name).* TO '\(account.name)'@'%'"])
             let tables =
                 "CHECKSUM TABLE active_users, pushsweep_run, pushsweep_feed, pushsweep_change, "
@@ -300,7 +276,7 @@ struct RightsTests {
                 "CREATE TABLE active_users (udid varchar(40) PRIMARY KEY, device_token varchar(255) "
                     + "NOT NULL, KEY (device_token))")
             try Self.fill(database, "PushChat")
-            let account = try Account(database)
+            let account = try ServerAccount(of: database)
             // The catalog shows the table, but the account may not read it.
             let grants =
                 ["GRANT SELECT ON \(database.name).active_users TO '\(account.name)'@'%'"]

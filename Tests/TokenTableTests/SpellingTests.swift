@@ -80,10 +80,8 @@ struct SpellingTests {
         #expect(
             progress.counts
                 == (variant.isFound ? Counts(applied: 1) : Counts(unknown: 1)))
-        #expect(
-            try database.count("SELECT COUNT(*) FROM devices WHERE udid = 'row'")
-                == (variant.isFound ? 0 : 1))
-        #expect(try database.count("SELECT COUNT(*) FROM devices WHERE udid <> 'row'") == 6)
+        #expect(try database.rows(of: "devices", "udid = 'row'") == (variant.isFound ? 0 : 1))
+        #expect(try database.rows(of: "devices", "udid <> 'row'") == 6)
     }
 
     @Test("SQLite text and blobs are found in either case", arguments: [true, false])
@@ -194,11 +192,8 @@ struct SpellingTests {
         #expect(try store.examine(.read).passesCheck)
         #expect(
             try store.classify(evidence).counts == Counts(applied: 5, unknown: 1))
-        #expect(
-            try database.count("SELECT COUNT(*) FROM devices WHERE device_token LIKE '{length = %'")
-                == 1)
-        #expect(
-            try database.count("SELECT COUNT(*) FROM devices WHERE device_token LIKE '% %'") == 2)
+        #expect(try database.rows(of: "devices", "device_token LIKE '{length = %'") == 1)
+        #expect(try database.rows(of: "devices", "device_token LIKE '% %'") == 2)
     }
 
     /// A column of text whose comparisons count spaces at the end, and one of bytes.

@@ -223,10 +223,7 @@ struct ThrottleTests {
             case .removal:
                 let run = UUID().uuidString
                 try store.session.record(RunRecord(id: run, kind: "sweep", started: end, host: "h"))
-                let expiry = Expiry(
-                    run: run, feed: UUID().uuidString,
-                    partition: chat,
-                    policy: RemovalPolicy(action: .delete, deletesAfter: 7 * 86_400_000), now: end)
+                let expiry = Expiry.afterAWeek(at: Self.end, run: run)
                 return try store.remove(expiry, shouldStop: shouldStop) != nil
             }
         }
@@ -236,7 +233,7 @@ struct ThrottleTests {
             switch self {
             case .undo:
                 try database.marked
-            case .purge: try database.count("SELECT COUNT(*) FROM pushsweep_change")
+            case .purge: try database.rows(of: "pushsweep_change")
             case .removal: try database.rows()
             }
         }

@@ -50,17 +50,10 @@ struct UndoFaultTests {
         let action: RemovalPolicy.Action = kind == .lost ? .delete : .mark
         let (trial, _) = try Self.database(engine, action)
         let count = try Self.undo(trial, []).1.operations
-        for operation in stride(from: 1, through: count, by: max(1, count / 12)) {
-            for isExecuted in [false, true] {
-                // A conflict rolls back, so it cannot be reported of a commit that was executed.
-                if kind == .conflict && isExecuted { continue }
-                let (database, before) = try Self.database(engine, action)
-                let (progress, _) = try Self.undo(
-                    database, [.init(operation: operation, isExecuted: isExecuted, kind: kind)])
-                try Self.check(
-                    progress, database, before,
-                    "operation \(operation) of \(count), executed: \(isExecuted)")
-            }
+        for fault in FaultyConnection.Fault.spread(over: count, most: 12, kind: kind) {
+            let (database, before) = try Self.database(engine, action)
+            let (progress, _) = try Self.undo(database, [fault])
+            try Self.check(progress, database, before, "\(fault) of \(count)")
         }
     }
 
@@ -70,24 +63,17 @@ struct UndoFaultTests {
     func resumes(_ engine: TestEngine, _ action: RemovalPolicy.Action) throws {
         let (trial, _) = try Self.database(engine, action)
         let count = try Self.undo(trial, []).1.operations
-        for operation in stride(from: 4, through: count, by: max(1, count / 8)) {
-            for isExecuted in [false, true] {
-                let (database, before) = try Self.database(engine, action)
-                _ = try? Self.undo(
-                    database, [.init(operation: operation, isExecuted: isExecuted, kind: .other)])
-                let progress = try database.store(pacing: hurried()).undo(.run("wrong"))
-                let records = try database.count(
-                    "SELECT COUNT(*) FROM pushsweep_run WHERE kind = 'undo'")
-                // An undo that died after its last commit was complete; the next one finds all rows
-                // as before.
-                if records == 2 {
-                    #expect(progress.already == 200 && progress.rowsChanged == 0)
-                    continue
-                }
-                try Self.check(
-                    progress, database, before,
-                    "operation \(operation) of \(count), executed: \(isExecuted)")
+        for fault in FaultyConnection.Fault.spread(over: count, from: 4, most: 6, kind: .other) {
+            let (database, before) = try Self.database(engine, action)
+            _ = try? Self.undo(database, [fault])
+            let progress = try database.store(pacing: hurried()).undo(.run("wrong"))
+            // An undo that died after its last commit was complete; the next one finds all rows as
+            // before.
+            if try database.rows(of: "pushsweep_run", "kind = 'undo'") == 2 {
+                #expect(progress.already == 200 && progress.rowsChanged == 0)
+                continue
             }
+            try Self.check(progress, database, before, "\(fault) of \(count)")
         }
     }
 
@@ -133,7 +119,7 @@ struct UndoFaultTests {
             "INSERT INTO devices (id, serial) VALUES (900, 1)")
         let undone = try store.undo(.run("wrong"))
         #expect(undone.kept == ["refused": 15, "taken": 1] && undone.inserted == 134)
-        #expect(try database.count("SELECT COUNT(*) FROM devices") == 135)
+        #expect(try database.rows(of: "devices") == 135)
     }
 }
 
@@ -143,8 +129,6 @@ struct UndoRightsTests {
         "the printed rights suffice, each missing one is named, and a dry run needs only SELECT"
     )
     func exactRights() throws {
-        let server = try #require(MariaDBServer.fromEnvironment)
-        let admin = try server.connection()
         for action in RemovalPolicy.Action.allCases {
             let database = try TokenDatabase.own(.mariaDB, 0..<50)
             let owner = try database.store()
@@ -154,14 +138,9 @@ struct UndoRightsTests {
             let plan = try owner.planUndo(.run("wrong"), until: EpochMilliseconds(.max))
             let need = TableUse.undo(actions: plan.actions, isDry: false)
             func account(_ grants: [String], _ body: (TokenTable) throws -> Void) throws {
-                let name = "u" + UUID().uuidString.lowercased().filter { $0 != "-" }.prefix(12)
-                try admin.run("CREATE USER '\(name)'@'%' IDENTIFIED BY 'p'")
-                defer { try? admin.run("DROP USER '\(name)'@'%'") }
-                for grant in grants { try admin.run(grant.replacing("NAME", with: name)) }
-                try body(
-                    TokenTable(
-                        server.settings(database: database.name, user: String(name), password: "p"))
-                )
+                let account = try ServerAccount(of: database)
+                try account.run(grants.map { $0.replacing("NAME", with: account.name) })
+                try body(TokenTable(account.settings))
             }
             let before = try database.texts(
                 "CHECKSUM TABLE active_users, pushsweep_run, pushsweep_feed, pushsweep_change")

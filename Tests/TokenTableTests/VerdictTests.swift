@@ -8,31 +8,60 @@ private let deleting = RemovalPolicy(action: .delete)
 
 @Suite("Effects of evidence on rows")
 struct VerdictTests {
-    @Test(
-        "a token dead after its registration is marked with the time of the evidence",
-        arguments: TestEngine.available)
-    func marksStaleRow(_ engine: TestEngine) throws {
-        let database = try TokenDatabase.own(engine, 1..<2)
-        let progress = try database.store().apply([.dead(1, at: start + 60_123)])
-        #expect(progress.counts == Counts(applied: 1))
-        #expect(progress.rowsChanged == 1 && progress.isApplied)
-        #expect(
-            try database.marks() == [
-                "\(DeviceToken.numbered(1).hex) 2024-01-01 00:01:00.123 feedback"
-            ])
+    /// The mark of a row that registered at `start`, and evidence about its token, in milliseconds
+    /// from then; what each evidence does; and the mark afterwards, none where the row is gone.
+    struct Effect: Sendable, CustomTestStringConvertible {
+        let testDescription: String
+        var mark: Int64?
+        var policy = RemovalPolicy()
+        let evidence: [(at: Int64, counts: Counts, changed: Int)]
+        let left: [String]
+
+        static let all = [
+            Effect(
+                testDescription: "dead after its registration: marked with the evidence's time",
+                evidence: [(60_123, Counts(applied: 1), 1)],
+                left: ["2024-01-01 00:01:00.123 feedback"]),
+            Effect(
+                testDescription: "dead after its registration: deleted where the policy says so",
+                policy: deleting, evidence: [(60_000, Counts(applied: 1), 1)], left: []),
+            Effect(
+                testDescription: "at the registration's time: marked, never deleted",
+                policy: deleting, evidence: [(0, Counts(applied: 1), 1)],
+                left: ["2024-01-01 00:00:00.000 feedback"]),
+            Effect(
+                testDescription: "within the skew: marked, never deleted",
+                policy: deleting, evidence: [(2_000, Counts(applied: 1), 1)],
+                left: ["2024-01-01 00:00:02.000 feedback"]),
+            Effect(
+                testDescription: "later evidence moves a mark forward, earlier does not",
+                evidence: [
+                    (5_000, Counts(applied: 1), 1), (9_000, Counts(already: 1), 1),
+                    (7_000, Counts(already: 1), 0),
+                ], left: ["2024-01-01 00:00:09.000 feedback"]),
+            Effect(
+                testDescription: "a mark overridden by a registration is set anew", mark: -1_000,
+                evidence: [(1_000, Counts(applied: 1), 1)],
+                left: ["2024-01-01 00:00:01.000 feedback"]),
+        ]
     }
 
     @Test(
-        "a token dead after its registration is deleted where the policy says so",
-        arguments: TestEngine.available)
-    func deletesStaleRow(_ engine: TestEngine) throws {
-        let database = try TokenDatabase.own(engine, 1..<2)
-        try database.register(.numbered(2), at: start)
-        let progress = try database.store().apply(
-            [.dead(1, at: start + 60_000)], policy: deleting)
-        #expect(progress.counts == Counts(applied: 1))
-        #expect(
-            try database.marks() == ["\(DeviceToken.numbered(2).hex) NULL NULL"])
+        "evidence changes a row as the verdict says", arguments: TestEngine.available, Effect.all)
+    func effects(_ engine: TestEngine, _ effect: Effect) throws {
+        let database = try TokenDatabase.own(engine)
+        try database.register(.numbered(1), at: start, mark: effect.mark.map { start + $0 })
+        let store = try database.store()
+        for (time, counts, changed) in effect.evidence {
+            let progress = try store.apply([.dead(1, at: start + time)], policy: effect.policy)
+            #expect(progress.counts == counts && progress.isApplied)
+            #expect(progress.rowsChanged == changed)
+        }
+        let hex = DeviceToken.numbered(1).hex
+        #expect(try database.marks() == effect.left.map { "\(hex) \($0)" })
+        // A token that no row has is unknown, as often as it was said.
+        let unknown = try store.apply([.dead(2, at: start, statements: 3)])
+        #expect(unknown.counts == Counts(unknown: 3) && unknown.rowsChanged == 0)
     }
 
     @Test(
@@ -45,48 +74,6 @@ struct VerdictTests {
             [.dead(1, at: start)], policy: RemovalPolicy(action: action))
         #expect(progress.counts == Counts(newer: 1) && progress.rowsChanged == 0)
         #expect(try database.marks() == ["\(DeviceToken.numbered(1).hex) NULL NULL"])
-    }
-
-    @Test(
-        "a registration at the time of the evidence or within the skew is marked, never deleted",
-        arguments: TestEngine.available, [0, 1, 2_000] as [Int64])
-    func marksTies(_ engine: TestEngine, _ lead: Int64) throws {
-        let database = try TokenDatabase.own(engine, 1..<2)
-        let progress = try database.store().apply([.dead(1, at: start + lead)], policy: deleting)
-        #expect(progress.counts == Counts(applied: 1))
-        #expect(try database.marked == 1)
-    }
-
-    @Test("a token that no row has is unknown", arguments: TestEngine.available)
-    func countsUnknown(_ engine: TestEngine) throws {
-        let database = try TokenDatabase.own(engine)
-        let progress = try database.store().apply([.dead(1, at: start, statements: 3)])
-        #expect(progress.counts == Counts(unknown: 3) && progress.rowsChanged == 0)
-    }
-
-    @Test(
-        "later evidence moves a mark forward and counts as already invalid",
-        arguments: TestEngine.available)
-    func advances(_ engine: TestEngine) throws {
-        let database = try TokenDatabase.own(engine, 1..<2)
-        let store = try database.store()
-        try store.apply([.dead(1, at: start + 5_000)])
-        let later = try store.apply([.dead(1, at: start + 9_000)])
-        #expect(later.counts == Counts(already: 1) && later.rowsChanged == 1)
-        let earlier = try store.apply([.dead(1, at: start + 7_000)])
-        #expect(earlier.counts == Counts(already: 1) && earlier.rowsChanged == 0)
-        #expect(
-            try database.marks() == [
-                "\(DeviceToken.numbered(1).hex) 2024-01-01 00:00:09.000 feedback"
-            ])
-    }
-
-    @Test("a mark overridden by a registration is set anew", arguments: TestEngine.available)
-    func marksRevivedRow(_ engine: TestEngine) throws {
-        let database = try TokenDatabase.own(engine)
-        try database.register(.numbered(1), at: start, mark: start - 1_000)
-        let progress = try database.store().apply([.dead(1, at: start + 1_000)])
-        #expect(progress.counts == Counts(applied: 1))
     }
 
     @Test(

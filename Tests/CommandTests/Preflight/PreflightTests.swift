@@ -118,7 +118,7 @@ struct PreflightTests {
 
     @Test(
         "an account with SELECT alone can look and filter, and one that may not apply is told so",
-        .enabled(if: MariaDBServer.fromEnvironment != nil, Comment(rawValue: MariaDBServer.absence))
+        .needsServer
     )
     func selectOnly() throws {
         let stage = try DeployStage(.mariaDB)

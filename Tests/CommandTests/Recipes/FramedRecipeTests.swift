@@ -6,8 +6,7 @@ import Testing
 
 @Suite(
     "The recipe for a framed sender",
-    .enabled(
-        if: MariaDBServer.fromEnvironment != nil, Comment(rawValue: MariaDBServer.absence)))
+    .needsServer)
 struct FramedRecipeTests {
     /// The page's tables with upper-case tokens, and its files.
     private static func stage(_ tokens: [String]) throws -> RecipeStage {

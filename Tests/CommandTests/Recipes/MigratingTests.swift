@@ -6,8 +6,7 @@ import Testing
 
 @Suite(
     "The way from the older interface to HTTP/2",
-    .enabled(
-        if: MariaDBServer.fromEnvironment != nil, Comment(rawValue: MariaDBServer.absence)))
+    .needsServer)
 struct MigratingTests {
     @Test("PushChat's queue goes over 2195, then over HTTP/2, and no message goes twice")
     func changeover() throws {

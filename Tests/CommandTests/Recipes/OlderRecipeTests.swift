@@ -6,8 +6,7 @@ import Testing
 
 @Suite(
     "The recipes for senders of the older interface",
-    .enabled(
-        if: MariaDBServer.fromEnvironment != nil, Comment(rawValue: MariaDBServer.absence)))
+    .needsServer)
 struct OlderRecipeTests {
     private static let states =
         "SELECT state, COUNT(*) FROM push_queue GROUP BY state ORDER BY state"

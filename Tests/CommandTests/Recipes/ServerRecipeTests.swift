@@ -6,8 +6,7 @@ import Testing
 
 @Suite(
     "The recipes for tables that only a server has",
-    .enabled(
-        if: MariaDBServer.fromEnvironment != nil, Comment(rawValue: MariaDBServer.absence)))
+    .needsServer)
 struct ServerRecipeTests {
     private static let hex = RecipeStage.hex
 

@@ -152,9 +152,7 @@ struct CheckTests {
         #expect(feedback.records(atLeast: 1).allSatisfy { $0.bytes == 0 })
     }
 
-    @Test(
-        "a mistake about the connection to the database leads to its setting",
-        .enabled(if: MariaDBServer.isAvailable, Comment(rawValue: MariaDBServer.absence)))
+    @Test("a mistake about the connection to the database leads to its setting", .needsServer)
     func connections() throws {
         let stage = try SweepStage(.mariaDB)
         let account = try ServerAccount(of: stage.database)

@@ -84,18 +84,41 @@ struct ScheduleTests {
         }
     }
 
-    @Test(
-        "the sender's service follows the queue, stops gently, and restarts except after mistakes")
-    func sender() throws {
-        let lines = try Self.lines("pushsweep-send.service")
-        for line in [
-            "Type=exec", "ExecStart=/usr/local/bin/pushsweep send --follow", "User=pushsweep",
-            "Restart=on-failure", "StartLimitIntervalSec=0", "KillSignal=SIGTERM",
-            "TimeoutStopSec=10", "SuccessExitStatus=75", "RestartForceExitStatus=75",
-            "RestartPreventExitStatus=64 77 78", "WantedBy=multi-user.target",
-        ] {
-            #expect(lines.contains(line), "\(line)")
-        }
+    /// Lines that decide what a unit does: the sender follows the queue, stops gently and restarts except
+    /// after mistakes; the service runs one contained sweep; the timer fires each hour at the host's
+    /// own minute, and after a missed hour.
+    static let decisive = [
+        (
+            "pushsweep-send.service",
+            [
+                "Type=exec", "ExecStart=/usr/local/bin/pushsweep send --follow", "User=pushsweep",
+                "Restart=on-failure", "StartLimitIntervalSec=0", "KillSignal=SIGTERM",
+                "TimeoutStopSec=10", "SuccessExitStatus=75", "RestartForceExitStatus=75",
+                "RestartPreventExitStatus=64 77 78", "WantedBy=multi-user.target",
+            ]
+        ),
+        (
+            "pushsweep-sweep.service",
+            [
+                "Type=oneshot", "ExecStart=/usr/local/bin/pushsweep sweep", "User=pushsweep",
+                "Environment=SWIFT_BACKTRACE=enable=no", "LimitCORE=0",
+                "StateDirectory=pushsweep", "StateDirectoryMode=0700", "ProtectSystem=strict",
+                "NoNewPrivileges=yes",
+            ]
+        ),
+        (
+            "pushsweep-sweep.timer",
+            [
+                "OnCalendar=hourly", "Persistent=true", "FixedRandomDelay=yes",
+                "WantedBy=timers.target",
+            ]
+        ),
+    ]
+
+    @Test("units have the lines that decide what they do", arguments: decisive)
+    func lines(_ unit: String, _ wanted: [String]) throws {
+        let lines = try Self.lines(unit)
+        for line in wanted { #expect(lines.contains(line), "\(line)") }
     }
 
     @Test("the sender is contained as the sweep is")
@@ -108,34 +131,17 @@ struct ScheduleTests {
         #expect(try contained("pushsweep-send.service") == contained("pushsweep-sweep.service"))
     }
 
-    @Test("the service runs one contained sweep, and repeats only after passing failures")
-    func service() throws {
+    @Test("the service repeats only after passing failures, and the timer at the host's own minute")
+    func repetition() throws {
         let lines = try Self.lines("pushsweep-sweep.service")
-        for line in [
-            "Type=oneshot", "ExecStart=/usr/local/bin/pushsweep sweep", "User=pushsweep",
-            "Environment=SWIFT_BACKTRACE=enable=no", "LimitCORE=0", "StateDirectory=pushsweep",
-            "StateDirectoryMode=0700", "ProtectSystem=strict", "NoNewPrivileges=yes",
-        ] {
-            #expect(lines.contains(line), "\(line)")
-        }
         #expect(!lines.contains { $0.hasPrefix("SuccessExitStatus=") })
         let prevented = lines.first { $0.hasPrefix("RestartPreventExitStatus=") } ?? ""
         let codes = prevented.split(whereSeparator: { $0 == "=" || $0 == " " }).compactMap {
             Int($0)
         }
         #expect(codes == [3, 4, 64, 65, 70, 73, 74, 76, 77, 78])
-    }
-
-    @Test("the timer fires each hour at the host's own minute, and after a missed hour")
-    func timer() throws {
-        let lines = try Self.lines("pushsweep-sweep.timer")
-        for line in [
-            "OnCalendar=hourly", "Persistent=true", "FixedRandomDelay=yes",
-            "WantedBy=timers.target",
-        ] {
-            #expect(lines.contains(line), "\(line)")
-        }
-        #expect(lines.contains { $0.hasPrefix("RandomizedDelaySec=") })
+        let timer = try Self.lines("pushsweep-sweep.timer")
+        #expect(timer.contains { $0.hasPrefix("RandomizedDelaySec=") })
     }
 
     @Test("the CronJob tries again after the same failures as the service, never as root")

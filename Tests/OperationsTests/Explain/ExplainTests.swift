@@ -196,7 +196,7 @@ struct ExplainTests {
 
     @Test(
         "an account with SELECT alone gets it all, and one with less is told what is missing",
-        .enabled(if: MariaDBServer.isAvailable, Comment(rawValue: MariaDBServer.absence)))
+        .needsServer)
     func selectOnly() throws {
         let stage = try SweepStage(.mariaDB, dead: 3)
         try stage.swept().ends(0)

@@ -6,38 +6,12 @@ import Operations
 import TestSupport
 import Testing
 
-private let before: Int64 = 1_600_000_000_000
-
-/// A list about numbered tokens with times of their own.
-private func feed(_ numbers: some Sequence<Int>) -> FeedSource {
-    .tuples(numbers.map { .dead($0, at: 1_700_000_000 + UInt32($0)) })
-}
-
 @Suite("The first hold of a table, and the only one", .serialized)
 struct FirstLookTests {
     private static func stage(
         _ engine: TestEngine = .sqlite, _ feeds: FeedSource...
     ) throws -> SweepStage {
-        let stage = try SweepStage(engine, feeds: feeds)
-        try stage.database.register(0..<2_000, at: before)
-        return stage
-    }
-
-    /// Adds a second app whose list is held too.
-    private static func addOther(_ stage: SweepStage) throws -> FeedbackGateway {
-        let other = try FeedbackGateway(
-            certificates: SweepStage.certificates.get(), feeds: [feed(5_000..<5_200)])
-        stage.lines.apps = """
-              - name: talk
-                topic: com.example.talk
-                environment: production
-                \(stage.lines.certificate)
-                feedback: {host: 127.0.0.1, port: \(other.port), ca: \(stage.lines.ca)}
-            """
-        for number in 5_000..<5_200 {
-            try stage.database.register(.numbered(number), at: before, app: "talk")
-        }
-        return other
+        try SweepStage(engine, living: 2_000, feeds: feeds)
     }
 
     @Test(
@@ -134,7 +108,7 @@ struct FirstLookTests {
     @Test("with several holds none is chosen, and they are listed")
     func several() throws {
         let stage = try Self.stage(.sqlite, feed(0..<900))
-        let other = try Self.addOther(stage)
+        let other = try stage.addTalk(5_000..<5_200)
         defer { other.stop() }
         try stage.swept().ends(3)
         let names = try stage.holdList().compactMap { $0["hold"] as? String }

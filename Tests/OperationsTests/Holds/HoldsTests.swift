@@ -6,21 +6,53 @@ import Operations
 import TestSupport
 import Testing
 
-private let before: Int64 = 1_600_000_000_000
 private let after: Int64 = 1_800_000_000_000
 
 /// A list about numbered tokens with times of their own.
-private func feed(_ numbers: some Sequence<Int>) -> FeedSource {
+func feed(_ numbers: some Sequence<Int>) -> FeedSource {
     .tuples(numbers.map { .dead($0, at: 1_700_000_000 + UInt32($0)) })
 }
 
-/// A stage with a thousand living rows, whose sweeps read these lists.
+extension SweepStage {
+    /// When the rows of these tests registered.
+    private static let before: Int64 = 1_600_000_000_000
+
+    /// A stage with living rows, whose sweeps read these lists.
+    convenience init(_ engine: TestEngine, living rows: Int, feeds: [FeedSource]) throws {
+        try self.init(engine, feeds: feeds)
+        try register(0..<rows)
+    }
+
+    /// Registers tokens long before any list.
+    func register(_ numbers: Range<Int>, app: String = "chat") throws {
+        try database.sql.begin()
+        for number in numbers {
+            try database.register(.numbered(number), at: Self.before, app: app)
+        }
+        try database.sql.commit()
+    }
+
+    /// Adds a second app, whose gateway has a list about all of its tokens.
+    func addTalk(_ numbers: Range<Int>) throws -> FeedbackGateway {
+        let other = try FeedbackGateway(
+            certificates: Self.certificates.get(), feeds: [feed(numbers)])
+        lines.apps = """
+              - name: talk
+                topic: com.example.talk
+                environment: production
+                \(lines.certificate)
+                feedback: {host: 127.0.0.1, port: \(other.port), ca: \(lines.ca)}
+            """
+        try register(numbers, app: "talk")
+        return other
+    }
+}
+
+/// A stage with a thousand living rows.
 private func stage(
     _ engine: TestEngine = .sqlite, rows: Int = 1_000, _ feeds: FeedSource...
 ) throws -> SweepStage {
-    let stage = try SweepStage(engine, feeds: feeds)
-    try stage.database.register(0..<rows, at: before)
-    return stage
+    try SweepStage(engine, living: rows, feeds: feeds)
 }
 
 @Suite("A removal that is too large", .serialized)
@@ -39,18 +71,8 @@ struct HoldsTests {
         arguments: TestEngine.available)
     func story(_ engine: TestEngine) throws {
         let stage = try stage(engine, rows: 2_000, feed(0..<1_900))
-        let other = try FeedbackGateway(
-            certificates: SweepStage.certificates.get(), feeds: [feed(5_000..<5_003)])
-        stage.lines.apps = """
-              - name: talk
-                topic: com.example.talk
-                environment: production
-                \(stage.lines.certificate)
-                feedback: {host: 127.0.0.1, port: \(other.port), ca: \(stage.lines.ca)}
-            """
-        for number in 5_000..<5_003 {
-            try stage.database.register(.numbered(number), at: before, app: "talk")
-        }
+        let other = try stage.addTalk(5_000..<5_003)
+        defer { other.stop() }
         try stage.swept().ends(
             3, "code=3 stage=done pending=0 applied=3 held=1900 next=holds",
             "1900 of 2000 living rows"
@@ -114,7 +136,7 @@ struct HoldsTests {
 
     @Test(
         "a release that is interrupted leaves the rest held, and the same command continues it",
-        .enabled(if: MariaDBServer.isAvailable, Comment(rawValue: MariaDBServer.absence)))
+        .needsServer)
     func interruptedRelease() throws {
         let stage = try stage(.mariaDB, rows: 2_000, feed(0..<1_900))
         try stage.swept().ends(3)
@@ -282,7 +304,7 @@ struct HoldsTests {
     @Test("the guard adds up the feeds of an hour, so that small ones do not pass unseen")
     func manySmallOnes() throws {
         let stage = try SweepStage(feeds: (0..<5).map { feed($0 * 40..<$0 * 40 + 40) })
-        try stage.database.register(0..<1_000, at: before)
+        try stage.register(0..<1_000)
         // Should the clock's hour end in between, the day's limit of 100 rows stops the same feed.
         #expect(try (0..<5).map { _ in try stage.swept().exit } == [0, 0, 3, 3, 3])
         #expect(try marks(stage) == 80)
@@ -291,9 +313,7 @@ struct HoldsTests {
     @Test("the digest covers the settings that decide what a release does")
     func settings() throws {
         let stage = try stage(.sqlite, feed(0..<500))
-        for number in 0..<1_000 {
-            try stage.database.register(.numbered(number), at: before, app: "talk")
-        }
+        try stage.register(0..<1_000, app: "talk")
         try stage.database.execute(
             "CREATE TABLE other_users (id INTEGER PRIMARY KEY, app_id TEXT, environment TEXT, "
                 + "device_token BLOB, registered_at DATETIME, invalidated_at DATETIME, "
@@ -353,7 +373,7 @@ struct UnknownFeedTests {
         let shown = try stage.shown()
         #expect(shown["unknown"] as? Int == 100 && shown["candidates"] as? Int == 0)
         // The table was mistyped: corrected, the same feed is another set.
-        for number in 10_000..<10_050 { try stage.database.register(.numbered(number), at: before) }
+        try stage.register(10_000..<10_050)
         try stage.released(shown["digest"] as? String ?? "").ends(0).app(has: ["applied": 50])
         #expect(try stage.holdList().isEmpty)
     }

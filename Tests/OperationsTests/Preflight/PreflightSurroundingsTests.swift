@@ -64,7 +64,7 @@ struct PreflightSurroundingsTests {
         #expect(report.tokens?.stale == 0)
         #expect(report.severity("pending-evidence") == .medium)
         #expect(try stage.sender.database.marks() == before)
-        #expect(try stage.sender.database.count("SELECT COUNT(*) FROM pushsweep_evidence") == 10)
+        #expect(try stage.sender.database.rows(of: "pushsweep_evidence") == 10)
         #expect(!FileManager.default.fileExists(atPath: stage.sender.folder.file("state")))
     }
 
@@ -203,7 +203,7 @@ struct PreflightSurroundingsTests {
                 try TokenFilter.run(plan, context) { _ in true }
             }
         }
-        #expect(try stage.sender.database.count("SELECT COUNT(*) FROM pushsweep_evidence") == 10)
+        #expect(try stage.sender.database.rows(of: "pushsweep_evidence") == 10)
     }
 
     // MARK: Credentials

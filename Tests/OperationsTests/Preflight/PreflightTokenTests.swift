@@ -73,23 +73,22 @@ struct PreflightTokenTests {
         #expect(tolerant.gate == "open" && tolerant.exit == 0)
     }
 
-    @Test("shares of unknown and malformed tokens decide their severity")
-    func shares() throws {
+    @Test(
+        "shares of tokens decide the severity",
+        arguments: [
+            (spelled(0..<99) + spelled([900]), "unknown-tokens", .note),
+            (spelled(0..<90) + spelled(900..<910), "unknown-tokens", .medium),
+            (spelled(0..<10) + spelled(900..<911), "unknown-tokens", .high),
+            (spelled(0..<100) + ["x"], "malformed-tokens", .low),
+            (["x", "y"] + spelled([1]), "malformed-tokens", .high), ([""], "no-tokens", .note),
+            (spelled(0..<100) + spelled([300]), "other-environment-tokens", .medium),
+        ] as [([String], String, Severity)])
+    func shares(_ lines: [String], _ rule: String, _ severity: Severity) throws {
         let stage = try PreflightStage()
-        #expect(
-            try stage.look(lines: spelled(0..<99) + spelled([900])).severity("unknown-tokens")
-                == .note)
-        #expect(
-            try stage.look(lines: spelled(0..<90) + spelled(900..<910)).severity("unknown-tokens")
-                == .medium)
-        #expect(
-            try stage.look(lines: spelled(0..<10) + spelled(900..<911)).severity("unknown-tokens")
-                == .high)
-        let odd = spelled(0..<100) + ["x"]
-        #expect(try stage.look(lines: odd).severity("malformed-tokens") == .low)
-        #expect(
-            try stage.look(lines: ["x", "y"] + spelled([1])).severity("malformed-tokens") == .high)
-        #expect(try stage.look(lines: [""]).severity("no-tokens") == .note)
+        try stage.registerElsewhere(300..<301)
+        let report = try stage.look(lines: lines)
+        #expect(report.severity(rule) == severity)
+        #expect((report.gate == "shut") == (severity == .high))
     }
 
     @Test(
@@ -111,15 +110,6 @@ struct PreflightTokenTests {
         #expect(try isShut())
         (tokens.read, tokens.living) = (tokens.read + 1, 1)
         #expect(try !isShut())
-    }
-
-    @Test("a small share of tokens of the other environment is medium")
-    func elsewhere() throws {
-        let stage = try PreflightStage()
-        try stage.registerElsewhere(300..<301)
-        let report = try stage.look(lines: spelled(0..<100) + spelled([300]))
-        #expect(report.severity("other-environment-tokens") == .medium)
-        #expect(report.gate == "open")
     }
 
     @Test("where memory does not suffice to find duplicates, that is said")

@@ -191,8 +191,7 @@ final class RogueStage {
             app: outcome.report.apps.first ?? .init(Partition(app: "", environment: "")),
             told: heard.all,
             rows: rows.map { RogueRow(number: Self.number($0[0]), state: $0[1], reason: $0[2]) },
-            claims: try database.count(
-                "SELECT COUNT(*) FROM pushsweep_claim WHERE state IN ('held', 'handed')"),
+            claims: try database.rows(of: "pushsweep_claim", "state IN ('held', 'handed')"),
             marked: Set(marked.map { Self.number($0[0]) }), records: records)
     }
 

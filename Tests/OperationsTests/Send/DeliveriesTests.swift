@@ -200,9 +200,7 @@ struct DeliveriesTests {
         #expect(found.notes == [] && found.ids == [5])
     }
 
-    @Test(
-        "what an account may not read is named, and the rest is listed",
-        .enabled(if: MariaDBServer.isAvailable, Comment(rawValue: MariaDBServer.absence)))
+    @Test("what an account may not read is named, and the rest is listed", .needsServer)
     func account() throws {
         let stage = try Self.stage(.mariaDB)
         let account = try ServerAccount(of: stage.database)

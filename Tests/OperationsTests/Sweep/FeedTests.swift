@@ -145,7 +145,7 @@ struct FeedTests {
         let stage = try SweepStage(
             feeds: [.tuples((0..<100).map { .dead($0, at: start + UInt32($0)) })],
             behaviour: behaviour)
-        stage.lines.feedbackOptions = "max-bytes: 76000"
+        stage.lines.feedbackOptions = "max-bytes: 76000\n      handshake-timeout: 100ms"
         try stage.database.register(0..<100, at: 1_600_000_000_000)
         let result = try stage.swept().ends(3).app(has: ["held": 2_000, "applied": 0]).says(
             "held=2000")

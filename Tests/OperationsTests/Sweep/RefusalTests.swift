@@ -13,15 +13,6 @@ private let feed = FeedSource.tuples([.dead(1, at: 1_700_000_000)])
 
 @Suite("A gateway that cannot be trusted")
 struct GatewayRefusalTests {
-    private func expect(
-        _ stage: SweepStage, exit: Int32, saying words: String..., line: Int = #line
-    ) throws {
-        let result = try stage.swept().ends(exit, "code=\(exit) stage=read", line: line).app(
-            has: ["end": "refused", "bytes": 0], line: line)
-        for word in words { result.says(word, line: line) }
-        #expect(stage.gateway.records.allSatisfy { $0.bytes == 0 }, "line \(line)")
-    }
-
     private func stage(_ change: (inout FeedbackBehaviour) -> Void = { _ in }) throws -> SweepStage
     {
         var behaviour = FeedbackBehaviour()
@@ -29,12 +20,52 @@ struct GatewayRefusalTests {
         return try SweepStage(feeds: [feed], behaviour: behaviour)
     }
 
-    @Test("a gateway of a foreign authority is refused")
-    func foreignAuthority() throws {
-        let stage = try stage()
-        stage.lines.ca = try SweepStage.certificates.get().foreignAuthority
-        try expect(
-            stage, exit: 78, saying: "127.0.0.1:\(stage.gateway.port)", "authority", "feedback.ca)")
+    /// A gateway and settings that do not fit, the exit code and words of the reason.
+    struct Refusal: Sendable, CustomTestStringConvertible {
+        let testDescription: String
+        let exit: Int32
+        let words: [String]
+        var behaviour: @Sendable (inout FeedbackBehaviour) -> Void = { _ in }
+        var lines: @Sendable (inout SweepStage.Lines) throws -> Void = { _ in }
+
+        static let all = [
+            Refusal(
+                testDescription: "foreign authority", exit: 78,
+                words: ["127.0.0.1:", "authority", "feedback.ca)"],
+                lines: { $0.ca = try SweepStage.certificates.get().foreignAuthority }),
+            Refusal(
+                testDescription: "wrong host name", exit: 78,
+                words: ["feedback.example.net", "feedback.host-name)"],
+                lines: { $0.hostName = "host-name: feedback.example.net" }),
+            Refusal(
+                testDescription: "expired", exit: 69, words: ["expired"],
+                behaviour: { $0.certificate = .expired }),
+            Refusal(
+                testDescription: "not yet valid", exit: 69, words: ["valid only from"],
+                behaviour: { $0.certificate = .notYetValid }),
+            Refusal(
+                testDescription: "another host's certificate", exit: 78, words: ["127.0.0.1"],
+                behaviour: { $0.certificate = .wrongHost }),
+            // Not mistaken for an empty list.
+            Refusal(
+                testDescription: "refuses our certificate", exit: 78, words: ["certificate"],
+                behaviour: { $0.refusesClients = true }),
+            Refusal(
+                testDescription: "no certificate of ours", exit: 78, words: ["certificate"],
+                lines: { $0.certificate = "" }),
+        ]
+    }
+
+    @Test(
+        "a gateway that cannot be trusted, or does not trust us, is refused, and no byte is read",
+        arguments: Refusal.all)
+    func untrusted(_ one: Refusal) throws {
+        let stage = try stage(one.behaviour)
+        try one.lines(&stage.lines)
+        let result = try stage.swept().ends(one.exit, "code=\(one.exit) stage=read").app(
+            has: ["end": "refused", "bytes": 0])
+        for word in one.words { result.says(word) }
+        #expect(stage.gateway.records.allSatisfy { $0.bytes == 0 })
     }
 
     @Test("a failure names the setting that cures it, the authorities or our certificate")
@@ -49,28 +80,6 @@ struct GatewayRefusalTests {
         for (code, key) in keys {
             #expect(GatewaySetting.feedback.keys(for: code, of: chat) == key)
         }
-    }
-
-    @Test("a gateway with a wrong host name is refused")
-    func wrongHost() throws {
-        let stage = try stage()
-        stage.lines.hostName = "host-name: feedback.example.net"
-        try expect(stage, exit: 78, saying: "feedback.example.net", "feedback.host-name)")
-    }
-
-    @Test("a certificate that is expired, not yet valid or for another host is refused")
-    func certificateVariants() throws {
-        try expect(stage { $0.certificate = .expired }, exit: 69, saying: "expired")
-        try expect(stage { $0.certificate = .notYetValid }, exit: 69, saying: "valid only from")
-        try expect(stage { $0.certificate = .wrongHost }, exit: 78, saying: "127.0.0.1")
-    }
-
-    @Test("a refusal of our certificate is not mistaken for an empty list")
-    func clientCertificate() throws {
-        try expect(stage { $0.refusesClients = true }, exit: 78, saying: "certificate")
-        let without = try stage()
-        without.lines.certificate = ""
-        try expect(without, exit: 78, saying: "certificate")
     }
 
     @Test("a gateway without TLS, or one that speaks HTTP/2, is refused and named")
@@ -140,11 +149,27 @@ struct DatabaseRefusalTests {
         #expect(stage.gateway.records.isEmpty)
     }
 
-    @Test("an unreachable database costs no feed", .enabled(if: MariaDBServer.isAvailable))
-    func unreachable() throws {
+    @Test(
+        "a database that is down or foreign, a missing right and a wrong password cost no feed",
+        .needsServer)
+    func closed() throws {
         let stage = try SweepStage(.mariaDB, feeds: [feed])
-        stage.lines.store = stage.lines.store.replacing(/localhost:\d+/, with: "localhost:1")
-        try stage.swept().ends(69, "code=69 stage=store")
+        let account = try ServerAccount(of: stage.database)
+        try account.grant()
+        let foreign = try SweepStage.certificates.get().foreignAuthority
+        try stage.folder.write("right-password", "p\n")
+        try stage.folder.write("wrong-password", "not-the-password\n")
+        let good = stage.lines.store
+        let user = good.replacing(/mysql:\/\/[^@]+@/) { _ in "mysql://\(account.name)@" }
+        for (store, exit, words) in [
+            (good.replacing(/localhost:\d+/) { _ in "localhost:1" }, 69, "code=69 stage=store"),
+            (good.replacing(/tls: .*/) { _ in "tls: {ca: \(foreign)}" }, 78, "certificate"),
+            (user.replacing("db-password", with: "right-password"), 77, "GRANT"),
+            (user.replacing("db-password", with: "wrong-password"), 77, "(1045)"),
+        ] as [(String, Int32, String)] {
+            stage.lines.store = store
+            try stage.swept().ends(exit, words).lacks("not-the-password")
+        }
         #expect(stage.gateway.records.isEmpty)
     }
 
@@ -165,32 +190,5 @@ struct DatabaseRefusalTests {
         for (words, tool) in commands {
             tool.wait().ends(69, "prepared node (1047)", for: "\(words)")
         }
-    }
-
-    @Test(
-        "a missing right or a wrong password costs no feed", .enabled(if: MariaDBServer.isAvailable)
-    )
-    func missingGrant() throws {
-        let stage = try SweepStage(.mariaDB, feeds: [feed])
-        let account = try ServerAccount(of: stage.database)
-        try account.grant()
-        stage.lines.store = stage.lines.store
-            .replacing(/mysql:\/\/[^@]+@/, with: "mysql://\(account.name)@")
-            .replacing("db-password", with: "other-password")
-        for (password, words) in [("p", "GRANT"), ("not-the-password", "(1045)")] {
-            try stage.folder.write("other-password", password + "\n")
-            try stage.swept().ends(77, words).lacks("not-the-password")
-        }
-        #expect(stage.gateway.records.isEmpty)
-    }
-
-    @Test(
-        "a database with a foreign certificate is refused", .enabled(if: MariaDBServer.isAvailable))
-    func foreignServer() throws {
-        let stage = try SweepStage(.mariaDB, feeds: [feed])
-        let foreign = try SweepStage.certificates.get().foreignAuthority
-        stage.lines.store = stage.lines.store.replacing(/tls: .*/, with: "tls: {ca: \(foreign)}")
-        try stage.swept().ends(78, "certificate")
-        #expect(stage.gateway.records.isEmpty)
     }
 }

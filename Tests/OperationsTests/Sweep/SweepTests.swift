@@ -16,7 +16,7 @@ struct SweepTests {
             ])
             #expect(try stage.database.contents == rows)
             for table in ["pushsweep_change", "pushsweep_feed", "pushsweep_run"] {
-                #expect(try stage.database.count("SELECT COUNT(*) FROM \(table)") == 0)
+                #expect(try stage.database.rows(of: table) == 0)
             }
             let real = try stage.swept().ends(0).app(has: [
                 "resumed": true, "applied": 1, "newer": 1,

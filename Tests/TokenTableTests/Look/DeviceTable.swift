@@ -70,11 +70,13 @@ struct DeviceTable: CustomStringConvertible, Sendable {
     func database(_ engine: TestEngine, _ count: Int = 120) throws -> TokenDatabase {
         let database = try TokenDatabase(engine)
         for statement in ddl { try database.execute(statement) }
+        try database.sql.begin()
         for device in Device.some(count, mixed: mixed) {
             for row in rows(device) {
                 try database.execute("INSERT INTO \(row.table) VALUES (\(row.values))")
             }
         }
+        try database.sql.commit()
         return database
     }
 }

@@ -16,9 +16,11 @@ struct QuestionTests {
     ) throws -> TokenDatabase {
         let database = try TokenDatabase.withSideTables(engine)
         try database.execute("CREATE TABLE devices (id INTEGER PRIMARY KEY, \(columns))")
+        try database.sql.begin()
         for device in Device.some(mixed: mixed) {
             try database.execute("INSERT INTO devices VALUES (\(device.number), \(values(device)))")
         }
+        try database.sql.commit()
         database.settings.mapping.table = "devices"
         return database
     }
