@@ -47,7 +47,13 @@ final class FeedHandover: Sendable {
     private let itemsReady = DispatchSemaphore(value: 0)
     private let buffersFree: DispatchSemaphore
 
-    init(unsyncedBytes: Int) {
+    /// Gets each piece as it comes from the socket, with its offset in the list.
+    let arriving: @Sendable (UnsafeRawBufferPointer, Int) -> Void
+
+    init(
+        unsyncedBytes: Int, arriving: @escaping @Sendable (UnsafeRawBufferPointer, Int) -> Void
+    ) {
+        self.arriving = arriving
         let buffers = (0..<2).map { _ in ReadBuffer(capacity: unsyncedBytes / 2) }
         state = Mutex(State(free: buffers))
         // Counted up from 0: a semaphore that ends below its first value traps, and at the end of a

@@ -3,7 +3,7 @@ import SecureTransport
 
 // Performs a feedback conversation: the socket on a thread of its own, the journal on the caller's.
 //
-// Bytes are lost if this process dies between reading and syncing them, so that window is bounded.
+// Bytes are lost if the machine stops between reading and syncing them, so that window is bounded.
 // At most 1 MiB or 50 ms of reading (two buffers of half as much) are un-synced, and nothing is
 // un-synced once the socket has been idle for 5 ms. The connection is closed after the last byte is
 // durable. During a burst whole MiBs are committed at once, which keeps up with the network.
@@ -66,14 +66,18 @@ package struct FeedbackReader: Sendable {
 
     /// Reads the list to its end and passes the raw bytes on, on the caller's thread.
     ///
-    /// - Parameter sink: makes bytes durable before it returns. If it throws, reading stops and the
-    ///   error is passed on.
+    /// - Parameters:
+    ///   - arriving: gets each piece as it comes from the socket, on the socket's thread, with its offset
+    ///     in the list. At most `unsyncedBytes` of them have not passed the sink.
+    ///   - sink: makes bytes durable before it returns. If it throws, reading stops and the error is
+    ///     passed on.
     /// - Throws: any error of the sink, and `TransportFailure` where no thread can be started.
     package func read(
+        arriving: @escaping @Sendable (UnsafeRawBufferPointer, Int) -> Void = { _, _ in },
         into sink: (UnsafeRawBufferPointer) throws -> Void
     ) throws -> FeedbackReading {
         var start: [UInt8] = []
-        let handover = FeedHandover(unsyncedBytes: Self.unsyncedBytes)
+        let handover = FeedHandover(unsyncedBytes: Self.unsyncedBytes, arriving: arriving)
         let socket = try WorkerThread {
             handover.send(.end(converse(handover)))
         }
@@ -152,7 +156,7 @@ package struct FeedbackReader: Sendable {
         var bytes = 0
         while let buffer = handover.emptyBuffer() {
             let result = Result { () throws(TransportFailure) in
-                try fill(buffer, from: connection, room: limits.bytes - bytes)
+                try fill(buffer, from: connection, at: bytes, handover)
             }
             let count = buffer.count
             bytes += count
@@ -172,8 +176,10 @@ package struct FeedbackReader: Sendable {
     /// Reads until the buffer is full, its first byte is 50 ms old, or the socket falls silent, then
     /// returns nil; else how the list ended. Waits long only with an empty buffer.
     private func fill(
-        _ buffer: ReadBuffer, from connection: TLSConnection, room: Int
+        _ buffer: ReadBuffer, from connection: TLSConnection, at offset: Int,
+        _ handover: FeedHandover
     ) throws(TransportFailure) -> CaptureEnd? {
+        let room = limits.bytes - offset
         guard room > 0 else { return .full }
         // The interrupt ends waits only, and reading from a gateway that never pauses has no wait.
         guard !interrupt.isTripped else { return .stopped }
@@ -187,6 +193,8 @@ package struct FeedbackReader: Sendable {
             case .bytes(let count):
                 if waits { sync = .in(Self.unsyncedTime / 2) }
                 buffer.count += count
+                handover.arriving(
+                    .init(rebasing: buffer.filled.suffix(count)), offset + buffer.count - count)
                 if buffer.isFull || buffer.count >= room || sync.hasPassed { return nil }
             case .end(.closeNotify): return .closeNotify
             case .end(.cut): return .cut

@@ -193,12 +193,28 @@ package final class EvidenceJournal {
     @discardableResult
     package func recoverInterrupted(at now: EpochMilliseconds) throws(JournalFailure) -> Int {
         try releaseFollowers()
+        try takeArrived()
         return try change(
             "recovering feeds of an interrupted run",
             """
             UPDATE feed SET state = \(FeedState.pending), end = \(CaptureEnd.crashed),
             closed = \(now) WHERE state = \(FeedState.reading)
             """)
+    }
+
+    /// Adds what a killed run had read of a feed, and the journal lacks.
+    private func takeArrived() throws(JournalFailure) {
+        guard let arrived = try ArrivingBytes(leftIn: folder) else { return }
+        let feed = arrived.feed
+        let stored: [Int] = try rows(
+            "looking for feed \(feed) in the journal",
+            "SELECT bytes FROM feed WHERE id = \(feed) AND state = \(FeedState.reading)"
+        ) { try $0.value("bytes") }
+        if let stored = stored.first {
+            try FeedCapture(id: feed, bytes: stored, journal: self)
+                .append(arrived.bytes(after: stored))
+        }
+        arrived.remove()
     }
 
     /// Deletes the bytes of feeds that were applied or discarded longer ago than the retention

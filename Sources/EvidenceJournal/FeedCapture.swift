@@ -11,16 +11,36 @@ package final class FeedCapture {
     /// Number of bytes stored so far.
     package private(set) var bytes = 0
     private let journal: EvidenceJournal
+    private var arriving: ArrivingBytes?
 
-    fileprivate init(id: String, journal: EvidenceJournal) {
-        self.id = id
-        self.journal = journal
+    /// - Parameter bytes: number of bytes that the journal has of the feed.
+    init(id: String, bytes: Int = 0, journal: EvidenceJournal) {
+        (self.id, self.bytes, self.journal) = (id, bytes, journal)
+    }
+
+    /// A place for the bytes of a source that forgets them, from its socket until `append` has them.
+    ///
+    /// - Parameter capacity: the most bytes that are read and not yet appended.
+    /// - Throws: `permission`, `cannotCreate`, `inputOutput`; then the feed is abandoned.
+    package func arrival(capacity: Int) throws(JournalFailure) -> ArrivingBytes {
+        do {
+            let made = try ArrivingBytes(of: id, capacity: capacity, in: journal.folder)
+            arriving = made
+            return made
+        } catch {
+            try abandon()
+            throw error
+        }
     }
 
     /// Stores the next bytes of the feed. They are durable when this returns.
     ///
     /// - Throws: `inputOutput`; then it is unknown whether these bytes are durable.
     package func append(_ chunk: UnsafeRawBufferPointer) throws(JournalFailure) {
+        try append(Array(chunk))
+    }
+
+    func append(_ chunk: [UInt8]) throws(JournalFailure) {
         guard !chunk.isEmpty else { return }
         let (id, offset) = (id, bytes)
         try journal.perform("keeping \(chunk.count) bytes of feed \(id)") { db in
@@ -28,7 +48,7 @@ package final class FeedCapture {
                 try db.change(
                     """
                     INSERT INTO chunk (feed, start, bytes)
-                    VALUES (\(id), \(offset), \(SQLValue.bytes(Array(chunk))))
+                    VALUES (\(id), \(offset), \(SQLValue.bytes(chunk)))
                     """)
                 try db.change("UPDATE feed SET bytes = \(offset + chunk.count) WHERE id = \(id)")
             }
@@ -46,12 +66,14 @@ package final class FeedCapture {
             UPDATE feed SET state = \(cause == nil ? FeedState.pending : .held), end = \(end),
             closed = \(now), cause = \(cause) WHERE id = \(id)
             """)
+        arriving?.remove()
     }
 
     /// Removes the feed. It is for a gateway that was never reached, so there are no bytes to keep.
     package func abandon() throws(JournalFailure) {
         precondition(bytes == 0, "a feed with bytes is never abandoned")
         try journal.discard(id)
+        arriving?.remove()
     }
 }
 

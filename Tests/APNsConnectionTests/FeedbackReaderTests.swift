@@ -86,6 +86,32 @@ struct FeedbackReaderTests {
         #expect(line.pieces.sizes.allSatisfy { $0 <= FeedbackReader.unsyncedBytes / 2 })
     }
 
+    @Test("each piece is shown as it comes, and at most 1 MiB of them is not yet in the sink")
+    func arriving() throws {
+        let bytes = feed(FeedbackReader.unsyncedBytes * 7 / 2 + 7)
+        let line = try Line(bytes)
+        let arrived = Mutex<[UInt8]>([])
+        let kept = Mutex(0)
+        let most = Mutex(0)
+        let reading = try line.reader().read { piece, offset in
+            let isNext = arrived.withLock { all in
+                defer { all += piece }
+                return all.count == offset
+            }
+            #expect(isNext)
+            let unsynced = offset + piece.count - kept.withLock { $0 }
+            most.withLock { $0 = max($0, unsynced) }
+        } into: { piece in
+            let count = kept.withLock { $0 + piece.count }
+            #expect(arrived.withLock { $0.count } >= count)
+            kept.withLock { $0 = count }
+        }
+        expect(reading, .closeNotify, bytes.count)
+        #expect(arrived.withLock { $0 } == bytes)
+        let unsynced = most.withLock { $0 }
+        #expect(unsynced <= FeedbackReader.unsyncedBytes, "\(unsynced)")
+    }
+
     @Test("the reader names every end after bytes and never connects again")
     func ends() throws {
         let ends: [(CaptureEnd, (inout FeedbackBehaviour) -> Void)] = [

@@ -1,7 +1,6 @@
 // kill -9 at random moments of reading, journaling and applying. The durable bytes of the journal
 // at the moment of the kill are the reference for the next run: it must apply all of them once,
-// count them once and change nothing else. (FeedbackReaderTests show that the reader keeps no bytes
-// outside the journal; there it can be seen without a race.)
+// count them once and change nothing else. So must it with what came from the socket before the kill.
 //
 // Random moments of a run rarely meet its short phases, so every other kill waits until a phase is
 // seen. On a busy machine even these come late; so more of them follow until each phase was met.

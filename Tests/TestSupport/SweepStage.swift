@@ -135,6 +135,12 @@ package final class SweepStage: ToolStage {
         eventually(seconds: 20) { (try? journaledBytes().isEmpty) == false }
     }
 
+    /// Number of bytes that a killed run had read of its list; 0 where it had closed the feed.
+    package var arrivedBytes: Int {
+        let file = FileManager.default.contents(atPath: state + "/arriving") ?? Data()
+        return file.count < 88 ? 0 : file[80..<88].reduce(0) { $0 << 8 | Int($1) }
+    }
+
     /// All durable bytes in the journal, feed by feed in the order of reading.
     package func journaledBytes() throws -> [UInt8] { try journaledBytes(journal) }
 

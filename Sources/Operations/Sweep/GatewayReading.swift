@@ -87,7 +87,8 @@ extension Sweep {
         let reader = FeedbackReader(
             host: feedback.host, port: UInt16(feedback.port), hostName: feedback.hostName,
             context: tls, limits: source.limits, interrupt: context.interrupt)
-        let reading = try reader.read { bytes in
+        let arrival = try capture.arrival(capacity: FeedbackReader.unsyncedBytes)
+        let reading = try reader.read(arriving: arrival.add) { bytes in
             try capture.append(bytes)
             context.progress.show(
                 "reading \(source.partition) (bytes)", capture.bytes, of: nil)

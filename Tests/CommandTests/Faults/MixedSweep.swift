@@ -90,11 +90,14 @@ struct MixedSweep: InterruptedRun {
         let bytes = FeedbackTuple.bytes(feed)
         let durable = try durableBytes()
         guard bytes.starts(with: durable) else { return "the journal is not a prefix of the feed" }
+        let arrived = stage.arrivedBytes
         let result = try stage.sweep()
         guard let read = try? stage.journaledBytes() else {
             return "no journal after exit \(result.exit): \(result.error)"
         }
         guard read.starts(with: durable) else { return "durable bytes changed" }
+        guard read.count >= arrived else { return "of \(arrived) bytes \(read.count) are kept" }
+        guard bytes.starts(with: read) else { return "what was kept is not a prefix of the feed" }
         let isCut = read.count % 38 != 0
         guard result.exit == (isCut ? 65 : 0) else {
             return "exit \(result.exit) with \(read.count) bytes: \(result.error)"
@@ -161,14 +164,15 @@ struct MixedSweep: InterruptedRun {
         return counts == wanted ? nil : "counted \(counts), expected \(wanted)"
     }
 
-    /// No feed is being read, and no file exists but those that runs share and the scratch file,
-    /// which the next feed replaces.
+    /// No feed is being read, and no file exists but those that runs share and those that the next feed
+    /// replaces: the scratch file, and `arriving` where it could not be removed.
     private func wrongState() throws -> String? {
         let states = try stage.feedStates()
         guard states.allSatisfy({ $0 == "applied" }) else { return "feeds are \(states)" }
         let files = try FileManager.default.contentsOfDirectory(atPath: stage.state)
         let known: Set = [
-            "identity", "journal.sqlite", "journal.sqlite-journal", "lock", "scratch.sqlite",
+            "arriving", "identity", "journal.sqlite", "journal.sqlite-journal", "lock",
+            "scratch.sqlite",
         ]
         return known.isSuperset(of: files) ? nil : "the state folder holds \(files.sorted())"
     }

@@ -25,6 +25,23 @@ struct SystemCallKillTests {
         }.kill(most: Series.isLong && engine == .sqlite ? 2 : 1)
     }
 
+    @Test("a list that a killed sweep had read and not made durable is applied by the next sweep")
+    func readAndNotDurable() throws {
+        var met = 0
+        for number in 1... {
+            let stage = try SweepStage(.sqlite, dead: 20)
+            let tracer = Strace.killing(at: "pwrite64", number, at: [stage.journal])
+            guard try stage.start(["sweep"], under: tracer).wait().exit == 137 else { break }
+            let isDurable = (try? stage.journaledBytes().isEmpty) == false
+            if stage.arrivedBytes > 0, !isDurable { met += 1 }
+            #expect(try stage.sweep().exit == 0)
+            let marked = try stage.database.count(
+                "SELECT COUNT(*) FROM active_users WHERE invalidated_at IS NOT NULL")
+            #expect(marked == 20, "killed at write \(number) to the journal")
+        }
+        #expect(met > 0)
+    }
+
     @Test(
         "a killed sender loses no row and no answer, and the next one sends no row twice",
         arguments: TestEngine.available)

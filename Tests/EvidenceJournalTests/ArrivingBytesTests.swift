@@ -1,0 +1,137 @@
+import EvidenceJournal
+import Foundation
+import TestSupport
+import Testing
+
+@Suite("Bytes between the socket and the journal")
+struct ArrivingBytesTests {
+    private let fixture: JournalFixture
+    private var file: String { fixture.state + "/arriving" }
+
+    init() throws { fixture = try JournalFixture() }
+
+    /// Begins a feed of which `read` bytes came from the socket and `stored` of them are in the journal,
+    /// and leaves it as a killed run does. Returns its name.
+    private func killed(
+        _ bytes: [UInt8], stored: Int, capacity: Int, _ random: inout SeededGenerator
+    ) throws -> String {
+        let capture = try fixture.journal().beginFeed(
+            run: "run", partition: chat, source: "gateway:2196", at: noon)
+        let arrival = try capture.arrival(capacity: capacity)
+        var read = 0
+        while read < bytes.count {
+            let most = min(bytes.count, capture.bytes + capacity)
+            if read < most {
+                let next = Int.random(in: read + 1...most, using: &random)
+                bytes[read..<next].withUnsafeBytes { arrival.add($0, at: read) }
+                read = next
+            }
+            let due = min(stored, read)
+            guard capture.bytes < due else { continue }
+            let next = Int.random(in: capture.bytes + 1...due, using: &random)
+            try bytes[capture.bytes..<next].withUnsafeBytes { try capture.append($0) }
+        }
+        if capture.bytes < stored {
+            try bytes[capture.bytes..<stored].withUnsafeBytes { try capture.append($0) }
+        }
+        return capture.id
+    }
+
+    @Test("the run after a killed one has every byte that came from the socket, once")
+    func kept() throws {
+        var random = SeededGenerator("arriving bytes")
+        for round in 0..<40 {
+            let capacity = Int.random(in: 1...3_000, using: &random)
+            let count = Int.random(in: 1...10_000, using: &random)
+            let stored = max(0, count - Int.random(in: 0...capacity, using: &random))
+            let bytes = random.bytes(count)
+            let id = try killed(bytes, stored: stored, capacity: capacity, &random)
+            let journal = try fixture.journal()
+            #expect(try journal.recoverInterrupted(at: noon) == 1)
+            let feed = try journal.feed(id)
+            #expect(feed.bytes == count && feed.end == .crashed && feed.state == .pending)
+            #expect(try journal.bytes(of: id) == bytes, "seed \(random.seed), round \(round)")
+            #expect(!FileManager.default.fileExists(atPath: file))
+        }
+    }
+
+    @Test("a run killed while it takes the bytes leaves them to the next, which takes them once")
+    func takenTwice() throws {
+        var random = SeededGenerator("arriving bytes taken twice")
+        let bytes = random.bytes(500)
+        let id = try killed(bytes, stored: 100, capacity: 1_000, &random)
+        let kept = try Data(contentsOf: URL(fileURLWithPath: file))
+        do {
+            let journal = try fixture.journal()
+            try journal.recoverInterrupted(at: noon)
+        }
+        // As if the run had died before it removed the file, and before the feed was pending.
+        try kept.write(to: URL(fileURLWithPath: file))
+        let journal = try fixture.journal()
+        try journal.close(id, as: .reading, at: noon)
+        #expect(try journal.recoverInterrupted(at: noon) == 1)
+        #expect(try journal.bytes(of: id) == bytes)
+    }
+
+    @Test("a closed or abandoned feed leaves no file")
+    func removed() throws {
+        let journal = try fixture.journal()
+        for isClosed in [true, false] {
+            let capture = try journal.beginFeed(
+                run: "run", partition: chat, source: "gateway:2196", at: noon)
+            let arrival = try capture.arrival(capacity: 100)
+            #expect(FileManager.default.fileExists(atPath: file))
+            if isClosed {
+                [UInt8](repeating: 7, count: 9).withUnsafeBytes { arrival.add($0, at: 0) }
+                try capture.close(.closeNotify, at: noon)
+            } else {
+                try capture.abandon()
+            }
+            #expect(!FileManager.default.fileExists(atPath: file))
+        }
+    }
+
+    @Test(
+        "of a file of another boot, another feed or with damage nothing is taken, and it is removed",
+        arguments: [0, 40, 72, 79, 80, 87])
+    func foreign(place: Int) throws {
+        var random = SeededGenerator("damaged arriving bytes")
+        let bytes = random.bytes(500)
+        let id = try killed(bytes, stored: 100, capacity: 1_000, &random)
+        var content = try Data(contentsOf: URL(fileURLWithPath: file))
+        content[place] ^= 0xff
+        try content.write(to: URL(fileURLWithPath: file))
+        let journal = try fixture.journal()
+        #expect(try journal.recoverInterrupted(at: noon) == 1)
+        // A number of bytes that is wrong by a few cannot be seen; it is never beyond the ring.
+        let found = try journal.bytes(of: id)
+        #expect(found.starts(with: bytes.prefix(100)))
+        #expect(place == 79 || place == 87 || found.count == 100)
+        #expect(!FileManager.default.fileExists(atPath: file))
+    }
+
+    @Test("a file that is cut short is removed, and the feed has what the journal had")
+    func cut() throws {
+        var random = SeededGenerator("cut arriving bytes")
+        for length in [0, 50, 88, 90] {
+            let bytes = random.bytes(500)
+            let id = try killed(bytes, stored: 100, capacity: 1_000, &random)
+            truncate(file, length)
+            let journal = try fixture.journal()
+            #expect(try journal.recoverInterrupted(at: noon) == 1)
+            #expect(try journal.bytes(of: id) == Array(bytes.prefix(100)))
+            #expect(!FileManager.default.fileExists(atPath: file))
+        }
+    }
+
+    @Test("a place where the file cannot be made is refused before the gateway is asked")
+    func refused() throws {
+        let journal = try fixture.journal()
+        try FileManager.default.createDirectory(
+            atPath: file, withIntermediateDirectories: false)
+        let capture = try journal.beginFeed(
+            run: "run", partition: chat, source: "gateway:2196", at: noon)
+        expectFailure(.permission, "is no regular file") { try capture.arrival(capacity: 100) }
+        #expect(try journal.feeds(.reading).isEmpty)
+    }
+}
