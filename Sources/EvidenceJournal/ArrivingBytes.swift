@@ -43,12 +43,12 @@ package final class ArrivingBytes: Sendable {
         (self.feed, self.capacity, self.folder, count) = (feed, capacity, folder.folder, 0)
         let header = Array((try folder.identity() + feed).utf8)
         descriptor = try folder.folder.open(Self.name, O_RDWR | O_CREAT)
-        let length = off_t(Self.headerLength + capacity)
-        guard ftruncate(descriptor, 0) == 0, ftruncate(descriptor, length) == 0,
+        guard ftruncate(descriptor, 0) == 0,
             (header + Self.bytes(capacity) + Self.bytes(0)).withUnsafeBytes({ put($0, at: 0) })
         else { throw failure("making") }
-        // Where the file system can, the room is taken now, so that a full disk does not end the copying.
-        _ = posix_fallocate(descriptor, 0, length)
+        // Where file system and limits allow it, the room is taken now, so that a full disk does not end
+        // the copying.
+        _ = posix_fallocate(descriptor, 0, off_t(Self.headerLength + capacity))
     }
 
     /// Opens the file that an earlier run left; nil where there is none. One of another boot, or without a
@@ -94,7 +94,8 @@ package final class ArrivingBytes: Sendable {
         var ring = [UInt8](repeating: 0, count: capacity)
         let length = pread(descriptor, &ring, capacity, off_t(Self.headerLength))
         guard length >= 0 else { throw failure("reading") }
-        return length < capacity ? [] : (stored..<count).map { ring[$0 % capacity] }
+        let places = (stored..<count).map { $0 % capacity }
+        return places.allSatisfy { $0 < length } ? places.map { ring[$0] } : []
     }
 
     /// Removes the file: the journal has all bytes, or there are none.
