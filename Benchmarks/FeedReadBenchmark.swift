@@ -83,7 +83,9 @@ struct FeedReadBenchmark {
         let reader = FeedbackReader(
             host: "127.0.0.1", port: port, context: try certificates.clientContext(),
             interrupt: try Interrupt())
-        guard case .captured(let end, _) = try reader.read(into: { try capture.append($0) }) else {
+        let arrival = try capture.arrival(capacity: FeedbackReader.unsyncedBytes)
+        let reading = try reader.read(arriving: arrival.add, into: { try capture.append($0) })
+        guard case .captured(let end, _) = reading else {
             throw BenchmarkFailure(description: "the feed was not captured")
         }
         try capture.close(end, at: now)
