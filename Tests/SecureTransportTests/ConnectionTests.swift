@@ -149,6 +149,26 @@ struct TransferTests {
         #expect(try connection.read(1 << 20).outcome == .bytes(total))
     }
 
+    @Test("without reading ahead a read takes one record, and the others stay in the socket")
+    func oneRecord() throws {
+        let authority = try Authority()
+        let record = [UInt8](repeating: 7, count: 10_000)
+        let loopback = try Loopback(authority.server()) { connection in
+            _ = try connection.read(1)
+            for _ in 0..<3 { try connection.write(record) }
+            connection.close()
+        }
+        let connection = try loopback.connect(authority.client())
+        connection.stopReadingAhead()
+        try connection.write([1])
+        var waiting = pollfd(fd: connection.socket.descriptor, events: 0x2000, revents: 0)
+        #expect(poll(&waiting, 1, 20_000) == 1)
+        for _ in 0..<3 {
+            #expect(try connection.read(TLSConnection.recordLength).outcome == .bytes(10_000))
+        }
+        #expect(try connection.read(1).outcome == .end(.closeNotify))
+    }
+
     @Test("a read with a deadline of now returns the bytes that have arrived, or none")
     func dueNow() throws {
         let authority = try Authority()
