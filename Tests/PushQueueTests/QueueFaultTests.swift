@@ -43,7 +43,7 @@ struct QueueFaultTests {
 
     @Test(
         "a sender killed after any statement loses no row and has none sent twice",
-        arguments: QueueCase.crossed)
+        arguments: QueueCase.all)
     func kill(_ queueCase: QueueCase) throws {
         let count = try Self.operations(queueCase)
         for fault in FaultyConnection.Fault.spread(over: count, most: 6, kind: .other) {

@@ -58,7 +58,7 @@ struct QueueSettlingTests {
         "a fault at any statement, before or after the database ran it, changes no result",
         arguments: QueueCase.crossed)
     func faults(_ queueCase: QueueCase) throws {
-        for fault in FaultyConnection.Fault.spread(over: 16, most: 8) {
+        for fault in FaultyConnection.Fault.spread(over: 16, most: 16) {
             let (stage, claim) = try Self.abandoned(queueCase)
             let (queue, _) = try stage.queue([fault], run: "next")
             #expect(try queue.settle(Self.answers(claim), of: claim.id).written == 4)

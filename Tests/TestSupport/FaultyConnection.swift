@@ -28,13 +28,17 @@ package final class FaultyConnection: SQLConnection {
         /// Faults spread over a run of so many operations, the last one among them: each before the
         /// database executes the operation, and after it. The long series takes ten times as many.
         ///
-        /// - Parameter most: about how many operations fail in the usual run.
+        /// - Parameters:
+        ///   - most: about how many operations fail in the usual run.
+        ///   - last: how many of the last operations fail in any case: those around the commit.
         package static func spread(
-            over count: Int, from first: Int = 1, most: Int, kind: SQLFailure.Kind = .lost
+            over count: Int, from first: Int = 1, most: Int, last: Int = 1,
+            kind: SQLFailure.Kind = .lost
         ) -> [Fault] {
             // Statements come in pairs, and an even step would meet one of each pair only.
             let step = max(1, (count - first) / (Series.isLong ? 10 * most : most)) | 1
-            let operations = Set(stride(from: first, through: count, by: step)).union([count])
+            let operations = Set(stride(from: first, through: count, by: step))
+                .union(max(first, count - last + 1)...count)
             // A conflict rolls back, so it cannot be reported of a commit that was executed.
             let moments = kind == .conflict ? [false] : [false, true]
             return operations.sorted().flatMap { operation in

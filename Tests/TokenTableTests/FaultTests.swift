@@ -57,7 +57,7 @@ struct FaultTests {
     func anyStatement(_ engine: TestEngine, _ kind: SQLFailure.Kind) throws {
         let action: RemovalPolicy.Action = kind == .lost ? .delete : .mark
         let count = try Self.operations(engine, action)
-        for fault in FaultyConnection.Fault.spread(over: count, most: 20, kind: kind) {
+        for fault in FaultyConnection.Fault.spread(over: count, most: 20, last: 13, kind: kind) {
             let database = try Self.database(engine)
             let (store, _) = try Self.store(database, [fault])
             let progress = try store.apply(Self.evidence, policy: RemovalPolicy(action: action))
