@@ -176,9 +176,11 @@ struct IntakeTests {
         #expect(try stage.marked == 2)
     }
 
-    @Test("a dry run forecasts the waiting rows and takes none")
-    func dryRun() throws {
-        let stage = try IntakeStage(.sqlite)
+    @Test(
+        "a dry run forecasts the waiting rows and takes none",
+        arguments: TestEngine.available)
+    func dryRun(_ engine: TestEngine) throws {
+        let stage = try IntakeStage(engine)
         try stage.database.register(0..<2, at: 1_600_000_000_000)
         for number in 0..<2 { try stage.report(hex(number)) }
         let result = try stage.json("sweep", "--dry-run").ends(0)

@@ -8,9 +8,11 @@ struct MissingQueueTests {
         (try? database.rows(of: "push_queue")) != nil
     }
 
-    @Test("schema apply adds the queue to an existing token table if an app sends")
-    func provider() throws {
-        let stage = try SendStage(.sqlite)
+    @Test(
+        "schema apply adds the queue to an existing token table if an app sends",
+        arguments: TestEngine.available)
+    func provider(_ engine: TestEngine) throws {
+        let stage = try SendStage(engine)
         try stage.database.execute("DROP TABLE push_queue")
         try stage.database.register(.numbered(1), at: 1_600_000_000_000)
         try stage.run("check").ends(78)

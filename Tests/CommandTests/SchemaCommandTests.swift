@@ -19,9 +19,11 @@ struct SchemaCommandTests {
         #expect(own.count > 10 && Set(dropped) == own)
     }
 
-    @Test("schema prints the same statements in JSON as in SQL, and those that it executed")
-    func json() throws {
-        let stage = try SweepStage(.sqlite)
+    @Test(
+        "schema prints the same statements in JSON as in SQL, and those that it executed",
+        arguments: TestEngine.available)
+    func json(_ engine: TestEngine) throws {
+        let stage = try SweepStage(engine)
         let script = try stage.run("schema", "print", "--side-tables")
         let printed = try stage.json("schema", "print", "--side-tables").ends(0).json(has: [
             "executed": false
@@ -40,9 +42,11 @@ struct SchemaCommandTests {
         #expect((again as? [String]) == [])
     }
 
-    @Test("schema apply makes a token table only if it is asked to")
-    func tokenTable() throws {
-        let stage = try SweepStage(.sqlite)
+    @Test(
+        "schema apply makes a token table only if it is asked to",
+        arguments: TestEngine.available)
+    func tokenTable(_ engine: TestEngine) throws {
+        let stage = try SweepStage(engine)
         let plain = stage.lines.store
         stage.lines.store += "\n  active-users: {table: activ_users}"
         for words in [["schema", "apply"], ["schema", "apply", "--dry-run"]] {

@@ -175,15 +175,15 @@ struct SendTests {
     }
 
     @Test(
-        "a following sender that removes rows keeps the values of columns that were added meanwhile"
-    )
-    func addedColumn() throws {
+        "a following sender that removes rows keeps the values of columns that were added meanwhile",
+        arguments: TestEngine.available)
+    func addedColumn(_ engine: TestEngine) throws {
         var script = ProviderScript()
         for number in 0..<2 {
             script.tokens[.numbered(number)] = .reply(
                 ScriptedReply(.unregistered, timestamp: gone))
         }
-        let stage = try SendStage(.sqlite, script: script)
+        let stage = try SendStage(engine, script: script)
         stage.lines = "policy: {action: delete}"
         try stage.database.register(0..<20, at: registered)
         let running = try stage.start(["send", "--follow"])

@@ -56,11 +56,13 @@ struct ThrottleTests {
         try checkNext(stage, "--critical-load", "10000", "--max-load", "5000")
     }
 
-    @Test("a run ends with 75 while the stop file exists")
-    func stopFile() throws {
+    @Test(
+        "a run ends with 75 while the stop file exists",
+        arguments: TestEngine.available)
+    func stopFile(_ engine: TestEngine) throws {
         var behaviour = FeedbackBehaviour()
         behaviour.ending = .holdOpen
-        let stage = try stage(.sqlite, behaviour: behaviour)
+        let stage = try stage(engine, behaviour: behaviour)
         stage.lines.feedbackOptions = "idle-timeout: 1s"
         let file = try stage.folder.write("halt", "")
         try stage.sweep("--stop-file", file).ends(
@@ -78,11 +80,13 @@ struct ThrottleTests {
         try checkNext(stage)
     }
 
-    @Test("a run ends with 75 when its time is up")
-    func timeBudget() throws {
+    @Test(
+        "a run ends with 75 when its time is up",
+        arguments: TestEngine.available)
+    func timeBudget(_ engine: TestEngine) throws {
         var behaviour = FeedbackBehaviour()
         behaviour.ending = .holdOpen
-        let stage = try stage(.sqlite, behaviour: behaviour)
+        let stage = try stage(engine, behaviour: behaviour)
         // The list is over after a silence that is longer than the budget.
         stage.lines.feedbackOptions = "idle-timeout: 1500ms"
         stage.lines.activeUsers = "throttle: {time-budget: 1s}"
@@ -113,9 +117,11 @@ struct ThrottleTests {
         next.lacks("would make a second feed")
     }
 
-    @Test("undo and purge end with 75 too, and the same command continues them")
-    func undoAndPurge() throws {
-        let stage = try stage(.sqlite)
+    @Test(
+        "undo and purge end with 75 too, and the same command continues them",
+        arguments: TestEngine.available)
+    func undoAndPurge(_ engine: TestEngine) throws {
+        let stage = try stage(engine)
         let run = try #require(try stage.sweep().json["run"] as? String)
         let halt = try stage.folder.write("halt", "")
         let stopped = try stage.json("undo", run, "--stop-file", halt).ends(

@@ -175,11 +175,12 @@ struct TwoHostsTests {
     }
 
     @Test(
-        "a run that loses the lease while it reads applies nothing and keeps it all")
-    func takenWhileReading() throws {
+        "a run that loses the lease while it reads applies nothing and keeps it all",
+        arguments: TestEngine.available)
+    func takenWhileReading(_ engine: TestEngine) throws {
         var behaviour = FeedbackBehaviour()
         behaviour.ending = .holdOpen
-        let stage = try stage(.sqlite, behaviour: behaviour)
+        let stage = try stage(engine, behaviour: behaviour)
         stage.lines.feedbackOptions = "idle-timeout: 1s"
         let run = try stage.start(["sweep", "--format", "json"])
         stage.awaitJournal()
@@ -193,9 +194,11 @@ struct TwoHostsTests {
         try checkWhole(stage)
     }
 
-    @Test("replays of a file run one after the other too")
-    func replay() throws {
-        let stage = try stage(.sqlite)
+    @Test(
+        "replays of a file run one after the other too",
+        arguments: TestEngine.available)
+    func replay(_ engine: TestEngine) throws {
+        let stage = try stage(engine)
         let file = try stage.folder.write(
             "feed.bin",
             FeedbackTuple.bytes((0..<Self.tokens).map { .dead($0, at: start + UInt32($0 % 10)) }))

@@ -263,9 +263,11 @@ struct RetentionTests {
         #expect(try stage.database.rows(of: "active_users") == 40)
     }
 
-    @Test("the guard holds more removals than usual until a person releases them")
-    func guardedRemoval() throws {
-        let stage = try SweepStage(.sqlite, feeds: [.tuples([]), .tuples([])])
+    @Test(
+        "the guard holds more removals than usual until a person releases them",
+        arguments: TestEngine.available)
+    func guardedRemoval(_ engine: TestEngine) throws {
+        let stage = try SweepStage(engine, feeds: [.tuples([]), .tuples([])])
         stage.lines.policy = "policy: {action: delete, delete-after: 7d}"
         try stage.database.register(0..<600, at: 1_500_000_000_000)
         try stage.database.execute(
