@@ -56,7 +56,7 @@ package struct RunFailure: Error, Hashable, Sendable, CustomStringConvertible {
     /// The same failure with other words for what its sentences name, such as an option for a setting.
     func naming(_ names: [String: String]) -> RunFailure {
         let sentences = sentences.map { sentence in
-            names.sorted { $0.key < $1.key }.reduce(sentence) {
+            names.sorted { $1.key < $0.key }.reduce(sentence) {
                 $0.replacing($1.key, with: $1.value)
             }
         }

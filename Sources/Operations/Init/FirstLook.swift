@@ -14,10 +14,8 @@ import TokenTable
 package struct FirstLookWish: Hashable, Sendable {
     /// The database, as `store.url` takes it.
     package var address: String
-    /// The table; nil: the one that has tokens.
-    package var table: String?
-    /// The column of the tokens; nil: the one that has them.
-    package var column: String?
+    /// The parts of the mapping that a person names.
+    package var answers = LookAnswers()
     package var passwordFile: String?
     package var ca: String?
     package var tls: String?
@@ -57,7 +55,9 @@ package struct FirstLook {
     /// What a failure of the database calls by its setting, as init calls it.
     private static let options = [
         "store.tls.ca": "--ca", "store.tls.mode": "--tls", "store.password-file": "--password-file",
-        "store.url": "the address",
+        "store.url": "the address", "store.active-users.living.column": "--mark",
+        "store.active-users.living.living": "--mark", "store.active-users.living.dead": "--mark",
+        "store.active-users.living": "--mark",
     ]
 
     private init(wish: FirstLookWish, environment: [String: String], context: RunContext) {
@@ -70,9 +70,8 @@ package struct FirstLook {
         let session = try DatabaseSession(StoreSettings(settings, for: .reports))
         report.database =
             "\(settings.store.location) (\(try session.describe().version))"
-        var look = try DatabaseLook(session)
+        var look = try DatabaseLook(session, answers: wish.answers)
         try look.search(
-            table: wish.table.map { try TableName($0, setting: "--table") },
             shouldStop: { context.interrupt.isTripped },
             report: { context.progress.show("looking at tables", $0, of: nil) })
         guard !context.interrupt.isTripped else {
@@ -84,7 +83,7 @@ package struct FirstLook {
                 table: $0.table.description, column: $0.column, form: $0.form, count: $0.count,
                 filled: $0.filled)
         }
-        guard let choice = look.choice(column: wish.column),
+        guard let choice = look.choice(),
             let proposal = try look.proposal(choice)
         else {
             throw undecided(look.found)
@@ -119,6 +118,13 @@ package struct FirstLook {
 
     private func undecided(_ found: [DatabaseLook.Found]) -> RunFailure {
         let tables = report.tables.counting("table")
+        if let column = wish.answers.token {
+            return RunFailure(
+                .configuration, .store,
+                "looking for Apple's tokens in \(report.database): no column \(column) of \(tables) has "
+                    + "values like them; columns that have:",
+                listing: report.candidates.prefix(10).map(\.line))
+        }
         guard let first = found.first else {
             return RunFailure(
                 .configuration, .store,
@@ -135,7 +141,7 @@ package struct FirstLook {
             "looking for Apple's tokens in \(report.database): "
                 + (!first.isLikely
                     ? "no column is likely to hold them" : "several columns may hold them")
-                + "; choose one with --table, and --column where one table has several",
+                + "; choose one with --token TABLE.COLUMN",
             listing: report.candidates.prefix(10).map(\.line))
     }
 
@@ -146,7 +152,8 @@ package struct FirstLook {
         report.table = proposal.table.name.description
         report.parts = proposal.lines.map {
             InitReport.Part(
-                part: $0.part.rawValue, column: $0.column, value: $0.value, reason: $0.reason)
+                part: $0.part.rawValue, column: $0.column, value: $0.value, reason: $0.reason,
+                answer: $0.answer)
         }
         report.statements = proposal.statements
         report.settings = draft.text

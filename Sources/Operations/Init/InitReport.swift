@@ -21,6 +21,8 @@ package struct InitReport: PrintedLines, Codable, Hashable, Sendable {
         package let column: String?
         package let value: String?
         package let reason: String
+        /// The option that answers a question; nil for none.
+        package let answer: String?
     }
 
     /// What the table has now.

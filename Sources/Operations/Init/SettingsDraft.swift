@@ -45,7 +45,8 @@ struct SettingsDraft {
 
     private func line(_ line: MappingProposal.Line) -> [String] {
         guard let value = line.value else {
-            return Self.comment("? \(line.part.rawValue): \(line.reason)", indent: 4)
+            let answer = line.answer.map { "; answer: \($0)" } ?? ""
+            return Self.comment("? \(line.part.rawValue): \(line.reason)\(answer)", indent: 4)
         }
         return Self.comment(line.reason, indent: 4) + ["    \(line.part.rawValue): \(value)"]
     }

@@ -27,6 +27,7 @@ package struct DatabaseLook {
     package static let mostTables = 2_000
 
     private let session: DatabaseSession
+    private let answers: LookAnswers
     private let now: EpochMilliseconds
     /// The columns found, the most likely first.
     package private(set) var found: [Found] = []
@@ -38,24 +39,26 @@ package struct DatabaseLook {
 
     private var catalog: Catalog { Catalog(connection: session.connection) }
 
-    /// Prepares the look over an open session.
+    /// Prepares the look over an open session, with what a person has named already.
     ///
     /// - Throws: any failure of asking for the time.
-    package init(_ session: DatabaseSession) throws(StoreFailure) {
-        self.session = session
+    package init(
+        _ session: DatabaseSession, answers: LookAnswers = LookAnswers()
+    ) throws(StoreFailure) {
+        (self.session, self.answers) = (session, answers)
         now = try session.databaseTime()
     }
 
-    /// Looks at all tables, or at one. `report` gets the tables looked at so far; the look ends early where
+    /// Looks at all tables, or at the answered one. `report` gets the tables looked at so far; the look ends early where
     /// `shouldStop`.
     ///
     /// - Throws: `configuration` where a named table is missing; any failure of a query but a missing right.
     package mutating func search(
-        table: TableName?, shouldStop: () -> Bool = { false }, report: (Int) -> Void = { _ in }
+        shouldStop: () -> Bool = { false }, report: (Int) -> Void = { _ in }
     ) throws(StoreFailure) {
         let names: [TableName]
-        if let table {
-            _ = try described(table)
+        if let table = answers.table {
+            try ensureToken(in: described(table))
             names = [table]
         } else {
             let all = try session.retries.retrying(
@@ -107,9 +110,20 @@ package struct DatabaseLook {
         try session.catalogTable(name, setting: "--table", cure: "leave --table out")
     }
 
-    /// The most likely column; nil where none is likely, or two are equally so.
-    package func choice(column: String? = nil) -> Found? {
-        if let column { return found.first { $0.column.lowercased() == column.lowercased() } }
+    private func ensureToken(in table: CatalogTable) throws(StoreFailure) {
+        guard let token = answers.token, table.column(token) == nil else { return }
+        throw StoreFailure(
+            .configuration,
+            "looking at \(table.name): there is no column \(token.prefix(64)) that the account may see, "
+                + "only \(table.columns.prefix(40).map(\.name).joined(separator: ", "))")
+    }
+
+    /// The answered column, or the most likely one; nil where it has no tokens, none is likely, or two are
+    /// equally so.
+    package func choice() -> Found? {
+        if let column = answers.token {
+            return found.first { $0.column.lowercased() == column.lowercased() }
+        }
         guard let first = found.first, first.isLikely else { return nil }
         let rival = found.dropFirst().first
         let isClear = rival.map { first.score >= $0.score + TokenCandidate.lead } ?? true
@@ -118,7 +132,7 @@ package struct DatabaseLook {
 
     /// The mapping of the table of a found column.
     ///
-    /// - Throws: any failure of a query.
+    /// - Throws: `configuration` where an answer does not fit the table; any failure of a query.
     package func proposal(_ choice: Found) throws(StoreFailure) -> MappingProposal? {
         var look = try TokenTable.look(at: described(choice.table), session, now: now)
         look.triggers = try session.retries.retrying(
@@ -128,6 +142,31 @@ package struct DatabaseLook {
         guard let token = candidates.first(where: { $0.column.name == choice.column }) else {
             return nil
         }
-        return MappingSearch.mapping(of: look, tokens: token, beside: candidates)
+        try answers.ensureFit(look) { column, word throws(StoreFailure) in
+            try isThere(word, in: column, of: choice.table)
+        }
+        return MappingSearch.mapping(of: look, tokens: token, beside: candidates, answers: answers)
+    }
+
+    /// The most rows among which a word is looked for that the sample lacks.
+    private static let mostRows = 200_000
+
+    /// Whether one of many rows has a word in a column.
+    private func isThere(
+        _ word: String, in column: CatalogColumn, of table: TableName
+    ) throws(StoreFailure) -> Bool {
+        let dialect = session.connection.dialect
+        let name = dialect.quoted(column.name)
+        let isNumber = column.isInteger || ["bit", "bool", "boolean"].contains(column.type)
+        let value = Int64(word).flatMap { isNumber ? SQLValue.integer($0) : nil } ?? .text(word)
+        let found = try session.retries.retrying("looking for rows of \(table) with `\(word)`") {
+            () throws(SQLFailure) in
+            try session.connection.query(
+                "SELECT \(name) FROM (SELECT \(name) FROM \(table.sql(dialect)) LIMIT \(Self.mostRows)) "
+                    + "AS looked WHERE \(name) = ? LIMIT 1", [value]
+            ).scalar
+        }
+        let read = found.flatMap { LookedTable.word($0, of: column) }
+        return read.map { LookedTable.isWord($0, word, of: column) } == true
     }
 }

@@ -42,6 +42,13 @@ struct LookedTable {
         }
     }
 
+    /// Whether a word as read is that of a settings file, in which `true` and `false` stand for numbers.
+    static func isWord(_ read: String, _ word: String, of column: CatalogColumn) -> Bool {
+        if read.utf8.elementsEqual(word.utf8) { return true }
+        guard !column.isText, column.type != "enum" else { return false }
+        return ["true": "1", "false": "0"][word.lowercased()] == read
+    }
+
     /// Whether a column may hold a word that many rows share.
     func mayHoldWords(_ column: CatalogColumn) -> Bool {
         column.isInteger || column.isText

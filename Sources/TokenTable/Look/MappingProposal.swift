@@ -20,6 +20,8 @@ package struct MappingProposal: Sendable {
         package let value: String?
         /// Why, in a clause.
         package let reason: String
+        /// The option of `init` that answers a question; nil for none.
+        package var answer: String?
     }
 
     /// The table.

@@ -17,6 +17,7 @@ extension MappingSearch {
     }
 
     mutating func findMark() {
+        if takeMark() { return }
         let flags = free.filter {
             (ColumnWords($0.name).saysLiving != nil || ColumnWords($0.name).isPreference)
                 && isWritable($0)
@@ -74,8 +75,7 @@ extension MappingSearch {
             : "; rows with \(Self.list(flag.others)) count as living, for only one word is dead"
         add(
             .living, name,
-            "{column: \(YAMLScalar.text(name)), living: \(YAMLScalar.text(flag.living)), "
-                + "dead: \(YAMLScalar.text(flag.dead))}",
+            Self.flag(name, flag.living, flag.dead),
             "the mark: most rows of Apple's devices have `\(flag.living)`\(others)")
     }
 
@@ -160,7 +160,14 @@ extension MappingSearch {
         return true
     }
 
-    private static func time(_ column: String, _ type: TimeColumnType?) -> String {
+    /// The value of `living` in settings.
+    static func flag(_ column: String, _ living: String, _ dead: String) -> String {
+        "{column: \(YAMLScalar.text(column)), living: \(YAMLScalar.text(living)), "
+            + "dead: \(YAMLScalar.text(dead))}"
+    }
+
+    /// The value of a time in settings.
+    static func time(_ column: String, _ type: TimeColumnType?) -> String {
         guard let type else { return YAMLScalar.text(column) }
         return "{column: \(YAMLScalar.text(column)), type: \(type.rawValue)}"
     }
@@ -178,6 +185,7 @@ extension MappingSearch {
     private static let day: Int64 = 86_400_000
 
     mutating func findRegistration() {
+        if takeRegistration() { return }
         let scored = free.compactMap { column -> Scored? in
             guard let score = ColumnWords(column.name).registrationScore,
                 let look = TimeLook(column, of: table)
@@ -228,13 +236,14 @@ extension MappingSearch {
             return ask(
                 .registeredAt, about: name,
                 "column \(name) has times in a form that cannot be compared; run "
-                    + "\(statement) and write registered-at: \(value)")
+                    + "\(statement) and write registered-at: \(value)",
+                answer: "--registered-at \(name)")
         }
         guard case .usable(let type) = look.form, score != 1 else {
             return ask(
                 .registeredAt, about: name,
                 "column \(name) has times; name it under registered-at if the application writes it "
-                    + "whenever a device registers")
+                    + "whenever a device registers", answer: "--registered-at \(name)")
         }
         proposal.mapping.registeredAt = TimeMapping(column: .named(name), type: type)
         let once =
@@ -246,6 +255,26 @@ extension MappingSearch {
             "\(Self.why(score)); the newest is of \(newest(look))\(moved)\(writer.map { "; \($0)" } ?? "")\(once)"
         )
         askZone(look)
+    }
+
+    /// Maps the column that a person named, by a statement where its form cannot be compared.
+    mutating func addAnswered(_ look: TimeLook) {
+        guard let serving = ServingColumn(times: look.column, look.form, of: table) else {
+            let type = look.mapped ?? nil
+            proposal.mapping.registeredAt = TimeMapping(
+                column: .named(look.column.name), type: type)
+            add(
+                .registeredAt, look.column.name, Self.time(look.column.name, type),
+                "\(LookAnswers.reason); the newest is of \(newest(look))")
+            return askZone(look)
+        }
+        proposal.statements.append(serving.statement(for: table.catalog.name, dialect))
+        proposal.mapping.registeredAt = TimeMapping(
+            column: .named(serving.name), type: serving.timeType)
+        add(
+            .registeredAt, serving.name, Self.time(serving.name, serving.timeType),
+            "\(LookAnswers.reason); a statement above adds this column from \(look.column.name)")
+        taken.insert(look.column.name)
     }
 
     /// Why a column is the registration, by the score of its name.

@@ -29,6 +29,7 @@ extension MappingSearch {
     private static let longestWord = 64
 
     mutating func findPlatform() {
+        if takePlatform() { return }
         let judged = table.values(token.column.name).map(token.isApple)
         let total = judged.count { $0 != nil }
         let others = judged.count { $0 == false }

@@ -9,6 +9,8 @@ import Database
 struct MappingSearch {
     let table: LookedTable
     let token: TokenCandidate
+    /// What a person has named already.
+    let answers: LookAnswers
     var proposal: MappingProposal
     /// Names of columns that have a part already.
     var taken: Set<String> = []
@@ -19,11 +21,12 @@ struct MappingSearch {
 
     var dialect: SQLDialect { table.dialect }
 
-    /// The mapping of a table whose tokens are in a column.
+    /// The mapping of a table whose tokens are in a column. The answers fit the table.
     static func mapping(
-        of table: LookedTable, tokens token: TokenCandidate, beside others: [TokenCandidate] = []
+        of table: LookedTable, tokens token: TokenCandidate, beside others: [TokenCandidate] = [],
+        answers: LookAnswers = LookAnswers()
     ) -> MappingProposal {
-        var search = MappingSearch(table, token)
+        var search = MappingSearch(table, token, answers)
         search.others = others.map(\.column.name).filter { $0 != token.column.name }
         search.findToken()
         search.findKey()
@@ -36,8 +39,8 @@ struct MappingSearch {
         return search.proposal
     }
 
-    private init(_ table: LookedTable, _ token: TokenCandidate) {
-        (self.table, self.token) = (table, token)
+    private init(_ table: LookedTable, _ token: TokenCandidate, _ answers: LookAnswers) {
+        (self.table, self.token, self.answers) = (table, token, answers)
         var mapping = TableMapping()
         mapping.table = table.catalog.name.description
         proposal = MappingProposal(table: table.catalog, mapping: mapping)
@@ -54,10 +57,13 @@ struct MappingSearch {
         if let column { taken.insert(column) }
     }
 
+    /// Asks about a part; `answer` is the option of `init` that answers.
     mutating func ask(
-        _ part: MappingProposal.Line.Part, about column: String? = nil, _ question: String
+        _ part: MappingProposal.Line.Part, about column: String? = nil, _ question: String,
+        answer: String? = nil
     ) {
-        proposal.lines.append(.init(part: part, column: column, value: nil, reason: question))
+        proposal.lines.append(
+            .init(part: part, column: column, value: nil, reason: question, answer: answer))
     }
 
     /// The columns without a part so far, outside of the key.
@@ -108,9 +114,11 @@ struct MappingSearch {
             proposal.mapping.encoding = encoding
         }
         var room =
-            others.isEmpty
-            ? ""
-            : "; \(Self.list(others)) may have tokens too, and the name of \(column.name) fits better"
+            answers.token != nil
+            ? "; \(LookAnswers.reason)"
+            : others.isEmpty
+                ? ""
+                : "; \(Self.list(others)) may have tokens too, and the name of \(column.name) fits better"
         let isHex = token.form == .hex
         if let length = column.length, case let bytes = isHex ? length / 2 : length,
             bytes < proposal.mapping.longestToken, bytes >= 32

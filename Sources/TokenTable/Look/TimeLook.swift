@@ -23,6 +23,13 @@ struct TimeLook {
 
     var known: [EpochMilliseconds] { times.compactMap { $0 } }
 
+    /// The type that settings name, inner nil for one that is detected; nil where settings cannot name the
+    /// form.
+    var mapped: TimeColumnType?? {
+        guard case .usable(let type) = form else { return nil }
+        return .some(type)
+    }
+
     /// The column of a table as times; nil where its values are no times.
     init?(_ column: CatalogColumn, of table: LookedTable) {
         let values = table.values(column.name)

@@ -1,8 +1,10 @@
 import ArgumentParser
+import Database
 import Encodings
 import Foundation
 import Glibc
 import Operations
+import TokenTable
 
 /// `pushsweep init`: looks at a database that no settings file describes, and changes nothing in it.
 struct InitCommand: ParsableCommand, JobOptions {
@@ -23,6 +25,28 @@ struct InitCommand: ParsableCommand, JobOptions {
 
     @Option(help: ArgumentHelp("The column of tokens, where several may be.", valueName: "name"))
     var column: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "Table and column of tokens in one: an answer, like the next three.",
+            valueName: "table.column"))
+    var token: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "The time at which a device registered last.", valueName: "column|none"))
+    var registeredAt: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "What the application reads as the mark: two values, or a time; none: no column of the table.",
+            valueName: "column=living/dead|column|none"))
+    var mark: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "What tells rows of Apple's devices from others.", valueName: "column=word|none"))
+    var platform: String?
 
     @Option(
         help: ArgumentHelp(
@@ -60,9 +84,15 @@ struct InitCommand: ParsableCommand, JobOptions {
 
     func validate() throws {
         guard !address.isEmpty else { throw ValidationError("the address is empty") }
-        for (name, text) in [("table", table), ("output", output), ("ca", ca)] where text == "" {
+        for (name, text) in [
+            ("table", table), ("column", column), ("output", output), ("ca", ca),
+        ] where text == "" {
             throw ValidationError("--\(name) is empty; give a name, or leave it out")
         }
+        guard token == nil || table == nil && column == nil else {
+            throw ValidationError("--token names table and column: leave --table and --column out")
+        }
+        _ = try answers()
         guard tls == nil || ["verify", "off"].contains(tls) else {
             throw ValidationError("--tls is verify or off")
         }
@@ -71,11 +101,33 @@ struct InitCommand: ParsableCommand, JobOptions {
     func run() throws {
         try finish { context in
             var wish = FirstLookWish(address: address)
-            (wish.table, wish.column, wish.output) = (table, column, output)
+            (wish.answers, wish.output) = (try answers(), output)
             (wish.passwordFile, wish.ca, wish.tls) = (passwordFile, ca, tls)
             print(try FirstLook.run(wish, environment: environment, context))
             return .done
         }
+    }
+
+    /// What the options name.
+    private func answers() throws -> LookAnswers {
+        var answers = LookAnswers()
+        func take(_ option: String, _ text: String?, _ read: (String) throws -> Void) throws {
+            guard let text else { return }
+            do {
+                try read(text)
+            } catch let refusal as Refusal {
+                throw ValidationError("--\(option) \(refusal)")
+            } catch let failure as StoreFailure {
+                throw ValidationError(failure.sentence)
+            }
+        }
+        try take("table", table) { answers.table = try TableName($0, setting: "--table") }
+        answers.token = column
+        try take("token", token) { try answers.setToken($0) }
+        try take("registered-at", registeredAt) { try answers.setRegistration($0) }
+        try take("mark", mark) { try answers.setMark($0) }
+        try take("platform", platform) { try answers.setPlatform($0) }
+        return answers
     }
 
     /// The variables, with the password that a person gives where nothing else has it.

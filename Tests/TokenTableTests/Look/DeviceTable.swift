@@ -83,10 +83,14 @@ struct DeviceTable: CustomStringConvertible, Sendable {
 
 extension TokenDatabase {
     /// The look at the whole database, and the mapping of the table that it chooses.
-    func firstLook(table: TableName? = nil) throws -> (DatabaseLook, MappingProposal?) {
+    func firstLook(
+        table: TableName? = nil, answers: LookAnswers = LookAnswers()
+    ) throws -> (DatabaseLook, MappingProposal?) {
+        var answers = answers
+        if let table { answers.table = table }
         let session = try DatabaseSession(settings)
-        var look = try DatabaseLook(session)
-        try look.search(table: table)
+        var look = try DatabaseLook(session, answers: answers)
+        try look.search()
         return (look, try look.choice().flatMap { try look.proposal($0) })
     }
 }

@@ -170,7 +170,7 @@ struct FirstLookTests {
         settings.password = Secret("p")
         let session = try DatabaseSession(settings)
         var look = try DatabaseLook(session)
-        try look.search(table: nil)
+        try look.search()
         #expect(look.choice()?.table.name == "mobile_devices")
         #expect(try look.proposal(#require(look.choice()))?.line(.platform) != nil)
     }
