@@ -127,7 +127,7 @@ extension Int32: JournalValue {}
 extension String: JournalValue {
     init?(_ stored: SQLValue) {
         guard case .text(let text) = stored else { return nil }
-        self = text
+        self = text.string
     }
     var stored: SQLValue { .text(self) }
 }

@@ -90,7 +90,7 @@ extension FuzzTarget {
         let text: String
         switch value {
         case .wallClock(let clock): text = clock.text(fraction: 6)
-        case .text(let date): text = date
+        case .text(let date): text = date.string
         default: return
         }
         try promise(WallClock(text: text) != nil, "\(text) is not a date")

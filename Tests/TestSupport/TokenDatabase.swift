@@ -248,7 +248,7 @@ extension SQLValue {
         case .integer(let value): "\(value)"
         case .unsigned(let value): "\(value)"
         case .real(let value): "\(value)"
-        case .text(let value): value
+        case .text(let value): value.string
         case .bytes(let value), .rawText(let value):
             Hex.text(value)
         case .wallClock(let value): value.text(fraction: 3)

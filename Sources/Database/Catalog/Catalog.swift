@@ -1,3 +1,5 @@
+import Encodings
+
 /// One table as the database describes it.
 package struct CatalogTable: Hashable, Sendable {
     /// The name the settings gave, with its schema where they gave one.
@@ -16,7 +18,8 @@ package struct CatalogTable: Hashable, Sendable {
 
     /// The column with a name in any case, because both engines ignore the case; nil without one.
     package func column(_ name: String) -> CatalogColumn? {
-        columns.first { $0.name.lowercased() == name.lowercased() }
+        let name = name.lowercased()
+        return columns.first { $0.name.lowercased().isExactly(name) }
     }
 
     /// The columns that the engine sets at every change of the row, and that decide a column: itself,
@@ -25,7 +28,8 @@ package struct CatalogTable: Hashable, Sendable {
         guard !column.movesItself else { return [column] }
         // Both servers print the names in an expression with quotes.
         return columns.filter {
-            $0.name != column.name && column.expression.contains("`\($0.name)`")
+            !$0.name.isExactly(column.name)
+                && column.expression.utf8.contains("`\($0.name)`".utf8)
         }.flatMap(movingColumns)
     }
 
@@ -35,19 +39,19 @@ package struct CatalogTable: Hashable, Sendable {
     /// The unique index whose columns are all among these, the primary key where it is one; nil without
     /// one.
     package func uniqueIndex(within names: [String]) -> CatalogIndex? {
-        let names = Set(names.map { $0.lowercased() })
+        let names = Set(names.map { ExactText($0.lowercased()) })
         return indexes.filter { index in
             index.isUnique && !index.columns.isEmpty
-                && index.columns.allSatisfy { names.contains($0.lowercased()) }
+                && index.columns.allSatisfy { names.contains(ExactText($0.lowercased())) }
         }.min { $0.name == "PRIMARY" && $1.name != "PRIMARY" }
     }
 
     /// Whether at most one row has the same values in these columns.
     package func isUnique(_ names: [String]) -> Bool {
-        let names = Set(names.map { $0.lowercased() })
-        let primary = Set(primaryKey.map { $0.lowercased() })
-        if !primary.isEmpty && primary.isSubset(of: names) { return true }
-        return uniqueIndex(within: Array(names)) != nil
+        let all = Set(names.map { ExactText($0.lowercased()) })
+        let primary = Set(primaryKey.map { ExactText($0.lowercased()) })
+        if !primary.isEmpty && primary.isSubset(of: all) { return true }
+        return uniqueIndex(within: names) != nil
     }
 }
 
@@ -270,7 +274,7 @@ package struct Catalog {
             // An index over part of a column does not make whole values unique.
             let isUnique = rows[row, 1].count == 0 && rows[row, 3] == .null
             let column = rows[row, 2].text ?? ""
-            if let last = indexes.last, last.name == index {
+            if let last = indexes.last, last.name.isExactly(index) {
                 indexes[indexes.count - 1] = CatalogIndex(
                     name: index, isUnique: last.isUnique && isUnique,
                     columns: last.columns + [column], isUsable: isUsable)

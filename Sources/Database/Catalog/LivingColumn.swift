@@ -33,7 +33,7 @@ package struct LivingColumn: Hashable, Sendable {
         case .bytes: compared(value)
         case .real(let number): Int64(exactly: number).map(SQLValue.integer) ?? value
         case .text(let text) where ignoresCase && text.utf8.allSatisfy({ $0 < 128 }):
-            .text(text.lowercased())
+            .text(text.string.lowercased())
         default: value
         }
     }

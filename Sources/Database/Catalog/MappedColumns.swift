@@ -73,10 +73,18 @@ package struct TokenColumn: Hashable, Sendable {
     package func token(_ value: SQLValue) -> DeviceToken? {
         switch (encoding, value) {
         case (.binary, .bytes(let bytes)): DeviceToken(bytes)
-        case (.hex, .text(let text)): try? DeviceToken(spelling: text)
+        case (.hex, .text(let text)): try? DeviceToken(spelling: text.string)
         case (.hex, .bytes(let bytes)): try? DeviceToken(spelling: bytes)
         default: nil
         }
+    }
+}
+
+extension String {
+    /// By bytes: a space with an accent behind it is another Character than a space.
+    fileprivate var withoutSpacesAtEnd: String {
+        let spaces = utf8.reversed().prefix { $0 == UInt8(ascii: " ") }.count
+        return String(decoding: utf8.dropLast(spaces), as: UTF8.self)
     }
 }
 
@@ -85,7 +93,7 @@ extension SQLValue {
     fileprivate func hexText(_ ignoresSpaces: Bool) -> String? {
         switch self {
         case .text(let text):
-            ignoresSpaces ? String(text.reversed().drop { $0 == " " }.reversed()) : text
+            ignoresSpaces ? text.string.withoutSpacesAtEnd : text.string
         case .bytes(let bytes): String(decoding: bytes, as: UTF8.self)
         default: nil
         }

@@ -8,6 +8,8 @@
 // MySQL applies a CHECK to every row. A server's foreign keys can be switched off in a session, too; to
 // see that takes a right on the other table, which an account for sweeps does not have.
 
+import Encodings
+
 extension Catalog {
     /// Conditions in SQL that a row has to meet so that the table would accept it again; each is false
     /// for a row that breaks a rule.
@@ -93,9 +95,9 @@ extension Catalog {
             }
             let primary = columns.filter { $0.place != 0 }.map(\.name)
             let other = key.other.contains(nil) ? primary : key.other
-            let names = Set(columns.map { $0.name?.lowercased() })
+            let names = Set(columns.map { $0.name.map { ExactText($0.lowercased()) } })
             guard other.count == key.own.count,
-                other.allSatisfy({ names.contains($0?.lowercased()) })
+                other.allSatisfy({ names.contains($0.map { ExactText($0.lowercased()) }) })
             else {
                 // Every INSERT fails where the other table or its key is missing.
                 conditions.append("0")

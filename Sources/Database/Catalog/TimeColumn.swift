@@ -81,10 +81,10 @@ package struct TimeColumn: Hashable, Sendable {
             return .instant(instant(clock, offset, rounding))
         // The driver returns dates that do not exist as text.
         case (.wallClock, .text(let text)):
-            return text.hasPrefix("0000-00-00") ? .none : .unreadable
+            return text.utf8.starts(with: "0000-00-00".utf8) ? .none : .unreadable
         case (.text(let offset), .text(let text)):
-            if text.allSatisfy({ $0 == " " }) { return .none }
-            guard let stated = WallClock.stated(in: text) else { return .unreadable }
+            if text.utf8.allSatisfy({ $0 == UInt8(ascii: " ") }) { return .none }
+            guard let stated = WallClock.stated(in: text.string) else { return .unreadable }
             return .instant(instant(stated.clock, stated.offset ?? offset, rounding))
         case (.epochSeconds, .integer(let seconds)):
             if seconds <= 0 { return .none }

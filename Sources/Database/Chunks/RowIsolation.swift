@@ -12,6 +12,8 @@
 // A trigger may also give its SIGNAL the number of a deadlock. A deadlock ends the transaction, a SIGNAL
 // does not. So the second try sets a savepoint first. Where the rollback to it succeeds, the row refused.
 
+import Encodings
+
 /// The refused rows of a chunk, over all tries of the chunk. Confined to the store's thread.
 package final class RowIsolation {
     /// Whether no row of the chunk was refused or not found so far.
@@ -20,7 +22,7 @@ package final class RowIsolation {
     /// Whether rows are changed one by one.
     package private(set) var isOn = false
     private var misses = 0
-    private var remembered: [String: RowRefusal] = [:]
+    private var remembered: [ExactText: RowRefusal] = [:]
     private var most: Int?
     private var wantsRetry = false
     /// The chunks of the run that were changed row by row.
@@ -83,7 +85,7 @@ package final class RowIsolation {
     }
 
     /// Records that the commit of `entries` entries was refused because of `rows`.
-    package func noteCommit(_ failure: SQLFailure, entries: Int, rows: [String]) {
+    package func noteCommit(_ failure: SQLFailure, entries: Int, rows: [ExactText]) {
         guard let refusal = RowRefusal(failure) else { return }
         if !isOn {
             isOn = true
@@ -96,13 +98,13 @@ package final class RowIsolation {
     }
 
     /// Remembers a row whose change ended the transaction.
-    package func remember(_ refusal: RowRefusal, of row: String) {
+    package func remember(_ refusal: RowRefusal, of row: ExactText) {
         remembered[row] = refusal
         wantsRetry = true
     }
 
     /// The reason for skipping a row; nil for one that is to be tried.
-    package func refusal(of row: String) -> RowRefusal? { remembered[row] }
+    package func refusal(of row: ExactText) -> RowRefusal? { remembered[row] }
 
     /// Whether to try the chunk again at once, because the next try differs from the last one.
     func takesRetry() -> Bool {

@@ -68,7 +68,8 @@ final class MariaDBParameters {
         case .real(let number):
             bind.buffer_type = MYSQL_TYPE_DOUBLE
             place.storeBytes(of: number, as: Double.self)
-        case .text(var text):
+        case .text(let exact):
+            var text = exact.string
             bind.buffer_type = MYSQL_TYPE_STRING
             text.withUTF8 {
                 if let base = $0.baseAddress { place.copyMemory(from: base, byteCount: $0.count) }

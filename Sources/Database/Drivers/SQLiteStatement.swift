@@ -123,7 +123,7 @@ final class SQLiteStatement {
         case .integer(let number): sqlite3_bind_int64(statement, place, number)
         case .unsigned(let number): bind(text: String(number), at: place)
         case .real(let number): sqlite3_bind_double(statement, place, number)
-        case .text(let text): bind(text: text, at: place)
+        case .text(let text): bind(text: text.string, at: place)
         case .rawText(let bytes): bytes.withUnsafeBytes { bind(text: $0, at: place) }
         case .bytes(let bytes):
             bytes.withUnsafeBytes { buffer in

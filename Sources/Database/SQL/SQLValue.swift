@@ -1,4 +1,6 @@
-/// A value of a statement or of a row, the same for every engine.
+import Encodings
+
+/// A value of a statement or of a row, the same for every engine. Equal values have the same bytes.
 ///
 /// Tokens are always bound as `text` or `bytes`: a token bound as a number matches every row whose
 /// token starts with a letter (MySQL converts the column).
@@ -12,7 +14,7 @@ package enum SQLValue: Hashable, Sendable {
     /// A binary floating point number.
     case real(Double)
     /// Text, including decimals and times of day.
-    case text(String)
+    case text(ExactText)
     /// The bytes of text that is not UTF-8, unchanged from the row. It equals no text, is never a
     /// token, and is restored byte by byte.
     case rawText([UInt8])
@@ -21,17 +23,22 @@ package enum SQLValue: Hashable, Sendable {
     /// A DATETIME or TIMESTAMP unchanged from the row, without its zone.
     case wallClock(WallClock)
 
+    /// Text, as its bytes are.
+    @inlinable
+    package static func text(_ text: String) -> SQLValue { .text(ExactText(text)) }
+
     /// The integer, where the value is one that fits; else nil.
     @inlinable
     package var integer: Int64? {
         if case .integer(let value) = self { value } else { nil }
     }
 
-    /// The text, or the bytes read as text; nil for other values and for text that is not UTF-8.
+    /// The text, or the bytes read as text; nil for other values and for text that is not UTF-8. To
+    /// compare it with another text from outside, compare the values.
     @inlinable
     package var text: String? {
         switch self {
-        case .text(let text): text
+        case .text(let text): text.string
         case .bytes(let bytes): String(validating: bytes, as: UTF8.self)
         default: nil
         }
@@ -42,7 +49,7 @@ package enum SQLValue: Hashable, Sendable {
     package var count: Int? {
         switch self {
         case .integer(let value): Int(value)
-        case .text(let text): Int(text)
+        case .text(let text): Int(text.string)
         default: nil
         }
     }

@@ -1,5 +1,6 @@
 import APNsProtocol
 import Database
+import Encodings
 import TokenHygiene
 
 /// Writes the rows of `pushsweep_change`: one entry for every row changed, with its before-image.
@@ -20,7 +21,7 @@ struct ChangeLedger {
     /// One entry of the ledger, not yet written.
     struct Entry {
         let action: String
-        let key: String
+        let key: ExactText
         let before: SQLValue
         let time: EpochMilliseconds
         /// The source of this entry's evidence, where it differs from the ledger's.
@@ -110,7 +111,9 @@ struct ChangeLedger {
             rows.reversed().lazy.map { refused in
                 Entry(
                     action: LedgerEntry.refused,
-                    key: String(lookup.name(of: refused.row).prefix(PushsweepTable.longestKey)),
+                    key: ExactText(
+                        lookup.name(of: refused.row).string
+                            .prefix(bytes: PushsweepTable.longestKey)),
                     before: .text(
                         RowImage.object(
                             [LedgerEntry.refused], [SQLValue.text(refused.reason.rawValue)])),

@@ -1,5 +1,6 @@
 import APNsProtocol
 import Database
+import Encodings
 import TokenHygiene
 
 // A sweep, an undo and the removal after a grace period change rows in the same way. Each chunk is
@@ -83,7 +84,7 @@ struct ChangeTransaction {
     /// `entries` is refused, the failure does not name the row at fault; `rows` are the changed ones, as
     /// the ledger spells them.
     func commit(
-        _ written: [LedgerRange], entries: Int, rows: () -> [String],
+        _ written: [LedgerRange], entries: Int, rows: () -> [ExactText],
         moving: () throws(SQLFailure) -> Void
     ) throws(SQLFailure) {
         try moving()
@@ -98,5 +99,5 @@ struct ChangeTransaction {
     }
 
     /// The rows of a set, as the ledger spells them.
-    func names(_ set: ChangeSet) -> [String] { set.rows.map { lookup.name(of: $0.row) } }
+    func names(_ set: ChangeSet) -> [ExactText] { set.rows.map { lookup.name(of: $0.row) } }
 }

@@ -1,5 +1,6 @@
 import APNsProtocol
 import Database
+import Encodings
 import TokenHygiene
 
 // Rows that refused a change are in the ledger, under numbers below 0. Reports name the first of
@@ -66,7 +67,7 @@ extension TokenTable {
                 "SELECT run, feed, part FROM pushsweep_feed WHERE rows_refused > 0 AND "
                     + (layout.ignoresNameCase ? "LOWER(table_name) = LOWER(?) " : "table_name = ? ")
                     + "ORDER BY changed_at DESC LIMIT 20", [.text(layout.table.description)]))
-        var refused: [String: LedgerEntry] = [:]
+        var refused: [ExactText: LedgerEntry] = [:]
         // The oldest first: a replayed feed has another id the second time.
         for row in (0..<feeds.count).reversed() {
             let changes = try refusedChanges(of: feeds.place(row, 0), limit: 100)
@@ -87,7 +88,7 @@ extension TokenTable {
 
     /// The refused changes whose rows are still stale by the evidence.
     private func unchangedRefusals(
-        _ refused: [String: LedgerEntry], _ layout: TableLayout
+        _ refused: [ExactText: LedgerEntry], _ layout: TableLayout
     ) throws(StoreFailure) -> [LedgerEntry] {
         let keys = refused.keys.sorted().prefix(StatementShape.longest).compactMap { key in
             RowImageReader.key(key).flatMap { $0.count == layout.key.count ? $0 : nil }

@@ -1,5 +1,6 @@
 import APNsProtocol
 import Database
+import Encodings
 import TokenHygiene
 
 /// A row of the user's table that carries a token of the evidence.
@@ -83,7 +84,7 @@ struct RowLookup {
         condition = selection?.condition(connection.dialect) ?? ("", [])
         var columns = wholeRows ? layout.columns : []
         func place(_ name: String) -> Int {
-            if let known = columns.firstIndex(of: name) { return known }
+            if let known = columns.firstIndex(exactly: name) { return known }
             columns.append(name)
             return columns.count - 1
         }
@@ -106,7 +107,7 @@ struct RowLookup {
     }
 
     /// The key of a row as the ledger spells it.
-    func name(of row: MatchedRow) -> String { RowImage.key(key(of: row)) }
+    func name(of row: MatchedRow) -> ExactText { RowImage.key(key(of: row)) }
 
     /// The rows that carry tokens of the evidence, until they have more than `mostBytes` bytes.
     func rows(
@@ -265,8 +266,8 @@ extension RowLookup {
     /// database treats as equal but spells differently is listed under its own spelling.
     func rows(
         keys: [[SQLValue]], locking: Bool, mostBytes: Int = .max
-    ) throws(SQLFailure) -> FoundRows<[String: ArraySlice<SQLValue>]> {
-        var found = FoundRows<[String: ArraySlice<SQLValue>]>(rows: [:])
+    ) throws(SQLFailure) -> FoundRows<[ExactText: ArraySlice<SQLValue>]> {
+        var found = FoundRows<[ExactText: ArraySlice<SQLValue>]>(rows: [:])
         let isSingle = layout.key.count == 1
         let names = layout.key.map { dialect.quoted($0.name) }
         let match = "(\(names.map { "\($0) = ?" }.joined(separator: " AND ")))"
@@ -311,7 +312,7 @@ extension TimeColumn {
     /// The value as the driver reads it, where an image has it as text.
     func asRead(_ value: SQLValue) -> SQLValue {
         guard case .wallClock = storage, case .text(let text) = value,
-            let clock = WallClock(text: text)
+            let clock = WallClock(text: text.string)
         else { return value }
         return .wallClock(clock)
     }

@@ -1,5 +1,6 @@
 import APNsProtocol
 import Database
+import Encodings
 
 // What the values of two columns say about the settings. A run reads them too, with the rights that it has,
 // and refuses what the rows contradict: under a wrong mapping every device would be judged wrongly.
@@ -116,7 +117,7 @@ struct LivingSample {
     private let dead: Int
     private let total: Int
     /// The rows by another value than the two of the settings.
-    private var others: [String: Int] = [:]
+    private var others: [ExactText: Int] = [:]
 
     init(_ column: LivingColumn, _ values: [SQLValue]) {
         self.column = column
@@ -124,7 +125,8 @@ struct LivingSample {
         dead = values.count(where: column.isDead)
         for value in values where value != .null && value != column.living && !column.isDead(value)
         {
-            others[value.text ?? value.integer.map(String.init) ?? "bytes", default: 0] += 1
+            let word = value.text ?? value.integer.map(String.init) ?? "bytes"
+            others[ExactText(word), default: 0] += 1
         }
     }
 

@@ -166,7 +166,7 @@ extension TokenTable {
                 history.month += removed
                 if rows[row, 0].count != 0 { continue }
                 history.day += rows[row, 4].count ?? 0
-                if rows[row, 1].text == rows[row, 2].text {
+                if rows[row, 1] == rows[row, 2] {
                     history.thisHour += removed
                 } else {
                     history.hours.append(removed)

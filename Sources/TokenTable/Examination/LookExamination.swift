@@ -6,6 +6,7 @@
 
 import APNsProtocol
 import Database
+import Encodings
 import TokenHygiene
 
 /// A column that the settings leave out, and what it seems to be.
@@ -23,7 +24,7 @@ extension TokenTable {
         let layout = try layout()
         guard let look = try look() else { return [] }
         let candidates = TokenCandidate.all(of: look)
-        let own = candidates.first { $0.column.name == layout.token.name }
+        let own = candidates.first { $0.column.name.isExactly(layout.token.name) }
         var questions = Self.token(candidates.first, beside: own, layout)
         guard let own else { return questions }
         let proposal = MappingSearch.mapping(of: look, tokens: own)
@@ -165,9 +166,11 @@ extension TokenTable {
     ) -> [ColumnQuestion] {
         guard let platform = layout.platform, let column = look.catalog.column(platform.column.name)
         else { return [] }
-        var counts: [String: (apple: Int, all: Int)] = [:]
+        var counts: [ExactText: (apple: Int, all: Int)] = [:]
         for (word, token) in zip(look.words(column), look.values(layout.token.name)) {
-            guard let word, word != platform.word, let isApple = own.isApple(token) else {
+            guard let word = word.map({ ExactText($0) }),
+                word != ExactText(platform.word), let isApple = own.isApple(token)
+            else {
                 continue
             }
             counts[word, default: (0, 0)].all += 1

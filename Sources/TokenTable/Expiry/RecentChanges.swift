@@ -10,6 +10,7 @@
 
 import APNsProtocol
 import Database
+import Encodings
 import TokenHygiene
 
 /// Keys of rows and token marks that were changed after a moment, as the ledger spells them.
@@ -21,7 +22,7 @@ final class RecentChanges {
     let cutoff: EpochMilliseconds
     /// The time of the latest number whose entries are missing; nil where none is missing.
     private(set) var gap: EpochMilliseconds?
-    private var keys: Set<String> = []
+    private var keys: Set<ExactText> = []
     /// The last number read; nil before the first look.
     private var last: Int64?
     private let layout: TableLayout
@@ -39,7 +40,7 @@ final class RecentChanges {
     }
 
     /// Whether a row or a token mark was changed after the moment.
-    func contains(_ key: String) -> Bool { keys.contains(key) }
+    func contains(_ key: ExactText) -> Bool { keys.contains(key) }
 
     /// Reads the changes since the last call, those of all apps, because a table may not separate its
     /// apps.
@@ -89,7 +90,9 @@ final class RecentChanges {
             "SELECT row_key FROM pushsweep_change WHERE \(some) AND action <> 'delete' AND "
                 + "(evidence_at <= ? OR action IN ('insert', 'restore', 'side-restore'))",
             keys + [time.value(cutoff)])
-        for row in 0..<rows.count { if let key = rows[row, 0].text { self.keys.insert(key) } }
+        for row in 0..<rows.count {
+            if let key = rows[row, 0].text { self.keys.insert(ExactText(key)) }
+        }
         let foreign = try connection.query(
             "SELECT f.table_name, MAX(c.committed_at) FROM pushsweep_commit c JOIN pushsweep_feed f "
                 + "ON f.feed = c.feed AND f.part = c.part WHERE c.number >= ? AND c.number <= ? "

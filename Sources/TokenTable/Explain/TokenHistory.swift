@@ -4,6 +4,7 @@
 
 import APNsProtocol
 import Database
+import Encodings
 import TokenHygiene
 
 /// A row of the token table that carries a token, as one app and environment sees it.
@@ -67,7 +68,7 @@ package struct TokenHistory {
         let sorted = Set(tokens).sorted()
         let evidence = sorted.map { TokenEvidence(token: $0, time: EpochMilliseconds(0)) }
         var found: [DeviceToken: [TokenRow]] = [:]
-        var known: Set<String> = []
+        var known: Set<ExactText> = []
         for partition in partitions.map(Optional.some) + [nil] {
             let lookup = try RowLookup(layout, connection, partition, wholeRows: false)
             let rows = try table.retries.retrying(

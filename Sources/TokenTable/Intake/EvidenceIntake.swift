@@ -387,7 +387,7 @@ extension SQLValue {
     /// The token that a report spells; nil for any other value.
     fileprivate var spelledToken: DeviceToken? {
         switch self {
-        case .text(let text): try? DeviceToken(spelling: text)
+        case .text(let text): try? DeviceToken(spelling: text.string)
         case .bytes(let bytes), .rawText(let bytes): try? DeviceToken(spelling: bytes)
         default: nil
         }

@@ -105,7 +105,7 @@ extension SQLValue {
         case .integer(let number): "\(number)"
         case .unsigned(let number): "\(number)"
         case .real(let number): "\(number)"
-        case .text(let text): text
+        case .text(let text): text.string
         case .bytes(let bytes), .rawText(let bytes):
             String(validating: bytes, as: UTF8.self) ?? Hex.text(bytes)
         case .wallClock(let clock): clock.text(fraction: 3)

@@ -41,7 +41,7 @@ package struct LedgerEntry: Hashable, Sendable {
     /// `mark`, `advance`, `delete`, `side-mark`, `insert`, `restore`, `side-restore` or `refused`.
     package let action: String
     /// The key as the ledger spells it. May contain the whole token.
-    var storedKey = ""
+    var storedKey: ExactText = ""
     /// The time of the evidence.
     package let evidence: EpochMilliseconds
     /// The source of the evidence, which is the reason of the mark.
@@ -111,11 +111,11 @@ extension LedgerRange {
 
 /// The key of a row as the ledger spells it. It may contain the row's whole token.
 package struct LedgerKey: Hashable, Sendable {
-    private let stored: String
+    private let stored: ExactText
     private let token: DeviceToken?
 
     /// A key that the ledger has, or that `RowImage` has spelled, with the row's token.
-    init(_ stored: String, of token: DeviceToken?) {
+    init(_ stored: ExactText, of token: DeviceToken?) {
         self.stored = stored
         self.token = token
     }
@@ -123,27 +123,29 @@ package struct LedgerKey: Hashable, Sendable {
     /// The key: the bare number, else a JSON array. Without `wholeTokens` a value that is the row's
     /// token is shortened; so is every value of bytes in an entry without a token.
     package func text(wholeTokens: Bool) -> String {
-        if wholeTokens { return stored }
+        if wholeTokens { return stored.string }
         // A key that cannot be read may hold a token too.
         guard let values = RowImageReader.key(stored) else { return "" }
-        if values.count == 1, case .integer = values[0] { return stored }
-        return RowImage.key(values.map(shortened))
+        if values.count == 1, case .integer = values[0] { return stored.string }
+        return RowImage.key(values.map(shortened)).string
     }
 
     /// The key for a sentence, which mails and logs carry on: long texts and all bytes are cut, since a
     /// key may have the token in a form of its own.
     var textInWords: String {
         guard let values = RowImageReader.key(stored) else { return "" }
-        if values.count == 1, case .integer = values[0] { return stored }
+        if values.count == 1, case .integer = values[0] { return stored.string }
         return RowImage.key(
             values.map { value in
                 switch shortened(value) {
                 case .bytes(let bytes), .rawText(let bytes):
                     .text("\(Hex.text(bytes.prefix(4)))…")
-                case .text(let text) where text.count > 24: .text("\(text.prefix(8))…")
+                case .text(let text) where text.utf8.count > 24:
+                    .text("\(text.string.prefix(bytes: 8))…")
                 case let other: other
                 }
-            })
+            }
+        ).string
     }
 
     private func shortened(_ value: SQLValue) -> SQLValue {
@@ -153,7 +155,7 @@ package struct LedgerKey: Hashable, Sendable {
                 return .text(DeviceToken(bytes)?.redacted ?? "")
             }
             return shortened(spelled: String(validating: bytes, as: UTF8.self)) ?? value
-        case .text(let text): return shortened(spelled: text) ?? value
+        case .text(let text): return shortened(spelled: text.string) ?? value
         default: return value
         }
     }

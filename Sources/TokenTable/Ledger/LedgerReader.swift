@@ -1,5 +1,6 @@
 import APNsProtocol
 import Database
+import Encodings
 import TokenHygiene
 
 /// Reads the ledger: its entries, and the numbers of the transactions that wrote them.
@@ -39,7 +40,7 @@ struct LedgerReader {
         return (0..<rows.count).map { row in
             LedgerEntry(
                 place: rows.place(row, 0), sequence: rows[row, 3].integer ?? 0,
-                action: rows.string(row, 4), storedKey: rows.string(row, 5),
+                action: rows.string(row, 4), storedKey: ExactText(rows.string(row, 5)),
                 evidence: time.mark(rows[row, 6]) ?? EpochMilliseconds(0),
                 source: rows.string(row, 7),
                 changed: time.mark(rows[row, 8]) ?? EpochMilliseconds(0),

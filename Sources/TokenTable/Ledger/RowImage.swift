@@ -14,7 +14,7 @@ struct RowContent: Hashable, Sendable {
 
     /// The value of a column; nil where the content does not include the column.
     subscript(column: String) -> SQLValue? {
-        columns.firstIndex(of: column).map { values[$0] }
+        columns.firstIndex(exactly: column).map { values[$0] }
     }
 
     /// Whether every column of `part` has the same value here.
@@ -28,7 +28,7 @@ struct RowContent: Hashable, Sendable {
     func replacing(by part: RowContent) -> RowContent {
         var replaced = self
         for (column, value) in zip(part.columns, part.values) {
-            if let index = columns.firstIndex(of: column) {
+            if let index = columns.firstIndex(exactly: column) {
                 replaced.values[index] = value
             } else {
                 replaced.columns.append(column)
@@ -86,15 +86,15 @@ enum RowImage {
     }
 
     /// The key of a row: the bare number for the usual single number, else an array.
-    static func key(_ values: [SQLValue]) -> String {
-        if values.count == 1, case .integer(let number) = values[0] { return String(number) }
+    static func key(_ values: [SQLValue]) -> ExactText {
+        if values.count == 1, case .integer(let number) = values[0] { return "\(number)" }
         var json: [UInt8] = [UInt8(ascii: "[")]
         for (index, value) in values.enumerated() {
             if index > 0 { json.append(UInt8(ascii: ",")) }
             append(value, to: &json)
         }
         json.append(UInt8(ascii: "]"))
-        return String(decoding: json, as: UTF8.self)
+        return ExactText(String(decoding: json, as: UTF8.self))
     }
 
     private static func append(_ value: SQLValue, to json: inout [UInt8]) {
@@ -103,7 +103,7 @@ enum RowImage {
         case .integer(let number): json.append(contentsOf: String(number).utf8)
         case .unsigned(let number): json.append(contentsOf: String(number).utf8)
         case .real(let number): json.append(contentsOf: "{\"real\":\"\(number)\"}".utf8)
-        case .text(let text): JSONText.append(text, to: &json)
+        case .text(let text): JSONText.append(text.string, to: &json)
         case .bytes(let bytes): append(hex: bytes, as: "hex", to: &json)
         case .rawText(let bytes): append(hex: bytes, as: "text", to: &json)
         case .wallClock(let clock):
@@ -138,8 +138,8 @@ struct RowImageReader {
     }
 
     /// The values of a row's key; nil for any other text.
-    static func key(_ text: String) -> [SQLValue]? {
-        read(text) { reader throws(Refusal) in
+    static func key(_ text: ExactText) -> [SQLValue]? {
+        read(text.string) { reader throws(Refusal) in
             guard reader.scanner.peek() == UInt8(ascii: "[") else { return [try reader.value()] }
             var values: [SQLValue] = []
             try reader.members("[", "]") {
@@ -187,7 +187,7 @@ struct RowImageReader {
         var values: [SQLValue] = []
         try members("{", "}") { reader throws(Refusal) in
             let name = try reader.string()
-            guard !columns.contains(name) else { throw Self.unreadable }
+            guard !columns.contains(exactly: name) else { throw Self.unreadable }
             try reader.take(":")
             columns.append(name)
             values.append(try reader.value())

@@ -4,6 +4,7 @@
 
 import APNsProtocol
 import Database
+import Encodings
 
 /// Looks for the table and column of tokens in a database.
 package struct DatabaseLook {
@@ -139,7 +140,8 @@ package struct DatabaseLook {
             "reading the triggers of \(choice.table)", do: catalog.triggers(of: choice.table))
         look.serverOffset = try serverOffset()
         let candidates = TokenCandidate.all(of: look)
-        guard let token = candidates.first(where: { $0.column.name == choice.column }) else {
+        guard let token = candidates.first(where: { $0.column.name.isExactly(choice.column) })
+        else {
             return nil
         }
         try answers.ensureFit(look) { column, word throws(StoreFailure) in

@@ -21,7 +21,7 @@ struct LookedTable {
 
     /// The values of a column, one for each row; empty for a column that was not read.
     func values(_ name: String) -> [SQLValue] {
-        guard let place = columns.firstIndex(where: { $0.name == name }) else { return [] }
+        guard let place = columns.firstIndex(where: { $0.name.isExactly(name) }) else { return [] }
         return rows.map { $0[$0.startIndex + place] }
     }
 
@@ -35,7 +35,7 @@ struct LookedTable {
         case .integer(let number): String(number)
         case .unsigned(let number): String(number)
         case .real(let number): Int64(exactly: number).map(String.init)
-        case .text(let text): text.isEmpty ? nil : text
+        case .text(let text): text.isEmpty ? nil : text.string
         case .bytes(let bytes) where column.type == "bit" && bytes.count <= 8:
             String(bytes.reduce(UInt64(0)) { $0 << 8 | UInt64($1) })
         default: nil

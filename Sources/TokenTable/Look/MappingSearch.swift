@@ -4,6 +4,7 @@
 
 import APNsProtocol
 import Database
+import Encodings
 
 /// Finds the mapping of one table.
 struct MappingSearch {
@@ -77,14 +78,14 @@ struct MappingSearch {
     func words(_ column: CatalogColumn, atMost most: Int) -> [(word: String, count: Int)]? {
         guard table.mayHoldWords(column) else { return nil }
         let all = table.words(column)
-        var counts: [String: Int] = [:]
+        var counts: [ExactText: Int] = [:]
         for word in apple.compactMap({ all[$0] }) {
-            counts[word, default: 0] += 1
+            counts[ExactText(word), default: 0] += 1
             if counts.count > most { return nil }
         }
         guard !counts.isEmpty else { return nil }
         return counts.sorted { ($1.value, $0.key) < ($0.value, $1.key) }
-            .map { (word: $0.key, count: $0.value) }
+            .map { (word: $0.key.string, count: $0.value) }
     }
 
     static func list(_ words: some Sequence<String>) -> String {

@@ -112,7 +112,7 @@ struct TimeLook {
             switch value {
             case .integer(let number): Double(number)
             case .real(let number): number
-            case .text(let text): Double(text)
+            case .text(let text): Double(text.string)
             default: nil
             }
         }
@@ -141,7 +141,7 @@ struct TimeLook {
     private static func isNumber(_ value: SQLValue) -> Bool {
         switch value {
         case .integer, .real: true
-        case .text(let text): text.isEmpty || Double(text) != nil
+        case .text(let text): text.isEmpty || Double(text.string) != nil
         default: false
         }
     }

@@ -1,4 +1,5 @@
 import Database
+import Encodings
 
 /// Resolves the mapping of the settings against a table as the database describes it. Settings that
 /// do not fit are refused here, before any row is read for a change.
@@ -68,7 +69,7 @@ struct LayoutResolver {
                     + "would look like a registration; name another column under "
                     + "store.active-users.registered-at, or `none`")
         }
-        return Set(moving.map(\.name)).sorted()
+        return Set(moving.map { ExactText($0.name) }).sorted().map(\.string)
     }
 
     /// Refuses columns of another mark beside a column of two values, because nothing would be

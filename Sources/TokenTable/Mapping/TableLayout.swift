@@ -64,8 +64,10 @@ package struct TableLayout: Hashable, Sendable {
 
     /// Whether a checkpoint's name of a table is this table, as the database compares names.
     func isNamed(_ name: String?) -> Bool {
-        name == table.description
-            || ignoresNameCase && name?.lowercased() == table.description.lowercased()
+        guard let name else { return false }
+        return name.isExactly(table.description)
+            || ignoresNameCase
+                && name.lowercased().isExactly(table.description.lowercased())
     }
 
     /// The key columns as checkpoints store them, at most 255 characters.

@@ -38,7 +38,7 @@ extension TokenColumn {
     /// The token in a value of a segment, whose column need not be that of the token table: text is hex,
     /// and bytes are what the token table holds as bytes.
     fileprivate func segmentToken(_ value: SQLValue) -> DeviceToken? {
-        if case .text(let text) = value { return try? DeviceToken(spelling: text) }
+        if case .text(let text) = value { return try? DeviceToken(spelling: text.string) }
         return token(value)
     }
 }

@@ -72,7 +72,7 @@ package struct SendableRows {
         let isDead: String
         switch living.compared(living.dead) {
         case .text(let word):
-            isDead = equality(name, word, isExact: false, ignoresCase: living.ignoresCase)
+            isDead = equality(name, word.string, isExact: false, ignoresCase: living.ignoresCase)
         case .real(let number): isDead = "\(name) = \(number)"
         case let value: isDead = "\(name) = \(value.integer ?? 0)"
         }

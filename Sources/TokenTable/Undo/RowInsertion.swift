@@ -1,4 +1,5 @@
 import Database
+import Encodings
 
 // A removed row is restored exactly as in its image, or not at all. The insert is strict, so that
 // values are not shortened silently. The inserted rows are read again, because a trigger may have
@@ -33,10 +34,12 @@ struct RowInsertion {
         _ rows: [RowContent]
     ) throws(SQLFailure) -> [Int: UndoObstacle] {
         var refused: [Int: UndoObstacle] = [:]
-        let known = Set(layout.columns + layout.generated)
-        var alike: [[String]: [Int]] = [:]
+        let known = Set((layout.columns + layout.generated).map(ExactText.init))
+        var alike: [[ExactText]: [Int]] = [:]
         for (index, row) in rows.enumerated() {
-            guard row.columns.allSatisfy(known.contains), let name = name(of: row) else {
+            guard row.columns.allSatisfy({ known.contains(ExactText($0)) }),
+                let name = name(of: row)
+            else {
                 refused[index] = .refused
                 continue
             }
@@ -44,7 +47,7 @@ struct RowInsertion {
                 refused[index] = UndoObstacle(refusal)
                 continue
             }
-            alike[row.columns, default: []].append(index)
+            alike[row.columns.map(ExactText.init), default: []].append(index)
         }
         for (_, indexes) in alike.sorted(by: { $0.value[0] < $1.value[0] }) {
             if isolation.isOn {
@@ -120,8 +123,8 @@ struct RowInsertion {
     private func execute(
         _ rows: [RowContent]
     ) throws(SQLFailure) {
-        let generated = Set(layout.generated)
-        let columns = rows[0].columns.filter { !generated.contains($0) }
+        let generated = Set(layout.generated.map(ExactText.init))
+        let columns = rows[0].columns.filter { !generated.contains(ExactText($0)) }
         let row = "(\(placeholders(columns.count)))"
         let names = columns.map(dialect.quoted).joined(separator: ", ")
         _ = try connection.execute(
@@ -159,7 +162,7 @@ struct RowInsertion {
         return values.count == layout.key.count ? values : nil
     }
 
-    private func name(of row: RowContent) -> String? { key(row).map(RowImage.key) }
+    private func name(of row: RowContent) -> ExactText? { key(row).map(RowImage.key) }
 
     private func batches(_ indexes: [Int], _ rows: [RowContent]) -> [[Int]] {
         let width = indexes.first.map { rows[$0].columns.count } ?? 1

@@ -13,16 +13,17 @@
 
 import APNsProtocol
 import Database
+import Encodings
 import TokenHygiene
 
 /// All chosen entries of one row or of one mark in the side table.
 struct UndoTarget {
     /// The sort key of targets, also stored as the position of an undo.
-    let name: String
+    let name: ExactText
     /// The partition of the group of its entries; for a mark of the side table, its partition.
     let partition: Partition
     /// The key as spelled in the ledger.
-    let key: String
+    let key: ExactText
     /// Whether it is a mark in the side table.
     let isTokenMark: Bool
     /// The entries, newest first.
@@ -85,7 +86,7 @@ package final class UndoPlan {
         let partition = places[places.count - 1].partition
         let target =
             entry.isBeside
-            ? ["s", partition.app, partition.environment, entry.storedKey]
+            ? ["s", partition.app, partition.environment, entry.storedKey.string]
                 .joined(separator: "\u{1F}") : "r\u{1F}\(entry.storedKey)"
         waiting += [
             .text(target), .integer(-entry.changed.rawValue),
@@ -128,7 +129,7 @@ package final class UndoPlan {
                 [.text(position ?? ""), .integer(Int64(room))])
             var targets: [UndoTarget] = []
             for row in 0..<rows.count {
-                let name = rows.string(row, 0)
+                let name = ExactText(rows.string(row, 0))
                 if targets.last?.name != name { targets.append(target(name, rows, row)) }
                 targets[targets.count - 1].entries.append(entry(rows, row))
             }
@@ -139,12 +140,14 @@ package final class UndoPlan {
         }
     }
 
-    private func target(_ name: String, _ rows: SQLRows, _ row: Int) -> UndoTarget {
+    private func target(_ name: ExactText, _ rows: SQLRows, _ row: Int) -> UndoTarget {
         UndoTarget(
             name: name, partition: places[rows[row, 1].count ?? 0].partition,
-            key: name.split(separator: "\u{1F}", omittingEmptySubsequences: false).last.map(
-                String.init) ?? "",
-            isTokenMark: name.hasPrefix("s"), entries: [])
+            key: ExactText(
+                name.string.unicodeScalars.split(
+                    separator: "\u{1F}", omittingEmptySubsequences: false
+                ).last.map(String.init) ?? ""),
+            isTokenMark: name.utf8.first == UInt8(ascii: "s"), entries: [])
     }
 
     private func entry(_ rows: SQLRows, _ row: Int) -> LedgerEntry {
@@ -187,7 +190,7 @@ extension UndoPlan {
             "SELECT app, environment, table_name, key_columns FROM pushsweep_feed "
                 + "WHERE feed = ? AND part = ?", [.text(place.feed), .integer(place.part)])
         guard checkpoint.count > 0, layout.isNamed(checkpoint[0, 2].text),
-            checkpoint[0, 3].text == layout.keyNames
+            checkpoint[0, 3] == .text(layout.keyNames)
         else { return false }
         places.append((place, checkpoint.partition(0, 0)))
         return true

@@ -1,5 +1,6 @@
 import APNsProtocol
 import Database
+import Encodings
 import TokenHygiene
 
 /// Undoes one chunk in one transaction (see `ChangeSet`). All chosen entries of a row are undone in
@@ -108,7 +109,7 @@ struct UndoTransaction {
         undone += try tokenMarks(targets.filter(\.isTokenMark), images)
         try yieldToTakenTokens(&undone)
         var next = progress
-        next.position = targets.last?.name ?? progress.position
+        next.position = targets.last?.name.string ?? progress.position
         next.isDone = targets.isEmpty
         if isDry {
             tally(undone, into: &next)
@@ -123,7 +124,7 @@ struct UndoTransaction {
 
     private func rows(
         _ targets: [UndoTarget], _ images: [LedgerEntry.ID: String],
-        _ found: FoundRows<[String: ArraySlice<SQLValue>]>
+        _ found: FoundRows<[ExactText: ArraySlice<SQLValue>]>
     ) -> [Undone] {
         targets.filter { !$0.isTokenMark }.map { target in
             let values = found.rows[target.key]
