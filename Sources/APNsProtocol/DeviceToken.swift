@@ -169,6 +169,9 @@ extension Refusal {
     package static let truncatedDescription = Refusal(
         "a shortened description of iOS 13 or later whose middle bytes are lost")
     package static let oddLength = Refusal("an odd number of hex digits")
+    /// A whole token with more beside it. No group has so many digits, and the two read as one would be the
+    /// token of no device.
+    package static let several = Refusal("several tokens in one text")
     /// A character that is neither a hex digit nor one of the accepted separators.
     package static let notHex = Refusal("not hexadecimal text")
 }
@@ -178,7 +181,7 @@ extension DeviceToken {
     /// separated by spaces, optionally inside `<` and `>`.
     ///
     /// - Throws: the reason why the text is not a token. Base64 is refused as `notHex`, because a
-    ///   text does not show whether it is base64.
+    ///   text does not show whether it is base64. Parts of 64 digits are tokens of their own and no groups.
     package init(spelling text: some StringProtocol) throws(Refusal) {
         try self.init(spelling: Array(text.utf8))
     }
@@ -204,8 +207,16 @@ extension DeviceToken {
         var bytes: [UInt8] = []
         bytes.reserveCapacity(rest.count / 2)
         var high: UInt8?
-        for character in rest where character != UInt8(ascii: " ") {
+        var (digits, longest, groups) = (0, 0, 0)
+        for character in rest {
+            guard character != UInt8(ascii: " ") else {
+                digits = 0
+                continue
+            }
             guard let digit = Hex.value(of: character) else { throw .notHex }
+            groups += digits == 0 ? 1 : 0
+            digits += 1
+            longest = max(longest, digits)
             if let first = high {
                 bytes.append(first << 4 | digit)
                 high = nil
@@ -213,6 +224,7 @@ extension DeviceToken {
                 high = digit
             }
         }
+        guard groups < 2 || longest < 2 * Self.usualLength else { throw .several }
         guard high == nil else { throw .oddLength }
         guard !bytes.isEmpty else { throw .blank }
         guard let token = DeviceToken(bytes) else { throw .notHex }

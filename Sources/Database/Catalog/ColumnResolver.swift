@@ -85,16 +85,28 @@ package struct ColumnResolver {
         _ mapped: OptionalColumn, setting: String, values: [String: String]
     ) throws(StoreFailure) -> PartitionColumn? {
         guard let column = try optional(mapped, setting: setting) else { return nil }
-        guard column.isText || column.isInteger || column.type == "enum" else {
+        // SQLite keeps numbers and words in a column of this type.
+        let isFlag =
+            dialect.engine == .sqlite
+            && ["bool", "boolean", "bit", "numeric"].contains(column.type)
+        guard column.isText || column.isInteger || column.type == "enum" || isFlag else {
             throw refusal(
                 "column \(column.name) holds neither text nor whole numbers; correct "
                     + "\(group).\(setting)")
         }
+        let isInteger =
+            column.isInteger
+            || isFlag && !values.isEmpty && values.values.allSatisfy { Int64($0) != nil }
         return .init(
-            name: column.name, isInteger: column.isInteger,
+            name: column.name, isInteger: isInteger,
             // Other collations, ordinary `_bin` ones included, ignore spaces at the end.
-            isExact: column.isInteger || column.collation?.contains("nopad_bin") == true,
-            values: values)
+            isExact: isInteger || column.collation?.contains("nopad_bin") == true,
+            values: column.isInteger ? values.mapValues(Self.number) : values)
+    }
+
+    /// What a column of numbers has for a word of yes or no.
+    private static func number(_ word: String) -> String {
+        ["true": "1", "false": "0"][word.lowercased()] ?? word
     }
 
     /// The column of reasons, which are text. A column that has the default name and another type

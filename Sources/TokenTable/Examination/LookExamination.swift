@@ -200,10 +200,8 @@ extension ServingColumn {
             dialect: dialect)
         guard let token = TokenCandidate(column, of: look) else { return nil }
         switch token.form {
+        case .spelled(.several): return "\(token.form.words): \(UnfindableSpelling.oneRowEach)"
         case .hex, .bytes, .spelled: return nil
-        case .several:
-            return
-                "its values are \(token.form.words): keep one row per device, in a table of its own"
         case .url, .json:
             guard
                 let serving = ServingColumn(

@@ -28,16 +28,18 @@ extension SpellingRewriting {
         let prefixes = order.filter { if case .prefixed = $0.key { true } else { false } }
         let others = order.filter { if case .prefixed = $0.key { false } else { true } }
         return (others + prefixes.prefix(3)).map { spelling, count in
-            let statements =
+            let statements: [String]? =
                 switch spelling {
                 case .grouped: ungrouping(separators)
                 case .prefixed(let word): cutting(word)
                 case .base64: base64
+                case .several: nil
                 }
             let sentence =
                 "column \(layout.token.name) of \(layout.table): \(count) of \(total) rows read have "
                 + "\(spelling.words), and sweep, send and enqueue find none of their tokens; "
-                + room(for: spelling) + cure(statements)
+                + (spelling == .several
+                    ? UnfindableSpelling.oneRowEach : room(for: spelling) + cure(statements))
             return isRefused
                 ? .failure(.configuration, sentence, isAboutRows: true)
                 : .warning(sentence)

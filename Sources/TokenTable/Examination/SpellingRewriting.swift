@@ -4,7 +4,8 @@ import Encodings
 // The statements that rewrite tokens as the searches find them. They run on live tables, so:
 //
 //   other values    A row changes only if its value is wholly of the spelling, the new value is
-//                   another one of at least the usual length, and the column has room for it.
+//                   another one of the usual length, and the column has room for it. A longer one
+//                   changes only its case: of two tokens in one text no statement makes one.
 //   unique tokens   After the application stores the new spelling, a device may have a row of each.
 //                   The statement leaves out the row whose new value another one has, and a second
 //                   one empties the token of that row, or removes the row if it must have a token.
@@ -40,13 +41,12 @@ struct SpellingRewriting {
         let plain = separators.union(" <>".utf8).sorted().reduce(text) {
             "REPLACE(\($0), \(sign($1)), '')"
         }
-        // Tokens of other lengths have no other signs than these.
-        let isToken =
-            separators.isSubset(of: " <>".utf8)
-            ? isLongHex(plain)
-            : "\(isPlainHex(plain)) AND \(characterCount)(\(plain)) = "
-                + "\(UnfindableSpelling.usualDigits)"
-        return rewriting(as: "LOWER(\(plain))", where: isToken)
+        let isUsual = "\(characterCount)(\(plain)) = \(UnfindableSpelling.usualDigits)"
+        // A longer one has nothing between its digits.
+        let isWhole =
+            "\(isLongHex(plain)) AND \(characterCount)(TRIM(\(text))) = \(characterCount)(\(plain))"
+        return rewriting(
+            as: "LOWER(\(plain))", where: "(\(isPlainHex(plain)) AND \(isUsual) OR \(isWhole))")
     }
 
     /// A character as SQL. A control character would not survive being copied.

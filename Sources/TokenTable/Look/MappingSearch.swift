@@ -146,8 +146,8 @@ struct MappingSearch {
             )
         else {
             let cure =
-                token.form == .several
-                ? "keep one row per device, in a table of its own"
+                token.form == .spelled(.several)
+                ? UnfindableSpelling.oneRowEach
                 : "SQLite has no function that makes hex of it: let the application store hex"
             proposal.mapping.token = token.column.name
             return add(

@@ -37,7 +37,7 @@ extension ServingColumn {
         let isServer = dialect.engine == .mariaDB
         let expression: String
         switch form {
-        case .hex, .bytes, .several: return nil
+        case .hex, .bytes, .spelled(.several): return nil
         case .spelled(.grouped):
             expression = separators.sorted().reduce(name) { text, byte in
                 let sign =

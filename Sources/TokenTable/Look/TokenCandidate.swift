@@ -19,8 +19,6 @@ enum TokenForm: Hashable {
     case url
     /// A text in a JSON object, at this path.
     case json(path: [String])
-    /// Several in one value: a JSON array, or a list with commas.
-    case several
 
     /// The form of a value as Apple's tokens have it; nil for empty ones and identifiers of other
     /// platforms.
@@ -33,7 +31,6 @@ enum TokenForm: Hashable {
         }
         guard text.count >= UnfindableSpelling.usualDigits / 2 else { return nil }
         let isDocument = text.first == UInt8(ascii: "{") || text.first == UInt8(ascii: "[")
-        guard isDocument || text.count <= Self.longest else { return nil }
         if Self.isHex(text) {
             self = .hex
         } else if column.isBinary, !text.allSatisfy({ (0x20..<0x7F).contains($0) }) {
@@ -46,21 +43,14 @@ enum TokenForm: Hashable {
             self = form
         } else if let spelling = UnfindableSpelling(ofText: text) {
             self = .spelled(spelling.kind)
-        } else if text.split(separator: UInt8(ascii: ","), maxSplits: 8).count(where: {
-            Self.isHex(Array($0))
-        }) > 0 {
-            self = .several
         } else {
             return nil
         }
     }
 
-    /// The most bytes of a text that may have tokens, but for documents.
-    private static let longest = 1_024
-
     private static func isHex(_ text: [UInt8]) -> Bool {
-        text.count >= UnfindableSpelling.usualDigits && text.count % 2 == 0
-            && text.allSatisfy { Hex.value(of: $0) != nil }
+        (UnfindableSpelling.usualDigits...UnfindableSpelling.mostBytes * 2).contains(text.count)
+            && text.count % 2 == 0 && text.allSatisfy { Hex.value(of: $0) != nil }
     }
 
     private static func url(_ text: [UInt8]) -> TokenForm? {
@@ -73,28 +63,36 @@ enum TokenForm: Hashable {
     /// Where a JSON text has a token; nil where it has none.
     private static func json(_ text: [UInt8]) -> TokenForm? {
         guard let value = try? JSONSerialization.jsonObject(with: Data(text)) else {
-            // A longer text was cut.
-            return text.split(whereSeparator: { Hex.value(of: $0) == nil }).contains {
-                isHex(Array($0))
-            } ? .several : nil
+            // A longer text was cut. Other lists have brackets, too.
+            let count = text.split { Hex.value(of: $0) == nil }.count { isHex(Array($0)) }
+            let isCut = text.count >= LookedTable.longestValue
+            if count > (isCut ? 0 : 1) { return .spelled(.several) }
+            return UnfindableSpelling(ofText: text).map { .spelled($0.kind) }
         }
         var found: [TokenForm] = []
         func find(_ value: Any, _ path: [String]) {
             if let word = value as? String {
-                let parts = word.utf8.split(separator: UInt8(ascii: ","))
-                guard parts.contains(where: { isHex(Array($0)) }) else { return }
-                found.append(parts.count == 1 ? .json(path: path) : .several)
+                let text = Array(word.utf8)
+                if isHex(text) {
+                    found.append(.json(path: path))
+                } else if UnfindableSpelling(ofText: text) == .several {
+                    found.append(.spelled(.several))
+                }
             } else if let object = value as? [String: Any] {
                 for key in object.keys.sorted() { find(object[key] as Any, path + [key]) }
             } else if let list = value as? [Any] {
                 let before = found.count
                 for value in list { find(value, path) }
-                if found.count > before { found.replaceSubrange(before..., with: [.several]) }
+                if found.count > before {
+                    found.replaceSubrange(before..., with: [.spelled(.several)])
+                }
             }
         }
         find(value, [])
-        // Hashes may stand beside the token.
-        return found.max { $0.nameScore < $1.nameScore }
+        // Hashes may stand beside the token, and another one whose name is as good.
+        guard let best = found.map(\.nameScore).max() else { return nil }
+        let good = found.filter { $0.nameScore == best }
+        return good.count == 1 ? good[0] : .spelled(.several)
     }
 
     /// How much the last name of a path speaks for tokens.
@@ -111,7 +109,6 @@ enum TokenForm: Hashable {
         case .spelled(let spelling): spelling.words
         case .url: "a URL that ends with a token"
         case .json(let path): "a JSON document with a token at \(path.joined(separator: "."))"
-        case .several: "several tokens in one text, as a list or JSON"
         }
     }
 
@@ -142,7 +139,7 @@ struct TokenCandidate: Hashable {
         var name = ColumnWords(column.name).tokenScore
         if case .json(let path) = best.key, let last = path.last {
             name = max(name, ColumnWords(last).tokenScore - 2)
-        } else if best.key == .several {
+        } else if best.key == .spelled(.several) {
             name = max(name, 0) - 1
         } else if !best.key.isSearchable || best.key == .bytes, name < 1 {
             name -= 2

@@ -31,6 +31,8 @@ package struct TokenSample: Hashable, Sendable {
         case oddLength = "odd length"
         /// Base64 of as many bytes as a token has.
         case base64Like = "base64-like"
+        /// A list of tokens.
+        case several = "several tokens in one text"
         /// Any other value.
         case other
     }
@@ -86,9 +88,11 @@ package struct TokenSample: Hashable, Sendable {
             case .placeholder: return .placeholder
             case .truncatedDescription: return .truncatedDescription
             case .oddLength: return .oddLength
+            case .several: return .several
             default:
                 if text.containsAddress { return .url }
-                return UnfindableSpelling.isBase64(text) ? .base64Like : .other
+                if UnfindableSpelling.isBase64(text) { return .base64Like }
+                return UnfindableSpelling(ofText: text) == .several ? .several : .other
             }
         }
         if text.contains(where: { Hex.value(of: $0) == nil }) { return .grouped }

@@ -9,6 +9,8 @@ enum UnfindableSpelling: Hashable {
     case prefixed(String)
     /// Base64 in either alphabet, with or without padding.
     case base64
+    /// A token with another one beside it, or with anything else of a list.
+    case several
 
     /// Digits of the tokens that Apple issues today. Other identifiers are shorter, and those of
     /// Android are longer than `mostBytes`.
@@ -21,20 +23,75 @@ enum UnfindableSpelling: Hashable {
 
     /// The spelling of a text that a search does not find; nil for plain hex and for other texts.
     init?(ofText text: [UInt8]) {
-        let digits = text.filter { Hex.value(of: $0) != nil }
-        if digits.count == text.count { return nil }
-        let used = Set(text).intersection(Self.separators)
-        if digits.count == Self.usualDigits,
-            text.count(where: used.contains) + digits.count == text.count
-        {
+        let digits = text.count { Hex.value(of: $0) != nil }
+        if digits == text.count { return nil }
+        if Self.hasTokens(text) {
+            self = .several
+        } else if digits == Self.usualDigits, let used = Self.grouping(text) {
             self = .grouped(used)
         } else if let prefix = Self.prefix(text) {
             self = .prefixed(prefix)
         } else if Self.isBase64(text) {
             self = .base64
+        } else if Self.isList(text) {
+            self = .several
         } else {
             return nil
         }
+    }
+
+    /// What stands between equal groups of digits or around them; nil for digits in another order, such as
+    /// those of two UUIDs.
+    private static func grouping(_ text: [UInt8]) -> Set<UInt8>? {
+        let used = Set(text).intersection(separators)
+        let groups = text.split(whereSeparator: used.contains)
+        guard groups.allSatisfy({ $0.allSatisfy { Hex.value(of: $0) != nil } }),
+            Set(groups.map(\.count)).count == 1 || used.isSubset(of: " <>".utf8),
+            groups.count == 1 || groups.allSatisfy({ $0.count < usualDigits / 2 })
+        else { return nil }
+        return used
+    }
+
+    // MARK: Lists
+
+    /// What stands between the tokens of a list, and around them.
+    private static let listSigns = Array(" ,;|\t\n\r<>[](){}\"'".utf8)
+
+    /// Whether a text has two tokens or more, each in hex, in groups or in Base64.
+    private static func hasTokens(_ text: [UInt8]) -> Bool {
+        var (runs, digits) = (0, 0)
+        for byte in text {
+            digits = Hex.value(of: byte) == nil ? 0 : digits + 1
+            runs += digits == usualDigits ? 1 : 0
+        }
+        if runs > 1 { return !isAddress(text) && text.first != UInt8(ascii: "{") }
+        guard runs == 0 else { return false }
+        let words = text.split(whereSeparator: listSigns.contains)
+        // Longer words may be the lines of a key.
+        if words.count > 1, words.allSatisfy({ isBase64(Array($0), bytes: usualDigits / 2) }) {
+            return true
+        }
+        // A space may be between groups.
+        let parts = text.split { $0 != UInt8(ascii: " ") && listSigns.contains($0) }
+            .map { part in part.filter { $0 != UInt8(ascii: " ") } }.filter { !$0.isEmpty }
+        return parts.count > 1
+            && parts.allSatisfy {
+                $0.count { Hex.value(of: $0) != nil } == usualDigits && grouping($0) != nil
+            }
+    }
+
+    /// Whether a text is a list with a token in it.
+    private static func isList(_ text: [UInt8]) -> Bool {
+        guard !isAddress(text), text.first != UInt8(ascii: "{") else { return false }
+        let words = text.split(whereSeparator: listSigns.contains)
+        return words.count > 1
+            && words.contains {
+                $0.count >= usualDigits && $0.allSatisfy { Hex.value(of: $0) != nil }
+            }
+    }
+
+    private static func isAddress(_ text: [UInt8]) -> Bool {
+        String(validating: text, as: UTF8.self)?.contains("://") == true
     }
 
     /// The characters before a token in hex. Letters that are hex digits too are part of the digits, so
@@ -56,8 +113,8 @@ enum UnfindableSpelling: Hashable {
             || text.reversed().prefix { Hex.value(of: $0) != nil }.count >= usualDigits
     }
 
-    /// Whether a text is base64 of as many bytes as a token may have, and no hex.
-    static func isBase64(_ text: [UInt8]) -> Bool {
+    /// Whether a text is base64 of as many bytes as a token may have, and no hex; `bytes`: of so many.
+    static func isBase64(_ text: [UInt8], bytes count: Int? = nil) -> Bool {
         let unpadded = text.reversed().drop { $0 == UInt8(ascii: "=") }.reversed()
         guard text.count - unpadded.count <= 2,
             unpadded.contains(where: { Hex.value(of: $0) == nil }), !hasToken(atAnEndOf: text)
@@ -70,7 +127,8 @@ enum UnfindableSpelling: Hashable {
             }
         }
         guard let bytes = Base64URL.decode(plain) else { return false }
-        return (usualDigits / 2...mostBytes).contains(bytes.count)
+        return count.map { $0 == bytes.count }
+            ?? (usualDigits / 2...mostBytes).contains(bytes.count)
     }
 }
 
@@ -84,7 +142,15 @@ extension TokenColumn {
         case (_, .bytes(let bytes)): text = bytes
         default: return nil
         }
-        if encoding == .binary { return UnfindableSpelling.isBase64(text) ? .base64 : nil }
+        if encoding == .binary {
+            // Random bytes are hardly ever text.
+            guard text.count > UnfindableSpelling.usualDigits else {
+                return UnfindableSpelling.isBase64(text) ? .base64 : nil
+            }
+            return UnfindableSpelling(ofText: text).flatMap {
+                [.base64, .several].contains($0) ? $0 : nil
+            }
+        }
         if isScattered(value), let token = self.token(value) {
             // Shorter values in hex may be identifiers of other platforms.
             return token.bytes.count * 2 < UnfindableSpelling.usualDigits
@@ -96,6 +162,9 @@ extension TokenColumn {
 }
 
 extension UnfindableSpelling {
+    /// What helps a column of lists, as a clause: no statement can know to which device a token belongs.
+    static let oneRowEach = "keep one row per device, in a table of its own"
+
     /// The same, without what separates the digits: one statement rewrites all of these.
     var kind: UnfindableSpelling {
         if case .grouped = self { .grouped([]) } else { self }
@@ -107,6 +176,7 @@ extension UnfindableSpelling {
             "hex in groups, in brackets, in mixed case, or with spaces or line ends around it"
         case .prefixed(let word): "hex after `\(word)`"
         case .base64: "Base64"
+        case .several: "several tokens in one text"
         }
     }
 }

@@ -91,7 +91,8 @@ struct LayoutResolver {
         guard let name = mapping.platform.column else { return nil }
         let setting = "platform.column"
         guard let value = mapping.platform.value,
-            let column = try columns.partition(.named(name), setting: setting, values: [:])
+            let column = try columns.partition(
+                .named(name), setting: setting, values: ["platform": value])
         else {
             throw columns.refusal(
                 "column \(name.prefix(64)) needs the value of rows to use; give it under "
@@ -99,7 +100,7 @@ struct LayoutResolver {
         }
         guard column.isInteger else { return PlatformRows(column: column, value: .text(value)) }
         // Compared with a word, a number column converts the word to 0 and matches every 0.
-        guard let number = Int64(value) else {
+        guard let number = column.values["platform"].flatMap({ Int64($0) }) else {
             throw columns.refusal(
                 "column \(column.name) holds whole numbers, and `\(value.prefix(40))` is none; correct "
                     + "store.active-users.platform.value")
