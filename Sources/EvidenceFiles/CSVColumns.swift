@@ -6,6 +6,7 @@ struct CSVColumns {
     private struct Place {
         let column: Int
         let steps: [JSONPath.Step]
+        let path: JSONPath
     }
 
     private let places: [ReportField: Place]
@@ -22,7 +23,7 @@ struct CSVColumns {
         var places: [ReportField: Place] = [:]
         for (field, path) in map.paths {
             guard let number = path.columnNumber else { return nil }
-            places[field] = Place(column: number - 1, steps: [])
+            places[field] = Place(column: number - 1, steps: [], path: path)
         }
         self.init(places)
     }
@@ -53,7 +54,7 @@ struct CSVColumns {
                         + "nobody can know")
             }
             let steps = wholes.isEmpty ? path.steps(after: name(column)) ?? [] : []
-            places[field] = Place(column: column, steps: steps)
+            places[field] = Place(column: column, steps: steps, path: path)
         }
         if map == .standard { try Self.refuseNearNames(of: row, map) }
         // A column that is mapped and not there would turn every line into one about nothing.
@@ -113,15 +114,21 @@ struct CSVColumns {
             let text = row.field(place.column)
             guard place.steps.isEmpty else {
                 do throws(UnusableReport) {
-                    let found = try JSONFields.value(at: place.steps[...], inText: .apart(text))
+                    let found = try JSONFields.value(
+                        at: place.steps[...], of: place.path, inText: .apart(text))
                     fields[field] = found.value
                     if field == .token { fields.unread = found.beside }
                 } catch {
-                    throw .line("the JSON in it has a key twice")
+                    guard case .nested(_, let isCut) = error else {
+                        throw .line("the JSON in it has a key twice")
+                    }
+                    // A column has no step of its own.
+                    throw .nested(path: "the column of \(place.path.text)", isCut: isCut)
                 }
                 continue
             }
-            fields[field] = text.isEmpty ? .empty : .text(.apart(text))
+            let isEmpty = text.isEmpty || row.isNull(place.column)
+            fields[field] = isEmpty ? .empty : .text(.apart(text))
         }
         return fields
     }

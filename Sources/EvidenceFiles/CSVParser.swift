@@ -9,6 +9,13 @@
 //   separator     the one of , ; tab | that the line of names has most of outside of quotes
 //
 // Without a line of names the first row may have a stranger's text, so only one of the four may occur.
+//
+// Columns with tabs between them have a form of their own, that of `mysql --batch`: a quote is text like any
+// other, a tab, a line break, a zero byte and a backslash inside of a field are `\t`, `\n`, `\0` and `\\`,
+// and NULL is no value. Read by the rules of CSV two such quotes make one row of all rows between them. A file
+// that is called CSV and has tabs may be either. Its fields without quotes are read by the rules of `mysql`,
+// and one that has quotes around it is the same row in both. Any other field that begins with a quote is a
+// mistake: which rows it belongs to nobody can know.
 
 /// One row, with its fields as they stand in the file.
 struct CSVRow {
@@ -18,6 +25,7 @@ struct CSVRow {
     let bytes: [UInt8]
     /// Where its separators are.
     let separators: [Int]
+    let quoting: CSVParser.Quoting
 
     /// Number of fields.
     var count: Int { separators.count + 1 }
@@ -29,7 +37,9 @@ struct CSVRow {
         let start = number == 0 ? 0 : separators[number - 1] + 1
         let end = number < separators.count ? separators[number] : bytes.count
         let field = bytes[start..<end]
-        guard field.first == UInt8(ascii: "\"") else { return Array(field) }
+        guard field.first == UInt8(ascii: "\""), quoting != .none else {
+            return quoting == .csv ? Array(field) : Self.unescaped(field)
+        }
         var value: [UInt8] = []
         var wasQuote = false
         for byte in field.dropFirst().dropLast() {
@@ -38,6 +48,48 @@ struct CSVRow {
             if !wasQuote { value.append(byte) }
         }
         return value
+    }
+
+    /// Whether a field has no value, as `mysql` and programs that load its files write it.
+    func isNull(_ number: Int) -> Bool {
+        guard quoting != .csv else { return false }
+        let start = number == 0 ? 0 : separators[number - 1] + 1
+        let end = number < separators.count ? separators[number] : bytes.count
+        return ["NULL", "\\N"].contains { bytes[start..<end].elementsEqual($0.utf8) }
+    }
+
+    /// The bytes that stand behind a backslash for others. Any other byte there stands for itself.
+    private static let escapes: [UInt8: UInt8] = [
+        UInt8(ascii: "t"): 0x09, UInt8(ascii: "n"): 0x0A, UInt8(ascii: "0"): 0,
+        UInt8(ascii: "\\"): UInt8(ascii: "\\"),
+    ]
+
+    private static func unescaped(_ field: ArraySlice<UInt8>) -> [UInt8] {
+        guard field.contains(UInt8(ascii: "\\")) else { return Array(field) }
+        var (value, rest) = ([UInt8](), field)
+        while let byte = rest.popFirst() {
+            guard byte == UInt8(ascii: "\\"), let meant = rest.first.flatMap({ escapes[$0] })
+            else {
+                value.append(byte)
+                continue
+            }
+            value.append(meant)
+            rest.removeFirst()
+        }
+        return value
+    }
+
+    /// The place of a backslash behind which no byte stands that `mysql --batch` writes there; nil where
+    /// there is none.
+    fileprivate var foreignBackslash: Int? {
+        var place = bytes.startIndex
+        while let found = bytes[place...].firstIndex(of: UInt8(ascii: "\\")) {
+            guard let next = bytes[(found + 1)...].first,
+                Self.escapes[next] != nil || next == UInt8(ascii: "N")
+            else { return found }
+            place = found + 2
+        }
+        return nil
     }
 
     /// The place of a byte of the row, for people.
@@ -60,6 +112,16 @@ struct CSVParser {
         UInt8(ascii: ","), UInt8(ascii: ";"), UInt8(ascii: "\t"), UInt8(ascii: "|"),
     ]
 
+    /// What quotes and backslashes mean.
+    enum Quoting {
+        /// Quotes as in RFC 4180, and no escapes.
+        case csv
+        /// Escapes of `mysql --batch`, and no quotes.
+        case none
+        /// Called CSV, with tabs: one of the two.
+        case doubtful
+    }
+
     /// Where the next byte is.
     private enum Place: Equatable {
         /// At the beginning of a field, where alone a quote opens one.
@@ -76,6 +138,7 @@ struct CSVParser {
 
     /// Whether the first row has the names of the columns.
     private let hasNames: Bool
+    private(set) var quoting: Quoting
     /// The separator; nil while the first row is gathered that shows it.
     private var separator: UInt8?
     private var place = Place.fieldStart
@@ -89,7 +152,11 @@ struct CSVParser {
     /// Whether each row has one empty field more; nil before the first row with values.
     private var hasExtra: Bool?
 
-    init(hasNames: Bool) { self.hasNames = hasNames }
+    /// Begins before the first byte of a file. `hasTabs` states that it has the form of `mysql --batch`.
+    init(hasNames: Bool, hasTabs: Bool) {
+        (self.hasNames, quoting) = (hasNames, hasTabs ? .none : .csv)
+        separator = hasTabs ? UInt8(ascii: "\t") : nil
+    }
 
     /// Takes the next bytes and passes the rows that they complete to a body.
     ///
@@ -105,15 +172,31 @@ struct CSVParser {
     ///
     /// - Throws: as `take`.
     mutating func finish(_ body: (CSVRow) throws -> Void) throws {
-        guard place != .quoted else { throw fault(at: quote, "this quote is not closed") }
+        guard place != .quoted else { throw unclosed }
         try end(body)
+    }
+
+    private var unclosed: UnreadableFile {
+        quoting == .doubtful ? doubt : fault(at: quote, "this quote is not closed")
+    }
+
+    private var doubt: UnreadableFile {
+        .doubt(
+            fault(
+                at: quote,
+                "this field begins with a quote and its end is not the next one, which CSV and mysql --batch "
+                    + "mean in two ways, with other rows"
+            ).description)
     }
 
     private mutating func advance(_ byte: UInt8, _ body: (CSVRow) throws -> Void) throws {
         switch (place, byte) {
         case (.quoted, UInt8(ascii: "\"")): place = .afterQuote
+        case (.quoted, UInt8(ascii: "\t")) where quoting == .doubtful,
+            (.quoted, UInt8(ascii: "\n")) where quoting == .doubtful:
+            throw doubt
         case (.quoted, _): break
-        case (.fieldStart, UInt8(ascii: "\"")):
+        case (.fieldStart, UInt8(ascii: "\"")) where quoting != .none:
             (place, quote) = (.quoted, pending.count)
         case (.afterQuote, UInt8(ascii: "\"")): place = .quoted
         case (_, UInt8(ascii: "\n")): return try end(body)
@@ -126,11 +209,12 @@ struct CSVParser {
             place = .fieldStart
         case (.afterQuote, UInt8(ascii: "\r")): place = .afterReturn(true)
         case (_, UInt8(ascii: "\r")): place = .afterReturn(false)
+        case (.afterQuote, _) where quoting == .doubtful: throw doubt
         case (.afterQuote, _):
             throw fault("text after the quote that ends a field; a quote inside is written twice")
         // Before the separator is known, the row is only gathered.
-        case (.plain, UInt8(ascii: "\"")) where separator != nil,
-            (.afterReturn, UInt8(ascii: "\"")) where separator != nil:
+        case (.plain, UInt8(ascii: "\"")) where separator != nil && quoting == .csv,
+            (.afterReturn, UInt8(ascii: "\"")) where separator != nil && quoting == .csv:
             throw fault("a quote inside of a field without quotes; put the field into quotes")
         default: place = .plain
         }
@@ -147,7 +231,7 @@ struct CSVParser {
     /// Ends the pending row.
     private mutating func end(_ body: (CSVRow) throws -> Void) throws {
         if pending.last == UInt8(ascii: "\r") { pending.removeLast() }
-        let row = CSVRow(line: line, bytes: pending, separators: separators)
+        let row = CSVRow(line: line, bytes: pending, separators: separators, quoting: quoting)
         pending.removeAll(keepingCapacity: true)
         separators.removeAll(keepingCapacity: true)
         place = .fieldStart
@@ -157,9 +241,16 @@ struct CSVParser {
         }
         guard separator != nil else {
             separator = try separator(of: row)
+            if separator == UInt8(ascii: "\t") { quoting = .doubtful }
             for byte in row.bytes { try advance(byte, body) }
-            guard place != .quoted else { throw fault(at: quote, "this quote is not closed") }
+            guard place != .quoted else { throw unclosed }
             return try end(body)
+        }
+        if quoting == .none, let place = row.foreignBackslash {
+            throw row.fault(
+                at: place,
+                "a backslash that mysql --batch does not write: it writes \\t, \\n, \\0 and \\\\; leave "
+                    + "--raw out, and write tabs and line breaks inside of fields so")
         }
         line += 1 + row.bytes.count { $0 == UInt8(ascii: "\n") }
         try checkWidth(of: row)
@@ -203,6 +294,7 @@ struct CSVParser {
     private func fault(_ cause: String) -> UnreadableFile { fault(at: pending.count, cause) }
 
     private func fault(at offset: Int, _ cause: String) -> UnreadableFile {
-        CSVRow(line: line, bytes: pending, separators: []).fault(at: offset, cause)
+        CSVRow(line: line, bytes: pending, separators: [], quoting: quoting)
+            .fault(at: offset, cause)
     }
 }

@@ -1,6 +1,8 @@
 // Names the fields of a report in lines of any form, as `--map` gives them:
 //
-//   token=.device,time=.timestamp,status=.status,reason=.reason
+//   token=.device,time=.timestamp,status=.status,reason=.reason,platform=.os=ios|ipados
+//
+// The platform alone has more than a path: behind a second sign of equality the words of Apple's platforms.
 //
 // A path of JSON has keys and indexes, `.delivery.attempts[0].code`. A string that holds JSON is
 // entered like an object, since logs often carry the body of an answer as text
@@ -8,6 +10,8 @@
 // outermost object, is called `delivery.token`, the path `delivery.token` means it. Inside of a path
 // such a key is written `.log["delivery.token"]`. Columns of CSV have a name from the first line, or a
 // number from 1; with a number the file has no line of names.
+
+import Encodings
 
 /// The parts of a report that a field can hold.
 package enum ReportField: String, Hashable, Sendable, CaseIterable {
@@ -20,6 +24,8 @@ package enum ReportField: String, Hashable, Sendable, CaseIterable {
     case status
     /// The reason of the answer.
     case reason
+    /// The platform of the token.
+    case platform
 }
 
 /// A way to a value inside JSON.
@@ -106,6 +112,27 @@ package struct JSONPath: Hashable, Sendable {
         return steps
     }
 
+    /// The first steps as jq writes them.
+    func jq(_ count: Int) -> String {
+        steps.prefix(count).reduce(into: "") { text, step in
+            switch step {
+            case .index(let index): text += (text.isEmpty ? "." : "") + "[\(index)]"
+            case .key(let key):
+                let isPlain =
+                    key.allSatisfy { byte in
+                        DecimalDigits.isDigit(byte) || byte == UInt8(ascii: "_")
+                            || (UInt8(ascii: "a")...UInt8(ascii: "z")).contains(byte | 0x20)
+                    } && key.first.map(DecimalDigits.isDigit) == false
+                var quoted: [UInt8] = []
+                JSONText.append(String(decoding: key, as: UTF8.self), to: &quoted)
+                text +=
+                    isPlain
+                    ? "." + String(decoding: key, as: UTF8.self)
+                    : (text.isEmpty ? "." : "") + "[\(String(decoding: quoted, as: UTF8.self))]"
+            }
+        }
+    }
+
     private static func refusal(_ text: String, _ mistake: String) -> UnreadableFile {
         UnreadableFile.map("the path '\(text)' has \(mistake)")
     }
@@ -115,6 +142,8 @@ package struct JSONPath: Hashable, Sendable {
 package struct FieldMap: Hashable, Sendable {
     /// The paths by field; a token is always there.
     package let paths: [ReportField: JSONPath]
+    /// The words of Apple's platforms, UTF-8; none where no platform is mapped.
+    let applePlatforms: [[UInt8]]
 
     /// The fields as our own table names its columns.
     package static let standard = fixed([
@@ -122,18 +151,24 @@ package struct FieldMap: Hashable, Sendable {
         .reason: ".reason",
     ])
 
-    private init(paths: [ReportField: JSONPath]) { self.paths = paths }
+    private init(paths: [ReportField: JSONPath], applePlatforms: [[UInt8]]) {
+        (self.paths, self.applePlatforms) = (paths, applePlatforms)
+    }
 
     /// A map of paths that this program writes itself, each of them whole.
-    static func fixed(_ paths: [ReportField: String]) -> FieldMap {
-        FieldMap(paths: paths.compactMapValues { try? JSONPath($0) })
+    static func fixed(
+        _ paths: [ReportField: String], applePlatforms: [String] = []
+    ) -> FieldMap {
+        FieldMap(
+            paths: paths.compactMapValues { try? JSONPath($0) },
+            applePlatforms: applePlatforms.map { Array($0.utf8) })
     }
 
     /// Parses the value of `--map`.
     ///
     /// - Throws: for unknown fields, repeated fields, and a mapping without a token.
     package init(_ text: String) throws(UnreadableFile) {
-        var paths: [ReportField: JSONPath] = [:]
+        var (paths, platforms) = ([ReportField: JSONPath](), [[UInt8]]())
         for part in text.split(separator: ",", omittingEmptySubsequences: false) {
             let halves = part.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
             let name = halves[0].trimmed
@@ -145,17 +180,45 @@ package struct FieldMap: Hashable, Sendable {
             guard paths[field] == nil else {
                 throw UnreadableFile.map("the field \(name) is given twice")
             }
-            paths[field] = try JSONPath(halves[1].trimmed)
+            var path = halves[1].trimmed
+            if field == .platform { platforms = try Self.platforms(cutOff: &path) }
+            paths[field] = try JSONPath(path)
         }
         guard paths[.token] != nil else {
             throw UnreadableFile.map("it has no token=PATH")
         }
-        self.paths = paths
+        (self.paths, applePlatforms) = (paths, platforms)
+    }
+
+    /// Cuts the words of Apple's platforms off the end of `PATH=WORD|WORD`.
+    private static func platforms(cutOff path: inout String) throws(UnreadableFile) -> [[UInt8]] {
+        let bytes = Array(path.utf8)
+        let words =
+            bytes.lastIndex(of: UInt8(ascii: "=")).map { place in
+                bytes[(place + 1)...].split(
+                    separator: UInt8(ascii: "|"), omittingEmptySubsequences: false)
+            } ?? []
+        guard let first = words.first, words.allSatisfy({ !$0.isEmpty }) else {
+            throw UnreadableFile.map(
+                "'platform=\(path)' does not say which values are Apple's; write them behind the path, as "
+                    + "in platform=.platform=ios or platform=.os=ios|ipados")
+        }
+        path = String(decoding: bytes[..<(first.startIndex - 1)], as: UTF8.self)
+        return words.map(Array.init)
+    }
+
+    /// Whether a value of the platform's field is the word of another platform than Apple's.
+    func isOtherPlatform(_ word: TextBytes) -> Bool {
+        word.count > 0 && !applePlatforms.contains { word == $0[...] }
     }
 
     /// The value of `--map` that gives this map, the same text for the same map.
     package var text: String {
-        paths.map { "\($0.key.rawValue)=\($0.value.text)" }.sorted().joined(separator: ",")
+        paths.map { field, path in
+            let words = applePlatforms.map { String(decoding: $0, as: UTF8.self) }
+            let values = field == .platform ? "=" + words.joined(separator: "|") : ""
+            return "\(field.rawValue)=\(path.text)\(values)"
+        }.sorted().joined(separator: ",")
     }
 
     /// Whether a line can tell which answer it is about. Without both fields every line is a 410.

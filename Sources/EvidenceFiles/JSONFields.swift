@@ -36,7 +36,7 @@ enum FieldValue {
 
 /// The values of one record by field.
 struct FieldValues {
-    private var values = InlineArray<5, FieldValue?>(repeating: nil)
+    private var values = InlineArray<6, FieldValue?>(repeating: nil)
     /// Number of elements of arrays on the path of the token that it does not enter.
     var unread = 0
 
@@ -56,6 +56,7 @@ extension ReportField {
         case .sent: 2
         case .status: 3
         case .reason: 4
+        case .platform: 5
         }
     }
 }
@@ -73,7 +74,7 @@ struct FieldPaths {
         let start, count: Int
     }
 
-    fileprivate let paths: [(field: ReportField, steps: ArraySlice<JSONPath.Step>)]
+    fileprivate let paths: [(field: ReportField, path: JSONPath)]
     /// In the order of the paths, each path as one key first.
     fileprivate let names: [Name]
     private let keys: [UInt8]
@@ -81,7 +82,7 @@ struct FieldPaths {
     private let lengths: UInt64
 
     init(_ map: FieldMap) {
-        paths = map.paths.map { ($0.key, $0.value.steps[...]) }
+        paths = map.paths.map { ($0.key, $0.value) }
         var (names, keys, lengths) = ([Name](), [UInt8](), UInt64(0))
         func add(_ key: [UInt8], isWhole: Bool, _ path: Int) {
             names.append(
@@ -123,8 +124,8 @@ enum JSONFields {
         var found = FieldValues()
         guard scanner.take("{") else {
             guard isJSON(json) else { throw .notJSON }
-            for path in paths.paths {
-                try enter(path.field, path.steps, JSONScanner(json), &found)
+            for (field, path) in paths.paths {
+                try enter(field, path.steps[...], of: path, JSONScanner(json), &found)
             }
             return found
         }
@@ -139,14 +140,14 @@ enum JSONFields {
                     guard (name.isWhole ? named : seen) & bit == 0 else {
                         throw .ambiguous(key.string)
                     }
-                    let path = paths.paths[name.path]
+                    let (field, path) = paths.paths[name.path]
                     if name.isWhole {
                         named |= bit
-                        try enter(path.field, [], scanner, &found)
+                        try enter(field, [], of: path, scanner, &found)
                     } else {
                         seen |= bit
                         guard named & bit == 0 else { return }
-                        try enter(path.field, path.steps.dropFirst(), scanner, &found)
+                        try enter(field, path.steps.dropFirst(), of: path, scanner, &found)
                     }
                 }
                 guard scanner.skipValue() != nil else { throw .notJSON }
@@ -158,27 +159,28 @@ enum JSONFields {
     }
 
     private static func enter(
-        _ field: ReportField, _ steps: ArraySlice<JSONPath.Step>, _ scanner: JSONScanner,
-        _ found: inout FieldValues
+        _ field: ReportField, _ steps: ArraySlice<JSONPath.Step>, of path: JSONPath,
+        _ scanner: JSONScanner, _ found: inout FieldValues
     ) throws(UnusableReport) {
         var (inside, beside) = (scanner, 0)
-        found[field] = try value(steps, &inside, &beside)
+        found[field] = try value(steps, of: path, &inside, &beside)
         if field == .token { found.unread = beside }
     }
 
-    /// The value at steps inside of a text that may hold JSON, nil where they lead nowhere; and the number
-    /// of elements of arrays on the way that they do not enter.
+    /// The value at the last steps of a path inside of a text that may hold JSON, nil where they lead
+    /// nowhere; and the number of elements of arrays on the way that they do not enter.
     ///
-    /// - Throws: where the text has a key of the steps twice.
+    /// - Throws: where the text has a key of the steps twice, or holds a JSON object that was cut off or that
+    ///   other text stands beside.
     static func value(
-        at steps: ArraySlice<JSONPath.Step>, inText text: TextBytes
+        at steps: ArraySlice<JSONPath.Step>, of path: JSONPath, inText text: TextBytes
     ) throws(UnusableReport) -> (value: FieldValue?, beside: Int) {
         var found: Result<(FieldValue?, Int), UnusableReport> = .success((nil, 0))
         text.withBytes { inner in
-            guard isJSON(inner) else { return }
-            var (scanner, beside) = (JSONScanner(inner), 0)
             do throws(UnusableReport) {
-                let value = try value(steps, &scanner, &beside)
+                guard isJSON(inner) else { return try refuseObject(in: inner, steps, of: path) }
+                var (scanner, beside) = (JSONScanner(inner), 0)
+                let value = try value(steps, of: path, &scanner, &beside)
                 found = .success((value?.kept, beside))
             } catch {
                 found = .failure(error)
@@ -187,23 +189,85 @@ enum JSONFields {
         return try found.get()
     }
 
-    /// Why a line is not one JSON value, as a clause with the command that mends it; `layout` is the one by
-    /// which its file is read.
-    static func fault(of line: UnsafeRawBufferPointer, _ layout: ReportLayout) -> String {
+    // A text that is not JSON is of another kind and says nothing, unless it holds an object that a field is
+    // looked for in. What such an object says was given, and a stranger may have written the text around it:
+    // so it counts neither as evidence nor as nothing.
+
+    /// The most objects in a text that are looked at.
+    private static let mostTried = 16
+
+    /// Refuses a text that is not JSON, where it begins an object that it does not end, or has an object
+    /// into which the steps lead beside other text.
+    private static func refuseObject(
+        in text: UnsafeRawBufferPointer, _ steps: ArraySlice<JSONPath.Step>, of path: JSONPath
+    ) throws(UnusableReport) {
+        let spelled = steps.startIndex == 0 ? "." : path.jq(steps.startIndex)
+        guard case .key(let key) = steps.first else {
+            guard isCutArray(text) else { return }
+            throw .nested(path: spelled, isCut: true)
+        }
+        var isAtStart = true
+        for start in objects(in: text) {
+            var scanner = JSONScanner(UnsafeRawBufferPointer(rebasing: text[start...]))
+            if let object = scanner.skipValue() {
+                var (inside, beside) = (
+                    JSONScanner(UnsafeRawBufferPointer(rebasing: object)), 0
+                )
+                guard try value(steps, of: path, &inside, &beside) == nil else {
+                    throw .nested(path: spelled, isCut: false)
+                }
+            } else if isAtStart && text[..<start].allSatisfy({ $0 <= UInt8(ascii: " ") })
+                || text[start...].contains(sequence: key)
+            {
+                throw .nested(path: spelled, isCut: true)
+            }
+            isAtStart = false
+        }
+    }
+
+    /// Whether a text begins an array of objects or arrays and does not end it.
+    private static func isCutArray(_ text: UnsafeRawBufferPointer) -> Bool {
+        let first = text.lazy.filter { $0 > UInt8(ascii: " ") }.prefix(2)
+        var scanner = JSONScanner(text)
+        return first.elementsEqual(Array("[{".utf8)) && scanner.skipValue() == nil
+            || first.elementsEqual(Array("[[".utf8)) && scanner.skipValue() == nil
+    }
+
+    /// Where objects with a member, or with their end missing, seem to begin in a text; the first few.
+    private static func objects(in text: UnsafeRawBufferPointer) -> [Int] {
+        var starts: [Int] = []
+        for place in text.indices
+        where text[place] == UInt8(ascii: "{") && starts.count < mostTried {
+            let next = text[(place + 1)...].first { $0 > UInt8(ascii: " ") }
+            if next == nil || next == UInt8(ascii: "\"") { starts.append(place) }
+        }
+        return starts
+    }
+
+    /// Why a line is not one JSON value, with the command that mends it; `layout` is the one by which its
+    /// file is read.
+    static func fault(of line: UnsafeRawBufferPointer, _ layout: ReportLayout) -> UnusableReport {
         var scanner = JSONScanner(line)
         if scanner.skipValue() != nil,
             [UInt8(ascii: "{"), UInt8(ascii: "[")].contains(scanner.peek())
         {
-            return "several JSON values stand in it; write each on a line of its own, with: jq -c ."
+            return .form(
+                "several JSON values stand in it",
+                cure: "write each on a line of its own, with: jq -c .")
         }
         if let start = line.firstIndex(of: UInt8(ascii: "{")), start > 0,
             isJSON(UnsafeRawBufferPointer(rebasing: line[start...]))
         {
-            return "text stands before its JSON object; cut it off with: "
-                + "sed 's/^[^{]*//' FILE | pushsweep import - "
-                + layout.options.map(\.shellWord).joined(separator: " ")
+            return .form(
+                "text stands before its JSON object",
+                cure: "cut it off with: sed 's/^[^{]*//' FILE | pushsweep import - "
+                    + layout.options.map(\.shellWord).joined(separator: " "))
         }
-        return "it is not one JSON value"
+        let isObject = line.first == UInt8(ascii: "{")
+        return .form(
+            isObject
+                ? "it begins a JSON object and is not one JSON value" : "it is not one JSON value",
+            cure: nil)
     }
 
     /// Whether a line is the beginning of an object or array that goes on in the next: it opens more than
@@ -236,22 +300,23 @@ enum JSONFields {
     }
 
     private static func value(
-        _ steps: ArraySlice<JSONPath.Step>, _ scanner: inout JSONScanner, _ beside: inout Int
+        _ steps: ArraySlice<JSONPath.Step>, of path: JSONPath, _ scanner: inout JSONScanner,
+        _ beside: inout Int
     ) throws(UnusableReport) -> FieldValue? {
         guard let step = steps.first else { return leaf(&scanner) }
         let rest = steps.dropFirst()
         switch scanner.peek() {
         case UInt8(ascii: "{"):
             guard case .key(let key) = step else { return nil }
-            return try member(key, rest, &scanner, &beside)
+            return try member(key, rest, of: path, &scanner, &beside)
         case UInt8(ascii: "["):
             // A key leads into no element, whatever their number is.
             let index = if case .index(let index) = step { index } else { Int?.none }
-            return try element(index, rest, &scanner, &beside)
+            return try element(index, rest, of: path, &scanner, &beside)
         case UInt8(ascii: "\""):
             // A string that holds JSON.
             guard let text = scanner.text() else { throw UnusableReport.notJSON }
-            let found = try value(at: steps, inText: text)
+            let found = try value(at: steps, of: path, inText: text)
             beside += found.beside
             return found.value
         default: return nil
@@ -259,8 +324,8 @@ enum JSONFields {
     }
 
     private static func member(
-        _ key: [UInt8], _ rest: ArraySlice<JSONPath.Step>, _ scanner: inout JSONScanner,
-        _ beside: inout Int
+        _ key: [UInt8], _ rest: ArraySlice<JSONPath.Step>, of path: JSONPath,
+        _ scanner: inout JSONScanner, _ beside: inout Int
     ) throws(UnusableReport) -> FieldValue? {
         var found: FieldValue?
         var isFound = false
@@ -273,7 +338,7 @@ enum JSONFields {
                 guard !isFound else { throw .ambiguous(String(decoding: key, as: UTF8.self)) }
                 isFound = true
                 var inside = scanner
-                found = try value(rest, &inside, &beside)
+                found = try value(rest, of: path, &inside, &beside)
             }
             guard scanner.skipValue() != nil else { throw .notJSON }
         } while scanner.take(",")
@@ -282,8 +347,8 @@ enum JSONFields {
     }
 
     private static func element(
-        _ index: Int?, _ rest: ArraySlice<JSONPath.Step>, _ scanner: inout JSONScanner,
-        _ beside: inout Int
+        _ index: Int?, _ rest: ArraySlice<JSONPath.Step>, of path: JSONPath,
+        _ scanner: inout JSONScanner, _ beside: inout Int
     ) throws(UnusableReport) -> FieldValue? {
         var found: FieldValue?
         guard scanner.take("[") else { throw .notJSON }
@@ -292,7 +357,7 @@ enum JSONFields {
         repeat {
             if number == index {
                 var inside = scanner
-                found = try value(rest, &inside, &beside)
+                found = try value(rest, of: path, &inside, &beside)
             }
             guard scanner.skipValue() != nil else { throw .notJSON }
             number += 1
@@ -319,5 +384,12 @@ extension UnusableReport {
 
     static func ambiguous(_ key: String) -> UnusableReport {
         .line("it has the key '\(key)' twice")
+    }
+}
+
+extension Slice<UnsafeRawBufferPointer> {
+    /// Whether some bytes stand in these.
+    fileprivate func contains(sequence: [UInt8]) -> Bool {
+        indices.contains { self[$0...].starts(with: sequence) }
     }
 }

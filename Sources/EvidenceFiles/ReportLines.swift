@@ -20,6 +20,8 @@ package enum ReportFormat: String, Hashable, Sendable, CaseIterable {
     case jsonl
     /// Comma-separated values with a line of names (RFC 4180), or with `;`, tab or `|` between them.
     case csv
+    /// Columns with tabs between them and no quotes, as `mysql --batch` prints them.
+    case tsv
 }
 
 /// The unit of times in a file.
@@ -75,12 +77,16 @@ package enum UnreadableFile: Error, Hashable, Sendable, CustomStringConvertible 
     case gzip(String)
     /// It is no CSV; the clause begins with the place.
     case csv(String)
+    /// It has tabs and a field that CSV and `mysql --batch` mean in two ways; the clause begins with the place.
+    case doubt(String)
     /// It is no JSON Lines.
     case json(String)
 
     package var description: String {
         switch self {
-        case .map(let clause), .gzip(let clause), .csv(let clause), .json(let clause): clause
+        case .map(let clause), .gzip(let clause), .csv(let clause), .doubt(let clause),
+            .json(let clause):
+            clause
         }
     }
 }
@@ -111,9 +117,13 @@ package struct ReportLines {
     package init(_ layout: ReportLayout, _ reader: ReportReader) {
         (self.layout, self.reader) = (layout, reader)
         paths = FieldPaths(layout.map)
-        columns = layout.format == .csv ? CSVColumns(numbers: layout.map) : nil
-        rows = CSVParser(hasNames: columns == nil)
+        columns = layout.format == .jsonl ? nil : CSVColumns(numbers: layout.map)
+        rows = CSVParser(hasNames: columns == nil, hasTabs: layout.format == .tsv)
     }
+
+    /// Whether the file is called CSV and tabs separate its fields, so that those without quotes are read as
+    /// `mysql --batch` writes them.
+    package var hasTabs: Bool { rows.quoting == .doubtful }
 
     /// Takes the next bytes of the file. `content` gets the bytes of its content, expanded where the
     /// file is gzip, and `body` the lines that they complete.
@@ -148,12 +158,13 @@ package struct ReportLines {
         case .jsonl:
             var lines = lines
             try lines.finish { try read($0, isCut: $1, body) }
-        case .csv:
+        case .csv, .tsv:
             let end = UnsafeRawBufferPointer(start: nil, count: 0)
             var start = start
             try start.take(end, isLast: true) { try parse($0, body) }
             var rows = rows
             try rows.finish { try read($0, body) }
+            self.rows = rows
         }
     }
 
@@ -180,7 +191,7 @@ package struct ReportLines {
             swap(&lines, &self.lines)
             defer { self.lines = lines }
             try lines.take(bytes) { try read($0, isCut: $1, body) }
-        case .csv:
+        case .csv, .tsv:
             var start = start
             defer { self.start = start }
             try start.take(bytes) { try parse($0, body) }
@@ -245,7 +256,7 @@ package struct ReportLines {
         do throws(UnusableReport) {
             return try JSONFields.values(at: paths, in: text)
         } catch {
-            throw error == .notJSON ? .line(JSONFields.fault(of: text, layout)) : error
+            throw error == .notJSON ? JSONFields.fault(of: text, layout) : error
         }
     }
 
@@ -254,7 +265,7 @@ package struct ReportLines {
     private mutating func parse(
         _ bytes: UnsafeRawBufferPointer, _ body: (ReportLine) throws -> Void
     ) throws {
-        var rows = CSVParser(hasNames: true)
+        var rows = CSVParser(hasNames: true, hasTabs: false)
         swap(&rows, &self.rows)
         defer { self.rows = rows }
         try rows.take(bytes) { try read($0, body) }
@@ -293,6 +304,14 @@ package struct ReportLines {
 
     private func report(_ fields: FieldValues) throws(UnusableReport) -> ReportedAnswer? {
         guard let token = fields[.token] else { return nil }
+        if let platform = fields[.platform] {
+            guard let word = platform.bytes else { throw .field("platform", expected: "a text") }
+            if layout.map.isOtherPlatform(word) {
+                var report = ReportedAnswer(token: [])
+                report.namesOtherPlatform = true
+                return report
+            }
+        }
         guard let spelling = token.bytes else { throw .field("token", expected: "a text") }
         var report = ReportedAnswer(token: spelling.array)
         report.status = try number(fields[.status])

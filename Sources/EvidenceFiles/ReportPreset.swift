@@ -24,7 +24,11 @@ package enum ReportPreset: String, Hashable, Sendable, CaseIterable {
         case .gorush:
             ReportLayout(
                 format: .jsonl,
-                map: .fixed([.token: ".msg.token", .reason: ".msg.error", .sent: ".time"]),
+                map: .fixed(
+                    [
+                        .token: ".msg.token", .reason: ".msg.error", .sent: ".time",
+                        .platform: ".msg.platform",
+                    ], applePlatforms: ["ios"]),
                 unit: .iso)
         case .sns:
             ReportLayout(
@@ -36,7 +40,7 @@ package enum ReportPreset: String, Hashable, Sendable, CaseIterable {
                 ]))
         case .rpush:
             ReportLayout(
-                format: .csv,
+                format: .tsv,
                 map: .fixed([
                     .token: "device_token", .status: "error_code",
                     .reason: "error_description", .sent: "created_at",
@@ -52,6 +56,14 @@ extension ReportLayout {
         guard map != .standard else { return nil }
         return ReportPreset.allCases.first { $0.layout.format == format && $0.layout.map == map }
     }
+    /// What to look at where the source wrote other lines than this layout reads; nil where nothing is known.
+    package var hint: String? {
+        preset == .gorush ? "set log.format: json and log.hide_token: false in gorush" : nil
+    }
+
+    /// Whether a map that was given says which words are Apple's platforms.
+    package var hasOwnPlatform: Bool { hasOwnMap && map.paths[.platform] != nil }
+
     /// The value of `--from`.
     private var source: String { preset?.rawValue ?? format.rawValue }
     /// The unit of this source without `--time-unit`.
@@ -126,6 +138,12 @@ package struct FileBeginning {
         bytes.prefix { $0 != UInt8(ascii: "\n") } + [UInt8(ascii: "\n")]
     }
 
+    /// Whether gorush wrote these lines in its text format, perhaps inside of JSON.
+    package var isTextOfGorush: Bool {
+        let text = "| Error Message: ".utf8
+        return bytes.indices.contains { bytes[$0] == UInt8(ascii: "|") && bytes[$0...].starts(with: text) }
+    }
+
     /// The layout in place of `layout` by which most of the lines that say something can be used and one
     /// calls a token dead; nil where none is such. `isEnded` states whether the file was read to its end.
     package func layout(
@@ -166,6 +184,11 @@ package struct FileBeginning {
 }
 
 extension UnusableReport {
+    /// Whether a time is there that its unit does not read.
+    package var isUnreadTime: Bool {
+        if case .field(let name, _) = self { name.utf8.starts(with: "time".utf8) } else { false }
+    }
+
     /// The option that says where or how the part is read that is not usable.
     package var option: String {
         switch self {
@@ -174,8 +197,9 @@ extension UnusableReport {
         case .foreignReason: "sent= in --map"
         case .time: "--time-unit, and time= and sent= in --map"
         case .contradiction: "status= and reason= in --map"
-        case .field(let name, _): name.hasPrefix("time") ? "--time-unit" : "\(name)= in --map"
-        case .line: "--from"
+        case .field(let name, _): isUnreadTime ? "--time-unit" : "\(name)= in --map"
+        case .line, .form: "--from"
+        case .nested: "--map"
         }
     }
 }

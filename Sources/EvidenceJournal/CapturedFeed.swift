@@ -32,6 +32,9 @@ package struct CapturedFeed: Hashable, Sendable {
     package let source: String
     /// The time at which the run opened it.
     package let opened: EpochMilliseconds
+    /// The time at which reading ended, by this host's clock, against which times are judged; that of the
+    /// opening while it is read.
+    package let read: EpochMilliseconds
     /// Number of bytes the journal has stored.
     package let bytes: Int
     /// How reading ended; nil while a run is reading.
@@ -58,6 +61,8 @@ extension CapturedFeed {
         kind = try row.word("kind")
         source = try row.value("source")
         opened = try row.value("opened")
+        // A clock that was set back meanwhile makes no time implausible that was not.
+        read = max(opened, try row.optional("closed") ?? opened)
         bytes = try row.value("bytes")
         end = try row.optionalWord("end")
         state = try row.word("state")
@@ -153,14 +158,16 @@ extension EvidenceJournal {
         }
     }
 
-    /// Number of the feeds that an intake brought, and of those that a person discarded.
+    /// Number of the feeds that an intake brought, of those that a person discarded, and of those held.
     package func feeds(
         ofIntake intake: String
-    ) throws(JournalFailure) -> (all: Int, discarded: Int) {
+    ) throws(JournalFailure) -> (all: Int, discarded: Int, held: Int) {
         let states: [FeedState] = try rows(
             "looking for intake \(intake)", "SELECT state FROM feed WHERE intake = \(intake)"
         ) { try $0.word("state") }
-        return (states.count, states.count { $0 == .discarded })
+        return (
+            states.count, states.count { $0 == .discarded }, states.count { $0 == .held }
+        )
     }
 
     /// Removes the feeds of an intake that did not happen: their source still has the reports.

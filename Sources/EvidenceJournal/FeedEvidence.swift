@@ -2,7 +2,7 @@
 // impossible times are refused, and the others go into the evidence table. Bytes that are not
 // evidence are quarantined with their place in the feed, so that a person can look at them; they stay
 // in the journal. Decoding a feed again gives the same result in every run, because the bounds of
-// believable times depend on the moment at which the feed was opened, and not on the present.
+// believable times depend on the moment at which its reading ended, and not on the present.
 
 import APNsProtocol
 import TokenHygiene
@@ -66,7 +66,7 @@ struct FeedDecoding {
 
     fileprivate init(_ feed: CapturedFeed, in journal: EvidenceJournal, sorting: Bool) {
         (self.feed, self.journal, sorts) = (feed, journal, sorting)
-        bounds = EvidenceBounds(now: feed.opened)
+        bounds = EvidenceBounds(now: feed.read)
     }
 
     fileprivate mutating func run() throws -> FeedEvidence {

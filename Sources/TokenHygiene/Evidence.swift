@@ -88,19 +88,21 @@ package enum EvidenceRejection: String, Hashable, Sendable, CaseIterable, Custom
         case .emptyToken: "a token of zero bytes"
         case .zeroTime: "time 0"
         case .tooEarly: "a time before June 2009, when push notifications began"
-        case .future: "a time more than 24 hours ahead of this machine's clock"
+        case .future: "a time more than 5 minutes ahead of this machine's clock"
         }
     }
 }
 
 /// The times at which APNs can have found a token dead: from June 2009, when Apple opened the
-/// service, to one day from now. Judging evidence uses the wall clock for nothing else. A mistaken
-/// unit (milliseconds read as seconds, or the reverse) is out of these bounds by decades.
+/// service, to five minutes from now. Judging evidence uses the wall clock for nothing else. A mistaken
+/// unit (milliseconds read as seconds, or the reverse) is out of these bounds by decades, and local time
+/// that was written as UTC by hours: a device that registers within them would stay marked.
 package struct EvidenceBounds: Hashable, Sendable {
     /// The earliest accepted time: 2009-06-01T00:00:00Z.
     package static let earliest = EpochMilliseconds(1_243_814_400_000)
-    /// The accepted lead of APNs' clock over this host's: 24 hours in milliseconds.
-    package static let lead: Int64 = 24 * 3_600_000
+    /// Milliseconds by which two clocks may differ: that of APNs, of a sender or of the database, and this
+    /// host's. From there APNs refuses a provider token.
+    package static let lead: Int64 = 300_000
 
     /// The latest accepted time.
     package let latest: EpochMilliseconds

@@ -8,7 +8,11 @@
 //                  unusable, unless the settings allow the time of its arrival.
 //   no 410         A 400 makes a token suspect and is counted. Every other answer says nothing about
 //                  the token and is passed over.
-//   contradiction  A status with the reason of another status is unusable.
+//   contradiction  A 410 with the reason of another status, or another status with the reason of a 410,
+//                  is unusable.
+//
+// What is given and not understood is told, and never counts as not given: a reason that APNs does not have,
+// without a status, is counted apart. So is a report about a token of another platform than Apple's.
 
 import APNsProtocol
 import Encodings
@@ -27,6 +31,8 @@ package struct ReportedAnswer: Hashable, Sendable {
     package var sentAt: EpochMilliseconds?
     /// The time at which the report arrived here.
     package var receivedAt: EpochMilliseconds?
+    /// Whether the report names another platform than Apple's.
+    package var namesOtherPlatform = false
 
     /// Makes the report of an answer about a token.
     package init(token: [UInt8], status: Int? = nil, reason: String? = nil) {
@@ -51,8 +57,13 @@ package enum UnusableReport: Error, Hashable, Sendable, CustomStringConvertible 
     case contradiction(status: Int, reason: String)
     /// A field has a value of the wrong form, with its name.
     case field(String, expected: String)
-    /// The line as a whole cannot be read.
+    /// The line cannot be read, although it has the form of its file.
     case line(String)
+    /// The line has not the form of its file; with the command that gives it that form, where there is one.
+    case form(String, cure: String?)
+    /// A text inside of the line, at the path with this spelling, is not the JSON object that a field is
+    /// looked for in: it was cut off, or other text stands around the object.
+    case nested(path: String, isCut: Bool)
 
     /// One clause, with the cure where there is one.
     package var description: String {
@@ -70,6 +81,11 @@ package enum UnusableReport: Error, Hashable, Sendable, CustomStringConvertible 
             "status \(status) and reason \(reason) contradict each other"
         case .field(let name, let expected): "its \(name) is not \(expected)"
         case .line(let cause): cause
+        case .form(let cause, let cure): cause + (cure.map { "; \($0)" } ?? "")
+        case .nested(let path, true):
+            "the text in \(path) begins a JSON object and does not end it, so it was cut off"
+        case .nested(let path, false):
+            "text stands beside the JSON object in \(path), so no field is read from it"
         }
     }
 
@@ -78,6 +94,7 @@ package enum UnusableReport: Error, Hashable, Sendable, CustomStringConvertible 
         switch self {
         case .time(let rejection, _): "time \(rejection)"
         case .contradiction: "contradiction"
+        case .form: "form"
         default: description
         }
     }
@@ -91,6 +108,10 @@ package enum ReportReading: Hashable, Sendable {
     case suspect
     /// The answer says nothing about the token.
     case nothing
+    /// The token is of another platform than Apple's.
+    case otherPlatform
+    /// The answer is known by its reason alone, and APNs does not have this one.
+    case unknownReason(ProviderReason)
 }
 
 /// Reads reports.
@@ -119,13 +140,19 @@ package struct ReportReader: Hashable, Sendable {
     ///
     /// - Throws: the reason for which the report is unusable.
     package func read(_ report: ReportedAnswer) throws(UnusableReport) -> ReportReading {
-        let reason = report.reason.flatMap { $0.isEmpty ? nil : ProviderReason($0) }
-        guard let status = report.status ?? reason?.status else { return .nothing }
+        guard !report.namesOtherPlatform,
+            !DeviceToken.isOfOtherPlatform(spelling: report.token)
+        else { return .otherPlatform }
+        let isBlank = report.reason?.utf8.allSatisfy { $0 <= UInt8(ascii: " ") } ?? true
+        let reason = isBlank ? nil : report.reason.map { ProviderReason($0) }
+        guard let status = report.status ?? reason?.status else {
+            return reason.map(ReportReading.unknownReason) ?? .nothing
+        }
         switch ProviderAnswer(status: status, body: AnswerBody(reason: reason)).meaning {
         case .suspectToken: return .suspect
         case .gone: break
         default:
-            guard status == 410 else { return .nothing }
+            guard status == 410 || reason?.status == 410 else { return .nothing }
             throw .contradiction(status: status, reason: report.reason ?? "")
         }
         let token: DeviceToken
@@ -146,7 +173,7 @@ package struct ReportReader: Hashable, Sendable {
 
 /// How many reports of other senders were read, by what they mean.
 package struct ReportCounts: Codable, Hashable, Sendable {
-    /// Rows or lines that were read: the sum of the next four.
+    /// Rows or lines that were read: the sum of the others.
     package var reports = 0
     /// Reports of a 410: evidence.
     package var evidence = 0
@@ -157,6 +184,13 @@ package struct ReportCounts: Codable, Hashable, Sendable {
     package var other = 0
     /// Reports that cannot be used.
     package var quarantined = 0
+    /// Reports about tokens of other platforms than Apple's.
+    package var otherPlatform = 0
+    /// Reports without a status whose reason APNs does not have.
+    package var unknownReasons = 0
+
+    /// Whether there are reports and none could be about a token of Apple's.
+    package var sayNothing: Bool { reports > 0 && evidence + suspects + quarantined == 0 }
 
     /// Makes counts of nothing.
     package init() {}
@@ -168,5 +202,7 @@ package struct ReportCounts: Codable, Hashable, Sendable {
         left.suspects += right.suspects
         left.other += right.other
         left.quarantined += right.quarantined
+        left.otherPlatform += right.otherPlatform
+        left.unknownReasons += right.unknownReasons
     }
 }

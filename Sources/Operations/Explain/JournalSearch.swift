@@ -84,7 +84,7 @@ struct JournalSearch {
         }
         guard !hits.isEmpty else { return }
         let wanted = Set(hits.map { patterns[$0].token })
-        let bounds = EvidenceBounds(now: feed.opened)
+        let bounds = EvidenceBounds(now: feed.read)
         var decoder = FeedbackDecoder()
         var tuples: [FeedbackTuple] = []
         try journal.forEachChunk(of: feed.id) { chunk in

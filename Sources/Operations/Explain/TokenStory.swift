@@ -206,7 +206,7 @@ struct TokenStory {
             event.reason = report?.reason
             do throws(UnusableReport) {
                 switch try frame.reader.read(try row.report.get()) {
-                case .nothing:
+                case .nothing, .otherPlatform, .unknownReason:
                     (event.rule, words) = (.nothing, "its answer says nothing about the token")
                 case .suspect:
                     event.rule = .suspect

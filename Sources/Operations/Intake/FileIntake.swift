@@ -40,13 +40,6 @@ extension JournalApplier {
             return (feeds, IntakeReport(capture.counts))
         }
         let counts = capture.counts
-        if counts.sayNothing {
-            context.log.warning(
-                """
-                \(source.name): none of \(counts.reports.counting("line")) says that a token is dead; \
-                check --from and --map
-                """)
-        }
         guard counts.evidence > 0 || counts.quarantined > 0 else {
             return ([], IntakeReport(counts))
         }
@@ -65,6 +58,7 @@ extension JournalApplier {
         var report = IntakeReport()
         report.known = true
         let feeds = try journal.feeds(ofIntake: intake.name)
+        report.holds = feeds.held > 0
         if feeds.discarded > 0 {
             report.discarded = true
             report.discardedInPart = feeds.discarded < feeds.all ? true : nil
@@ -96,12 +90,14 @@ extension JournalApplier {
         try digest.update(Array("\(partition) \(layout.canonical)\n".utf8))
         var reader = ReportLines(layout, capture.reader)
         var first = FirstLines(of: source, layout, capture.reader)
-        var (shown, consumed, unread) = (0, 0, 0)
+        var (shown, consumed, unread, isBlank) = (0, 0, 0, true)
+        var unknown = UnknownReasons()
         let content = { (bytes: UnsafeRawBufferPointer) in
             // A small file may expand to a large one, of few lines or none.
             if context.interrupt.isTripped { throw source.stopped }
             try digest.update(bytes)
             first.beginning.take(bytes)
+            if isBlank { isBlank = bytes.allSatisfy(Self.isBlank) }
         }
         let add = { (line: ReportLine, capture: inout ReportCapture) throws in
             let evidence = capture.counts.evidence
@@ -113,6 +109,9 @@ extension JournalApplier {
                 try first.note(refusal, line)
             }
             unread += line.unread
+            if case .success(.unknownReason(let reason)) = line.reading {
+                unknown.add(reason, line.line)
+            }
             if capture.counts.reports - shown >= Self.linesPerSign {
                 shown = capture.counts.reports
                 context.progress.show("importing (lines)", shown, of: nil)
@@ -132,7 +131,18 @@ extension JournalApplier {
         } catch let file as UnreadableFile {
             throw first.failure(file)
         }
-        if let warning = try first.end(capture.counts) { context.log.warning("\(warning)") }
+        guard !isBlank else { throw RefusedFile(failure: source.empty, layout: nil) }
+        for warning in try first.end(capture.counts) { context.log.warning("\(warning)") }
+        if let words = unknown.words {
+            context.log.warning("\(source.name): \(words)")
+        }
+        if reader.hasTabs {
+            context.log.warning(
+                """
+                \(source.name): tabs separate its fields, so those without quotes are read as mysql --batch \
+                writes them, where \\t, \\n and \\\\ are a tab, a line break and a backslash; --from tsv says so
+                """)
+        }
         if unread > 0 {
             context.log.warning(
                 """
@@ -142,128 +152,45 @@ extension JournalApplier {
         }
         return try digest.hex()
     }
+
+    /// Whether a byte is white space, or of a byte order mark.
+    private static func isBlank(_ byte: UInt8) -> Bool {
+        byte <= UInt8(ascii: " ") && byte != 0 || [0xEF, 0xBB, 0xBF].contains(byte)
+    }
 }
 
-/// A file that was read and of which nothing was taken.
-struct RefusedFile: Error {
-    let failure: RunFailure
-    /// The layout by which it can be read; nil where none is known.
-    let layout: ReportLayout?
+extension GivenSource {
+    /// A good export has at least a line, so one without was not written, or is another file.
+    fileprivate var empty: RunFailure {
+        RunFailure(
+            .quarantined, .read,
+            "\(name) is empty, so nothing of it was taken; look at what writes it")
+    }
 }
 
-// Where each of the first lines fails for one reason, the options may be wrong and not the lines. So the
-// others are tried, and where some read the lines, the import stops before a line counts. Where none do,
-// it goes on: behind a hundred bad lines there may be good ones, and no option leads past the bad.
+/// The reasons of a file that APNs does not have, as a person has to hear of them.
+private struct UnknownReasons {
+    /// The most reasons that are told apart. Texts of a sender's own may be all different.
+    private static let most = 3
 
-/// What the lines of a file have in common that are not passed over.
-private struct FirstLines {
-    /// The first bytes of the content.
-    var beginning = FileBeginning()
-    /// The lines that are judged, whatever stands between them.
-    private var judged = FileBeginning()
-    private let source: GivenSource
-    private let layout: ReportLayout
-    private let reader: ReportReader
+    private var lines: [(reason: ProviderReason, line: Int)] = []
     private var count = 0
-    /// The first refusal, with its line; nil before it, and after a line that can be used or fails for
-    /// another reason.
-    private var common: (line: Int, refusal: UnusableReport)?
 
-    init(of source: GivenSource, _ layout: ReportLayout, _ reader: ReportReader) {
-        (self.source, self.layout, self.reader) = (source, layout, reader)
-    }
-
-    /// Takes a line that is evidence, or its refusal.
-    ///
-    /// - Throws: at the hundredth line, where each so far fails for one reason and other options read them.
-    mutating func note(_ refusal: UnusableReport?, _ line: ReportLine) throws(RefusedFile) {
+    mutating func add(_ reason: ProviderReason, _ line: Int) {
         count += 1
-        if count == 1 {
-            common = refusal.map { (line.line, $0) }
-            if layout.format == .csv { judged.take(beginning.firstLine) }
-        } else if common != nil, refusal?.mistake != common?.refusal.mistake {
-            common = nil
+        guard lines.count < Self.most, !lines.contains(where: { $0.reason == reason }) else {
+            return
         }
-        guard let common, count <= FileBeginning.lines else { return }
-        judged.take(Array(line.bytes) + [UInt8(ascii: "\n")])
-        guard count == FileBeginning.lines, let layout = judged(isNeeded: true) else { return }
-        throw failure(
-            "each of the first \(count) lines that are not passed over fails", common, layout)
+        lines.append((reason, line))
     }
 
-    /// Looks at a file that has ended. Returns what to tell where each line failed for one reason and is
-    /// in quarantine; nil where there is nothing to tell.
-    ///
-    /// - Throws: where other options read the file, or no line has the form.
-    func end(_ counts: ReportCounts) throws(RefusedFile) -> String? {
-        if let common {
-            // More lines were tried before.
-            let layout = judged(isNeeded: count < FileBeginning.lines)
-            let hasForm = !common.refusal.isOfForm || count == 1 || count < counts.reports
-            let lines =
-                count < counts.reports
-                ? "each line that is not passed over fails" : "each line fails"
-            guard hasForm, layout == nil else { throw failure(lines, common, layout) }
-            guard count > 1, !common.refusal.isOfForm else { return nil }
-            return "\(source.name): " + words(lines, common) + "; check \(common.refusal.option)"
-        }
-        guard counts.sayNothing,
-            let layout = beginning.layout(inPlaceOf: layout, isEnded: true, reader)
-        else { return nil }
-        let failure = source.failure(
-            "none of \(counts.reports.counting("line")) says that a token is dead; nothing of it was taken"
-                + advice(layout))
-        throw RefusedFile(failure: failure, layout: layout)
+    /// One sentence; nil where there are none.
+    var words: String? {
+        guard count > 0 else { return nil }
+        let named = lines.map { "'\($0.reason)' (line \($0.line))" }.joined(separator: ", ")
+        return
+            "\(count.counting("line")) without a status \(count == 1 ? "names a reason" : "name reasons") that "
+            + "APNs does not have, and \(count == 1 ? "does" : "do") not count: \(named); correct reason= in "
+            + "--map or the sender, or map status=, then import the file with --again"
     }
-
-    private func judged(isNeeded: Bool) -> ReportLayout? {
-        isNeeded ? judged.layout(inPlaceOf: layout, isEnded: true, reader) : nil
-    }
-
-    private func words(_ lines: String, _ common: (line: Int, refusal: UnusableReport)) -> String {
-        "\(lines) for one reason, line \(common.line): \(common.refusal)"
-    }
-
-    private func failure(
-        _ lines: String, _ common: (line: Int, refusal: UnusableReport), _ layout: ReportLayout?
-    ) -> RefusedFile {
-        let failure = source.failure(
-            words(lines, common) + "; nothing of it was taken"
-                + (layout.map(advice) ?? "; check \(common.refusal.option)"),
-            layout == nil && common.refusal.isOfForm ? .quarantined : .usage)
-        return RefusedFile(failure: failure, layout: layout)
-    }
-
-    /// The failure of a file that cannot be read as a whole.
-    func failure(_ file: UnreadableFile) -> RefusedFile {
-        let other = beginning.layout(inPlaceOf: layout, isEnded: false, reader)
-        let exit = other == nil ? ExitStatus.quarantined : .usage
-        let failure =
-            switch file {
-            case .map: source.failure("\(file)" + (other.map(advice) ?? "; check --map"))
-            case .gzip: source.failure("\(file); nothing of it was taken")
-            case .csv:
-                source.failure(
-                    "\(file); nothing of the file was taken"
-                        + (other.map(advice) ?? ", correct it and import it again"), exit)
-            case .json:
-                source.failure(
-                    "\(file); nothing of it was taken" + (other.map(advice) ?? ""), exit)
-            }
-        return RefusedFile(failure: failure, layout: other)
-    }
-
-    private func advice(_ other: ReportLayout) -> String {
-        "; read it with \(other.options(inPlaceOf: layout))"
-    }
-}
-
-extension UnusableReport {
-    /// Whether the line has not the form of the file.
-    fileprivate var isOfForm: Bool { if case .line = self { true } else { false } }
-}
-
-extension ReportCounts {
-    /// Whether there are reports and none is about a token.
-    fileprivate var sayNothing: Bool { reports > 0 && other == reports }
 }

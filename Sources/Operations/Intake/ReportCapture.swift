@@ -65,6 +65,8 @@ struct ReportCapture {
             switch try reading.get() {
             case .nothing: counts.other += 1
             case .suspect: counts.suspects += 1
+            case .otherPlatform: counts.otherPlatform += 1
+            case .unknownReason: counts.unknownReasons += 1
             case .evidence(let token, let source, let time):
                 counts.evidence += 1
                 let feed = number(of: Key(partition: partition, source: source))

@@ -151,6 +151,8 @@ extension Partition {
 package struct IntakeReport: Codable, Hashable, Sendable {
     // By what the reports mean, as `ReportCounts` has them.
     package private(set) var reports, evidence, suspects, other, quarantined: Int
+    /// Absent where there are none.
+    package private(set) var otherPlatform, unknownReasons: Int?
     /// Rows that still wait, in a dry run; absent otherwise.
     package var waiting: Int?
     /// Whether the same content was imported before, so that nothing of it was taken.
@@ -159,10 +161,19 @@ package struct IntakeReport: Codable, Hashable, Sendable {
     package var discarded: Bool?
     /// Whether a person discarded only some of its feeds; absent otherwise.
     package var discardedInPart: Bool?
+    /// Whether what a known content brought is held; part of the exit code, and not of JSON.
+    var holds = false
+
+    private enum CodingKeys: CodingKey {
+        case reports, evidence, suspects, other, quarantined, otherPlatform, unknownReasons, waiting
+        case known, discarded, discardedInPart
+    }
 
     package init(_ counts: ReportCounts = ReportCounts()) {
         (reports, evidence, suspects) = (counts.reports, counts.evidence, counts.suspects)
         (other, quarantined) = (counts.other, counts.quarantined)
+        otherPlatform = counts.otherPlatform > 0 ? counts.otherPlatform : nil
+        unknownReasons = counts.unknownReasons > 0 ? counts.unknownReasons : nil
     }
 
     /// What became of a known content, for people.
@@ -178,6 +189,8 @@ package struct IntakeReport: Codable, Hashable, Sendable {
         "reports of other senders: \(reports), of which \(evidence) call a token dead, "
             + "\(suspects) suspect one, \(other) say nothing about one, "
             + "\(quarantined) quarantined"
+            + (otherPlatform.map { ", \($0) are of another platform" } ?? "")
+            + (unknownReasons.map { ", \($0) have a reason that APNs does not have" } ?? "")
     }
 
     /// Adds the counts of more reports.
@@ -187,6 +200,12 @@ package struct IntakeReport: Codable, Hashable, Sendable {
         left.suspects += right.suspects
         left.other += right.other
         left.quarantined += right.quarantined
+        left.otherPlatform = sum(left.otherPlatform, right.otherPlatform)
+        left.unknownReasons = sum(left.unknownReasons, right.unknownReasons)
         left.waiting = right.waiting ?? left.waiting
+    }
+
+    private static func sum(_ one: Int?, _ two: Int?) -> Int? {
+        one == nil && two == nil ? nil : (one ?? 0) + (two ?? 0)
     }
 }

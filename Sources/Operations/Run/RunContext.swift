@@ -46,8 +46,8 @@ extension RunContext {
         { [now] in EpochSeconds(UInt32(clamping: now().rawValue / 1_000)) }
     }
 
-    /// Milliseconds by which the clocks of two hosts may differ: from there APNs refuses a provider token.
-    static let mostClockDifference: Int64 = 300_000
+    /// Milliseconds by which the clocks of two hosts may differ.
+    static let mostClockDifference = EvidenceBounds.lead
 
     /// The latest end of a run that this host believes at `now`. After it the clock of another host was
     /// wrong, or this one is.

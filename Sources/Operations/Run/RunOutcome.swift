@@ -71,10 +71,13 @@ package struct RunOutcome<Report: RunReport>: Sendable {
     /// Adds the exit code of a result that is no failure.
     mutating func note(_ finding: ExitStatus) { findings.insert(finding) }
 
-    /// Adds the codes for evidence that a journal still has, whatever prevented its application.
-    mutating func noteWaiting(in journal: EvidenceJournal) throws(JournalFailure) {
+    /// Adds the codes for evidence that a journal still has, whatever prevented its application; for a run
+    /// that is not about the holds of others without theirs.
+    mutating func noteWaiting(
+        in journal: EvidenceJournal, isAboutHolds: Bool = true
+    ) throws(JournalFailure) {
         if try !journal.feeds(.pending).isEmpty { note(.pending) }
-        if try !journal.feeds(.held).isEmpty { note(.held) }
+        if isAboutHolds, try !journal.feeds(.held).isEmpty { note(.held) }
     }
 
     /// Notes at the end of a run whether it leaves anything that was read.

@@ -110,7 +110,10 @@ package struct Sweep: RecordedRun {
         if context.interrupt.isTripped, outcome.exit == .done, !isWhole {
             outcome.fail(.stopped)
         }
-        try outcome.noteWaiting(in: journal)
+        // What the import of a log brought and is held is noted with its feed. The hold of another source says
+        // nothing about the file, and would hide that it was not taken.
+        let isImport = plan.file.map { $0.layout != nil } ?? false
+        try outcome.noteWaiting(in: journal, isAboutHolds: !isImport)
         // A run over everything that waits has said why it could not go on.
         if plan.gateways == nil, !context.interrupt.isTripped { try nameOthers(in: journal) }
     }
@@ -271,6 +274,8 @@ package struct Sweep: RecordedRun {
             let (feeds, report) = try taken(file, layout, source, applier)
             if !plan.isTrial { pipe.noteTaken(in: opened.folder) }
             outcome.report.add(report)
+            if report.unknownReasons != nil { outcome.note(.quarantined) }
+            if report.holds { outcome.note(.held) }
             return try apply(feeds, with: applier)
         }
         let feed = try copy(source, about: file.partition, into: applier.journal)
@@ -296,6 +301,7 @@ package struct Sweep: RecordedRun {
             return try applier.take(file, layout, source)
         } catch let refused as RefusedFile {
             pipe.noteRefused(refused.layout)
+            if let note = refused.note { context.log.warning("\(note)") }
             throw refused.failure
         }
     }

@@ -371,8 +371,10 @@ package struct EvidenceIntake {
     private static let assignments =
         "reports = ?, evidence = ?, suspects = ?, other = ?, quarantined = ?"
 
+    /// What the table has no column for is passed over like what says nothing.
     private static func values(_ counts: ReportCounts) -> [SQLValue] {
-        [counts.reports, counts.evidence, counts.suspects, counts.other, counts.quarantined].map {
+        let other = counts.other + counts.otherPlatform + counts.unknownReasons
+        return [counts.reports, counts.evidence, counts.suspects, other, counts.quarantined].map {
             .integer(Int64($0))
         }
     }

@@ -17,7 +17,7 @@ struct ImportCommand: ParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "What wrote the file; else its form: lines of JSON, CSV, or the bytes of a feedback list.",
+            "What wrote the file; else its form: lines of JSON, CSV, columns with tabs, or the bytes of a feedback list.",
             valueName: ImportSource.allValueStrings.joined(separator: "|")))
     var from: ImportSource
 
@@ -63,7 +63,7 @@ struct ImportCommand: ParsableCommand {
         }
         guard from == .feedback else { return }
         if map != nil || timeUnit != nil || again {
-            throw ValidationError("--map, --time-unit and --again are for jsonl and csv")
+            throw ValidationError("--map, --time-unit and --again are for jsonl, csv and tsv")
         }
     }
 
