@@ -123,6 +123,7 @@ struct ApplyBenchmark {
         pacing.transactionTook = { took in
             committed.withLock { $0 = (max($0.longest, took), $0.chunks + 1) }
         }
+        let own = try TokenTable(table.settings, pacing: pacing)
         let workers = StoreWorkers(table.settings, count: connections, pacing: pacing)
         var run = Run()
         let application = FeedApplication(
@@ -133,11 +134,11 @@ struct ApplyBenchmark {
         run.total = try seconds {
             run.classifying = try seconds {
                 _ = try workers.classify(
-                    in: partition, policy: policy,
+                    over: own, in: partition, policy: policy,
                     evidence: { OrderedEvidence(rest: evidence[...], from: $0.lowerBound) })
             }.0
             _ = try workers.apply(
-                application,
+                application, over: own,
                 evidence: { part, position in
                     OrderedEvidence(rest: evidence[...], from: position ?? part.lowerBound)
                 })

@@ -88,10 +88,16 @@ package struct Outcome: Hashable, Sendable {
     package let reason: String?
     /// The least seconds until a retry, by the database's clock; nil leaves the row's time.
     package let wait: Int?
+    /// Whether it counts as an attempt to send.
+    package let isAttempt: Bool
 
-    package init(_ state: DeliveryState, reason: String? = nil, wait: Int? = nil) {
+    /// `isAttempt` nil: an outcome of a row that was handed to the wire is one.
+    package init(
+        _ state: DeliveryState, reason: String? = nil, wait: Int? = nil, isAttempt: Bool? = nil
+    ) {
         (self.state, self.wait) = (state, wait)
         self.reason = reason.map(PlainASCII.text)
+        self.isAttempt = isAttempt ?? (state != .pending && state != .skipped)
     }
 
     package static let sent = Outcome(.sent)
@@ -112,9 +118,10 @@ package struct Outcome: Hashable, Sendable {
     package static func retry(seconds: Int, reason: String) -> Outcome {
         Outcome(.retry, reason: reason, wait: max(seconds, 0))
     }
-
-    /// Whether it counts as an attempt to send.
-    package var isAttempt: Bool { state != .pending && state != .skipped }
+    /// The same for a gateway that serves nobody: the row keeps its number of attempts.
+    package static func postponed(seconds: Int, reason: String) -> Outcome {
+        Outcome(.retry, reason: reason, wait: max(seconds, 0), isAttempt: false)
+    }
 }
 
 /// The outcome of a claimed row.

@@ -1,101 +1,145 @@
 // A gateway forgets a byte once it has sent it, and the journal has the byte some milliseconds later, when a
 // commit is on the disk. A process killed between the two would lose the byte. So the thread of the socket
 // copies what it reads into a file at once, by write(2) and without a sync. The kernel keeps such bytes when
-// the process dies, not when the machine does: against a power cut the journal alone helps.
+// the process dies, and writes them to the disk when the volume is unmounted or the machine is shut down in
+// good order. Against a power cut the journal alone helps.
 //
-// The file is a ring with as many bytes as may be read and not yet durable. Byte n of the feed stands at n
-// modulo that number, so writing never reaches a byte that the journal lacks:
+// Which of the bytes outlasted is no question of where the file is found: a volume may come back under
+// another device number, after a restart, or on another machine. Each block has a checksum that tells. The
+// file is a ring of blocks, each of a page of the kernel, for more bytes than may be read and not yet durable,
+// so that no block is written again of which the journal lacks a byte. Byte n of the feed stands in block
+// n / 4080, and that block at its number modulo the blocks of the ring:
 //
-//   36 bytes  identity of the state folder since the boot; of another one nothing is taken, since nobody
-//             knows which of its bytes were written before the machine stopped
-//   36 bytes  name of the feed
-//    8 bytes  size of the ring, big-endian
-//    8 bytes  number of bytes of the feed so far, big-endian; written after the bytes themselves
-//    n bytes  the ring
+//   a page    36 bytes form, 36 bytes name of the feed, 8 bytes blocks of the ring, 8 bytes number of bytes
+//             so far, for a person who looks, 8 bytes checksum over all but that number
+//   a page    for each block: 8 bytes offset of its first byte in the feed, 4 bytes length, 4 bytes
+//             checksum over feed, offset and bytes; its bytes, at most 4080
+//
+// Numbers are big-endian. Bytes are added to a block first and its head is written after them, so that a kill
+// in between leaves the block as it was. The bytes end at the first block that is absent, damaged or not full.
 //
 // The run removes the file once its feed is closed. Where the next run finds one, it adds to the feed what
 // the journal lacks.
 
+import Encodings
 import Glibc
 import Synchronization
 
 /// The bytes of a feed between the socket and the journal.
 package final class ArrivingBytes: Sendable {
     static let name = "arriving"
-    private static let headerLength = 36 + 36 + 8 + 8
-    /// The most bytes of a ring: 16 MiB. A larger number is not ours.
-    private static let largest = 1 << 24
+    private static let form = Array("bytes that arrive, form 2, of feed:  ".utf8.prefix(36))
+    private static let countPlace = 80
+    private static let pageLength = 4_096
+    private static let headLength = 16
+    /// The most bytes of a block.
+    static let blockLength = pageLength - headLength
+    /// The most blocks of a ring: 16 MiB. A larger number is not ours.
+    private static let mostBlocks = 1 << 12
 
     /// The name of the feed.
     let feed: String
-    /// Number of its bytes when this was opened.
-    private let count: Int
-    private let capacity: Int
+    /// The number of blocks of the ring.
+    private let blocks: Int
     private let folder: PrivateFolder
     private let descriptor: Int32
-    /// False after a write that failed. Bytes after a gap are not the feed.
-    private let isWhole = Atomic(true)
+    /// The block that is being filled; nil after a write that failed. Bytes after a gap are not the feed.
+    private let filling: Mutex<Block?>
 
     /// Makes the file for a feed without bytes.
     ///
     /// - Throws: `permission`, `cannotCreate`, `inputOutput`.
     init(of feed: String, capacity: Int, in folder: StateFolder) throws(JournalFailure) {
-        (self.feed, self.capacity, self.folder, count) = (feed, capacity, folder.folder, 0)
-        let header = Array((try folder.identity() + feed).utf8)
+        (self.feed, self.folder) = (feed, folder.folder)
+        blocks = min(capacity / Self.blockLength + 2, Self.mostBlocks)
+        filling = Mutex(Block(of: feed, from: 0))
         descriptor = try folder.folder.open(Self.name, O_RDWR | O_CREAT)
-        guard ftruncate(descriptor, 0) == 0,
-            (header + Self.bytes(capacity) + Self.bytes(0)).withUnsafeBytes({ put($0, at: 0) })
+        let header = Self.header(of: feed, blocks: blocks)
+        guard ftruncate(descriptor, 0) == 0, header.withUnsafeBytes({ put($0, at: 0) })
         else { throw failure("making") }
         // Where file system and limits allow it, the room is taken now, so that a full disk does not end
         // the copying.
-        _ = posix_fallocate(descriptor, 0, off_t(Self.headerLength + capacity))
+        _ = posix_fallocate(descriptor, 0, off_t((blocks + 1) * Self.pageLength))
     }
 
-    /// Opens the file that an earlier run left; nil where there is none. One of another boot, or without a
-    /// whole header, has a feed without a name.
+    /// Opens the file that an earlier run left; nil where there is none. One without a whole header has a
+    /// feed without a name.
     ///
     /// - Throws: `permission`, `cannotCreate`, `inputOutput`.
     init?(leftIn folder: StateFolder) throws(JournalFailure) {
         guard folder.folder.has(Self.name) else { return nil }
-        let identity = try folder.identity()
         self.folder = folder.folder
         descriptor = try folder.folder.open(Self.name, O_RDONLY)
-        var header = [UInt8](repeating: 0, count: Self.headerLength)
+        filling = Mutex(nil)
+        var header = [UInt8](repeating: 0, count: Self.countPlace + 8 + 8)
         let isRead = pread(descriptor, &header, header.count, 0) >= 0
-        let isOurs = header.starts(with: identity.utf8)
-        feed = isOurs ? String(decoding: header[36..<72], as: UTF8.self) : ""
-        (capacity, count) = (Self.number(header[72..<80]), Self.number(header[80..<88]))
+        header.replaceSubrange(Self.countPlace..<Self.countPlace + 8, with: Self.bytes(UInt64(0)))
+        let name = String(decoding: header[36..<72], as: UTF8.self)
+        let number = Int(exactly: Self.number(header[72..<80])) ?? 0
+        let isOurs =
+            (1...Self.mostBlocks).contains(number)
+            && header == Self.header(of: name, blocks: number)
+        (feed, blocks) = isOurs ? (name, number) : ("", 0)
         guard isRead else { throw failure("reading") }
     }
 
     deinit { close(descriptor) }
 
+    private static func header(of feed: String, blocks: Int) -> [UInt8] {
+        let content = form + Array(feed.utf8) + bytes(UInt64(blocks))
+        return content + bytes(UInt64(0)) + bytes(UInt64(FNV1a.hash(content)))
+    }
+
     /// Copies bytes that begin at an offset of the feed, in the order of the feed, from one thread. A write
     /// that fails ends the copying: the journal gets the bytes all the same.
     package func add(_ bytes: UnsafeRawBufferPointer, at offset: Int) {
-        guard isWhole.load(ordering: .relaxed) else { return }
-        let place = Self.headerLength + offset % capacity
-        let first = min(bytes.count, capacity - offset % capacity)
-        let isThere =
-            put(.init(rebasing: bytes[..<first]), at: place)
-            && put(.init(rebasing: bytes[first...]), at: Self.headerLength)
-            && Self.bytes(offset + bytes.count).withUnsafeBytes { put($0, at: 80) }
-        if !isThere { isWhole.store(false, ordering: .relaxed) }
+        filling.withLock { filling in
+            var rest = bytes
+            var position = offset
+            while !rest.isEmpty, var block = filling {
+                if position % Self.blockLength == 0 { block = Block(of: feed, from: position) }
+                let place = place(of: position)
+                let added = rest.prefix(Self.blockLength - block.length)
+                let old = block.length
+                block.add(UnsafeRawBufferPointer(rebasing: added))
+                let isWritten = block.page.withUnsafeBytes { page in
+                    let end = Self.headLength + block.length
+                    guard old > 0 else { return put(.init(rebasing: page[..<end]), at: place) }
+                    let first = Self.headLength + old
+                    return put(.init(rebasing: page[first..<end]), at: place + first)
+                        && put(.init(rebasing: page[..<Self.headLength]), at: place)
+                }
+                filling = isWritten ? block : nil
+                position += added.count
+                rest = UnsafeRawBufferPointer(rebasing: rest.dropFirst(added.count))
+            }
+            _ = Self.bytes(UInt64(position)).withUnsafeBytes { put($0, at: Self.countPlace) }
+        }
     }
 
     /// The bytes of the feed that follow on its first `stored` ones.
     ///
     /// - Throws: `inputOutput`.
     func bytes(after stored: Int) throws(JournalFailure) -> [UInt8] {
-        guard stored >= 0, stored < count, count - stored <= capacity, capacity <= Self.largest
-        else {
-            return []
+        guard stored >= 0, blocks > 0 else { return [] }
+        var found: [UInt8] = []
+        var page = [UInt8](repeating: 0, count: Self.pageLength)
+        for _ in 0..<blocks {
+            let (next, overflows) = stored.addingReportingOverflow(found.count)
+            guard !overflows else { break }
+            let first = next - next % Self.blockLength
+            let length = pread(descriptor, &page, page.count, off_t(place(of: next)))
+            guard length >= 0 else { throw failure("reading") }
+            guard let content = Block.content(of: page[..<length], feed, from: first) else { break }
+            found += content.dropFirst(next - first)
+            guard content.count == Self.blockLength else { break }
         }
-        var ring = [UInt8](repeating: 0, count: capacity)
-        let length = pread(descriptor, &ring, capacity, off_t(Self.headerLength))
-        guard length >= 0 else { throw failure("reading") }
-        let places = (stored..<count).map { $0 % capacity }
-        return places.allSatisfy { $0 < length } ? places.map { ring[$0] } : []
+        return found
+    }
+
+    /// Where the block of a byte stands in the file.
+    private func place(of offset: Int) -> Int {
+        (offset / Self.blockLength % blocks + 1) * Self.pageLength
     }
 
     /// Removes the file: the journal has all bytes, or there are none.
@@ -112,11 +156,79 @@ package final class ArrivingBytes: Sendable {
         JournalFailure(.inputOutput, "\(doing) \(folder.path)/\(Self.name)", errno)
     }
 
-    private static func bytes(_ number: Int) -> [UInt8] {
+    private static func bytes(_ number: some FixedWidthInteger) -> [UInt8] {
         withUnsafeBytes(of: number.bigEndian) { Array($0) }
     }
 
-    private static func number(_ bytes: ArraySlice<UInt8>) -> Int {
-        bytes.reduce(0) { $0 << 8 | Int($1) }
+    private static func number(_ bytes: ArraySlice<UInt8>) -> UInt64 {
+        bytes.reduce(0) { $0 << 8 | UInt64($1) }
+    }
+
+    /// A block as it stands in the file.
+    private struct Block {
+        private(set) var page = [UInt8](repeating: 0, count: ArrivingBytes.pageLength)
+        private(set) var length = 0
+        /// The sum of the whole words, and the number of their bytes.
+        private var sum: UInt64
+        private var summed = 0
+
+        init(of feed: String, from first: Int) {
+            sum = Self.seed(feed, first)
+            page.replaceSubrange(0..<8, with: ArrivingBytes.bytes(UInt64(first)))
+        }
+
+        /// Adds bytes that fit, and writes the head anew.
+        mutating func add(_ bytes: UnsafeRawBufferPointer) {
+            let place = ArrivingBytes.headLength + length
+            page.withUnsafeMutableBytes {
+                UnsafeMutableRawBufferPointer(rebasing: $0[place...]).copyMemory(from: bytes)
+            }
+            length += bytes.count
+            let total = total()
+            page.replaceSubrange(8..<12, with: ArrivingBytes.bytes(UInt32(length)))
+            page.replaceSubrange(12..<16, with: ArrivingBytes.bytes(total))
+        }
+
+        /// A sum by words of eight bytes, which costs an eighth of one by bytes: bytes arrive faster than
+        /// a disk takes them. The bytes of the last word that are none yet are 0.
+        private mutating func total() -> UInt32 {
+            let head = ArrivingBytes.headLength
+            while summed + 8 <= length {
+                let word = page.withUnsafeBytes {
+                    $0.loadUnaligned(fromByteOffset: head + summed, as: UInt64.self)
+                }
+                sum = Self.mixed(sum, word)
+                summed += 8
+            }
+            var last: UInt64 = 0
+            for byte in page[(head + summed)..<(head + length)] { last = last << 8 | UInt64(byte) }
+            let whole = Self.mixed(Self.mixed(sum, last), UInt64(length))
+            return UInt32(truncatingIfNeeded: whole ^ whole >> 32)
+        }
+
+        private static func mixed(_ sum: UInt64, _ word: UInt64) -> UInt64 {
+            let mixed = (sum ^ word) &* 0x9E37_79B9_7F4A_7C15
+            return mixed ^ mixed >> 29
+        }
+
+        private static func seed(_ feed: String, _ first: Int) -> UInt64 {
+            UInt64(FNV1a.hash(feed)) << 32 ^ UInt64(first) &* 0x2545_F491_4F6C_DD1D
+        }
+
+        /// The bytes of the block that begins at an offset of the feed; nil where the page has another
+        /// one, none, or a damaged one.
+        static func content(
+            of page: ArraySlice<UInt8>, _ feed: String, from first: Int
+        ) -> ArraySlice<UInt8>? {
+            guard page.count > ArrivingBytes.headLength,
+                let length = Int(exactly: ArrivingBytes.number(page[8..<12])),
+                (1...page.count - ArrivingBytes.headLength).contains(length)
+            else { return nil }
+            let content = page.dropFirst(ArrivingBytes.headLength).prefix(length)
+            var block = Block(of: feed, from: first)
+            content.withUnsafeBytes { block.add($0) }
+            return block.page[..<ArrivingBytes.headLength] == page[..<ArrivingBytes.headLength]
+                ? content : nil
+        }
     }
 }

@@ -38,7 +38,7 @@ extension TokenTable {
             let table = try queueTable()
             findings =
                 QueueExamination(
-                    layout: layout, table: table,
+                    layout: layout, table: table, dialect: connection.dialect,
                     longestToken: settings.mapping.longestToken, partitions: partitions
                 ).findings
             if need != .preview {
@@ -213,12 +213,14 @@ extension TokenTable {
 struct QueueExamination {
     let layout: QueueLayout
     let table: CatalogTable
+    let dialect: SQLDialect
     /// Bytes of the longest token that the queue is expected to hold.
     let longestToken: Int
     let partitions: [Partition]
 
     var findings: [Finding] {
-        [summary] + [openIndex, tokenRoom, payloadRoom, sharedRows].compactMap { $0 }
+        [summary]
+            + [openIndex, tokenRoom, payloadRoom, sharedRows, environmentDefault].compactMap { $0 }
     }
 
     private var summary: Finding {
@@ -266,6 +268,29 @@ struct QueueExamination {
                 + (layout.payloadIsBinary ? "bytes" : "characters")
                 + ", and APNs takes 4096 bytes (5120 for VoIP): longer ones cannot be queued; widen it"
         )
+    }
+
+    /// A default that is the word of no environment: rows inserted without one would never be sent.
+    private var environmentDefault: Finding? {
+        guard let column = layout.environment,
+            let usual = table.column(column.name)?.constantDefault
+        else { return nil }
+        let words = partitions.compactMap { try? column.value(for: $0.environment) }.map {
+            $0.text ?? $0.integer.map(String.init) ?? ""
+        }
+        guard let word = words.first,
+            !words.contains(where: { Array($0.utf8) == Array(usual.utf8) })
+        else { return nil }
+        let dialect = dialect
+        let cure =
+            dialect.engine == .sqlite
+            ? "name '\(word)' in each INSERT, or make the table anew with that default"
+            : "ALTER TABLE \(layout.table.sql(dialect)) ALTER COLUMN \(dialect.quoted(column.name)) "
+                + "SET DEFAULT \(column.isInteger ? word : dialect.literal(word))"
+        return .warning(
+            "column \(column.name) of \(layout.table) is '\(usual)' in a row that is inserted without it, "
+                + "and the settings look for \(words.map { "'\($0)'" }.joined(separator: " and ")), so "
+                + "nothing would send such a row; \(cure)")
     }
 
     /// Without an app column every app would claim every row.

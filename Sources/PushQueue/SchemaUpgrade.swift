@@ -25,7 +25,8 @@ extension TokenTable {
         guard existing != nil else {
             // A queue is of no use to those who only sweep.
             return settings.wantsQueue
-                ? PushsweepTable.pushQueue.creation(dialect, named: name) : []
+                ? PushsweepTable.pushQueue.naming(environments: settings.mapping.environmentValues)
+                    .creation(dialect, named: name) : []
         }
         guard upgrading else { return [] }
         let layout = try queueLayout()
@@ -54,7 +55,8 @@ extension TokenTable {
                         + "account may see; correct store.active-users.table, or create the table "
                         + "with `pushsweep schema apply --create-token-table`")
             }
-            return PushsweepTable.activeUsers.creation(dialect, named: name)
+            return PushsweepTable.activeUsers.naming(environments: mapping.environmentValues)
+                .creation(dialect, named: name)
         }
         guard upgrading else { return [] }
         try ensureSeesAllColumns()

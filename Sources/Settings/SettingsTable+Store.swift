@@ -39,6 +39,10 @@ extension SettingsTable {
             "store.write-timeout", .wholeSeconds(waiting), "30s", \.store.timeouts.write,
             "Longest wait until the database accepts a request.")
         setting(
+            "store.patience", .milliseconds(1_000...600_000), "60s", \.store.patience,
+            "How long a failed step is tried again once the database was in use, so longer than a failover takes."
+        )
+        setting(
             "store.connections", .integer(1...16), "2", \.store.connections,
             "Connections over which one large feed is compared and applied, each with a range of tokens; SQLite has one."
         )

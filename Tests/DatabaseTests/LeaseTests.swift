@@ -271,6 +271,7 @@ struct LeaseTests {
                 run: "r", feed: "f",
                 partition: chat,
                 policy: RemovalPolicy(), source: .feedback, lease: lease),
+            over: database.store(),
             evidence: { _, position in EvidenceList(evidence, after: position) })
         #expect(progress.isApplied && progress.counts.applied == 2_000)
     }

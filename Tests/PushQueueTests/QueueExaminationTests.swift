@@ -46,6 +46,70 @@ struct QueueExaminationTests {
     }
 
     @Test(
+        "waiting rows of no app are named with their values and number, and the default that makes them",
+        arguments: QueueCase.own)
+    func rowsOfNoApp(_ queueCase: QueueCase) throws {
+        let stage = try QueueStage(queueCase, 0..<7)
+        #expect(try stage.database.store().unownedRows([chat]) == nil)
+        try stage.database.execute("UPDATE push_queue SET environment = '0' WHERE id > 5")
+        try stage.database.execute("UPDATE push_queue SET app_id = 'chit' WHERE id = 1")
+        // One that was sent is none of the waiting ones.
+        try stage.database.execute(
+            "UPDATE push_queue SET state = 'sent', answered_at = ? WHERE id = 7",
+            [stage.database.time(start)])
+        let found = try #require(try stage.database.store().unownedRows([chat]))
+        #expect(found.count == 2)
+        #expect(found.sentence.contains("2 waiting rows of push_queue belong to no app"))
+        #expect(found.sentence.contains("app_id = 'chat', environment = '0' (1)"))
+        #expect(found.sentence.contains("app_id = 'chit', environment = 'production' (1)"))
+        #expect(found.cure.contains("app_id = 'chat', environment = 'production'"))
+        // By a mapping that has another word all others belong to none, and so would each new row.
+        let mapped = try stage.database.store {
+            $0.environmentValues = ["production": "0", "sandbox": "1"]
+        }
+        #expect(try mapped.unownedRows([chat])?.count == 5)
+        let warnings = try mapped.examineQueue(.send, partitions: [chat])
+            .filter { $0.severity == .medium }.map(\.sentence)
+        #expect(
+            warnings.contains { $0.contains("column environment") && $0.contains("look for '0'") })
+        guard queueCase.engine == .mariaDB else { return }
+        let sentence = try #require(warnings.first { $0.contains("ALTER TABLE") })
+        let statement = try #require(sentence.components(separatedBy: "; ").last)
+        try stage.database.sql.run(statement)
+        #expect(
+            try !mapped.examineQueue(.send, partitions: [chat]).map(\.sentence)
+                .contains { $0.contains("ALTER TABLE") })
+    }
+
+    @Test(
+        "a queue that schema apply makes has the mapping's word, so a row without an environment is sent",
+        arguments: TestEngine.available)
+    func mappedDefault(_ engine: TestEngine) throws {
+        for words in [
+            ["production": "0", "sandbox": "1"], ["production": "the App's own, 'live'"],
+        ] {
+            let database = try TokenDatabase(engine)
+            database.settings.mapping.environmentValues = words
+            database.settings.wantsQueue = true
+            let store = try database.store()
+            try store.applySchema(upgrading: false)
+            try database.execute(
+                "INSERT INTO push_queue (app_id, device_token, payload) VALUES ('chat', ?, '{}')",
+                [.bytes(DeviceToken.numbered(1).bytes)])
+            #expect(try database.store().unownedRows([chat]) == nil)
+            #expect(
+                try !store.examineQueue(.send, partitions: [chat]).map(\.sentence)
+                    .contains { $0.contains("inserted without it") })
+            guard engine == .mariaDB else { continue }
+            let formats = try database.texts(
+                "SELECT DISTINCT CREATE_OPTIONS FROM information_schema.TABLES "
+                    + "WHERE TABLE_SCHEMA = DATABASE()")
+            // Whatever the server's default is: some of our keys need it.
+            #expect(formats.allSatisfy { $0[0].lowercased().contains("row_format=dynamic") })
+        }
+    }
+
+    @Test(
         "a trigger that writes a column of results is refused, since rows would be sent again",
         arguments: QueueCase.all)
     func triggers(_ queueCase: QueueCase) throws {

@@ -25,17 +25,51 @@ struct PatienceTests {
     private static let evidence = (0..<300).map { TokenEvidence.dead($0, at: start + 60_000) }
 
     @Test(
-        "a statement that keeps failing is tried again for 30 seconds, and the message says so",
+        "a statement that keeps failing is tried again for 60 seconds, and the message says so",
         arguments: [SQLFailure.Kind.conflict, .lost, .overloaded, .unreachable])
     func deadline(_ kind: SQLFailure.Kind) throws {
         let time = VirtualTime()
         let (_, store, connection) = try Self.stage(time)
         connection.outage = { SQLFailure(kind: kind, code: 9_999, message: "not now") }
         let failure = #expect(throws: StoreFailure.self) { try store.apply(Self.evidence) }
-        #expect(time.now == 30_000)
+        #expect(time.now == 60_000)
         #expect(
-            failure?.sentence.contains("not now (9999), tried again for 30 s; ") == true,
+            failure?.sentence.contains("not now (9999), tried again for 60 s; ") == true,
             "\(failure as Any)")
+    }
+
+    @Test(
+        "the settings say how long a failed statement is tried again, and what is given to a session wins"
+    )
+    func ofSettings() throws {
+        for (given, waited) in [(nil, 90_000.0), (5_000, 5_000)] as [(Double?, Double)] {
+            let time = VirtualTime()
+            let database = try TokenDatabase.own(.sqlite, 0..<3)
+            database.settings.patience = 90_000
+            var pacing = time.pacing
+            if let given { pacing.patience = given }
+            let connection = FaultyConnection(database.driver(), [])
+            let store = try TokenTable(database.settings, connection, pacing)
+            connection.outage = { Self.gone }
+            #expect(throws: StoreFailure.self) { try store.apply([.dead(1, at: start)]) }
+            #expect(time.now == waited)
+        }
+    }
+
+    @Test("a connection that is not needed does not wait for a limit of connections, and others do")
+    func spare() throws {
+        for (isSpare, waited) in [(true, 0.0), (false, 60_000)] {
+            let time = VirtualTime()
+            let database = try TokenDatabase.own(.sqlite)
+            var pacing = time.pacing
+            pacing.isSpare = isSpare
+            let connection = FaultyConnection(database.driver(), [])
+            connection.outage = { SQLFailure(kind: .overloaded, code: 1_226, message: "a limit") }
+            let failure = #expect(throws: StoreFailure.self) {
+                try TokenTable(database.settings, connection, pacing)
+            }
+            #expect(time.now == waited && failure?.isOfLimit == true)
+        }
     }
 
     @Test("a database that returns within the patience costs nothing but time")
@@ -45,11 +79,11 @@ struct PatienceTests {
             let (database, store, connection) = try Self.stage(time)
             let begin = connection.operations
             connection.outage = {
-                guard connection.operations > begin + 12, time.now < 29_000 else { return nil }
+                guard connection.operations > begin + 12, time.now < 59_000 else { return nil }
                 return SQLFailure(kind: kind, code: 9_999, message: "not now")
             }
             #expect(try store.apply(Self.evidence).counts == Counts(applied: 300))
-            #expect(time.now >= 29_000)
+            #expect(time.now >= 59_000)
             #expect(try database.changedOnce(300))
         }
     }
@@ -90,7 +124,7 @@ struct PatienceTests {
         let begin = time.now
         connection.outage = { refused }
         #expect(throws: StoreFailure.self) { try store.apply(Self.evidence) }
-        #expect(time.now - begin == 30_000)
+        #expect(time.now - begin == 60_000)
     }
 
     @Test(
@@ -124,7 +158,7 @@ struct PatienceTests {
         _ = try TokenTable(fresh, connection, time.pacing)
         refuseAfterLoss()
         #expect(connect(fresh)?.code == (kind == .readOnly ? .readOnly : .busy))
-        #expect(time.now - begin == 30_000)
+        #expect(time.now - begin == 60_000)
     }
 
     @Test(
@@ -195,7 +229,7 @@ struct PatienceTests {
         fail()
         store.session.giveUp()
         fail()
-        #expect(waits == [30_000, 1_000, 30_000, 1_000])
+        #expect(waits == [60_000, 1_000, 60_000, 1_000])
     }
 
     @Test("a clock that stands still does not make the tries endless")
@@ -206,6 +240,6 @@ struct PatienceTests {
         let (_, store, connection) = try Self.stage(VirtualTime(), pacing)
         connection.outage = { Self.gone }
         #expect(throws: StoreFailure.self) { try store.session.databaseTime() }
-        #expect(pauses.withLock { $0 } == 30_000)
+        #expect(pauses.withLock { $0 } == 60_000)
     }
 }

@@ -33,13 +33,14 @@ struct WorkerTests {
     func together(_ engine: TestEngine, _ count: Int) throws {
         let database = try Self.database(engine)
         let workers = StoreWorkers(database.settings, count: count, pacing: hurried())
+        let store = try database.store()
         let foretold = try workers.classify(
-            in: Self.application.partition, policy: RemovalPolicy(),
+            over: store, in: Self.application.partition, policy: RemovalPolicy(),
             evidence: { _ in EvidenceList(Self.evidence) })
         #expect(foretold.counts == Counts(applied: 400, unknown: 112) && foretold.isComplete)
         let last = Mutex(FeedProgress(counts: Counts()))
         let progress = try workers.apply(
-            Self.application, evidence: { EvidenceList(Self.evidence, after: $1) },
+            Self.application, over: store, evidence: { EvidenceList(Self.evidence, after: $1) },
             report: { progress in
                 last.withLock {
                     if progress.counts.total > $0.counts.total { $0 = progress }
@@ -58,7 +59,8 @@ struct WorkerTests {
             let database = try Self.database(engine)
             let stops = Mutex(0)
             let begun = try StoreWorkers(database.settings, count: 2, pacing: hurried()).apply(
-                Self.application, evidence: { EvidenceList(Self.evidence, after: $1) },
+                Self.application, over: database.store(),
+                evidence: { EvidenceList(Self.evidence, after: $1) },
                 shouldStop: {
                     stops.withLock {
                         $0 += 1
@@ -70,11 +72,37 @@ struct WorkerTests {
             for count in [3, 1] {
                 let done = try StoreWorkers(database.settings, count: count, pacing: hurried())
                     .apply(
-                        Self.application, evidence: { EvidenceList(Self.evidence, after: $1) })
+                        Self.application, over: database.store(),
+                        evidence: { EvidenceList(Self.evidence, after: $1) })
                 #expect(done.isApplied && done.rowsChanged == 400)
                 #expect(done.counts == Counts(applied: 400, unknown: 112))
             }
         }
+    }
+
+    @Test(
+        "an account with one connection is enough, and the run says that it goes on with fewer",
+        .needsServer, arguments: ["MAX_USER_CONNECTIONS 1", "MAX_CONNECTIONS_PER_HOUR 1"])
+    func oneConnection(_ limit: String) throws {
+        let database = try Self.database(.mariaDB)
+        let account = try ServerAccount(of: database)
+        try account.grant("ALL")
+        try account.admin.run("ALTER USER '\(account.name)'@'%' WITH \(limit)")
+        let told = Mutex<[String]>([])
+        // With patience: none of it is spent on a limit.
+        var pacing = Pacing(patience: 3_600_000)
+        pacing.report = { sentence in told.withLock { $0.append(sentence) } }
+        let own = try TokenTable(account.settings, pacing: pacing)
+        let workers = StoreWorkers(account.settings, count: 3, pacing: pacing)
+        let foretold = try workers.classify(
+            over: own, in: chat, policy: RemovalPolicy(),
+            evidence: { _ in EvidenceList(Self.evidence) })
+        #expect(foretold.counts == Counts(applied: 400, unknown: 112) && foretold.isComplete)
+        let progress = try workers.apply(
+            Self.application, over: own,
+            evidence: { EvidenceList(Self.evidence, after: $1) })
+        #expect(progress.isApplied && progress.rowsChanged == 400)
+        #expect(told.withLock { $0 }.contains { $0.contains("store.connections") })
     }
 
     @Test("one worker's failure ends all workers and is reported")
@@ -87,7 +115,8 @@ struct WorkerTests {
             let database = try Self.database(engine)
             expectFailure(.evidence) {
                 try StoreWorkers(database.settings, count: 2).apply(
-                    Self.application, evidence: { _, _ in BrokenStream() })
+                    Self.application, over: database.store(),
+                    evidence: { _, _ in BrokenStream() })
             }
         }
     }

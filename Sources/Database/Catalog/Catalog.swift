@@ -90,6 +90,8 @@ package struct CatalogColumn: Hashable, Sendable {
     package let movesItself: Bool
     /// Whether a row that gives it no value gets the present time, when it is made.
     package var hasTimeDefault = false
+    /// The text or number that a row which gives it no value gets; nil for none and for an expression.
+    package var constantDefault: String?
     /// Whether `*` leaves it out.
     package var isInvisible = false
 
@@ -242,6 +244,8 @@ package struct Catalog {
                 movesItself: extra.contains("ON UPDATE")
                     || ["ROW START", "ROW END"].contains(expression.uppercased()),
                 hasTimeDefault: Self.isPresent(rows[row, 11].text),
+                constantDefault: extra.contains("DEFAULT_GENERATED")
+                    ? nil : Self.constant(rows[row, 11].text),
                 isInvisible: extra.contains("INVISIBLE"))
         }
     }
@@ -251,6 +255,23 @@ package struct Catalog {
         let text = value?.lowercased() ?? ""
         return ["current_timestamp", "now(", "'now'", "unix_timestamp"].contains(
             where: text.contains)
+    }
+
+    /// The constant in a default as the catalog shows it: MariaDB and SQLite in quotes, MySQL without.
+    private static func constant(_ shown: String?) -> String? {
+        guard let shown, shown.uppercased() != "NULL" else { return nil }
+        let bytes = Array(shown.utf8)
+        let quote = UInt8(ascii: "'")
+        guard bytes.count >= 2, bytes.first == quote, bytes.last == quote else {
+            return bytes.contains(UInt8(ascii: "(")) ? nil : shown
+        }
+        var content: [UInt8] = []
+        var isEscape = false
+        for byte in bytes.dropFirst().dropLast() {
+            isEscape = byte == quote && !isEscape
+            if !isEscape { content.append(byte) }
+        }
+        return String(decoding: content, as: UTF8.self)
     }
 
     private func serverIndexes(_ name: TableName) throws(SQLFailure) -> [CatalogIndex] {
@@ -301,7 +322,8 @@ package struct Catalog {
                 length: nil, collation: nil, declaration: declared, fraction: 3,
                 isNullable: rows[row, 2].count == 0,
                 isPrimary: rows[row, 3].count != 0, isGenerated: (rows[row, 4].count ?? 0) > 1,
-                movesItself: false, hasTimeDefault: Self.isPresent(rows[row, 5].text))
+                movesItself: false, hasTimeDefault: Self.isPresent(rows[row, 5].text),
+                constantDefault: Self.constant(rows[row, 5].text))
         }
     }
 

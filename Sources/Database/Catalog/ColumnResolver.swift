@@ -43,7 +43,6 @@ package struct ColumnResolver {
                 "the account may not read its column \(usual), which would count as absent; grant SELECT "
                     + "on it, or set \(group).\(setting) to `none`")
             failure.unseenColumn = usual
-            failure.isHidden = true
             throw failure
         case .absent: return nil
         case .named(let name): return try required(name, setting: setting)

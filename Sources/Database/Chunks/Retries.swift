@@ -1,7 +1,7 @@
 import Foundation
 
 // Most failures of a database pass: a lock is released, a server restarts in ten seconds, a cluster
-// misses a dead node for five seconds before the others take over. So an operation that failed is tried
+// misses a dead node for five to twenty seconds before the others take over. So an operation that failed is tried
 // again, and its failure is thrown only when it has failed for longer than such events last. A number
 // of tries would not do: five quick ones are over before a cluster has noticed anything.
 //
@@ -85,6 +85,7 @@ struct RetryClock {
         switch failure.kind {
         case .unreachable where isFirstConnection, .lost where isFirstConnection:
             min(pacing.connectPatience, pacing.patience)
+        case .overloaded where isFirstConnection && pacing.isSpare: 0
         case .conflict, .lost, .overloaded, .unreachable:
             wholePatience
         // Another node may have become the writable one.
@@ -147,11 +148,19 @@ package struct RetryPolicy {
 /// The clock, the pauses and the patience of the store: all its dependence on time, injected so that
 /// tests need not wait.
 package struct Pacing: Sendable {
-    /// The milliseconds after the first failure of an operation for which it is tried again.
-    package var patience: Double
+    /// The milliseconds after the first failure of an operation for which it is tried again. A session
+    /// takes those of its store where none are given.
+    package var patience: Double {
+        get { givenPatience ?? StoreSettings.usualPatience }
+        set { givenPatience = newValue }
+    }
+    private var givenPatience: Double?
     /// The same for a first connection that nobody answers: a person waits for it, and a database
     /// that is down at the start of a run seldom returns within seconds.
     package var connectPatience = 3_000.0
+    /// Whether the work goes on without this connection, so that a limit of connections is no reason to
+    /// wait.
+    package var isSpare = false
     /// The number of tokens in the first chunk of a feed.
     package var firstChunk: Int
     /// Milliseconds on a monotonic clock.
@@ -174,14 +183,14 @@ package struct Pacing: Sendable {
     /// changes: a second try may meet another node.
     package static let shortPatience = 1_000.0
 
-    /// Makes pacing; the default tries again for 30 seconds and uses real time.
+    /// Makes pacing; the default tries again for as long as the store's settings say and uses real time.
     package init(
-        patience: Double = 30_000, firstChunk: Int = 900,
+        patience: Double? = nil, firstChunk: Int = 900,
         monotonic: @escaping @Sendable () -> Double = Pacing.uptime,
         sleep: @escaping @Sendable (Int) -> Void = Pacing.pause(milliseconds:),
         random: @escaping @Sendable () -> Double = { Double.random(in: 0..<1) }
     ) {
-        self.patience = patience
+        givenPatience = patience
         self.firstChunk = firstChunk
         self.monotonic = monotonic
         self.sleep = sleep
@@ -205,6 +214,13 @@ package struct Pacing: Sendable {
     /// Blocks the calling thread for a number of milliseconds.
     package static func pause(milliseconds: Int) {
         usleep(UInt32(clamping: milliseconds) * 1_000)
+    }
+
+    /// The same pacing, with the patience of a store where none is given.
+    func following(_ settings: StoreSettings) -> Pacing {
+        var pacing = self
+        pacing.givenPatience = givenPatience ?? settings.patience
+        return pacing
     }
 
     /// The same pacing with at most `patience` milliseconds for tries.

@@ -98,8 +98,9 @@ extension SQLFailure {
             1054, 1146,  // unknown column, unknown table
             1665,  // READ COMMITTED with a statement-based binary log
             1064, 1071, 1115, 1175, 1193, 1231, 1298,  // statement not understood or refused
-            1153, 1251, 1267, 1271, 1412, 2049, 2058, 2059, 5010,
+            tooLongPacket, 2020, 1251, 1267, 1271, 1412, 2049, 2058, 2059, 5010,
             1176,  // an index that a statement names, and that was dropped or hidden meanwhile
+            1709,  // an index over more than a row format holds
             1524, 2061, 3159,  // the way to authenticate, or the encryption that the account needs
             3098, 3161, 3750:  // a table that group replication or the server's rules do not take
             .configuration
@@ -137,10 +138,38 @@ extension SQLFailure {
             // Inside TLS the library reports a read that took too long as 2026.
             "the server ended the connection, or gave no answer within store.read-timeout; where it runs, "
                 + "a lock on the table may hold the statement up"
-        case 1_040, 1_203, 1_226: "the limit of connections is reached; max_connections sets it"
+        case 1_040: "the server's limit of connections is reached; max_connections sets it"
+        case 1_203:
+            "the server's limit of connections for one account is reached; max_user_connections sets it"
+        case 1_226: limitOfAccount
+        case 1_461:
+            "the server keeps no more prepared statements, of all its clients; a run needs up to a hundred for each "
+                + "connection, so raise max_prepared_stmt_count, which is 16382 by default"
         default: nil
         }
     }
+
+    /// What 1226 says: the account has used up a resource that it was given. The server names it in
+    /// quotes, and not the cure.
+    private var limitOfAccount: String {
+        let named = message.split(separator: "'", omittingEmptySubsequences: false)
+        let resources = [
+            "max_user_connections", "max_queries_per_hour", "max_updates_per_hour",
+            "max_connections_per_hour", "max_questions", "max_updates", "max_connections",
+        ]
+        let resource = named.map { $0.lowercased() }.first(where: resources.contains)
+        let words = [
+            "max_questions": "MAX_QUERIES_PER_HOUR", "max_updates": "MAX_UPDATES_PER_HOUR",
+            "max_connections": "MAX_CONNECTIONS_PER_HOUR",
+        ]
+        guard let resource else { return "a limit of the account is reached; ALTER USER sets it" }
+        let word = words[resource] ?? resource.uppercased()
+        return "this is the account's own limit \(word), which ALTER USER ... WITH \(word) sets"
+            + (word.hasSuffix("_PER_HOUR") ? "; it counts anew each hour" : "")
+    }
+
+    /// ER_NET_PACKET_TOO_LARGE.
+    static let tooLongPacket = 1_153
 
     /// What to do about an error whose number has no meaning of its own; nil for other errors.
     var unnamedCause: String? {

@@ -143,12 +143,13 @@ package struct StoreFailure: Error, Hashable, Sendable, CustomStringConvertible 
 
     /// The column that was looked for and not seen; nil where the failure is about something else.
     package var unseenColumn: String?
-    /// Whether that column is known to be there and hidden from the account.
-    package var isHidden = false
 
     /// Whether the server or its cluster limits the size of a transaction, so that one with fewer rows
     /// may be accepted.
     package var isOfSize = false
+
+    /// Whether a limit of the server or of the account is reached, of connections or of statements.
+    package var isOfLimit = false
 
     /// States a failure.
     package init(
@@ -173,9 +174,15 @@ package struct StoreFailure: Error, Hashable, Sendable, CustomStringConvertible 
         case 1044, 1049:
             "correct the database name in store.url, or give the account rights on it"
         case 1045, 1698:
-            "check the user in store.url and the password (store.password-file)"
+            "check the user in store.url and the password (store.password-file); an account that REQUIREs "
+                + "X509, ISSUER or SUBJECT is refused too, since no client certificate is shown to the "
+                + "database: REQUIRE SSL"
         case 1130: "correct the host in store.url, or let the account connect from this host"
         case 1142, 1143: "grant the account this right"
+        case SQLFailure.tooLongPacket, 2020:
+            "the server's max_allowed_packet is too small: set it to 1048576 or more"
+        case 1709:
+            "ALTER TABLE that table with ROW_FORMAT=DYNAMIC, which holds longer keys"
         case 1820, 1862: "give the account a new password, and write it into store.password-file"
         case 3118, 4151: "unlock the account, or correct the user in store.url"
         case 3955:
@@ -211,6 +218,7 @@ package struct StoreFailure: Error, Hashable, Sendable, CustomStringConvertible 
         case .conflict, .lost, .overloaded:
             let cause = failure.temporaryCause.map { "\($0); " } ?? ""
             self.init(.busy, "\(happened); \(cause)run again, nothing is lost")
+            isOfLimit = failure.kind == .overloaded
         case .tooLarge:
             self.init(
                 .configuration,

@@ -70,7 +70,7 @@ package struct PushsweepTable: Hashable, Sendable {
         }
         let options =
             dialect.engine == .mariaDB
-            ? " ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin" : ""
+            ? " ENGINE=InnoDB ROW_FORMAT=DYNAMIC DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin" : ""
         let body = lines.map { "  \($0)" }.joined(separator: ",\n")
         statements.insert(
             "CREATE TABLE IF NOT EXISTS \(table.sql(dialect)) (\n\(body)\n)\(options)", at: 0)
@@ -111,6 +111,23 @@ package struct PushsweepTable: Hashable, Sendable {
         }
         guard indexesToo, let index else { return nil }
         return "lacks an index over \(index.columns.joined(separator: ", "))"
+    }
+
+    /// The same table whose rows are for production, unless they say otherwise, by the word that a mapping
+    /// has for it, with room for its words.
+    package func naming(environments words: [String: String]) -> PushsweepTable {
+        let usual = words["production"] ?? "production"
+        let room = max(16, words.values.map(\.unicodeScalars.count).max() ?? 0)
+        func column(_ engine: SQLDialect, _ type: String) -> String {
+            "\(type) NOT NULL DEFAULT \(engine.literal(usual))"
+        }
+        let columns = columns.map {
+            $0.name == Self.ownEnvironment.name
+                ? Column($0.name, column(.mariaDB, "VARCHAR(\(room))"), column(.sqlite, "TEXT"))
+                : $0
+        }
+        return PushsweepTable(
+            name: name, columns: columns, primaryKey: primaryKey, indexes: indexes)
     }
 
     private func list(_ names: [String], _ dialect: SQLDialect) -> String {

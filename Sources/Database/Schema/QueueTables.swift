@@ -97,12 +97,15 @@ package struct SchemaScript: Hashable, Sendable {
 }
 
 extension SchemaScript {
-    /// The whole schema for a database without any of it. The store's address decides the engine.
-    /// Needs no connection.
-    package static func whole(for location: StoreLocation) -> SchemaScript {
+    /// The whole schema for a database without any of it. The store's address decides the engine, and
+    /// `environments` are the words for them in tables of tokens and notifications. Needs no connection.
+    package static func whole(
+        for location: StoreLocation, environments: [String: String] = [:]
+    ) -> SchemaScript {
         let dialect = dialect(for: location)
         let tables =
-            [PushsweepTable.activeUsers, .pushQueue] + PushsweepTable.sideTables
+            [PushsweepTable.activeUsers, .pushQueue].map { $0.naming(environments: environments) }
+            + PushsweepTable.sideTables
             + PushsweepTable.queueTables
         return SchemaScript(statements: tables.flatMap { $0.creation(dialect) })
     }

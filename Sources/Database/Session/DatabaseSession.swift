@@ -42,6 +42,7 @@ package final class DatabaseSession {
     package init(
         _ settings: StoreSettings, _ connection: any SQLConnection, _ pacing: Pacing
     ) throws(StoreFailure) {
+        let pacing = pacing.following(settings)
         self.settings = settings
         self.connection = connection
         self.pacing = pacing

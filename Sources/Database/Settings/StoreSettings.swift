@@ -10,6 +10,10 @@ package struct StoreSettings: Sendable, CustomStringConvertible {
     package var tls: StoreTLS
     /// The time limits of the connection, in seconds.
     package var timeouts: StoreTimeouts
+    /// Milliseconds after the first failure of an operation for which it is tried again.
+    package var patience = usualPatience
+    /// A minute: a replication group of MySQL needs some 22 seconds for a new primary.
+    package static let usualPatience = 60_000.0
     /// The table and columns of the tokens.
     package var mapping: TableMapping
     /// The table and columns of the notifications to send.
@@ -37,6 +41,12 @@ package struct StoreSettings: Sendable, CustomStringConvertible {
         self.timeouts = timeouts
         self.mapping = mapping
         self.queue = queue
+    }
+
+    /// Seconds of a lease whose holder may look for the database as long as its patience lasts, from its last
+    /// renewal on: at least `seconds`. A lease is renewed after a third of it.
+    package func leaseSeconds(atLeast seconds: Int) -> Int {
+        max(seconds, Int((patience * 1.5 / 1_000).rounded(.up)))
     }
 
     /// The location only, so that a password cannot get into a message by mistake.

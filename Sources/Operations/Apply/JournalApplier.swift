@@ -275,7 +275,7 @@ struct JournalApplier {
                 shouldStop: { context.interrupt.isTripped })
         }
         return try workers.classify(
-            in: partition, policy: plan.policy,
+            over: store, in: partition, policy: plan.policy,
             evidence: { tokens.stream(from: $0.lowerBound) },
             shouldStop: { context.interrupt.isTripped })
     }
@@ -302,7 +302,7 @@ struct JournalApplier {
                 &stream, application, shouldStop: { context.interrupt.isTripped }, report: report)
         }
         return try workers.apply(
-            application, isBegun: isBegun,
+            application, over: store, isBegun: isBegun,
             evidence: { tokens.stream(from: $0.lowerBound, after: $1) },
             shouldStop: { context.interrupt.isTripped }, report: report)
     }

@@ -143,6 +143,13 @@ extension Audit {
 
     /// Counts the open rows of the queue and what a sender would do with them.
     mutating func examineQueue(_ store: TokenTable) {
+        if settings.apps.contains(where: \.sends) {
+            do {
+                unowned = try store.unownedRows(settings.apps.map(\.storedPartition))
+            } catch {
+                skip("rows of the queue that belong to no app", error)
+            }
+        }
         for (place, app) in settings.apps.enumerated() where app.sends {
             do {
                 let partition = app.storedPartition

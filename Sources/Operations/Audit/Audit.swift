@@ -68,7 +68,7 @@ package struct Audit {
         examineJournals(now)
         listRuns(store)
         if let baseline = wish.baseline { report.changes = report.changes(since: baseline) }
-        report.judge(seesHost: seesHost, otherRows: otherRows)
+        report.judge(seesHost: seesHost, otherRows: otherRows, unowned: unowned)
     }
 
     let host: HostFacts
@@ -76,6 +76,8 @@ package struct Audit {
     var seesHost = true
     /// Rows of the table that no app of the settings has.
     private var otherRows = 0
+    /// Waiting rows of the queue that no app of the settings has.
+    var unowned: UnownedRows?
     /// The period of the history.
     var period: (since: EpochMilliseconds, until: EpochMilliseconds) = (
         EpochMilliseconds(0), EpochMilliseconds(0)

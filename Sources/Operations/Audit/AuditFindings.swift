@@ -3,6 +3,7 @@
 
 import Database
 import Encodings
+import PushQueue
 
 /// What an audit judges.
 struct AuditFacts {
@@ -12,12 +13,15 @@ struct AuditFacts {
     let seesHost: Bool
     /// Rows of the table that no app of the settings has.
     let otherRows: Int
+    /// Waiting rows of the queue that no app of the settings has; nil for none.
+    let unowned: UnownedRows?
 }
 
 extension AuditReport {
     /// Adds the findings that follow from the facts, gravest first, and writes the headline.
-    mutating func judge(seesHost: Bool, otherRows: Int) {
-        let facts = AuditFacts(report: self, seesHost: seesHost, otherRows: otherRows)
+    mutating func judge(seesHost: Bool, otherRows: Int, unowned: UnownedRows? = nil) {
+        let facts = AuditFacts(
+            report: self, seesHost: seesHost, otherRows: otherRows, unowned: unowned)
         findings = AuditRules.all.flatMap { $0.findings(facts) }.map(\.audited).worstFirst
         let high = findings.filter { $0.severity == .high }
         healthy = high.isEmpty
@@ -235,6 +239,9 @@ enum AuditRules {
     // MARK: Queue
 
     private static let queue: [Rule<AuditFacts>] = [
+        Rule("queue-rows-of-no-app") { facts in
+            facts.unowned.map { Finding(.high, $0.table, $0.sentence, cure: $0.cure) }
+        },
         app(
             "sends-saved", .note, { $0.results { $0 == "skipped (stale)" } },
             { saved, _ in

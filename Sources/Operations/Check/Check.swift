@@ -262,7 +262,14 @@ package struct Check {
     private mutating func examineQueue(_ store: TokenTable) throws(StoreFailure) {
         let senders = settings.apps.filter(\.sends)
         guard !senders.isEmpty else { return }
-        enter(try store.examineQueue(.send, partitions: senders.map(\.storedPartition)))
+        let findings = try store.examineQueue(.send, partitions: senders.map(\.storedPartition))
+        enter(findings)
+        if findings.refusal == nil {
+            enter(
+                [try store.unownedRows(settings.apps.map(\.storedPartition))?.finding].compactMap {
+                    $0
+                })
+        }
         report.grants += (try? store.queueGrants(for: .send)) ?? []
     }
 

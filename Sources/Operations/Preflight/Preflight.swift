@@ -198,6 +198,7 @@ package struct Preflight {
                 try store.readDueTokens(
                     plan.app.storedPartition, shouldStop: { interrupt.isTripped }, add)
             else { throw RunFailure.stopped }
+            facts.unowned = try store.unownedRows(plan.settings.apps.map(\.storedPartition))
         case .query(let query, let seconds):
             try store.readSegment(query, within: seconds) { tokens in
                 try add(tokens)

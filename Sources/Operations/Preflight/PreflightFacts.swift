@@ -2,6 +2,7 @@ import APNsProtocol
 import Database
 import Encodings
 import EvidenceJournal
+import PushQueue
 import SecureTransport
 import Settings
 import TokenHygiene
@@ -19,6 +20,8 @@ struct PreflightFacts {
     var tokens: TokenCounts?
     /// Whether memory did not suffice to find all duplicates.
     var missesDuplicates = false
+    /// Waiting rows of the queue that belong to no app; nil where there are none, or no queue is looked at.
+    var unowned: UnownedRows?
     var host = HostFacts()
     /// Rows of `pushsweep_evidence` that wait.
     var waitingRows = 0

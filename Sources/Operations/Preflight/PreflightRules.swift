@@ -54,6 +54,11 @@ package enum PreflightRules {
                 cure:
                     "check the queue, the query or the list, unless nothing is to be sent")
         },
+        Rule(
+            "queue-rows-of-no-app", "Waiting rows of the queue belong to no app of the settings."
+        ) { facts in
+            facts.unowned.map { Finding(.high, $0.table, $0.sentence, cure: $0.cure) }
+        },
         share(
             "no-living-tokens", "None of the tokens is living.",
             // Each share may be below its limit.

@@ -32,7 +32,7 @@ extension Pacing {
     /// The pacing that settings ask for. Replicas are reached with the password and the authorities of
     /// the token database.
     package init(_ settings: Settings) {
-        self.init()
+        self.init(patience: settings.store.patience)
         throttle = settings.throttle
         throttle.replicas = settings.replicas.map { location in
             var replica = StoreSettings(settings)

@@ -8,6 +8,10 @@
 // mismatch, the row goes back to the queue unchanged, like every row that was not sent. A run that ends
 // before the detector has looked decides by the same two rules over the answers it has. When these show
 // that our settings are right, the result is final; else the row is tried again in a later run.
+//
+// A refusal that is about the gateway or the credential waits too, for an answer about another row. Where the
+// gateway serves others, the row has had its attempt. Where it serves none, the row is tried again later and
+// keeps its number of attempts: an outage of hours closes no row.
 
 import APNsConnection
 import APNsProtocol
@@ -18,6 +22,8 @@ import TokenHygiene
 struct DeliveryRules {
     /// Attempts after which a notification fails for good.
     static let mostAttempts = 10
+    /// The longest wait in seconds, whatever a gateway asks for: a day.
+    private static let longestWait = 86_400
 
     /// The consequences of one outcome.
     struct Judgement: Hashable, Sendable {
@@ -27,16 +33,29 @@ struct DeliveryRules {
         var evidence: Evidence?
         /// Whether the result is final only if the detector finds no mismatch.
         var isSuspect = false
+        /// A refusal for the sake of the gateway or the credential: the result holds only if the gateway
+        /// serves other rows.
+        var refusal: Refusal?
         /// The reason to stop sending.
         var stop: RunFailure?
 
         init(
             _ result: Outcome, evidence: Evidence? = nil, isSuspect: Bool = false,
-            stop: RunFailure? = nil
+            refusal: Refusal? = nil, stop: RunFailure? = nil
         ) {
             (self.result, self.evidence) = (result, evidence)
-            (self.isSuspect, self.stop) = (isSuspect, stop)
+            (self.isSuspect, self.refusal, self.stop) = (isSuspect, refusal, stop)
         }
+    }
+
+    /// A refusal that is not about the row.
+    struct Refusal: Hashable, Sendable {
+        /// The row's result where the gateway serves no other row either.
+        let postponed: Outcome
+        /// Whether it blames the credential.
+        var isOfCredential = false
+        /// The refusal in a few words.
+        var reason: String { postponed.reason ?? "" }
     }
 
     /// A token called dead.
@@ -70,7 +89,7 @@ struct DeliveryRules {
         case .refused:
             // Sent again at once, it would be refused again, and a queue of such rows would never
             // end.
-            Judgement(Self.later(60 << min(attempts, 6), "stream refused", attempts))
+            Self.refusal(60 << min(attempts, 6), "stream refused", attempts)
         case .untouched: Judgement(.returned)
         }
     }
@@ -104,15 +123,18 @@ struct DeliveryRules {
             return stop(
                 "APNs answered \(reason); correct the certificate or token key, and its environment, then "
                     + "send again")
+        // Without Apple's word nobody knows whether it is about the token.
+        case .throttled(let after) where answer.body.reason != .tooManyRequests:
+            return Self.refusal(Int(after ?? 60) << min(attempts, 6), reason, attempts)
         case .throttled(let after):
             return Judgement(Self.later(Int(after ?? 60) << min(attempts, 6), reason, attempts))
         case .keepProviderToken(let after):
-            return Judgement(Self.later(Int(after ?? 1_200), reason, attempts))
+            return Self.refusal(Int(after ?? 1_200), reason, attempts, isOfCredential: true)
         case .serverTrouble(let after):
             // Apple, "Handling notification responses": 15 minutes, then back off.
             let wait = after.map(Int.init) ?? 900 << min(attempts, 4)
-            return Judgement(Self.later(wait, reason, attempts))
-        case .reconnect: return Judgement(Self.later(60, reason, attempts))
+            return Self.refusal(wait, reason, attempts)
+        case .reconnect: return Self.refusal(60, reason, attempts)
         }
     }
 
@@ -130,7 +152,7 @@ struct DeliveryRules {
             return stop(
                 "the gateway answered \(reason); name the certificate of this app in apps[].certificate, "
                     + "then send again")
-        case .gateway: return Judgement(Self.later(60 << min(attempts, 6), reason, attempts))
+        case .gateway: return Self.refusal(60 << min(attempts, 6), reason, attempts)
         }
     }
 
@@ -156,11 +178,20 @@ struct DeliveryRules {
             stop: RunFailure(.configuration, .send, "sending for \(app): \(sentence)"))
     }
 
+    private static func refusal(
+        _ seconds: Int, _ reason: String, _ attempts: Int, isOfCredential: Bool = false
+    ) -> Judgement {
+        let refusal = Refusal(
+            postponed: .postponed(seconds: min(seconds, longestWait), reason: reason),
+            isOfCredential: isOfCredential)
+        return Judgement(later(seconds, reason, attempts), refusal: refusal)
+    }
+
     private static func later(
         _ seconds: Int, _ reason: String, _ attempts: Int
     ) -> Outcome {
         attempts >= mostAttempts - 1
-            ? .failed(reason: reason) : .retry(seconds: min(seconds, 86_400), reason: reason)
+            ? .failed(reason: reason) : .retry(seconds: min(seconds, longestWait), reason: reason)
     }
 }
 

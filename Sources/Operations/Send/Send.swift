@@ -163,7 +163,8 @@ package struct Send: RecordedRun {
         let partitions = plan.apps.map(\.stored)
         let report = try store.require(need, partitions: partitions)
         let findings = try store.requireQueue(queue, partitions: partitions)
-        logFindings(report.findings + findings)
+        let unowned = try store.unownedRows(Array(plan.sweep.partitions.values))
+        logFindings(report.findings + findings + [unowned?.finding].compactMap { $0 })
         return store
     }
 

@@ -20,6 +20,8 @@ struct SendBatch {
     private(set) var results: [DeliveryResult] = []
     /// Results that wait for the mismatch detector.
     private(set) var suspects: [Suspect] = []
+    /// Results that wait for an answer about another row.
+    private(set) var refusals: [(result: DeliveryResult, postponed: Outcome)] = []
     /// Results that the log of answers does not have yet; of a suspect what follows if nothing more is
     /// known of it.
     private var unkept: [DeliveryResult] = []
@@ -79,6 +81,9 @@ struct SendBatch {
                 reason: judgement.result.reason ?? "", attempts: row.attempts)
             suspects.append(Suspect(result: result, deferred: deferred))
             unkept.append(DeliveryResult(key: row.row, deferred))
+        } else if let refusal = judgement.refusal {
+            refusals.append((result, refusal.postponed))
+            unkept.append(DeliveryResult(key: row.row, .returned))
         } else {
             results.append(result)
             unkept.append(result)
@@ -106,6 +111,18 @@ struct SendBatch {
         return suspects.count { $0.deferred.state == .retry }
     }
 
+    /// Decides about refused rows: they have had their attempt if the gateway serves others, and keep the
+    /// number of their attempts if it does not.
+    mutating func decideRefusals(gatewayServes: Bool) {
+        let decided = refusals.map {
+            gatewayServes ? $0.result : DeliveryResult(key: $0.result.key, $0.postponed)
+        }
+        refusals = []
+        results += decided
+        // To the log a row that keeps its attempts is one that waits.
+        if gatewayServes { unkept += decided }
+    }
+
     /// The results that the log of answers does not have yet; it has them from now on. A 410 stays until
     /// its evidence is in the journal, because a row that is settled by the log has no other evidence.
     mutating func takeUnkept() -> KeptResults? {
@@ -118,12 +135,12 @@ struct SendBatch {
         return taken.isEmpty ? nil : KeptResults(claim: claim.number, taken)
     }
 
-    /// Whether a result waits for the mismatch detector.
-    var hasSuspects: Bool { !suspects.isEmpty }
+    /// Whether a result waits for the mismatch detector or for an answer about another row.
+    var isUndecided: Bool { !suspects.isEmpty || !refusals.isEmpty }
 
     /// Whether every row has its result written and all evidence is stored.
     var isSettled: Bool {
-        outstanding == 0 && suspects.isEmpty && results.isEmpty && evidence.isEmpty
+        outstanding == 0 && !isUndecided && results.isEmpty && evidence.isEmpty
     }
 
     /// Drops the evidence after the journal has stored it.

@@ -36,7 +36,7 @@ final class SendJob {
     private var lastRenewal = SendJob.clock
     private var stopBy: Double?
     /// How many rows were told of, by kind of complaint.
-    private var told = [0, 0, 0]
+    private var told: [Int] = []
     /// Of the gateways that failed before the present one.
     private var settledTooEarly = 0
 
@@ -121,21 +121,24 @@ final class SendJob {
         try record(gateway.outcomes(within: 0))
         defer { answers.syncLog() }
         guard storeIsLost else { return try flush(all: true, decides: true) }
-        try keep(decideSuspects(isDue: true, now: true))
+        try keep(decide(isDue: true, now: true))
     }
 
     /// Warnings while the run goes on; each count is repeated when it has grown.
     func warnings() -> [String] {
         let complaints = state.complaints(late: late)
         defer { told = complaints.map(\.count) }
-        return zip(complaints, told).compactMap { $0.count > $1 ? $0.sentence : nil }
+        return complaints.enumerated().compactMap { kind, complaint in
+            complaint.count > (kind < told.count ? told[kind] : 0) ? complaint.sentence : nil
+        }
     }
 
     /// Failures that end the run without success though the queue was drained.
     func shortcomings() -> [RunFailure] {
         var failures = answers.logFailure.map { [RunFailure.wrapping($0, at: .state)] } ?? []
-        for (kind, complaint) in state.complaints(late: late).enumerated() where complaint.count > 0
-        {
+        let complaints = state.complaints(late: late)
+        told += repeatElement(0, count: max(0, complaints.count - told.count))
+        for (kind, complaint) in complaints.enumerated() where complaint.count > 0 {
             guard let exit = complaint.exit else { continue }
             failures.append(RunFailure(exit, .send, complaint.sentence))
             told[kind] = complaint.count
@@ -188,7 +191,7 @@ final class SendJob {
     private func exit(after failure: ProviderFailure) -> ExitStatus {
         switch failure.code {
         case .unreachable: .unreachable
-        case .unanswering: state.silence.hasAnswered ? .pending : .unreachable
+        case .unanswering: state.doubt.hasAnswered ? .pending : .unreachable
         case .protocolBroken: .protocolBroken
         case .configuration: .configuration
         }
@@ -249,7 +252,7 @@ final class SendJob {
         guard state.isInDoubt else { return }
         // What is on no connection yet must not follow into the silence.
         state.withdraw(gateway.withdraw())
-        if state.judgeSilence() { returnUnsent() }
+        if state.judgeGateway() { returnUnsent() }
     }
 
     // MARK: Writing
@@ -259,7 +262,8 @@ final class SendJob {
     private func flush(all: Bool, decides: Bool) throws {
         let isDue = all || (Self.clock - lastFlush) * 1_000 > Self.flushAfter
         if isDue { lastFlush = Self.clock }
-        let places = decideSuspects(isDue: isDue, now: decides)
+        if decides, state.judgeGateway(atEnd: true) { returnUnsent() }
+        let places = decide(isDue: isDue, now: decides)
         try keep(places)
         for place in places {
             if let lost = try write(place) { halt(lost) }
@@ -267,11 +271,14 @@ final class SendJob {
         }
     }
 
-    /// Decides about the suspects of the batches whose results are to be written; gives their places.
-    private func decideSuspects(isDue: Bool, now: Bool) -> [Int] {
+    /// Decides about the rows that wait in the batches whose results are to be written; gives their places.
+    private func decide(isDue: Bool, now: Bool) -> [Int] {
         let verdict = state.verdict
         let places = state.placesToWrite(isDue: isDue)
-        for place in places { state.decideSuspects(at: place, verdict, now: now) }
+        for place in places {
+            state.decideSuspects(at: place, verdict, now: now)
+            state.decideRefusals(at: place, now: now)
+        }
         return places
     }
 

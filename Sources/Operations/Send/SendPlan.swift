@@ -34,7 +34,8 @@ package struct SendPlan: Sendable {
     package var apps: [ProviderTarget]
     /// Whether notifications of unknown outcome are sent again.
     package var resendUnknown: Bool
-    /// Seconds after which others may take over the rows of a sender that no longer renews its lease.
+    /// Seconds after which others may take over the rows of a sender that no longer renews its lease: more
+    /// than it may look for the database.
     package var leaseSeconds: Int
     /// The most rows to claim for each app; nil for no limit.
     package var limit: Int?
@@ -73,7 +74,8 @@ package struct SendPlan: Sendable {
         sweep.pacing = Pacing()
         self.apps = apps
         resendUnknown = settings.send.resendUnknown
-        leaseSeconds = max(10, Int(settings.send.lease.wholeMilliseconds / 1_000))
+        leaseSeconds = settings.store.leaseSeconds(
+            atLeast: max(10, Int(settings.send.lease.wholeMilliseconds / 1_000)))
     }
 
     /// The longest time that the run may need to end after it is told to stop: the grace of its

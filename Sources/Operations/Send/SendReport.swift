@@ -151,51 +151,6 @@ extension SendReport.App {
     var decided: Int { sent + gone + retry + unknown + rejected.values.reduce(0, +) }
 }
 
-/// Something that went wrong with some rows: how many, what is said about them on stderr, and the code with
-/// which the run fails although the queue was drained; nil where it does not fail.
-struct SendComplaint {
-    let count: Int
-    let sentence: String
-    let exit: ExitStatus?
-}
-
-extension SendState {
-    /// The divisor for the share of unknown outcomes above which a run fails: one in ten.
-    private static let toleratedUnknown = 10
-
-    /// Rows that were closed without an answer, suspect tokens that could not be judged yet, and rows called
-    /// sent that late error packets proved dropped, at the least.
-    func complaints(late: Int) -> [SendComplaint] {
-        let (unknown, detector) = (entry.unknown, rules.detector)
-        let reason = silence.reason.isEmpty ? "" : " (the last one: \(silence.reason))"
-        let isMismatchLikely = detector.isMismatchLikely
-        return [
-            SendComplaint(
-                count: unknown,
-                sentence: "sending for \(partition): \(unknown) of "
-                    + "\(entry.decided.counting("notification")) are of unknown outcome\(reason): "
-                    + SendWords.meaning,
-                exit: unknown * Self.toleratedUnknown > entry.decided ? silence.exit : nil),
-            SendComplaint(
-                count: deferred,
-                sentence: "sending for \(partition): "
-                    + (isMismatchLikely ? "environment mismatch suspected: " : "")
-                    + "APNs called \(detector.bad) of \(detector.answers.counting("token")) bad "
-                    + "(BadDeviceToken or DeviceTokenNotForTopic), too few to tell bad tokens from a wrong "
-                    + "setting; \(deferred.counting("row")) will be tried again from an hour on, ten times "
-                    + "in all; check that host, certificate or key, and topic belong to the environment of "
-                    + "these tokens",
-                exit: !hasLooked && isMismatchLikely ? .configuration : nil),
-            SendComplaint(
-                count: late,
-                sentence: "sending for \(partition): \(gateway) sent error packets later than "
-                    + "apps[].binary.error-wait; at least \(late.counting("notification")) counted as sent "
-                    + "and were dropped; raise error-wait, and enqueue them again",
-                exit: .configuration),
-        ]
-    }
-}
-
 /// The sender's messages on stderr about rows that other senders have left.
 enum SendWords {
     /// The warning about rows of senders that are gone, by their new state: those that were closed or are
@@ -236,7 +191,7 @@ enum SendWords {
             + "outcome when their leases end"
     }
 
-    fileprivate static let meaning =
+    static let meaning =
         "they were on the wire and no answer is known, so they may have been delivered; their rows "
         + "have the state unknown and are not sent again unless send.resend-unknown is true"
 }

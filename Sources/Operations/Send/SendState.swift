@@ -26,7 +26,7 @@ struct SendState {
     var entry: SendReport.App
     private(set) var rules: DeliveryRules
     private(set) var load: SendLoad
-    private(set) var silence = GatewaySilence()
+    private(set) var doubt = GatewayDoubt()
     /// The cause that ends the sending; nil while it goes on.
     private(set) var stop: RunFailure?
     /// Whether `stop` is the gateway's fault, so that a later try may succeed.
@@ -75,14 +75,14 @@ struct SendState {
     /// was claimed has to be sent first.
     var freePlace: Int? {
         guard stop == nil, load.mayClaim else { return nil }
-        if let allowance = silence.allowance, allowance == 0 || !isIdle { return nil }
+        if let allowance = doubt.allowance, allowance == 0 || !isIdle { return nil }
         return batches.firstIndex { $0 == nil }
     }
 
     /// Rows of the next claim; 0 where a limit is reached.
     var claimSize: Int {
         var rows = rules.detector.allowance ?? Self.batchRows
-        if let allowance = silence.allowance { rows = min(rows, allowance) }
+        if let allowance = doubt.allowance { rows = min(rows, allowance) }
         if let limit { rows = min(rows, limit - claimedRows) }
         // Tokens are looked up when they are claimed, so not long before they are sent.
         if let rate { rows = min(rows, max(1, Int(rate * 2))) }
@@ -105,7 +105,7 @@ struct SendState {
 
     /// The claim to be written down as handed over next; nil where none is, or the gateway is in doubt.
     var nextHandOver: Batch? {
-        guard stop == nil, ready.isEmpty, silence.allowance != 0, let place = claimed.first
+        guard stop == nil, ready.isEmpty, doubt.allowance != 0, let place = claimed.first
         else { return nil }
         return batches[place]?.claim
     }
@@ -130,7 +130,7 @@ struct SendState {
         guard !ready.isEmpty, stop == nil else { return [] }
         var room = load.window.rows
         if let allowance = rules.detector.allowance { room = min(room, allowance - load.rows) }
-        if let allowance = silence.allowance { room = min(room, allowance - load.rows) }
+        if let allowance = doubt.allowance { room = min(room, allowance - load.rows) }
         if let allowance = pace() { room = min(room, allowance) }
         guard room > 0 else { return [] }
         let items = ready.prefix(load.fitting(ready.lazy.map(\.payload.count), rows: room))
@@ -152,8 +152,8 @@ struct SendState {
         else { return false }
         load.release(size)
         if outcome.kind == .untouched, stop == nil { unprocessed.insert(row) }
-        note(outcome.kind)
         var judgement = rules.judge(outcome.kind, attempts: attempts, handedAt: handedAt)
+        note(outcome.kind, judgement.refusal)
         let ends = judgement.stop.map { halt($0) } ?? false
         if stop != nil, judgement.isSuspect {
             judgement = DeliveryRules.Judgement(.returned)
@@ -162,30 +162,41 @@ struct SendState {
         return ends
     }
 
-    private mutating func note(_ outcome: ProviderOutcome.Kind) {
+    private mutating func note(
+        _ outcome: ProviderOutcome.Kind, _ refusal: DeliveryRules.Refusal?
+    ) {
+        if let refusal {
+            if stop == nil {
+                doubt.refused(refusal.reason, isOfCredential: refusal.isOfCredential)
+            }
+            return
+        }
         switch outcome {
         case .answered, .accepted, .refusedBinary:
-            silence.answered()
+            doubt.served()
             outages = 0
         // What is unknown because we ended the connections is not the gateway's doing.
-        case .unknown(let why): if stop == nil { silence.unknown(why, isGarbled: false) }
-        case .garbled(let why): if stop == nil { silence.unknown(why, isGarbled: true) }
+        case .unknown(let why): if stop == nil { doubt.unknown(why, isGarbled: false) }
+        case .garbled(let why): if stop == nil { doubt.unknown(why, isGarbled: true) }
         case .untouched, .refused, .unsendable: break
         }
     }
 
     /// Whether the gateway is in doubt: nothing more may go to it before an answer.
-    var isInDoubt: Bool { stop == nil && silence.allowance == 0 }
+    var isInDoubt: Bool { stop == nil && doubt.allowance == 0 }
 
-    /// The gateway is in doubt and nothing new is on a connection: true where it has failed.
-    mutating func judgeSilence() -> Bool {
-        silence.noteInFlight(load.rows)
-        guard let clause = silence.failure else { return false }
+    /// The gateway is in doubt and nothing new is on a connection: true where it has failed. `atEnd`:
+    /// nothing more is to be sent for now.
+    mutating func judgeGateway(atEnd: Bool = false) -> Bool {
+        doubt.noteInFlight(load.rows)
+        guard stop == nil, let clause = atEnd ? doubt.failureAtEnd : doubt.failure else {
+            return false
+        }
         return halt(
             RunFailure(
-                silence.exit, .send,
-                "sending for \(partition): \(gateway) \(clause); what was not on the wire is back in "
-                    + "the queue; run again once the gateway answers"), isOutage: true)
+                doubt.exit, .send,
+                "sending for \(partition): \(gateway) \(clause); what it did not take is back in the "
+                    + "queue; \(doubt.cure)"), isOutage: true)
     }
 
     // MARK: Stopping
@@ -227,7 +238,7 @@ struct SendState {
 
     /// The gateway is tried again after an outage.
     mutating func startAgain() {
-        silence.startAgain()
+        doubt.startAgain()
         outages += 1
         stop = nil
         isOutage = false
@@ -275,9 +286,16 @@ extension SendState {
         batches.indices.compactMap { batches[$0]?.takeUnkept() }
     }
 
+    /// Decides about the refused rows of a batch, once the gateway has served another row or has failed.
+    /// With `now` they wait no longer.
+    mutating func decideRefusals(at place: Int, now: Bool) {
+        guard doubt.isServing || now || stop != nil else { return }
+        batches[place]?.decideRefusals(gatewayServes: doubt.isServing || stop == nil)
+    }
+
     /// Whether the queue has all results so far of the batch at a place.
     func isWritten(_ place: Int) -> Bool {
-        batches[place].map { $0.results.isEmpty && !$0.hasSuspects } ?? true
+        batches[place].map { $0.results.isEmpty && !$0.isUndecided } ?? true
     }
 
     /// The batch's evidence is in the journal.

@@ -117,6 +117,9 @@ extension TokenTable {
         return plan.grants(to: user ?? description.account ?? server.user)
     }
 
+    /// Bytes of the longest statement, with its values, that a usual run makes: 1 MiB.
+    private static let leastStatement = 1 << 20
+
     private func findings(on server: ServerDescription) -> [Finding] {
         var findings = [
             Finding.ok(
@@ -124,6 +127,14 @@ extension TokenTable {
                     + (server.encryption ?? "without TLS"))
         ]
         guard connection.dialect.engine == .mariaDB else { return findings }
+        if connection.mostBytes < Self.leastStatement {
+            findings.append(
+                .warning(
+                    "the server takes statements of \(connection.mostBytes) bytes at most "
+                        + "(max_allowed_packet), so rows may refuse to be removed, and an undo or a large feed "
+                        + "may be refused; set max_allowed_packet to \(Self.leastStatement) or more, and "
+                        + "start the program anew"))
+        }
         if server.timeZone != "+00:00" {
             findings.append(
                 .failure(

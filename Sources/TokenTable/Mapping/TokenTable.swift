@@ -97,10 +97,19 @@ package final class TokenTable {
             return try body()
         } catch {
             guard let column = error.unseenColumn, case .server = settings.location,
-                try hidesColumns(of: table),
-                let grant = try session.grant({ $0.reading([column], of: table) })
+                try hidesColumns(of: table)
             else { throw error }
-            let doubt = error.isHidden ? "" : "it is missing or hidden; if the table has it, "
+            let (columns, doubt): ([String]?, String) =
+                switch try presence(of: column, in: table) {
+                case .absent: throw error
+                case .hidden: ([column], "")
+                // A GRANT of a column that the table lacks would be refused.
+                case .untold:
+                    (nil, "the account may read nothing of the table, so this is not known; ")
+                }
+            guard let grant = try session.grant({ $0.reading(columns, of: table) }) else {
+                throw error
+            }
             throw StoreFailure(
                 .permission,
                 "\(error.sentence): \(doubt)run \(grant), or what `pushsweep check --grants` prints for "
@@ -108,9 +117,44 @@ package final class TokenTable {
         }
     }
 
+    /// What an account may know of a column that the catalog does not show it.
+    private enum ColumnPresence {
+        /// The table has it.
+        case hidden
+        /// The table has none of that name.
+        case absent
+        /// The account may read no column of the table, and the server tells it nothing.
+        case untold
+    }
+
+    /// Whether a table has a column that the catalog does not show. A join by name finds a column before the
+    /// right to it is checked, so the server says by its error whether there is one.
+    private func presence(
+        of name: String, in table: TableName
+    ) throws(StoreFailure) -> ColumnPresence {
+        let column = connection.dialect.quoted(name)
+        let probe =
+            "SELECT 1 FROM \(table.sql(connection.dialect)) JOIN (SELECT 1 AS \(column)) AS own "
+            + "USING (\(column)) WHERE 1 = 0"
+        return try retries.retrying("looking for column \(name) of \(table)") {
+            () throws(SQLFailure) in
+            do throws(SQLFailure) {
+                _ = try connection.query(probe)
+                return .hidden
+            } catch {
+                switch error.code {
+                case 1_054: return .absent  // ER_BAD_FIELD_ERROR
+                case 1_142: return .untold  // ER_TABLEACCESS_DENIED_ERROR
+                default:
+                    guard error.kind == .permission else { throw error }
+                    return .hidden
+                }
+            }
+        }
+    }
+
     /// A table with those of some default columns that it has and that are hidden from the account. The
-    /// catalog leaves such columns out, and they must not count as absent. A join by name finds a column
-    /// before the right to it is checked, so the server says by its error whether there is one.
+    /// catalog leaves such columns out, and they must not count as absent.
     ///
     /// - Throws: any failure of a query.
     package func withHidden(
@@ -125,22 +169,7 @@ package final class TokenTable {
         else { return table }
         var table = table
         for name in names {
-            let column = connection.dialect.quoted(name)
-            let probe =
-                "SELECT 1 FROM \(table.name.sql(connection.dialect)) JOIN (SELECT 1 AS \(column)) AS own "
-                + "USING (\(column)) WHERE 1 = 0"
-            let isThere = try retries.retrying("looking for column \(name) of \(table.name)") {
-                () throws(SQLFailure) in
-                do throws(SQLFailure) {
-                    _ = try connection.query(probe)
-                    return true
-                } catch {
-                    // ER_BAD_FIELD_ERROR where there is none.
-                    guard error.code == 1_054 || error.kind == .permission else { throw error }
-                    return error.kind == .permission
-                }
-            }
-            if isThere { table.hidden.insert(name) }
+            if try presence(of: name, in: table.name) == .hidden { table.hidden.insert(name) }
         }
         return table
     }

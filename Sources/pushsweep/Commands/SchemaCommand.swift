@@ -51,7 +51,9 @@ struct SchemaCommand: ParsableCommand {
             let location = settings.store.location
             return SchemaReport(
                 sideTables
-                    ? SchemaScript.sideTables(for: location) : SchemaScript.whole(for: location),
+                    ? SchemaScript.sideTables(for: location)
+                    : SchemaScript.whole(
+                        for: location, environments: settings.store.mapping.environmentValues),
                 executed: false)
         }
     }

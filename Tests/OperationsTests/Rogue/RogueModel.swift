@@ -95,12 +95,12 @@ final class RogueModel {
         }
         let answers = app.claimed - app.unknown
         // Between two answers: rows that were on the wire together, and single tries.
-        let each = GatewaySilence.most + GatewaySilence.probe * drawn.connections
+        let each = GatewayDoubt.most + GatewayDoubt.probe * drawn.connections
         require(
             app.unknown <= each * (answers + 1) + answers,
             "\(app.unknown) unknown for \(answers) answers")
         if answers == 0 {
-            require(app.unknown <= GatewaySilence.most, "\(app.unknown) unknown without an answer")
+            require(app.unknown <= GatewayDoubt.most, "\(app.unknown) unknown without an answer")
         }
     }
 

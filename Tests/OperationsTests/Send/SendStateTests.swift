@@ -122,11 +122,70 @@ struct SendStateTests {
                 _ = state.record(Self.outcome(item, .unknown("no answer")))
                 unknown += 1
             }
-            if state.isInDoubt { _ = state.judgeSilence() }
+            if state.isInDoubt { _ = state.judgeGateway() }
             if let claim = state.batch(at: 0)?.claim { state.wrote(claim, at: 0) }
             state.releaseIfDone(0)
         }
-        #expect(unknown == GatewaySilence.most && state.isOutage)
+        #expect(unknown == GatewayDoubt.most && state.isOutage)
+    }
+
+    /// Sends a claim of `count` rows of which each gets an answer, as far as the gateway is let. Returns the
+    /// state and the outcomes of the rows in the order of their keys.
+    private static func results(
+        _ count: Int, atEnd: Bool = true, _ answer: (Int) -> ProviderAnswer
+    ) -> (state: SendState, results: [Outcome]) {
+        var state = state()
+        state.take(claim(count), at: 0, now: now)
+        state.handedOver(isOurs: true, at: now)
+        var number = 0
+        while true {
+            let items = state.nextItems { nil }
+            guard !items.isEmpty else { break }
+            for item in items {
+                _ = state.record(outcome(item, .answered(answer(number))))
+                number += 1
+            }
+            if state.isInDoubt, state.judgeGateway() { state.returnUnsent() }
+        }
+        if atEnd, state.judgeGateway(atEnd: true) { state.returnUnsent() }
+        state.decideRefusals(at: 0, now: true)
+        let results = state.batch(at: 0)?.results.sorted { $0.key < $1.key } ?? []
+        return (state, results.map(\.outcome))
+    }
+
+    @Test(
+        "where every row is refused for the gateway's sake, nine were tried and no row has had an attempt",
+        arguments: [
+            ProviderReason.tooManyProviderTokenUpdates, .serviceUnavailable, .internalServerError,
+        ])
+    func refusesAll(_ reason: ProviderReason) {
+        let (state, results) = Self.results(40) { _ in ProviderAnswer(reason) }
+        #expect(results.count == 40 && !results.contains { $0.isAttempt })
+        #expect(results.count { $0.state == .retry } == GatewayDoubt.most)
+        #expect(results.count { $0 == .returned } == 40 - GatewayDoubt.most)
+        #expect(state.stop?.exit == .pending && state.isOutage)
+        #expect(state.stop?.description.contains("\(reason)") == true)
+    }
+
+    @Test(
+        "where the queue ends before nine are tried, a gateway that served none has failed all the same"
+    )
+    func refusesFew() {
+        let (state, results) = Self.results(2) { _ in ProviderAnswer(.internalServerError) }
+        #expect(results.map(\.state) == [.retry, .retry] && !results.contains { $0.isAttempt })
+        #expect(state.stop?.exit == .pending)
+    }
+
+    @Test(
+        "a refused row has had its attempt where the gateway serves others, at the tenth the last one"
+    )
+    func refusesSome() {
+        let (state, results) = Self.results(12) {
+            $0 == 4 || $0 == 11 ? ProviderAnswer(.internalServerError) : ProviderAnswer(status: 200)
+        }
+        #expect(state.stop == nil)
+        let refused = results.filter { $0.state != .sent }
+        #expect(refused.count == 2 && refused.allSatisfy { $0.state == .retry && $0.isAttempt })
     }
 
     @Test("the sender remembers unprocessed rows until they are claimed again")
