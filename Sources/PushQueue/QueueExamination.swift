@@ -117,16 +117,16 @@ extension TokenTable {
             "q.\(dialect.quoted(name)) = d.\(setting.replacing("-", with: "_"))"
         }.joined(separator: ", ")
         let table = layout.table.sql(dialect)
-        let text = name.replacing("'", with: "''")
+        let text = dialect.literal(name)
         return [
             .failure(
                 .configuration,
                 "\(layout.table) has columns for the state of its rows, and pushsweep_delivery still has "
                     + "results of earlier ones, so rows that were ended would be sent again; while no sender "
                     + "runs, carry them over in the form of your columns, such as UPDATE \(table) q JOIN "
-                    + "pushsweep_delivery d ON d.queue = '\(text)' AND d.queue_key = "
+                    + "pushsweep_delivery d ON d.queue = \(text) AND d.queue_key = "
                     + "q.\(dialect.quoted(layout.key)) SET \(copied); then DELETE FROM pushsweep_delivery "
-                    + "WHERE queue = '\(text)'")
+                    + "WHERE queue = \(text)")
         ]
     }
 

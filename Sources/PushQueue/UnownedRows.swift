@@ -86,7 +86,7 @@ extension TokenTable {
             read += count
             // Equality in SQL may be another than that of characters.
             if own.contains(where: { zip($0, cells).allSatisfy { $0.value == $1 } }) { continue }
-            groups.append(.init(values: Self.named(columns, cells), count: count))
+            groups.append(.init(values: named(columns, cells), count: count))
         }
         guard !groups.isEmpty else { return nil }
         return UnownedRows(
@@ -96,13 +96,17 @@ extension TokenTable {
             },
             isCut: read >= UnownedRows.most,
             wanted: own.map { values in
-                Self.named(values.map(\.column), values.map(\.value)).joined(separator: ", ")
+                named(values.map(\.column), values.map(\.value)).joined(separator: ", ")
             })
     }
 
-    private static func named(_ columns: [PartitionColumn], _ values: [SQLValue]) -> [String] {
+    /// Columns with values, as a condition spells them. A text from a row is cut.
+    private func named(_ columns: [PartitionColumn], _ values: [SQLValue]) -> [String] {
         zip(columns, values).map { column, value in
-            "\(column.name) = \(value.text.map { "'\($0)'" } ?? value.integer.map(String.init) ?? "NULL")"
+            let text = value.text.map {
+                connection.dialect.literal(String($0.unicodeScalars.prefix(64)))
+            }
+            return "\(column.name) = \(text ?? value.integer.map(String.init) ?? "NULL")"
         }
     }
 }

@@ -27,7 +27,7 @@ struct SendTroubleTests {
         var script = ProviderScript()
         script.usual = .reset(.refusedStream)
         let stage = try SendStage(rows: 1, script: script)
-        try stage.send().ends(0).app(has: ["retry": 1])
+        try stage.send().ends(75, "stream refused").app(has: ["retry": 1])
         #expect(stage.gateway.log.totals.requests > 1)
         #expect(try stage.states() == ["retry": 1])
         let other = try SendStage(rows: 3)

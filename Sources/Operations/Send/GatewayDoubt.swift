@@ -142,7 +142,9 @@ struct GatewayDoubt: Hashable, Sendable {
     /// The same where nothing more is to be sent for now, so that no other notification can be tried.
     var failureAtEnd: String? {
         if let failure { return failure }
-        guard !isServing, refusals > 0, answers == 0 || refusals >= Self.most else { return nil }
+        guard !isServing, isRefusal, refusals > 0, answers == 0 || refusals >= Self.most else {
+            return nil
+        }
         return refusal
     }
 
@@ -151,13 +153,18 @@ struct GatewayDoubt: Hashable, Sendable {
             + (answers > 0 ? "after it had served others" : "and served none")
     }
 
-    /// What to do about a gateway that has failed, in a clause.
+    /// What becomes of the rows of a gateway that has failed, and what to do, in clauses.
     var cure: String {
-        guard isRefusal else { return "run again once the gateway answers" }
-        return isOfCredential
-            ? "APNs takes a new provider token of a key once in 20 minutes, and each run makes one: let one "
-                + "sender of this key run with --follow, or let 20 minutes pass between runs, on all hosts"
-            : "this is a fault of the gateway and of no row, so run again in 15 minutes"
+        guard isRefusal else {
+            return
+                "what was not on the wire is back in the queue; run again once the gateway answers"
+        }
+        return "no row has had an attempt by this, and all wait in the queue; "
+            + (isOfCredential
+                ? "APNs takes a new provider token of a key once in 20 minutes, and each run makes one: let "
+                    + "one sender of this key run with --follow, or let 20 minutes pass between runs, on all "
+                    + "hosts"
+                : "this is a fault of the gateway, so run again in 15 minutes")
     }
 
     /// The exit code of a run that ends because of such a gateway. It tells a script what to do about

@@ -195,8 +195,8 @@ struct SendState {
         return halt(
             RunFailure(
                 doubt.exit, .send,
-                "sending for \(partition): \(gateway) \(clause); what it did not take is back in the "
-                    + "queue; \(doubt.cure)"), isOutage: true)
+                "sending for \(partition): \(gateway) \(clause); \(doubt.cure)"),
+            isOutage: true)
     }
 
     // MARK: Stopping
