@@ -59,6 +59,11 @@ package struct JSONPath: Hashable, Sendable {
         }
     }
 
+    /// The path to one key of the outermost object, UTF-8.
+    init(key: [UInt8]) {
+        (steps, text) = ([.key(key)], String(decoding: key, as: UTF8.self))
+    }
+
     /// The path as the name of one column or key.
     var wholeName: [UInt8] {
         if steps.count == 1, case .key(let key) = steps[0] { return key }

@@ -263,6 +263,15 @@ enum JSONFields {
                 cure: "cut it off with: sed 's/^[^{]*//' FILE | pushsweep import - "
                     + layout.options.map(\.shellWord).joined(separator: " "))
         }
+        if let start = objects(in: line).first, start > 0,
+            isJSON(UnsafeRawBufferPointer(rebasing: line[start...]))
+        {
+            // Braces of another kind stand before it.
+            return .form(
+                "text stands before its JSON object",
+                cure: #"cut it off with: grep -o '{".*' FILE | pushsweep import - "#
+                    + layout.options.map(\.shellWord).joined(separator: " "))
+        }
         let isObject = line.first == UInt8(ascii: "{")
         return .form(
             isObject

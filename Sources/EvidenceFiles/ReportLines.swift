@@ -79,14 +79,13 @@ package enum UnreadableFile: Error, Hashable, Sendable, CustomStringConvertible 
     case csv(String)
     /// It has tabs and a field that CSV and `mysql --batch` mean in two ways; the clause begins with the place.
     case doubt(String)
-    /// It is no JSON Lines.
-    case json(String)
+    /// It is no JSON Lines; with the command that makes them of any JSON.
+    case json(String, command: String)
 
     package var description: String {
         switch self {
-        case .map(let clause), .gzip(let clause), .csv(let clause), .doubt(let clause),
-            .json(let clause):
-            clause
+        case .map(let clause), .gzip(let clause), .csv(let clause), .doubt(let clause): clause
+        case .json(let clause, let command): "\(clause); write it so with: \(command)"
         }
     }
 }
@@ -246,8 +245,8 @@ package struct ReportLines {
     private static func ensureLines(_ first: UnsafeRawBufferPointer) throws(UnreadableFile) {
         guard JSONFields.goesOn(first) else { return }
         throw UnreadableFile.json(
-            "its JSON goes over several lines, and one object on each line is "
-                + "read; write it so with: jq -c \(first[0] == UInt8(ascii: "[") ? "'.[]'" : ".")")
+            "its JSON goes over several lines, and one object on each line is read",
+            command: "jq -c \(first[0] == UInt8(ascii: "[") ? "'.[]'" : ".")")
     }
 
     private func jsonFields(

@@ -113,7 +113,7 @@ package struct FileBeginning {
     /// The most bytes that are kept.
     private static let size = 1 << 20
 
-    private var bytes: [UInt8] = []
+    private(set) var bytes: [UInt8] = []
     /// Whether the file has no more bytes than these.
     private var isWhole = true
 
@@ -141,7 +141,9 @@ package struct FileBeginning {
     /// Whether gorush wrote these lines in its text format, perhaps inside of JSON.
     package var isTextOfGorush: Bool {
         let text = "| Error Message: ".utf8
-        return bytes.indices.contains { bytes[$0] == UInt8(ascii: "|") && bytes[$0...].starts(with: text) }
+        return bytes.indices.contains {
+            bytes[$0] == UInt8(ascii: "|") && bytes[$0...].starts(with: text)
+        }
     }
 
     /// The layout in place of `layout` by which most of the lines that say something can be used and one
@@ -157,6 +159,11 @@ package struct FileBeginning {
             best = (layout, found.failures)
         }
         return best?.layout
+    }
+
+    /// Whether a line, read by a layout, calls a token dead.
+    func hasEvidence(by layout: ReportLayout, _ reader: ReportReader) -> Bool {
+        (trial(layout, isEnded: true, reader)?.evidence ?? 0) > 0
     }
 
     /// What a layout makes of the lines; nil where it reads none.

@@ -107,4 +107,35 @@ struct ChangesTests {
         #expect(result.error == "exit 0\n")
     }
 
+    @Test("the example that follows changes ends as the listing or the handler did, and loses none")
+    func follower() throws {
+        let stage = try SweepStage(.sqlite, dead: 3)
+        _ = try stage.sweep()
+        let (cursor, handled) = (stage.folder.file("cursor"), stage.folder.file("handled"))
+        let example = try String(
+            contentsOf: DocumentBlock.path("docs/examples/follow-changes.sh"), encoding: .utf8)
+        let script = try stage.folder.write(
+            "follow",
+            example.replacing("/var/lib/follower/cursor", with: cursor)
+                .replacing("./handle", with: "sh \(stage.folder.file("handle"))")
+                .replacing("2026-11-22T10:00:00Z", with: "n0"))
+        let environment = [
+            "PATH": "\(RunningTool.folderOfTests.path):/usr/bin:/bin",
+            "PUSHSWEEP_CONFIG": try stage.settings(),
+        ]
+        func follow(_ handler: String) throws -> ToolResult {
+            try stage.folder.write("handle", handler)
+            return try RunningTool(
+                program: URL(fileURLWithPath: "/bin/sh"), [script], environment: environment
+            ).wait()
+        }
+        // The second change is refused, and comes again.
+        try follow("[ -e \(handled) ] && exit 9; cat >> \(handled)").ends(1)
+        try follow("cat >> \(handled)").ends(0)
+        let lines = try String(contentsOfFile: handled, encoding: .utf8).split(separator: "\n")
+        #expect(lines.count == 3 && Set(lines).count == 3)
+        try follow("exit 9").ends(0)
+        try stage.folder.write("cursor", "n900.0.00000000\n")
+        try follow("cat >> \(handled)").ends(64)
+    }
 }

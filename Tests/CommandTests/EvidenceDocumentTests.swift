@@ -70,6 +70,20 @@ struct EvidenceDocumentTests {
         #expect(try rpush.waiting == 3, "failed notifications of this app to Apple's devices")
         try Self.expectMark(rpush, "rpush on \(engine)")
 
+        // One that was made before fails after it: its lower number has to come too.
+        let rest = try Self.stage(engine)
+        try rest.database.register(0..<1, at: 1_600_000_000_000)
+        try Self.makeRpushTables(rest)
+        try rest.database.execute(
+            "UPDATE rpush_notifications SET error_code = 410, error_description = 'Unregistered', "
+                + "device_token = '\(DeviceToken.numbered(0).hex)' WHERE id = 2")
+        for marked in [1, 2] {
+            try rest.database.execute(select.replacingOccurrences(of: ";\n", with: ""))
+            try rest.json("sweep").ends(0)
+            #expect(try rest.marked == marked, "run \(marked)")
+            try rest.database.execute("UPDATE rpush_notifications SET failed = 1 WHERE id = 2")
+        }
+
         // The export for another database has the columns of the preset.
         let export = try Self.stage(engine)
         try Self.makeRpushTables(export)
@@ -148,7 +162,10 @@ struct EvidenceDocumentTests {
     func php() throws {
         let stage = try Self.stage()
         guard case .sqlite(let path) = stage.database.settings.location else { return }
-        let call = "report($report, '\(Self.hex)', 410, '\(Self.body)');\n"
+        let call =
+            "report($report, '\(Self.hex)', 410, '\(Self.body)');\n"
+            + "report($report, '\(Self.hex)', 502, '<html>502</html>');\n"
+            + "report($report, '\(Self.hex)', 502, '\"reason\"');\n"
         let script = try stage.folder.write("report.php", try DocumentBlock.report("php") + call)
         try RunningTool(
             program: URL(fileURLWithPath: ForeignProgram.php.rawValue), [script],
@@ -159,7 +176,35 @@ struct EvidenceDocumentTests {
 
     @Test("the Python, Ruby and Node examples execute one INSERT where they are installed")
     func drivers() throws {
-        let call = "\"\(Self.hex)\", 410, '\(Self.body)'"
+        for (language, values) in try Self.inserts(status: 410, body: Self.body) {
+            let stage = try Self.stage()
+            try stage.report(
+                try #require(values[1] as? String), status: values[2] as? Int,
+                reason: values[3] as? String, time: (values[4] as? Int).map { Int64($0) },
+                app: try #require(values[0] as? String))
+            try Self.expectMark(stage, "\(language)")
+        }
+    }
+
+    @Test(
+        "the examples outlast a body that is no answer of APNs, such as a proxy's page",
+        arguments: [
+            "<html>502 Bad Gateway</html>", "", "null", "[]", "17", "{",
+            #"{"reason":["a"],"timestamp":"x"}"#,
+        ])
+    func otherBodies(_ body: String) throws {
+        for (language, values) in try Self.inserts(status: 502, body: body) {
+            #expect(values[2] as? Int == 502 && values[3] is NSNull, "\(language): \(values)")
+            #expect(values[4] is NSNull, "\(language): \(values)")
+        }
+    }
+
+    /// The values of the INSERT that each example executes whose language is installed.
+    private static func inserts(
+        status: Int, body: String
+    ) throws -> [(language: String, values: [Any])] {
+        let call = "\"\(hex)\", \(status), '\(body)'"
+        var found: [(String, [Any])] = []
         let stubs: [(language: String, program: ForeignProgram, stub: String)] = [
             (
                 "py", .python,
@@ -206,19 +251,16 @@ struct EvidenceDocumentTests {
             ),
         ]
         for (language, program, stub) in stubs where program.isInstalled {
-            let stage = try Self.stage()
-            let script = try stage.folder.write(
+            let folder = try TemporaryFolder()
+            let script = try folder.write(
                 "report.\(language)", try DocumentBlock.report(language) + stub)
             let result = try program.run([script]).ends(0, for: language)
             let line = try #require(result.output.split(separator: "\n").last)
             let values = try JSONSerialization.jsonObject(with: Data(line.utf8)) as? [Any] ?? []
             try #require(values.count == 5)
-            try stage.report(
-                try #require(values[1] as? String), status: values[2] as? Int,
-                reason: values[3] as? String, time: (values[4] as? Int).map { Int64($0) },
-                app: try #require(values[0] as? String))
-            try Self.expectMark(stage, "\(language)")
+            found.append((language, values))
         }
+        return found
     }
 
     @Test("the Go example parses", .enabled(if: ForeignProgram.gofmt.isInstalled))

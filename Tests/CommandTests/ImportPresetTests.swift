@@ -151,7 +151,7 @@ struct ImportPresetTests {
         try stage.run("import", path, "--from", "rpush").ends(0, "1 suspect one")
         #expect(try stage.marked == 1)
         let map = "token=device_token,status=error_code,reason=error_description,sent=created_at"
-        try stage.run("import", path, "--from", "csv", "--map", map, "--time-unit", "iso").ends(
+        try stage.run("import", path, "--from", "tsv", "--map", map, "--time-unit", "iso").ends(
             0, "imported before")
     }
 
@@ -174,7 +174,7 @@ struct ImportPresetTests {
         let stage = try IntakeStage(.sqlite)
         try stage.run("import", "/dev/null", "--from", "onesignal").ends(
             64, "gorush", "sns", "rpush", "quarantine")
-        try stage.run("import", "/dev/null").ends(64, "--from <jsonl|csv|feedback|gorush|sns|rpush")
+        try stage.run("import", "/dev/null").ends(64, "--from <jsonl|csv|tsv|feedback|gorush|sns|rpush")
         try stage.run("import", "/dev/null", "--from", "sns", "--map", "token=.a").ends(
             64, "--from sns has a map of its own")
     }

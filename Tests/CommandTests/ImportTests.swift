@@ -115,7 +115,7 @@ struct ImportTests {
         try stage.run("import", file, "--from", "feedback").ends(0)
         #expect(try stage.sum("applied") == 1)
         try stage.run("import", file, "--from", "feedback", "--map", "token=.device").ends(
-            64, "are for jsonl and csv")
+            64, "are for jsonl, csv and tsv")
     }
 
     @Test(

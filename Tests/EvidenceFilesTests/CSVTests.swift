@@ -173,7 +173,8 @@ struct CSVTests {
         var random = SeededGenerator("random CSV")
         var (whole, refused) = (0, 0)
         for _ in 0..<(Int(Environment.number("PUSHSWEEP_TEST_CSV") ?? 4_000)) {
-            let separator = [UInt8](",;\t|".utf8).randomElement(using: &random) ?? 44
+            // Files with tabs are tried beside those of mysql: see TabSeparatedTests.
+            let separator = [UInt8](",;|".utf8).randomElement(using: &random) ?? 44
             var bytes = Self.file(separator, &random)
             // Half of the files have mistakes, which strangers may have made.
             if Bool.random(using: &random) {

@@ -24,6 +24,30 @@ struct FeedDecodingTests {
         return (feed, try journal.counts(of: feed))
     }
 
+    @Test("times are judged by the clock at the end of reading, and by the same one ever after")
+    func longReading() throws {
+        let tuples = [300, 301, 3_900, 3_901].map { second in
+            FeedbackTuple.dead(second, at: UInt32(noon.rawValue / 1_000) + UInt32(second))
+        }
+        // Five minutes of lead, and an hour of reading.
+        for (minutes, refused) in [(0, 3), (60, 1)] {
+            let capture = try journal.beginFeed(
+                run: "run", partition: chat, source: "gateway:2196", at: noon)
+            try FeedbackTuple.bytes(tuples).withUnsafeBytes { try capture.append($0) }
+            try capture.close(.closeNotify, at: noon.advanced(by: Int64(minutes) * 60_000))
+            for _ in 0..<2 {
+                let counts = try journal.counts(of: journal.feed(capture.id))
+                #expect(counts.quarantined == refused)
+            }
+        }
+        // A clock that was set back while it was read.
+        let capture = try journal.beginFeed(
+            run: "run", partition: chat, source: "gateway:2196", at: noon)
+        try FeedbackTuple.bytes(tuples).withUnsafeBytes { try capture.append($0) }
+        try capture.close(.closeNotify, at: noon.advanced(by: -86_400_000))
+        #expect(try journal.counts(of: journal.feed(capture.id)).quarantined == 3)
+    }
+
     @Test("each place in quarantine is named up to the limit")
     func upToLimit() throws {
         let (feed, books) = try decode(refused: FeedDecoding.placesNamed)

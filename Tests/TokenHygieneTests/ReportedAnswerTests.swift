@@ -48,10 +48,39 @@ struct ReportedAnswerTests {
         #expect(try reader.read(report(nil, "DeviceTokenNotForTopic", token: "?")) == .suspect)
         for (status, reason) in [
             (200, nil), (400, "BadTopic"), (403, "InvalidProviderToken"), (429, "TooManyRequests"),
-            (500, nil), (503, "Shutdown"), (nil, nil), (nil, "timeout"),
+            (500, nil), (503, "Shutdown"), (nil, nil), (nil, ""), (nil, " "), (0, "timeout"),
         ] as [(Int?, String?)] {
             #expect(try reader.read(report(status, reason)) == .nothing)
         }
+    }
+
+    @Test("A reason that APNs does not have is no silence, and one of a 410 fits no other status")
+    func notUnderstood() throws {
+        for text in ["unregistered", "Optional[Unregistered]", "timeout", "Unregistered\u{301}"] {
+            #expect(try reader.read(report(nil, text)) == .unknownReason(ProviderReason(text)))
+        }
+        for status in [0, 200, 400, 500] {
+            #expect(throws: UnusableReport.contradiction(status: status, reason: "Unregistered")) {
+                try reader.read(report(status, "Unregistered"))
+            }
+        }
+    }
+
+    @Test("A token of another platform is passed over, whatever the report says about it")
+    func otherPlatforms() throws {
+        for token in [
+            "dX9:APA91bHun4MxP5egoKMwt2KZF", " ExponentPushToken[xxxxxx]", "APA91bHun",
+            "amzn1.adm-registration.v3.Y29t", "https://fcm.googleapis.com/fcm/send/x",
+        ] {
+            #expect(try reader.read(report(410, token: token)) == .otherPlatform)
+            #expect(try reader.read(report(nil, "NotRegistered", token: token)) == .otherPlatform)
+        }
+        for token in ["dX9:b", "a:b", "https", ":"] {
+            #expect(throws: UnusableReport.self) { try reader.read(report(410, token: token)) }
+        }
+        var named = report(410)
+        named.namesOtherPlatform = true
+        #expect(try reader.read(named) == .otherPlatform)
     }
 
     @Test("The time of sending stands for a missing time, the time of arrival only when allowed")

@@ -5,6 +5,9 @@ $report = $db->prepare('INSERT INTO pushsweep_evidence (app, device_token, statu
 
 // $status and $body are the answer of APNs to a notification for $token.
 function report(PDOStatement $report, string $token, int $status, string $body): void {
-    $answer = json_decode($body, true) ?? [];
-    $report->execute(['chat', $token, $status, $answer['reason'] ?? null, $answer['timestamp'] ?? null]);
+    $answer = json_decode($body, true); // null for a proxy's page
+    $reason = is_array($answer) ? $answer['reason'] ?? null : null;
+    $time = is_array($answer) ? $answer['timestamp'] ?? null : null;
+    $report->execute(['chat', $token, $status, is_string($reason) ? substr($reason, 0, 64) : null,
+                      is_int($time) ? $time : null]);
 }

@@ -98,22 +98,45 @@ extension WallClock {
     /// functions and ISO 8601; nil for any other text, also for one with a zone.
     package init?(text: String) { self.init(Array(text.utf8)[...]) }
 
-    /// Parses the same with an optional `Z`, `+HH:MM` or `-HH:MM` at the end, which overrides any
-    /// declared zone. Returns the reading and the seconds by which the clock is ahead of UTC, nil
-    /// for a text without a zone; nil for any other text.
+    /// Parses the same with a zone at the end, which overrides any declared one: `Z`, `+HH:MM`, `+HHMM` or
+    /// `+HH`, also with a minus and after a space, ` UTC` or ` GMT`. A comma may begin the fraction. Returns
+    /// the reading and the seconds by which the clock is ahead of UTC, nil for a text without a zone; nil for
+    /// any other text, such as one with the name of a zone, which has two offsets a year.
+    ///
+    /// `InstantExpression` reads exactly these in SQL.
     static func stated(in text: String) -> (clock: WallClock, offset: Int?)? {
         var rest = Array(text.utf8)[...]
+        if let comma = rest.firstIndex(of: UInt8(ascii: ",")) { rest[comma] = UInt8(ascii: ".") }
         var offset: Int?
+        if [" UTC", " GMT"].contains(where: { rest.suffix(4).elementsEqual($0.utf8) }) {
+            rest.removeLast(4)
+            return WallClock(rest).map { ($0, 0) }
+        }
         if rest.last == UInt8(ascii: "Z") || rest.last == UInt8(ascii: "z") {
             rest.removeLast()
             offset = 0
-        } else if rest.count > 16,
-            let zone = ZoneOffset(String(decoding: rest.suffix(6), as: UTF8.self))
-        {
-            rest.removeLast(6)
+        } else if let (zone, start) = hours(at: rest) {
+            rest = rest[..<start]
             offset = zone.seconds
         }
+        if offset != nil, rest.last == UInt8(ascii: " ") { rest.removeLast() }
         return WallClock(rest).map { ($0, offset) }
+    }
+
+    /// The hours from UTC at the end of a date and time, and where their sign is.
+    private static func hours(at text: ArraySlice<UInt8>) -> (zone: ZoneOffset, start: Int)? {
+        let signs = [UInt8(ascii: "+"), UInt8(ascii: "-")]
+        guard let start = text.dropFirst(16).lastIndex(where: signs.contains) else { return nil }
+        var zone = String(decoding: text[start...], as: UTF8.self)
+        let digits = text[(start + 1)...]
+        if digits.allSatisfy(DecimalDigits.isDigit) {
+            switch digits.count {
+            case 2: zone += ":00"
+            case 4: zone = "\(zone.prefix(3)):\(zone.suffix(2))"
+            default: return nil
+            }
+        }
+        return ZoneOffset(zone).map { ($0, start) }
     }
 
     private init?(_ text: ArraySlice<UInt8>) {
@@ -159,32 +182,19 @@ extension WallClock {
 }
 
 extension EpochMilliseconds {
-    /// Parses a time that a person or another program wrote: an ISO 8601 date, alone or with a time;
-    /// in UTC where it names no zone. The start of the day where it has no time. Beside
-    /// `2026-11-22T10:00:00.5Z` a comma may begin the fraction, and the zone may be `+02`, `+0200`,
-    /// `+02:00` or `UTC`, also after a space. Nil for any other text.
+    /// Parses a time that a person or another program wrote: an ISO 8601 date, alone or with a time, in
+    /// the forms of `WallClock.stated`; in UTC where it names no zone. The start of the day where it has no
+    /// time. Nil for any other text.
     package init?(iso8601 text: String) {
-        var time = text.replacing(",", with: ".", maxReplacements: 1)
-        for zone in [" UTC", " GMT"] where time.hasSuffix(zone) {
-            time = time.dropLast(zone.count) + "Z"
-        }
+        let bytes = Array(text.utf8)
         // A date alone, perhaps in UTC.
-        if time.utf8.count == 10 { time += " 00:00" }
-        if time.utf8.count == 11, time.hasSuffix("Z") { time = time.dropLast() + " 00:00Z" }
-        // The hours of a zone follow a sign behind the date.
-        if let sign = time.dropFirst(16).lastIndex(where: { $0 == "+" || $0 == "-" }) {
-            let digits = time[time.index(after: sign)...]
-            let isShort = digits.utf8.allSatisfy(DecimalDigits.isDigit)
-            let head = time[..<sign]
-            let clock = head.last == " " ? head.dropLast() : head
-            switch digits.utf8.count {
-            case 2 where isShort: time = "\(clock)\(time[sign])\(digits):00"
-            case 4 where isShort:
-                time = "\(clock)\(time[sign])\(digits.prefix(2)):\(digits.suffix(2))"
-            default: time = "\(clock)\(time[sign...])"
-            }
+        let isDay = ["", "Z", " UTC", " GMT"].contains {
+            bytes.dropFirst(10).elementsEqual($0.utf8)
         }
-        guard let (clock, offset) = WallClock.stated(in: time) else { return nil }
+        let day = String(decoding: bytes.prefix(10), as: UTF8.self)
+        guard let (clock, offset) = WallClock.stated(in: isDay ? day + " 00:00" : text) else {
+            return nil
+        }
         self.init(
             clock.microseconds.flooredDivision(by: 1_000) - Int64(offset ?? 0) * 1_000)
     }

@@ -219,6 +219,10 @@ package struct Check {
             let store = try openStore(
                 Pacing(settings).with(patience: Pacing.shortPatience))
             enter(try store.session.examineServer())
+            // A run goes on, so this is a warning, however far they are apart.
+            if let clock = try ClockDifference(to: store, context.now).finding(about: "database") {
+                report.note("database", .medium, "\(clock.sentence); \(clock.cure)")
+            }
             enter(
                 try store.examine(
                     .apply(policy), partitions: settings.apps.map(\.storedPartition)

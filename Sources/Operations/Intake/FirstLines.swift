@@ -67,7 +67,8 @@ struct FirstLines {
         judged.take(Array(line.bytes) + [UInt8(ascii: "\n")])
         guard count == FileBeginning.lines, let other = judged(isNeeded: true) else { return }
         throw failure(
-            "each of the first \(count) lines that are not passed over fails for one reason", common,
+            "each of the first \(count) lines that are not passed over fails for one reason",
+            common,
             other)
     }
 
@@ -102,11 +103,17 @@ struct FirstLines {
         if let other = beginning.layout(inPlaceOf: layout, isEnded: true, reader) {
             throw refused(words + "; nothing of it was taken" + advice(other), .usage, other)
         }
-        let hint = layout.hint.map { ", and \($0)" } ?? ""
+        let hint = layout.hint.map { "; \($0)" } ?? ""
         if beginning.isTextOfGorush, layout.hint != nil {
             throw refused(
                 words + ": msg has the text format of gorush; nothing of it was taken" + hint,
                 .quarantined)
+        }
+        if let command = beginning.jqCommand(for: layout, reader) {
+            throw refused(
+                words
+                    + ", and the elements of a list in it do; nothing of it was taken; write each on a line "
+                    + "of its own with: \(command)", .quarantined)
         }
         // What is counted beside the silent lines has a sentence of its own.
         if counts.unknownReasons > 0 { return [] }
@@ -130,10 +137,11 @@ struct FirstLines {
         _ lines: String, _ failing: Failing, _ other: ReportLayout?
     ) -> RefusedFile {
         let refusal = failing.refusal
-        var cure = "check \(refusal.option)" + (layout.hint.map { ", and \($0)" } ?? "")
-        if refusal.isUnreadTime { cure = Self.timesRead }
+        var cure = "; check \(refusal.option)" + (layout.hint.map { "; \($0)" } ?? "")
+        if refusal.isUnreadTime { cure = "; \(Self.timesRead)" }
+        if refusal.hasCure { cure = "" }
         var refused = refused(
-            words(lines, failing) + "; nothing of it was taken" + (other.map(advice) ?? "; \(cure)"),
+            words(lines, failing) + "; nothing of it was taken" + (other.map(advice) ?? cure),
             other == nil && refusal.concernsFile ? .quarantined : .usage, other)
         if other == nil, case .nested(let path, _) = refusal, layout.format == .jsonl {
             let filter =
@@ -169,8 +177,11 @@ struct FirstLines {
             refused(
                 "\(file); nothing of the file was taken"
                     + (other.map(advice) ?? ", correct it and import it again"), exit, other)
-        case .json:
-            refused("\(file); nothing of it was taken" + (other.map(advice) ?? ""), exit, other)
+        case .json(let clause, let command):
+            // The command that leads to reports, where one does.
+            refused(
+                "\(UnreadableFile.json(clause, command: beginning.jqCommand(for: layout, reader) ?? command)); "
+                    + "nothing of it was taken" + (other.map(advice) ?? ""), exit, other)
         }
     }
 

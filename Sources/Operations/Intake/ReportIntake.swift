@@ -114,14 +114,16 @@ extension JournalApplier {
 
     private func add(_ row: EvidenceRow, to capture: inout ReportCapture) throws {
         let partition = row.partition
-        guard plan.partitions[partition] != nil else {
+        let reading = capture.reader.reading(of: row.report.map { $0 })
+        // What is not Apple's needs no app of ours.
+        guard plan.partitions[partition] != nil || (try? reading.get()) == .otherPlatform else {
             return try capture.refuse(
                 Array(row.line.utf8),
                 "row \(row.id): the settings name no \(partition.shortened); name it under apps or correct the "
                     + "sender, then export this feed and import it")
         }
         try capture.add(
-            capture.reader.reading(of: row.report.map { $0 }), about: partition,
+            reading, about: partition,
             text: Array(row.line.utf8), place: "row \(row.id)")
     }
 

@@ -27,8 +27,7 @@ struct PreflightFacts {
     var waitingRows = 0
     /// Ends of sweeps that succeeded, as the journals and the database know them.
     var successes: [EpochMilliseconds] = []
-    /// Milliseconds by which the database's clock is ahead of this host's, and by which that may be wrong.
-    var clock: (ahead: Int64, error: Int64) = (0, 0)
+    var clock = ClockDifference()
     /// The newest registrations, and their table; nil where the table has no time of them.
     var registrations: (clock: RegistrationClock, table: String)?
     /// The certificate; nil where none is named.
@@ -79,10 +78,7 @@ struct PreflightFacts {
     }
 
     mutating func readClocks(_ store: TokenTable, _ now: () -> EpochMilliseconds) throws {
-        let before = now().rawValue
-        let theirs = try store.session.databaseTime().rawValue
-        let error = (now().rawValue - before) / 2
-        clock = (theirs - (before + error), error)
+        clock = try ClockDifference(to: store, now)
         registrations = try store.registrationClock(slack: RunContext.mostClockDifference).map {
             ($0, "\(store.settings.mapping.table)")
         }

@@ -269,21 +269,11 @@ package enum PreflightRules {
 
     // MARK: Time, and the server
 
-    /// Milliseconds by which clocks may differ.
-    private static let slack: Int64 = 5_000
-
     private static let clocks: [PreflightRule] = [
         Rule(
             "clock-difference", "The clocks of this host and of the database differ."
         ) { facts in
-            let (ahead, error) = facts.clock
-            guard abs(ahead) > slack + error else { return nil }
-            return Finding(
-                abs(ahead) > RunContext.mostClockDifference ? .high : .medium,
-                "\(facts.plan.settings.store.location)",
-                "the clock of the database is \(abs(ahead) / 1_000) s "
-                    + (ahead > 0 ? "ahead of" : "behind") + " this host's",
-                cure: "synchronize both with NTP")
+            facts.clock.finding(about: "\(facts.plan.settings.store.location)")
         },
         Rule(
             "registrations-ahead", "Registrations lie in the future of the database's clock."

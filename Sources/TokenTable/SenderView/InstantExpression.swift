@@ -90,13 +90,26 @@ struct InstantExpression {
     private func text(_ offset: Int, _ roundingUp: Bool) -> String {
         let day = "[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]"
         let zone =
-            "CASE WHEN \(name) GLOB '*[Zz]' THEN substr(\(name), -1) "
-            + "WHEN \(name) GLOB '*[-+][0-9][0-9]:[0-5][0-9]' AND substr(\(name), -5) <= '14:00' "
-            + "THEN substr(\(name), -6) ELSE '' END"
-        let stated = "SELECT \(name) AS stated, \(zone) AS zone"
-        let parts =
+            "CASE WHEN stated GLOB '*[Zz]' THEN substr(stated, -1) "
+            + "WHEN stated GLOB '* UTC' OR stated GLOB '* GMT' THEN substr(stated, -4) "
+            + "WHEN stated GLOB '*[-+][0-9][0-9]:[0-5][0-9]' AND substr(stated, -5) <= '14:00' "
+            + "THEN substr(stated, -6) "
+            + "WHEN stated GLOB '*[-+][0-9][0-9][0-5][0-9]' AND substr(stated, -4) <= '1400' "
+            + "THEN substr(stated, -5) "
+            + "WHEN substr(stated, 17) GLOB '*[-+][0-9][0-9]' AND substr(stated, -2) <= '14' "
+            + "THEN substr(stated, -3) ELSE '' END"
+        let texts = "SELECT replace(\(name), ',', '.') AS stated"
+        let stated = "SELECT stated, \(zone) AS zone FROM (\(texts))"
+        // As strftime reads it.
+        let offsetText =
+            "CASE length(zone) WHEN 3 THEN zone || ':00' WHEN 4 THEN 'Z' "
+            + "WHEN 5 THEN substr(zone, 1, 3) || ':' || substr(zone, 4) ELSE zone END"
+        let spaced =
             "SELECT stated, zone, substr(stated, 17, length(stated) - 16 - length(zone)) AS time "
             + "FROM (\(stated))"
+        let parts =
+            "SELECT stated, \(offsetText) AS zone, CASE WHEN length(zone) NOT IN (0, 4) AND time GLOB '* ' "
+            + "THEN substr(time, 1, length(time) - 1) ELSE time END AS time FROM (\(spaced))"
         let isTime =
             "(time = '' OR time GLOB ':[0-5][0-9]' OR time GLOB ':[0-5][0-9].[0-9]*' "
             + "AND substr(time, 5) NOT GLOB '*[^0-9]*')"

@@ -1,3 +1,4 @@
+import APNsProtocol
 import APNsSimulator
 import Database
 import Foundation
@@ -44,6 +45,30 @@ extension CheckReport {
 
 @Suite("What check finds")
 struct CheckTests {
+    @Test(
+        "check compares the clocks of host and database, with the sentence of preflight",
+        arguments: TestEngine.available)
+    func clocks(_ engine: TestEngine) throws {
+        let stage = try SweepStage(engine, dead: 1)
+        for (ahead, words) in [
+            (-3_600_000, "3600 s ahead of this host's"), (3_600_000, "3600 s behind this host's"),
+            (0, nil),
+        ] as [(Int64, String?)] {
+            let context = RunContext(
+                now: { EpochMilliseconds.current.advanced(by: ahead) }, interrupt: try Interrupt(),
+                log: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
+            let found = Check.run(try stage.loaded(), context).of("database")
+                .filter { $0.hasPrefix("the clock of the database is") }
+            #expect(found.count == (words == nil ? 0 : 1), "\(found)")
+            guard let words else { continue }
+            // The test may lose a second on the way.
+            let seconds = try #require(found.first?.firstMatch(of: /is (\d+) s/)?.1)
+            #expect(abs((Int(seconds) ?? 0) - 3_600) < 30, "\(found)")
+            #expect(found[0].contains(words.drop { $0 != "s" }), "\(found)")
+            #expect(found[0].hasSuffix("synchronize both with NTP"))
+        }
+    }
+
     /// A sender's stage with a feedback gateway beside its provider.
     private static func stage(
         _ engine: TestEngine = .sqlite
