@@ -91,6 +91,88 @@ struct SampleTests {
         #expect(sample.total - sample.count(.lowerHex) > 200, "\(sample)")
     }
 
+    /// Base64 of as many bytes as a token has.
+    private static let base64 = "q83vq83vq83vq83vq83vq83vq83vq83vq83vq83vq80="
+
+    @Test(
+        "a few rows that stand together refuse nothing, wherever in a large table they are",
+        arguments: TestEngine.available, [0, 9_000, 19_950])
+    func cluster(_ engine: TestEngine, _ first: Int) throws {
+        let database = try Self.database(engine, key: "id INTEGER", primary: "id", 20_000) {
+            number in
+            let isOdd = (first..<first + 50).contains(number)
+            return ("\(number)", isOdd ? Self.base64 : DeviceToken.numbered(number).hex)
+        }
+        let report = try database.store().examine(.read)
+        #expect(report.firstFailure == nil, "\(report.findings)")
+        if first != 9_000 {
+            let warning = report.findings.first { $0.sentence.contains("Base64") }
+            #expect(warning?.sentence.contains("stand together") == true)
+        }
+    }
+
+    @Test(
+        "rows behind a gap in the numbers are no more of the sample than of the table",
+        arguments: TestEngine.available, [60, 300])
+    func gap(_ engine: TestEngine, _ odd: Int) throws {
+        let database = try Self.database(engine, key: "id BIGINT", primary: "id", 20_000 + odd) {
+            number in
+            number < 20_000
+                ? ("\(number)", DeviceToken.numbered(number).hex)
+                : ("\(1_000_000_000 + number)", Self.base64)
+        }
+        let report = try database.store().examine(.read)
+        #expect(report.sample?.count(.lowerHex) ?? 0 > 400, "\(report.sample as Any)")
+        #expect(report.firstFailure == nil, "\(report.findings)")
+    }
+
+    @Test(
+        "two in a hundred rows everywhere are a refusal, in a small table and in a large one",
+        arguments: TestEngine.available, [500, 20_000])
+    func everywhere(_ engine: TestEngine, _ count: Int) throws {
+        let database = try Self.database(engine, key: "id INTEGER", primary: "id", count) {
+            number in
+            ("\(number)", number % 50 == 7 ? Self.base64 : DeviceToken.numbered(number).hex)
+        }
+        let failure = try #require(try database.store().examine(.read).firstFailure)
+        #expect(failure.sentence.contains("Base64"))
+    }
+
+    @Test(
+        "long values are cut before they are read, and are no tokens",
+        arguments: TestEngine.available)
+    func longValues(_ engine: TestEngine) throws {
+        let database = try TokenDatabase.withSideTables(engine)
+        try database.execute(
+            "CREATE TABLE devices (id INTEGER PRIMARY KEY, device_token "
+                + "\(engine == .sqlite ? "" : "LONGTEXT"), seen \(engine == .sqlite ? "DATETIME" : "LONGTEXT"))"
+        )
+        for number in 0..<9 {
+            let long = engine == .sqlite && number % 2 == 0 ? "CAST(?1 AS BLOB)" : "?1"
+            let text = String(repeating: number == 3 ? "ab" : "<a b", count: 200_000)
+            try database.execute(
+                "INSERT INTO devices VALUES (\(number), \(engine == .sqlite ? long : "?"), "
+                    + "\(engine == .sqlite ? "?1" : "''"))", [.text(text)])
+        }
+        let store = try database.store {
+            $0.table = "devices"
+            $0.token = "device_token"
+            $0.encoding = .hex
+        }
+        let catalog = try store.catalogTable()
+        let rows = try RowSampling(catalog, store.connection).rows(catalog.columns).all
+        #expect(rows.count == 9)
+        for value in rows.flatMap({ $0 }) {
+            switch value {
+            case .text(let text): #expect(text.utf8.count <= RowSampling.longestValue + 1)
+            case .bytes(let bytes): #expect(bytes.count <= RowSampling.longestValue + 1)
+            default: break
+            }
+        }
+        #expect(TokenSample(rows.map { $0[$0.startIndex + 1] }).count(.other) == 9)
+        #expect(rows.allSatisfy { $0.count == 3 })
+    }
+
     @Test("steps between two values of a key are in order, from the first on")
     func steps() {
         let numbers = RowSampling.steps(.integer(.min), .integer(.max), 20).compactMap(\.integer)

@@ -8,52 +8,47 @@ extension TokenTable {
     func sample(_ layout: TableLayout, into report: inout StoreReport) throws(StoreFailure) {
         let catalog = try catalogTable()
         let sampling = RowSampling(layout, catalog, connection)
-        let read =
-            [layout.token.name]
-            + [layout.registration?.name, layout.living?.name].compactMap { $0 }
+        let read = [layout.token.name, layout.registration?.name, layout.living?.name]
+            .compactMap { $0 }.compactMap(catalog.column)
         let rows = try retries.retrying(
             "sampling rows of \(layout.table)", do: sampling.rows(read))
-        var sample = TokenSample()
-        var misplaced = 0
-        var unfindable: [UnfindableSpelling: Int] = [:]
-        for row in rows {
-            let token = row[row.startIndex]
-            sample.add(token)
-            if layout.token.isMisplaced(token) { misplaced += 1 }
-            if let spelling = layout.token.unfindableSpelling(of: token) {
-                unfindable[spelling, default: 0] += 1
+        var sample = TokenSample(rows.all.compactMap(\.first))
+        let now = try session.databaseTime()
+        func times(_ rows: [ArraySlice<SQLValue>]) -> RegistrationSample? {
+            layout.registration.map {
+                RegistrationSample($0, rows.map { $0[$0.startIndex + 1] }, now: now)
             }
         }
-        var times: RegistrationSample?
-        if let registration = layout.registration {
-            times = RegistrationSample(
-                registration, rows.map { $0[$0.startIndex + 1] },
-                now: try session.databaseTime())
-            sample.newest = times?.newest
-        }
+        sample.newest = times(rows.all)?.newest
         report.sample = sample
         let serving = catalog.column(layout.token.name).flatMap {
-            ServingColumn.cure($0, rows.map { $0.prefix(1) }, catalog, connection.dialect)
+            ServingColumn.cure($0, rows.all.map { $0.prefix(1) }, catalog, connection.dialect)
         }
-        report.findings += Self.findings(
-            on: sample, misplaced: misplaced, layout, serving)
-        if !unfindable.isEmpty {
+        report.findings += rows.findings { rows in
+            Self.findings(on: rows.compactMap(\.first), layout, serving)
+        }
+        if !layout.token.unfindable(rows.all).isEmpty {
             let rewriting = SpellingRewriting(
                 layout: layout, table: catalog, triggers: try triggers(layout),
                 dialect: connection.dialect)
-            report.findings += rewriting.findings(unfindable, of: rows.count)
+            report.findings += rows.findings { rows in
+                rewriting.findings(layout.token.unfindable(rows), of: rows.count)
+            }
         }
-        report.findings += times?.findings(of: layout.table) ?? []
+        report.findings += rows.findings { times($0)?.findings(of: layout.table) ?? [] }
         if let living = layout.living {
-            report.findings += LivingSample(
-                living, rows.compactMap(\.last)
-            ).findings(of: layout.table, settings.mapping.living)
+            report.findings += rows.findings { rows in
+                LivingSample(living, rows.compactMap(\.last))
+                    .findings(of: layout.table, settings.mapping.living)
+            }
         }
     }
 
     private static func findings(
-        on sample: TokenSample, misplaced: Int, _ layout: TableLayout, _ serving: String?
+        on tokens: [SQLValue], _ layout: TableLayout, _ serving: String?
     ) -> [Finding] {
+        let sample = TokenSample(tokens)
+        let misplaced = tokens.count(where: layout.token.isMisplaced)
         let column = "column \(layout.token.name) of \(layout.table)"
         let spelled = sample.total - sample.count(.blank, .placeholder)
         let hex = sample.count(.lowerHex, .upperHex, .mixedHex)
@@ -91,5 +86,16 @@ extension TokenTable {
         let note = unfindable > 0 ? "; no evidence matches \(unfindable) of them" : ""
         let sentence = "\(column): of \(sample.total) rows sampled, stored as \(list)\(note)"
         return [unfindable > 0 ? .warning(sentence) : .ok(sentence)]
+    }
+}
+
+extension TokenColumn {
+    /// The rows whose tokens, their first values, no search finds, by spelling.
+    fileprivate func unfindable(_ rows: [ArraySlice<SQLValue>]) -> [UnfindableSpelling: Int] {
+        var counts: [UnfindableSpelling: Int] = [:]
+        for spelling in rows.compactMap(\.first).compactMap(unfindableSpelling) {
+            counts[spelling, default: 0] += 1
+        }
+        return counts
     }
 }

@@ -4,9 +4,6 @@ import Encodings
 
 /// A sample of a table's rows with all columns that the account may read: what the look judges.
 struct LookedTable {
-    /// The most bytes of a long text that are read.
-    static let longestValue = 4_096
-
     let catalog: CatalogTable
     /// The columns of the rows, in their order.
     let columns: [CatalogColumn]
@@ -100,17 +97,10 @@ extension TokenTable {
             catalog.columns.filter { isWanted($0) && !PlainText.hasControlCharacter($0.name) },
             of: catalog,
             session)
-        let list = columns.map { column in
-            let name = dialect.quoted(column.name)
-            let isLong = column.isText || column.isBinary || column.type == "json"
-            guard isLong, column.length ?? .max > LookedTable.longestValue else { return name }
-            return dialect.engine == .sqlite && column.type.isEmpty
-                ? name : "SUBSTR(\(name), 1, \(LookedTable.longestValue))"
-        }.joined(separator: ", ")
         let rows = try session.retries.retrying("sampling rows of \(catalog.name)") {
             () throws(SQLFailure) in
             guard !columns.isEmpty else { return [ArraySlice<SQLValue>]() }
-            return try RowSampling(catalog, connection).rows(columns.map(\.name), as: list)
+            return try RowSampling(catalog, connection).rows(columns).all
         }
         return LookedTable(
             catalog: catalog, columns: columns, rows: rows, now: now, dialect: dialect)

@@ -13,7 +13,11 @@ import TokenHygiene
 //   one value only     the next column of the key, within it
 //   uneven values      steps find few rows: more slices at doubled distances from both ends
 //
-// The newest rows are at the end of the key, so the last slice is read from there.
+// The newest rows are at the end of the key, so the last slice is read from there. A row is in the sample once: where
+// the values of a key leave a gap, the steps within it lead to the same rows.
+//
+// What is wrong in the rows of one place, or in the newest, is wrong in few rows of the table, however many of the
+// sample they are (SampledRows).
 
 /// Reads a bounded sample of the rows of a table.
 struct RowSampling {
@@ -66,37 +70,58 @@ struct RowSampling {
     /// The rows of the sample with some columns, which are at the start of each row.
     ///
     /// - Throws: any failure of a query.
-    func rows(_ columns: [String]) throws(SQLFailure) -> [ArraySlice<SQLValue>] {
-        try rows(columns, as: columns.map(dialect.quoted).joined(separator: ", "))
+    func rows(_ columns: [CatalogColumn]) throws(SQLFailure) -> SampledRows {
+        try rows(
+            columns.map(\.name),
+            as: columns.map { Self.bounded($0, dialect) }.joined(separator: ", "))
+    }
+
+    /// The most bytes or characters of a value that say what it is.
+    static let longestValue = 4_096
+
+    /// A column in the list of a SELECT, whose long values are cut one character behind what a value may have.
+    /// SQLite keeps values of any length and type in any column.
+    static func bounded(_ column: CatalogColumn, _ dialect: SQLDialect) -> String {
+        let name = dialect.quoted(column.name)
+        let cut = "SUBSTR(\(name), 1, \(longestValue + 1))"
+        guard dialect.engine == .mariaDB else {
+            return
+                "CASE WHEN length(CAST(\(name) AS BLOB)) > \(longestValue) THEN \(cut) ELSE \(name) END"
+        }
+        let isLong = column.isText || column.isBinary || column.type == "json"
+        return isLong && column.length ?? .max > longestValue ? cut : name
     }
 
     /// The same with a list in SQL in place of the columns, of which it is made.
-    func rows(
+    private func rows(
         _ columns: [String], as list: String
-    ) throws(SQLFailure) -> [ArraySlice<SQLValue>] {
+    ) throws(SQLFailure) -> SampledRows {
         guard !order.isEmpty, try isLarger(than: reach) else {
-            return try slice(Slice(read: reach, most: Self.size), columns, list)
+            return SampledRows(
+                whole: try slice(Slice(read: reach, most: Self.size), columns, list),
+                key: order.count)
         }
         let part = Slice(read: reach / Self.slices, most: Self.size / Self.slices)
-        var rows: [ArraySlice<SQLValue>] = []
+        var sample = SampledRows(key: order.count)
         for place in try places(Self.slices - 1) {
             var slice = part
             slice.start = place
-            rows += try self.slice(slice, columns, list)
+            sample.add(try self.slice(slice, columns, list))
         }
         var newest = part
         newest.isReversed = true
-        rows += try slice(newest, columns, list)
-        guard rows.count * 2 < Self.size else { return rows }
+        sample.add(newest: try slice(newest, columns, list))
+        guard sample.all.count * 2 < Self.size else { return sample }
+        sample.leaveOutParts()
         for distance in 0..<Self.distances {
             for isReversed in [false, true] where distance > 0 || !isReversed {
                 var slice = part
                 slice.skipped = distance == 0 ? 0 : 125 << distance
                 slice.isReversed = isReversed
-                rows += try self.slice(slice, columns, list)
+                sample.add(try self.slice(slice, columns, list), share: 1 << distance)
             }
         }
-        return rows
+        return sample
     }
 
     /// The places at which slices begin: values of the first columns of the key. The last value of each is a
@@ -129,7 +154,8 @@ struct RowSampling {
         _ least: SQLValue, _ greatest: SQLValue, atMost count: Int
     ) -> [SQLValue]? {
         if least == greatest { return [least] }
-        guard case (.integer(let first), .integer(let last)) = (least, greatest),
+        // Rows may change between the two statements.
+        guard case (.integer(let first), .integer(let last)) = (least, greatest), first < last,
             case (let span, false) = last.subtractingReportingOverflow(first), span < count
         else { return nil }
         return (first...last).map(SQLValue.integer)
@@ -142,7 +168,8 @@ struct RowSampling {
     ) -> [SQLValue] {
         switch (least, greatest) {
         case (.integer(let first), .integer(let last)):
-            let step = max(1, last / Int64(count) - first / Int64(count))
+            guard first <= last, count > 0 else { return [] }
+            let step = max(1, last / Int64(count) &- first / Int64(count))
             // The products may pass the range, the sums do not.
             return (0..<Int64(count)).map { first &+ step &* $0 }.filter { (first...last) ~= $0 }
                 .map(SQLValue.integer)
@@ -200,11 +227,12 @@ struct RowSampling {
         var isReversed = false
     }
 
-    /// The rows of a slice in the order of the key.
+    /// The rows of a slice in the order of the key, with the values of the key behind the list.
     private func slice(
         _ slice: Slice, _ columns: [String], _ list: String
     ) throws(SQLFailure) -> [ArraySlice<SQLValue>] {
         let ordered = order
+        let list = ([list] + ordered.map(dialect.quoted)).joined(separator: ", ")
         var (sql, values) = Self.equal(Array(slice.start.dropLast()), dialect)
         if let last = slice.start.last {
             sql += "\(sql.isEmpty ? " WHERE" : " AND") \(dialect.quoted(last.column)) >= ?"
@@ -220,9 +248,10 @@ struct RowSampling {
             // A table with few rows of the platform is not read to its end.
             let condition = platform.condition(dialect)
             let names = columns + ordered + [platform.column.name]
-            var seen: Set<String> = []
+            var seen: Set<ExactText> = []
             // A derived table takes no column twice.
-            let all = names.filter { seen.insert($0.lowercased()).inserted }.map(dialect.quoted)
+            let all = names.filter { seen.insert(ExactText($0.lowercased())).inserted }
+                .map(dialect.quoted)
             sql =
                 "SELECT \(list) FROM (SELECT \(all.joined(separator: ", ")) FROM \(table)\(sql) "
                 + "LIMIT \(slice.read)\(end)) AS sampled WHERE 1 = 1\(condition.sql) "

@@ -54,8 +54,8 @@ enum TokenForm: Hashable {
     }
 
     private static func url(_ text: [UInt8]) -> TokenForm? {
-        guard let word = String(validating: text, as: UTF8.self), word.contains("://"),
-            let last = word.split(separator: "/").last, isHex(Array(last.utf8))
+        guard text.contains("://".utf8),
+            let last = text.split(separator: UInt8(ascii: "/")).last, isHex(Array(last))
         else { return nil }
         return .url
     }

@@ -46,6 +46,11 @@ package struct TokenSample: Hashable, Sendable {
     /// Starts without rows.
     package init() {}
 
+    /// Counts the spellings of stored values.
+    init(_ values: some Sequence<SQLValue>) {
+        for value in values { add(value) }
+    }
+
     /// The number of rows in the sample.
     package var total: Int { counts.values.reduce(0, +) }
 
@@ -69,6 +74,7 @@ package struct TokenSample: Hashable, Sendable {
         case .text(let text): return spelling(ofText: Array(text.utf8))
         case .bytes(let bytes):
             if bytes.isEmpty { return .blank }
+            if bytes.count > RowSampling.longestValue { return .other }
             let isHexText = bytes.count >= 32 && bytes.allSatisfy { Hex.value(of: $0) != nil }
             return isHexText || UnfindableSpelling.isBase64(bytes)
                 ? spelling(ofText: bytes) : .bytes
@@ -80,6 +86,8 @@ package struct TokenSample: Hashable, Sendable {
     private static func spelling(ofText text: [UInt8]) -> Spelling {
         let isDocument = text.first == UInt8(ascii: "{") || text.first == UInt8(ascii: "[")
         if isDocument, text.contains(UInt8(ascii: "\"")) { return .json }
+        // The sample has only the beginning of it.
+        if text.count > RowSampling.longestValue { return .other }
         do {
             _ = try DeviceToken(spelling: text)
         } catch {
@@ -105,6 +113,6 @@ package struct TokenSample: Hashable, Sendable {
 extension [UInt8] {
     /// Whether a text has the sign between the scheme and the host of an address.
     fileprivate var containsAddress: Bool {
-        String(validating: self, as: UTF8.self)?.contains("://") == true
+        contains("://".utf8)
     }
 }
