@@ -355,4 +355,10 @@ package struct EpochMilliseconds: Hashable, Comparable, Sendable {
         guard overflow else { return EpochMilliseconds(sum) }
         return EpochMilliseconds(milliseconds > 0 ? .max : .min)
     }
+
+    /// The milliseconds since another time, negative before it; limited to the range of Int64.
+    package func distance(from other: EpochMilliseconds) -> Int64 {
+        let (distance, overflow) = rawValue.subtractingReportingOverflow(other.rawValue)
+        return overflow ? (rawValue > other.rawValue ? .max : .min) : distance
+    }
 }

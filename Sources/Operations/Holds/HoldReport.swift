@@ -323,7 +323,7 @@ extension Hold {
         var place = 0
         while case let batch = try stream.next(Self.tokensPerBatch), !batch.isEmpty {
             for item in batch {
-                let age = now.rawValue - item.time.rawValue
+                let age = now.distance(from: item.time)
                 let range = HoldReport.ages.firstIndex { age < $0.upTo }
                 details.ages[range ?? HoldReport.ages.count - 1].tokens += 1
                 if place.isMultiple(of: step), details.sample.count < Self.sampleSize {

@@ -87,8 +87,9 @@ struct RegistrationSample {
             ]
         }
         let quarter: Int64 = 15 * 60_000
-        let distance = newest.rawValue - now.rawValue
-        let zone = ZoneOffset(seconds: Int((distance + quarter - 1) / quarter) * 15 * 60)
+        let distance = newest.distance(from: now)
+        let quarters = min((min(distance, .max - quarter) + quarter - 1) / quarter, 15 * 4)
+        let zone = ZoneOffset(seconds: Int(quarters) * 15 * 60)
         let isZone = zone.seconds <= 14 * 3_600 && column.storage.isClock
         return [
             .warning(

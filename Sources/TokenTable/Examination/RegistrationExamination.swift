@@ -42,7 +42,7 @@ extension TokenTable {
                         + "seems to write it: \(consequence); \(cure)")
             ]
         }
-        let days = (try session.databaseTime().rawValue - newest.rawValue) / 86_400_000
+        let days = try session.databaseTime().distance(from: newest) / 86_400_000
         guard days > Self.usualAge else { return [] }
         return [
             .warning(

@@ -50,13 +50,13 @@ final class RecentChanges {
         if let last {
             number = last
         } else {
-            number = try ledger.number(at: cutoff.advanced(by: 1)) - 1
+            number = try ledger.number(at: cutoff.advanced(by: 1)) &- 1
         }
         while true {
             var entries: Int64 = 0
             let ranges = try ledger.ranges(after: number, limit: Self.numbersPerStatement)
             let group = ranges.prefix { range in
-                entries += range.count
+                entries &+= range.count
                 return range.number == ranges[0].number || entries <= LedgerReader.page
             }
             guard let end = group.last else { break }
@@ -81,7 +81,7 @@ final class RecentChanges {
         let (all, values) = condition(ranges)
         let found = try connection.query(
             "SELECT COUNT(*) FROM pushsweep_change WHERE \(all)", values)
-        let known = ranges.reduce(0) { $0 + $1.count }
+        let known = ranges.reduce(0) { $0 &+ $1.count }
         if found.scalar?.integer ?? 0 < known { widen(ranges.last?.committed) }
         let others = ranges.filter { $0.source != Expiry.source }
         guard !others.isEmpty else { return }

@@ -144,7 +144,7 @@ struct LedgerReader {
         return try connection.query(
             "SELECT number FROM pushsweep_commit WHERE number > 0 AND committed_at >= ? "
                 + "ORDER BY number LIMIT 1", [value]
-        ).scalar?.integer ?? last + 1
+        ).scalar?.integer ?? last &+ 1
     }
 
     /// The runs whose names begin so, at most two, each with its first number.
@@ -170,7 +170,7 @@ struct LedgerReader {
             return LedgerRange(
                 place: rows.place(row, 1), partition: rows.partition(row, 4),
                 source: rows.string(row, 6), first: first,
-                count: (rows[row, 8].integer ?? 0) - first + 1, number: rows[row, 0].integer ?? 0,
+                count: (rows[row, 8].integer ?? 0) &- first &+ 1, number: rows[row, 0].integer ?? 0,
                 committed: time.mark(rows[row, 9]))
         }
     }

@@ -128,8 +128,10 @@ struct TimeLook {
             })
         else { return nil }
         let times = numbers.map { number -> EpochMilliseconds? in
-            guard let number, number > 0, number < 1e17 else { return nil }
-            return EpochMilliseconds(Int64(number / Double(unit) * 1_000))
+            guard let number, number > 0 else { return nil }
+            // What is no time, such as a user's number among old ones, may be as large as a Double.
+            let milliseconds = (number / Double(unit) * 1_000).rounded(.down)
+            return Int64(exactly: milliseconds).map { EpochMilliseconds($0) }
         }
         let isWhole = column.isInteger || values.allSatisfy { $0 == .null || $0.integer != nil }
         if isWhole, unit < 1_000_000, dialect.engine == .sqlite || column.isInteger {

@@ -176,7 +176,7 @@ extension TokenTable {
         for row in 0..<rows.count where !registration.isUnreadable(rows[row, 0]) {
             guard let time = registration.registration(rows[row, 0]) else { continue }
             clock.rows += 1
-            let distance = time.rawValue - now.rawValue
+            let distance = time.distance(from: now)
             guard distance > slack else { continue }
             clock.ahead += 1
             clock.farthest = max(clock.farthest, distance)

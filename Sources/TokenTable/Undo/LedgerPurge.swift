@@ -151,7 +151,7 @@ extension TokenTable {
                 after: start, doing: "dropping old entries of the change ledger",
                 checkpointOf: "run \(part.run)"
             ) { (size) throws(SQLFailure) in
-                let range: [SQLValue] = [.integer(start), .integer(start + Int64(size))]
+                let range: [SQLValue] = [.integer(start), .integer(start &+ Int64(size))]
                 dropped = max(
                     dropped,
                     try connection.query(
@@ -159,7 +159,7 @@ extension TokenTable {
                     ).scalar?.count ?? 0)
                 _ = try connection.execute(
                     "DELETE \(match) AND seq >= ? AND seq < ?", place + range)
-                return .committed(start + Int64(size), entries: size, bytes: 0)
+                return .committed(start &+ Int64(size), entries: size, bytes: 0)
             } checkpoint: {
                 start
             }

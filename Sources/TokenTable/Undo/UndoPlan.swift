@@ -89,8 +89,8 @@ package final class UndoPlan {
             ? ["s", partition.app, partition.environment, entry.storedKey.string]
                 .joined(separator: "\u{1F}") : "r\u{1F}\(entry.storedKey)"
         waiting += [
-            .text(target), .integer(-entry.changed.rawValue),
-            .integer(Int64(newness)), .integer(-entry.evidence.rawValue),
+            .text(target), .integer(0 &- entry.changed.rawValue),
+            .integer(Int64(newness)), .integer(0 &- entry.evidence.rawValue),
             .integer(entry.action == "delete" ? 0 : 1), .integer(Int64(places.count - 1)),
             .integer(entry.sequence), .text(entry.action), .integer(entry.evidence.rawValue),
             .text(entry.source), .integer(entry.hasImage ? 1 : 0),
