@@ -155,7 +155,7 @@ let package = Package(
             ],
             path: "Tests/TestSupport", swiftSettings: strict),
         .testTarget(
-            name: "EncodingsTests", dependencies: ["Encodings", "TestSupport"],
+            name: "EncodingsTests", dependencies: ["Encodings", "TestSupport", yams],
             swiftSettings: strict),
         .testTarget(
             name: "APNsProtocolTests", dependencies: ["APNsProtocol", "TestSupport"],
@@ -197,7 +197,7 @@ let package = Package(
         .testTarget(
             name: "DatabaseTests",
             dependencies: [
-                "APNsProtocol", "APNsSimulator", "TokenHygiene", "Database", "PushQueue",
+                "APNsProtocol", "APNsSimulator", "Encodings", "TokenHygiene", "Database", "PushQueue",
                 "TokenTable", "TestSupport",
             ],
             swiftSettings: strict),

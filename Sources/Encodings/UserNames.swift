@@ -1,4 +1,4 @@
-// How users of this host and words of a shell are spelled in messages. A file of another user is often
+// How users of this host are spelled in messages. A file of another user is often
 // met by root, who runs a command by hand: then the message has the command that runs it as that user.
 
 import Glibc
@@ -25,22 +25,20 @@ package enum UserName {
     /// The command that runs this command line as a user. Words that may hold a token are left out.
     private static func asUser(_ owner: uid_t) -> String {
         let words = CommandLine.arguments.dropFirst().map { word in
-            word.replacing(" ", with: "").contains(/[0-9A-Fa-f]{16}/) ? "…" : word
+            mayHoldToken(word) ? "…" : word
         }
         let line = (["pushsweep"] + words).map(\.shellWord).joined(separator: " ")
         return "su -s /bin/sh \(of(owner)) -c \(line.shellWord)"
     }
-}
 
-extension String {
-    /// The text quoted as one word of a shell.
-    package var shellWord: String {
-        let isPlain =
-            !isEmpty
-            && utf8.allSatisfy { byte in
-                (0x30...0x39).contains(byte) || (0x41...0x5A).contains(byte)
-                    || (0x61...0x7A).contains(byte) || "/._-+:@".utf8.contains(byte)
-            }
-        return isPlain ? self : "'" + replacing("'", with: #"'\''"#) + "'"
+    /// Whether a word has 16 hex digits in a row, with spaces between them or not.
+    private static func mayHoldToken(_ word: String) -> Bool {
+        var digits = 0
+        for byte in word.utf8 {
+            let isDigit = Hex.value(of: byte) != nil
+            digits = isDigit ? digits + 1 : byte == UInt8(ascii: " ") ? digits : 0
+            if digits == 16 { return true }
+        }
+        return false
     }
 }

@@ -106,7 +106,8 @@ extension Settings {
     }
 
     private static func folder(_ file: String) -> String {
-        guard let slash = file.lastIndex(of: "/"), slash != file.startIndex else { return "/" }
+        guard let slash = file.utf8.lastIndex(of: UInt8(ascii: "/")), slash != file.startIndex
+        else { return "/" }
         return String(file[..<slash])
     }
 }

@@ -16,6 +16,12 @@ package struct Partition: Hashable, Sendable, CustomStringConvertible {
         self.environment = environment
     }
 
+    /// Whether the bytes of both are the same: an app that only looks the same to Swift is another one.
+    package static func == (one: Partition, other: Partition) -> Bool {
+        one.app.utf8.elementsEqual(other.app.utf8)
+            && one.environment.utf8.elementsEqual(other.environment.utf8)
+    }
+
     /// The partition of what names no app or none of the settings; no app has its environment.
     package static let noApp = Partition(app: "none", environment: "none")
 

@@ -93,7 +93,7 @@ extension ColumnResolver {
             return .text(word)
         }
         if column.type == "enum" {
-            guard column.declaration.contains("'\(word.replacing("'", with: "''"))'") else {
+            guard column.declaration.quotedMembers.contains(exactly: word) else {
                 throw refusal(
                     "column \(column.name) is \(column.declaration), which has no "
                         + "`\(word.prefix(40))`; correct \(group).living.\(setting)")

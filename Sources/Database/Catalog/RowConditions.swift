@@ -41,13 +41,14 @@ extension Catalog {
     /// The conditions of the checks in a statement that makes a table, in parentheses.
     static func checks(in statement: String) -> [String] {
         var found: [String] = []
-        var (clause, depth) = ("", 0)
-        var (quote, isEscaped): (Character?, Bool) = (nil, false)
-        var rest = statement[...]
+        var (clause, depth) = (String.UnicodeScalarView(), 0)
+        var (quote, isEscaped): (Unicode.Scalar?, Bool) = (nil, false)
+        var rest = statement.unicodeScalars[...]
+        let beginning = " CHECK (".unicodeScalars
         while let character = rest.first {
-            if quote == nil, depth == 0, rest.hasPrefix(" CHECK (") {
-                rest.removeFirst(" CHECK (".count)
-                (clause, depth) = ("(", 1)
+            if quote == nil, depth == 0, rest.starts(with: beginning) {
+                rest.removeFirst(beginning.count)
+                (clause, depth) = (String.UnicodeScalarView(["("]), 1)
                 continue
             }
             rest.removeFirst()
@@ -64,7 +65,7 @@ extension Catalog {
                 quote = character
             } else if depth > 0 {
                 depth += character == "(" ? 1 : character == ")" ? -1 : 0
-                if depth == 0 { found.append(clause) }
+                if depth == 0 { found.append(String(clause)) }
             }
         }
         return found

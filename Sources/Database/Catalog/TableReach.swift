@@ -135,18 +135,21 @@ extension Catalog {
     }
 
     /// The closing character of each kind of quote.
-    static let quotes: [Character: Character] = ["\"": "\"", "`": "`", "[": "]", "'": "'"]
+    static let quotes: [Unicode.Scalar: Unicode.Scalar] = [
+        "\"": "\"", "`": "`", "[": "]", "'": "'",
+    ]
 
     /// A statement without its comments, which may contain any words.
     static func uncommented(_ sql: String) -> String {
-        var kept = ""
-        var rest = sql[...]
-        var closing: Character?
+        var kept = String.UnicodeScalarView()
+        var rest = sql.unicodeScalars[...]
+        var closing: Unicode.Scalar?
         while let character = rest.first {
-            if closing == nil, rest.hasPrefix("--") {
+            if closing == nil, rest.starts(with: "--".unicodeScalars) {
                 rest = rest.drop { $0 != "\n" }
-            } else if closing == nil, rest.hasPrefix("/*") {
-                rest = rest.range(of: "*/").map { rest[$0.upperBound...] } ?? ""
+            } else if closing == nil, rest.starts(with: "/*".unicodeScalars) {
+                let end = rest.firstRange(of: "*/".unicodeScalars)?.upperBound
+                rest = rest[(end ?? rest.endIndex)...]
                 kept.append(" ")
             } else {
                 closing = closing == nil ? quotes[character] : character == closing ? nil : closing
@@ -154,7 +157,7 @@ extension Catalog {
                 rest.removeFirst()
             }
         }
-        return kept
+        return String(kept)
     }
 
     /// The event in the text of a trigger: the first of the three event words outside quotes,
@@ -167,28 +170,36 @@ extension Catalog {
     /// The words of a text in lower case, each sign by itself, names without their quotes.
     static func words(_ sql: String) -> [(text: String, isQuoted: Bool)] {
         var words: [(text: String, isQuoted: Bool)] = []
-        var word = ""
-        var closing: Character?
-        for character in uncommented(sql) + " " {
+        var word = String.UnicodeScalarView()
+        var closing: Unicode.Scalar?
+        for character in (uncommented(sql) + " ").unicodeScalars {
             if let end = closing {
                 if character == end {
-                    words.append((end == "'" ? "''" : word.lowercased(), true))
-                    (word, closing) = ("", nil)
+                    words.append((end == "'" ? "''" : String(word).lowercased(), true))
+                    (word, closing) = ("".unicodeScalars, nil)
                 } else {
                     word.append(character)
                 }
-            } else if character.isLetter || character.isNumber || "_$@".contains(character) {
+            } else if Catalog.isPartOfWord(character) {
                 word.append(character)
             } else {
-                if !word.isEmpty { words.append((word.lowercased(), false)) }
-                word = ""
+                if !word.isEmpty { words.append((String(word).lowercased(), false)) }
+                word = "".unicodeScalars
                 closing = quotes[character]
-                if closing == nil, !character.isWhitespace {
+                if closing == nil, !character.properties.isWhitespace {
                     words.append((String(character), false))
                 }
             }
         }
         return words
+    }
+
+    /// Whether a character may stand in a name without quotes: servers take all above ASCII.
+    private static func isPartOfWord(_ character: Unicode.Scalar) -> Bool {
+        character.value >= 0x80 && !character.properties.isWhitespace
+            || "_$@".unicodeScalars.contains(character)
+            || PlainText.isAlphanumeric(UInt8(truncatingIfNeeded: character.value))
+                && character.isASCII
     }
 }
 

@@ -5,12 +5,7 @@ package enum PlainText {
     /// Whether a text has control characters. They have no use in a setting and disturb logs, C
     /// strings and terminals.
     package static func hasControlCharacter(_ text: some StringProtocol) -> Bool {
-        text.unicodeScalars.contains { scalar in
-            switch scalar.properties.generalCategory {
-            case .control, .format, .lineSeparator, .paragraphSeparator: true
-            default: false
-            }
-        }
+        text.unicodeScalars.contains(where: \.isUnprintable)
     }
 
     /// Whether a text can be a host name, an IPv4 or an IPv6 address.
@@ -56,17 +51,19 @@ package enum PlainText {
         guard path.utf8.count < 4096 else {
             throw Refusal("must be shorter than 4096 bytes")
         }
-        if path == "~" || path.hasPrefix("~/") {
+        if path == "~" || path.utf8.starts(with: "~/".utf8) {
             throw Refusal("must be a whole path: ~ means something to a shell only")
         }
-        if path.hasPrefix("/") { return path }
-        return folder.hasSuffix("/") ? folder + path : "\(folder)/\(path)"
+        if path.utf8.first == UInt8(ascii: "/") { return path }
+        return folder.utf8.last == UInt8(ascii: "/") ? folder + path : "\(folder)/\(path)"
     }
 }
 
 extension StringProtocol where SubSequence == Substring {
     /// The text after a prefix; nil where it does not begin with the prefix.
     package func droppingPrefix(_ prefix: String) -> Substring? {
-        hasPrefix(prefix) ? dropFirst(prefix.count) : nil
+        // By bytes: behind an accent the last Character of the prefix is another one.
+        guard utf8.starts(with: prefix.utf8) else { return nil }
+        return self[utf8.index(startIndex, offsetBy: prefix.utf8.count)...]
     }
 }

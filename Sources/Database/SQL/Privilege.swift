@@ -35,17 +35,6 @@ extension Privilege {
         let at = user.unicodeScalars.lastIndex(of: "@")
         let name = at.map { String(user.unicodeScalars[..<$0]) } ?? user
         let host = at.map { String(user.unicodeScalars[$0...].dropFirst()) } ?? "%"
-        return "\(literal(name))@\(literal(host))"
-    }
-
-    /// A text in quotes; escaped by scalars, because a combining mark may follow a quote.
-    private static func literal(_ text: String) -> String {
-        var literal = String.UnicodeScalarView(["'"])
-        for scalar in text.unicodeScalars {
-            if scalar == "'" || scalar == "\\" { literal.append(scalar) }
-            literal.append(scalar)
-        }
-        literal.append("'")
-        return String(literal)
+        return "\(SQLDialect.accountPart(name))@\(SQLDialect.accountPart(host))"
     }
 }

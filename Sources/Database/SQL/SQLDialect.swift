@@ -44,24 +44,30 @@ package struct SQLDialect: Hashable, Sendable {
 
     /// A quoted SQL identifier for a name with any characters.
     package func quoted(_ name: String) -> String {
-        // By scalars: servers do not combine characters, and a quote with a combining mark after it
-        // is one Swift character that differs from a quote.
-        var quoted = String.UnicodeScalarView([quote])
-        for scalar in name.unicodeScalars {
-            if scalar == quote { quoted.append(quote) }
-            quoted.append(scalar)
-        }
-        quoted.append(quote)
-        return String(quoted)
+        name.doubling(quote)
     }
 
-    /// A text as an SQL literal, for statements that are printed.
+    /// A text as an SQL literal, for statements that a person copies into a session of any mode and
+    /// character set. Whether a backslash escapes depends on the mode, what other bytes mean on the
+    /// character set; a terminal shows control characters as numbers; and a semicolon or a backtick ends
+    /// what is copied. A text with one of them is written as its bytes.
     package func literal(_ text: String) -> String {
-        // Whether a backslash escapes depends on the session that runs the statement.
-        guard engine == .mariaDB, text.contains("\\") else {
-            return "'\(text.replacing("'", with: "''"))'"
+        let isPlain = text.utf8.allSatisfy {
+            (0x20...0x7E).contains($0) && !"\\;`".utf8.contains($0)
         }
-        return "CONVERT(x'\(Hex.text(Array(text.utf8)))' USING utf8mb4)"
+        if isPlain { return text.doubling("'") }
+        let bytes = "x'\(Hex.text(Array(text.utf8)))'"
+        // An introducer leaves the collation to the column, which CONVERT does not.
+        return engine == .mariaDB ? "_utf8mb4 \(bytes)" : "CAST(\(bytes) AS TEXT)"
+    }
+
+    /// A part of an account's name, which no bytes may stand for. A backslash never escapes between
+    /// backticks.
+    static func accountPart(_ text: String) -> String {
+        let isPlain = text.utf8.allSatisfy {
+            (0x20...0x7E).contains($0) && $0 != UInt8(ascii: "\\")
+        }
+        return text.doubling(isPlain ? "'" : "`")
     }
 
     /// The hint after a table's name that makes a server use an index; empty for SQLite and where

@@ -219,8 +219,7 @@ extension ExplainReport {
             switch value {
             case let text as String:
                 spelled.reduce(text) { text, token in
-                    text.replacingOccurrences(
-                        of: token.0, with: token.1, options: [.caseInsensitive, .literal])
+                    text.replacing(exactly: token.0, with: token.1, ignoringCase: true)
                 }
             case let list as [Any]: list.map(shortened)
             case let object as [String: Any]: object.mapValues(shortened)

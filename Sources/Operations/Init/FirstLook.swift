@@ -100,13 +100,13 @@ package struct FirstLook {
         } catch {
             throw RunFailure(.usage, .settings, "reading the address of the database: it \(error)")
         }
-        var lines = ["store:", "  url: \(YAMLScalar.text(wish.address))"]
+        var lines = ["store:", "  url: \(wish.address.yamlScalar)"]
         if let file = wish.passwordFile {
-            lines.append("  password-file: \(YAMLScalar.text(file))")
+            lines.append("  password-file: \(file.yamlScalar)")
         }
         let tls = [
-            wish.ca.map { "ca: \(YAMLScalar.text($0))" },
-            wish.tls.map { "mode: \(YAMLScalar.text($0))" },
+            wish.ca.map { "ca: \($0.yamlScalar)" },
+            wish.tls.map { "mode: \($0.yamlScalar)" },
         ].compactMap { $0 }
         if !tls.isEmpty { lines.append("  tls: {\(tls.joined(separator: ", "))}") }
         // Variables of other settings are for a sweep.

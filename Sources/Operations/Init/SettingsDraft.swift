@@ -1,4 +1,5 @@
 import Database
+import Encodings
 import Foundation
 import Settings
 import TokenTable
@@ -30,16 +31,16 @@ struct SettingsDraft {
     }
 
     private var store: [String] {
-        var lines = ["store:", "  url: \(YAMLScalar.text(address))"]
+        var lines = ["store:", "  url: \(address.yamlScalar)"]
         if case .server = location {
             lines += Self.comment(
                 "the password that the account \(Self.account) will get", indent: 2)
             lines.append("  password-file: db-password")
-            if let ca { lines.append("  tls: {ca: \(YAMLScalar.text(ca))}") }
+            if let ca { lines.append("  tls: {ca: \(ca.yamlScalar)}") }
             if tlsIsOff { lines.append("  tls: {mode: off}") }
         }
         lines.append("  active-users:")
-        lines.append("    table: \(YAMLScalar.text(proposal.table.name.description))")
+        lines.append("    table: \(proposal.table.name.description.yamlScalar)")
         return lines + proposal.lines.flatMap(line)
     }
 
@@ -76,15 +77,15 @@ struct SettingsDraft {
             var name = Self.name(value ?? proposal.topic, place)
             while !names.insert(name).inserted { name += "-\(place + 1)" }
             for environment in environments {
-                lines.append("  - name: \(YAMLScalar.text(name))")
+                lines.append("  - name: \(name.yamlScalar)")
                 if let value, value != name {
-                    lines.append("    value: \(YAMLScalar.text(value))   # in the column of apps")
+                    lines.append("    value: \(value.yamlScalar)   # in the column of apps")
                 }
                 if topic == nil {
                     lines.append("    # ? topic: the bundle identifier of the app")
                 }
                 let usual = "com.example.\(place == 0 ? "app" : "app\(place + 1)")"
-                lines.append("    topic: \(YAMLScalar.text(topic ?? usual))")
+                lines.append("    topic: \((topic ?? usual).yamlScalar)")
                 if known.isEmpty {
                     lines.append(
                         "    # ? environment: sandbox, where all tokens are of development")

@@ -11,24 +11,9 @@ import Database
 import Encodings
 
 extension String {
-    /// The text with some characters written in another way; nil leaves a character as it is. By scalars: a
-    /// quote and a combining mark after it are one Swift character.
-    package func replacing(_ form: (Unicode.Scalar) -> String?) -> String {
-        var shown = ""
-        shown.unicodeScalars.reserveCapacity(utf8.count)
-        for scalar in unicodeScalars {
-            if let text = form(scalar) {
-                shown += text
-            } else {
-                shown.unicodeScalars.append(scalar)
-            }
-        }
-        return shown
-    }
-
     private func replacingControls(_ form: (Unicode.Scalar) -> String) -> String {
         guard utf8.contains(where: { $0 < 0x20 || $0 >= 0x7F }) else { return self }
-        return replacing { PlainText.hasControlCharacter(String($0)) ? form($0) : nil }
+        return replacing { $0.isUnprintable ? form($0) : nil }
     }
 
     /// The text on one line. Each control character and each invisible character is replaced by its
@@ -76,7 +61,7 @@ package enum CSVRecord {
         let text = text.printable
         let special: [Unicode.Scalar] = [",", "\"", " "]
         guard text.unicodeScalars.contains(where: special.contains) else { return text }
-        return "\"" + text.replacing { $0 == "\"" ? "\"\"" : nil } + "\""
+        return text.doubling("\"")
     }
 }
 

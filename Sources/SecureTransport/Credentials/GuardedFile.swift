@@ -185,14 +185,15 @@ package enum ChangeRights {
     ///
     /// The folders before a name that is missing were checked.
     package static func check(_ path: String) throws(IdentityFailure) {
-        let whole = path.hasPrefix("/") ? path : workingDirectory + "/" + path
+        let whole = path.utf8.first == UInt8(ascii: "/") ? path : workingDirectory + "/" + path
         var names = Array(names(of: whole).reversed())
         var place = ""
         var links = 0
         try check("/", facts(of: "/"), isFolder: true)
         while let name = names.popLast() {
-            if name == ".." {
-                place = String(place[..<(place.lastIndex(of: "/") ?? place.startIndex)])
+            if name.isExactly("..") {
+                place = String(
+                    place[..<(place.utf8.lastIndex(of: UInt8(ascii: "/")) ?? place.startIndex)])
                 continue
             }
             let entry = place + "/" + name
@@ -208,7 +209,7 @@ package enum ChangeRights {
             links += 1
             guard links <= mostLinks else { throw .system(ELOOP) }
             let target = try target(of: entry)
-            if target.hasPrefix("/") { place = "" }
+            if target.utf8.first == UInt8(ascii: "/") { place = "" }
             names += Self.names(of: target).reversed()
         }
     }
@@ -229,7 +230,10 @@ package enum ChangeRights {
     }
 
     private static func names(of path: String) -> [String] {
-        path.split(separator: "/").map(String.init).filter { $0 != "." }
+        // As the kernel splits it: a slash with an accent behind it is one.
+        path.utf8.split(separator: UInt8(ascii: "/")).map { String(Substring($0)) }.filter {
+            !$0.isExactly(".")
+        }
     }
 
     private static func facts(of place: String) throws(IdentityFailure) -> stat {
@@ -260,7 +264,7 @@ package enum ChangeRights {
         throw IdentityFailure(
             "the link \(link) on the way to it belongs to user \(facts.st_uid), who could have a command "
                 + "run as user \(geteuid()); name the file itself, or as root run: chown -h root "
-                + quoted(link), .changeable)
+                + link.shellWord, .changeable)
     }
 
     private static func check(
@@ -282,17 +286,14 @@ package enum ChangeRights {
         guard isTrusted(owner) else {
             throw IdentityFailure(
                 "\(what) belongs to user \(owner), who could have a command run as user "
-                    + "\(geteuid()); \(UserName.cure(by: owner, else: "chown root \(quoted(place))"))"
-                    + (geteuid() == 0 ? ", or run: chown root \(quoted(place))" : ""), .changeable)
+                    + "\(geteuid()); \(UserName.cure(by: owner, else: "chown root \(place.shellWord)"))"
+                    + (geteuid() == 0 ? ", or run: chown root \(place.shellWord)" : ""), .changeable
+            )
         }
         guard mode & 0o022 != 0 else { return }
         throw IdentityFailure(
             "\(what) may be changed by other users (mode 0\(String(mode & 0o7777, radix: 8))), who could have a "
                 + "command run as user \(geteuid()); look whether it is as you wrote it, then run: "
-                + "chmod go-w \(quoted(place))", .changeable)
-    }
-
-    private static func quoted(_ path: String) -> String {
-        "'\(path.replacing("'", with: #"'\''"#))'"
+                + "chmod go-w \(place.shellWord)", .changeable)
     }
 }

@@ -49,10 +49,8 @@ struct SpellingRewriting {
             as: "LOWER(\(plain))", where: "(\(isPlainHex(plain)) AND \(isUsual) OR \(isWhole))")
     }
 
-    /// A character as SQL. A control character would not survive being copied.
     private func sign(_ byte: UInt8) -> String {
-        guard byte < 0x20 else { return dialect.literal(String(decoding: [byte], as: UTF8.self)) }
-        return isServer ? "_utf8mb4 x'\(Hex.text([byte]))'" : "char(\(byte))"
+        dialect.literal(String(decoding: [byte], as: UTF8.self))
     }
 
     /// The statements that cut off what stands before the hex.

@@ -93,7 +93,7 @@ struct LedgerRange {
     /// When the number was given, by the database's clock.
     var committed: EpochMilliseconds?
 
-    var last: Int64 { first + count - 1 }
+    var last: Int64 { first &+ count &- 1 }
     var origin: LedgerEntry.Origin { LedgerEntry.Origin(partition: partition, source: source) }
 }
 
@@ -162,8 +162,9 @@ package struct LedgerKey: Hashable, Sendable {
 
     /// The shortened token where a text spells it.
     private func shortened(spelled text: String?) -> SQLValue? {
-        if let text, let token, token.count > 4, text.lowercased().contains(token.hex) {
-            return .text(text.lowercased().replacing(token.hex, with: token.redacted))
+        if let text, let token, token.count > 4, text.lowercased().utf8.contains(token.hex.utf8) {
+            return .text(
+                text.replacing(exactly: token.hex, with: token.redacted, ignoringCase: true))
         }
         guard let text, let spelled = try? DeviceToken(spelling: text) else { return nil }
         // Without a token to compare with, hex text as long as one is taken for one.

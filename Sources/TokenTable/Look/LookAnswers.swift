@@ -246,7 +246,7 @@ extension MappingSearch {
             proposal.mapping.platform = PlatformMapping(column: column.name, value: word)
             add(
                 .platform, column.name,
-                "{column: \(YAMLScalar.text(column.name)), value: \(YAMLScalar.text(word))}",
+                "{column: \(column.name.yamlScalar), value: \(word.yamlScalar)}",
                 LookAnswers.reason)
             return true
         }

@@ -49,29 +49,3 @@ package struct MappingProposal: Sendable {
         lines.first { $0.part == part && $0.value != nil }
     }
 }
-
-/// Texts as scalars of YAML.
-package enum YAMLScalar {
-    private static let reserved: Set = [
-        "true", "false", "yes", "no", "on", "off", "y", "n", "null", "none", "~",
-    ]
-
-    /// A text as a scalar that reads as this text: plain where it can be, else in double quotes.
-    package static func text(_ text: String) -> String {
-        let isPlain =
-            text.utf8.first.map(PlainText.isAlphanumeric) == true
-            && text.utf8.allSatisfy(PlainText.isPartOfName)
-            && !reserved.contains(text.lowercased())
-        if isPlain { return text }
-        var quoted = ""
-        for scalar in text.unicodeScalars {
-            switch scalar {
-            case "\"", "\\": quoted += "\\\(scalar)"
-            case _ where scalar.value < 0x20 || scalar.value == 0x7F:
-                quoted += "\\x" + String(scalar.value + 0x100, radix: 16).dropFirst()
-            default: quoted.unicodeScalars.append(scalar)
-            }
-        }
-        return "\"\(quoted)\""
-    }
-}

@@ -126,7 +126,7 @@ extension MappingSearch {
     /// The word for an unused row among the members of an ENUM.
     private func declaredDead(_ column: CatalogColumn) -> String? {
         guard column.type == "enum" else { return nil }
-        return ValueWords.deadest(column.declaration.split(separator: "'").map(String.init))
+        return ValueWords.deadest(column.declaration.quotedMembers)
     }
 
     /// Takes a column of times as the mark where most rows have none.
@@ -162,14 +162,14 @@ extension MappingSearch {
 
     /// The value of `living` in settings.
     static func flag(_ column: String, _ living: String, _ dead: String) -> String {
-        "{column: \(YAMLScalar.text(column)), living: \(YAMLScalar.text(living)), "
-            + "dead: \(YAMLScalar.text(dead))}"
+        "{column: \(column.yamlScalar), living: \(living.yamlScalar), "
+            + "dead: \(dead.yamlScalar)}"
     }
 
     /// The value of a time in settings.
     static func time(_ column: String, _ type: TimeColumnType?) -> String {
-        guard let type else { return YAMLScalar.text(column) }
-        return "{column: \(YAMLScalar.text(column)), type: \(type.rawValue)}"
+        guard let type else { return column.yamlScalar }
+        return "{column: \(column.yamlScalar), type: \(type.rawValue)}"
     }
 
     // MARK: Registration
@@ -320,7 +320,7 @@ extension MappingSearch {
                 "the server's own zone is \(zone), and \(look.column.name) has times without a zone: if the "
                     + "application writes local time, name it, such as zone: \"\(zone)\"")
         }
-        let ahead = (look.known.max()?.rawValue ?? 0) - table.now.rawValue
+        let ahead = look.known.max()?.distance(from: table.now) ?? 0
         guard ahead > 5 * 60_000, ahead < 14 * 3_600_000 else { return }
         let quarters = (ahead + 15 * 60_000 - 1) / (15 * 60_000)
         let zone = ZoneOffset(seconds: Int(quarters) * 15 * 60)

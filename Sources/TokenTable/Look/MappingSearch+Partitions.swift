@@ -1,4 +1,5 @@
 import Database
+import Encodings
 import Foundation
 
 // Which rows are those of Apple's devices, and to which app and environment they belong.
@@ -48,7 +49,7 @@ extension MappingSearch {
         proposal.mapping.platform = PlatformMapping(column: best.column.name, value: word)
         add(
             .platform, best.column.name,
-            "{column: \(YAMLScalar.text(best.column.name)), value: \(YAMLScalar.text(word))}",
+            "{column: \(best.column.name.yamlScalar), value: \(word.yamlScalar)}",
             "rows with \(Self.list(best.apple)) have Apple's tokens, the others identifiers of other "
                 + "platforms")
         guard best.apple.count > 1 else { return }
@@ -131,7 +132,7 @@ extension MappingSearch {
             proposal.mapping.platform = PlatformMapping(column: serving.name, value: word)
             add(
                 .platform, serving.name,
-                "{column: \(YAMLScalar.text(serving.name)), value: \(YAMLScalar.text(word))}",
+                "{column: \(serving.name.yamlScalar), value: \(word.yamlScalar)}",
                 "a statement above adds this column; documents with `\(word)` have Apple's tokens")
             return true
         }
@@ -187,7 +188,7 @@ extension MappingSearch {
             proposal.mapping.app = .named(column.name)
             let some = found.prefix(4).map { "`\($0.word)` (\($0.count))" }
             return add(
-                .app, column.name, YAMLScalar.text(column.name),
+                .app, column.name, column.name.yamlScalar,
                 "it has \(found.count) \(found.count == 1 ? "value" : "values"): "
                     + some.joined(separator: ", ") + (found.count > 4 ? ", ..." : ""))
         }
@@ -262,9 +263,9 @@ extension MappingSearch {
             }
             guard word != environment else { continue }
             proposal.mapping.environmentValues[environment] = word
-            given.append("\(environment): \(YAMLScalar.text(word))")
+            given.append("\(environment): \(word.yamlScalar)")
         }
-        let name = YAMLScalar.text(column.name)
+        let name = column.name.yamlScalar
         add(
             .environment, column.name,
             given.isEmpty
@@ -282,9 +283,9 @@ extension MappingSearch {
             .environment, about: column.name,
             "column \(column.name) may be the environment: it has \(Self.list(words.prefix(8)))"
                 + (empty > 0 ? ", and nothing in \(empty) rows" : "")
-                + "; write `none`, or its values, such as environment: {column: \(YAMLScalar.text(column.name)), "
-                + "values: {production: \(YAMLScalar.text(words.first ?? "1")), sandbox: "
-                + "\(YAMLScalar.text(words.dropFirst().first ?? "0"))}}\(cure)")
+                + "; write `none`, or its values, such as environment: {column: \(column.name.yamlScalar), "
+                + "values: {production: \((words.first ?? "1").yamlScalar), sandbox: "
+                + "\((words.dropFirst().first ?? "0").yamlScalar)}}\(cure)")
     }
 
     /// The words for production and sandbox, as far as they are known; nil where the words mean

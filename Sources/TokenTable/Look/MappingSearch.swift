@@ -108,7 +108,7 @@ struct MappingSearch {
                 : "")
         guard token.form.isSearchable else { return serveToken(share) }
         proposal.mapping.token = column.name
-        var fields = ["column: \(YAMLScalar.text(column.name))"]
+        var fields = ["column: \(column.name.yamlScalar)"]
         if column.isBinary {
             let encoding: TokenEncoding = token.form == .hex ? .hex : .binary
             fields.append("encoding: \(encoding.rawValue)")
@@ -130,7 +130,7 @@ struct MappingSearch {
         }
         let value =
             fields.count == 1
-            ? YAMLScalar.text(column.name) : "{\(fields.joined(separator: ", "))}"
+            ? column.name.yamlScalar : "{\(fields.joined(separator: ", "))}"
         add(.token, column.name, value, share + room)
     }
 
@@ -151,13 +151,13 @@ struct MappingSearch {
                 : "SQLite has no function that makes hex of it: let the application store hex"
             proposal.mapping.token = token.column.name
             return add(
-                .token, token.column.name, YAMLScalar.text(token.column.name),
+                .token, token.column.name, token.column.name.yamlScalar,
                 "\(share), which no search finds, so `check` refuses the table: \(cure)")
         }
         proposal.statements.append(serving.statement(for: table.catalog.name, dialect))
         proposal.mapping.token = serving.name
         add(
-            .token, serving.name, YAMLScalar.text(serving.name),
+            .token, serving.name, serving.name.yamlScalar,
             "\(token.column.name): \(share), which no search finds; the statement above adds this "
                 + "column")
         taken.insert(token.column.name)
@@ -179,7 +179,7 @@ struct MappingSearch {
             guard key.count > 1 else { return }
             proposal.mapping.key = key
             return add(
-                .key, nil, "[\(key.map(YAMLScalar.text).joined(separator: ", "))]",
+                .key, nil, "[\(key.map(\.yamlScalar).joined(separator: ", "))]",
                 "the primary key")
         }
         let unique = catalog.indexes.first { index in
@@ -198,7 +198,7 @@ struct MappingSearch {
         }
         proposal.mapping.key = unique.columns
         add(
-            .key, nil, "[\(unique.columns.map(YAMLScalar.text).joined(separator: ", "))]",
+            .key, nil, "[\(unique.columns.map(\.yamlScalar).joined(separator: ", "))]",
             "the unique index \(unique.name)")
     }
 
@@ -225,7 +225,7 @@ struct MappingSearch {
             }
             if part == .invalidatedAt, isEmptyTime(column) {
                 add(
-                    part, column.name, YAMLScalar.text(column.name),
+                    part, column.name, column.name.yamlScalar,
                     "it has the usual name of a mark")
                 proposal.mapping.invalidatedAt.column = .named(column.name)
                 continue

@@ -40,10 +40,7 @@ extension ServingColumn {
         case .hex, .bytes, .spelled(.several): return nil
         case .spelled(.grouped):
             expression = separators.sorted().reduce(name) { text, byte in
-                let sign =
-                    byte < 0x20
-                    ? (isServer ? "_utf8mb4 x'\(Hex.text([byte]))'" : "char(\(byte))")
-                    : dialect.literal(String(decoding: [byte], as: UTF8.self))
+                let sign = dialect.literal(String(decoding: [byte], as: UTF8.self))
                 return "REPLACE(\(text), \(sign), '')"
             }
         case .spelled(.prefixed(let word)):
@@ -76,15 +73,10 @@ extension ServingColumn {
     }
 
     private static func text(at path: [String], of name: String, _ dialect: SQLDialect) -> String {
-        let place = dialect.literal("$." + path.map(jsonKey).joined(separator: "."))
+        let place = dialect.literal(JSONPath.text(path))
         return dialect.engine == .mariaDB
             ? "CASE WHEN JSON_VALID(\(name)) THEN JSON_UNQUOTE(JSON_EXTRACT(\(name), \(place))) END"
             : "CASE WHEN json_valid(\(name)) THEN json_extract(\(name), \(place)) END"
-    }
-
-    private static func jsonKey(_ key: String) -> String {
-        key.utf8.allSatisfy { PlainText.isAlphanumeric($0) || $0 == UInt8(ascii: "_") }
-            ? key : "\"\(key.replacing("\"", with: "\\\""))\""
     }
 
     /// A column that is `1` where another one has a word within longer ones.

@@ -131,7 +131,7 @@ struct LayoutResolver {
         let tests = table.columns.filter { !$0.isGenerated }.compactMap { column -> String? in
             let name = dialect.quoted(column.name)
             if column.type == "enum" {
-                guard column.declaration.contains("''") else { return nil }
+                guard column.declaration.utf8.contains("''".utf8) else { return nil }
                 return "(\(name) IS NULL OR \(name) + 0 > 0)"
             }
             guard column.isText, let set = column.characterSet, !Self.exactSets.contains(set),

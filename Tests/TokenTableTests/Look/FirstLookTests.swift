@@ -174,15 +174,4 @@ struct FirstLookTests {
         #expect(look.choice()?.table.name == "mobile_devices")
         #expect(try look.proposal(#require(look.choice()))?.line(.platform) != nil)
     }
-
-    @Test("a text is a scalar of YAML that reads as this text")
-    func scalars() {
-        for (text, scalar) in [
-            ("devices", "devices"), ("1", "1"), ("no", "\"no\""), ("tab Push", "\"tab Push\""),
-            ("a\"b\\c", "\"a\\\"b\\\\c\""), ("", "\"\""), ("-", "\"-\""), ("a: b", "\"a: b\""),
-            ("x\ny", "\"x\\x0ay\""),
-        ] {
-            #expect(YAMLScalar.text(text) == scalar)
-        }
-    }
 }
