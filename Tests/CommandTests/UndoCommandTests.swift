@@ -48,7 +48,7 @@ struct UndoCommandTests {
         try stage.run("undo", "--list").ends(0, "\(wrong.run)  ", "sweep on ")
 
         try stage.run("undo", String(wrong.run.prefix(9)), "--dry-run").ends(
-            0, "300 would be taken back")
+            0, action == "delete" ? "300 would be tried, 0 back" : "300 would be taken back")
         #expect(try wrong.contents == wrong.after)
 
         let undone = try stage.json("undo", wrong.run).ends(0)

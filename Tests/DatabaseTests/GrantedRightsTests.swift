@@ -48,6 +48,42 @@ struct GrantedRightsTests {
         #expect(rights.include("TRIGGER", on: "devices", of: "push") == isGranted, "\(lines)")
     }
 
+    @Test(
+        "an account sees every foreign key by a right on all tables, less the schemas where it was taken away",
+        arguments: [
+            (
+                ["GRANT USAGE ON *.* TO `u`@`%`", "GRANT ALL PRIVILEGES ON `a`.* TO `u`@`%`"],
+                false, []
+            ),
+            (["GRANT REFERENCES ON *.* TO `u`@`%`"], true, []),
+            (
+                [
+                    "GRANT ALL PRIVILEGES ON *.* TO `u`@`%`",
+                    "REVOKE REFERENCES ON `h`.* FROM `u`@`%`",
+                ], true, []
+            ),
+            (
+                [
+                    "GRANT REFERENCES ON *.* TO `u`@`%`",
+                    "REVOKE REFERENCES ON `h``i`.* FROM `u`@`%`",
+                ], true, ["h`i"]
+            ),
+            (
+                [
+                    "GRANT SELECT, REFERENCES ON *.* TO `u`@`%`",
+                    "REVOKE SELECT ON `a`.* FROM `u`@`%`",
+                    "REVOKE SELECT, REFERENCES ON `b`.* FROM `u`@`%`",
+                    "REVOKE SELECT, REFERENCES ON `mysql`.* FROM `u`@`%`",
+                ], true, ["b"]
+            ),
+            (["GRANT SELECT ON `mysql`.`db` TO `u`@`%`"], false, []),
+        ])
+    func keys(_ lines: [String], _ areWide: Bool, _ hidden: [String]) {
+        let rights = GrantedRights(lines)
+        #expect(rights.areWide == areWide)
+        #expect(rights.hiddenSchemas == hidden)
+    }
+
     @Test("with partial_revokes a schema is a name and no pattern")
     func names() {
         let lines = ["GRANT TRIGGER ON `pus_`.* TO `u`@`%`"]

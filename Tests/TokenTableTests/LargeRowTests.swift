@@ -59,6 +59,28 @@ struct LargeRowTests {
     }
 
     @Test(
+        "rows of a mebibyte that stay marked long enough are all removed in one run, and an undo brings all "
+            + "of them back", arguments: TestEngine.available)
+    func thereAndBack(_ engine: TestEngine) throws {
+        let database = try Self.database(engine, rows: 12) { _ in true }
+        try database.execute("ALTER TABLE devices ADD COLUMN invalidated_at DATETIME NULL")
+        try database.execute(
+            "UPDATE devices SET invalidated_at = ?", [database.time(start + 60_000)])
+        let sum = "SELECT id, MD5(avatar) FROM devices ORDER BY id"
+        let before = engine == .mariaDB ? try database.texts(sum) : []
+        let store = try database.store(pacing: hurried()) { $0.table = "devices" }
+        try store.record("run", at: start)
+        let expiry = Expiry.afterAWeek(at: start + 30 * 86_400_000, run: "run")
+        #expect(try store.remove(expiry) == 12)
+        #expect(try database.rows(of: "devices") == 0)
+        let undone = try store.undo(.run("run"))
+        #expect(undone.isDone && undone.restored == 12 && undone.inserted == 12)
+        #expect(
+            try database.rows(of: "devices", "LENGTH(avatar) = \(Self.mebibyte)") == 12)
+        if engine == .mariaDB { #expect(try database.texts(sum) == before) }
+    }
+
+    @Test(
         "a few large rows among many small ones are all deleted once",
         arguments: TestEngine.available)
     func mixed(_ engine: TestEngine) throws {

@@ -40,6 +40,85 @@ struct ReachTests {
     }
 
     @Test(
+        "a foreign key that refers to the mark and follows it stops marks and is named",
+        arguments: TestEngine.available, ["CASCADE", "SET NULL"])
+    func referencedMarks(_ engine: TestEngine, _ rule: String) throws {
+        let database = try TokenDatabase.withSideTables(engine)
+        let number = engine == .sqlite ? "INTEGER" : "BIGINT"
+        try database.sql.run(
+            "CREATE TABLE active_users (id \(number) PRIMARY KEY, device_token VARCHAR(64), "
+                + "registered_at DATETIME, active \(number) NOT NULL, UNIQUE (id, active))")
+        try database.sql.run(
+            "CREATE TABLE messages (device \(number), a \(number), FOREIGN KEY (device, a) "
+                + "REFERENCES active_users (id, active) ON UPDATE \(rule) ON DELETE RESTRICT)")
+        func refusal(_ settings: StoreSettings) throws -> StoreFailure? {
+            var settings = settings
+            settings.mapping.living = LivingMapping(column: "active", living: "1", dead: "0")
+            do throws(StoreFailure) {
+                try TokenTable(settings).require(.apply(RemovalPolicy()))
+                return nil
+            } catch {
+                return error
+            }
+        }
+        let failure = try refusal(database.settings)
+        #expect(failure?.code == .configuration)
+        #expect(
+            failure?.sentence.contains("messages (ON UPDATE \(rule))") == true, "\(failure as Any)")
+        try database.execute("DROP TABLE messages")
+        #expect(try refusal(database.settings) == nil)
+        guard engine == .mariaDB else { return }
+        // An account that may not see such a key is told so.
+        let account = try ServerAccount(of: database)
+        for table in ["active_users"] + PushsweepTable.sideTables.map(\.name) {
+            try account.grant("SELECT, INSERT, UPDATE, DELETE, TRIGGER", on: table)
+        }
+        let blind = try refusal(account.settings)
+        #expect(blind?.code == .permission)
+        #expect(blind?.sentence.contains("GRANT REFERENCES ON *.* TO") == true, "\(blind as Any)")
+        try account.run(["GRANT REFERENCES ON *.* TO '\(account.name)'@'%'"])
+        #expect(try refusal(account.settings) == nil)
+    }
+
+    @Test(
+        "a schema that is taken out of the right to see foreign keys stops removal, one of the server's own "
+            + "does not",
+        .enabled(if: MariaDBServer.isAvailable && !MariaDBServer.isMariaDB, "needs a MySQL"))
+    func partialRevokes() throws {
+        let server = try PrivateServer(["--partial-revokes=ON"], isMariaDB: false)
+        let administrator = try server.server.connection()
+        let database = try TokenDatabase(.mariaDB, on: server.server)
+        try database.createOwnSchema()
+        try administrator.run("CREATE DATABASE hid")
+        try administrator.run(
+            "CREATE TABLE hid.child (device BIGINT, FOREIGN KEY (device) REFERENCES "
+                + "\(database.name).active_users (id) ON DELETE CASCADE)")
+        try administrator.run("CREATE USER 'job'@'%' IDENTIFIED BY 'p'")
+        for grant in try database.store().grants(for: Self.removal, user: "job@%") {
+            try administrator.run(grant)
+        }
+        let settings = server.server.settings(database: database.name, user: "job", password: "p")
+        func refusal() throws -> StoreFailure? {
+            do throws(StoreFailure) {
+                try TokenTable(settings).require(.apply(Self.removal))
+                return nil
+            } catch {
+                return error
+            }
+        }
+        #expect(try refusal()?.sentence.contains("child (ON DELETE CASCADE)") == true)
+        try administrator.run("REVOKE REFERENCES ON hid.* FROM 'job'@'%'")
+        let blind = try refusal()
+        #expect(blind?.code == .permission)
+        #expect(blind?.sentence.contains("GRANT REFERENCES ON `hid`.*") == true, "\(blind as Any)")
+        try administrator.run("DROP DATABASE hid")
+        try administrator.run("GRANT REFERENCES ON hid.* TO 'job'@'%'")
+        try administrator.run("REVOKE REFERENCES ON mysql.* FROM 'job'@'%'")
+        #expect(try refusal() == nil)
+        withExtendedLifetime(server) {}
+    }
+
+    @Test(
         "a trigger that writes elsewhere stops removal and is named",
         arguments: TestEngine.available)
     func triggers(_ engine: TestEngine) throws {

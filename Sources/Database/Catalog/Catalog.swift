@@ -95,6 +95,9 @@ package struct CatalogColumn: Hashable, Sendable {
     /// Whether `*` leaves it out.
     package var isInvisible = false
 
+    /// What a value of the column depends on: its name, type and character set.
+    package var form: String { "\(name) \(declaration) \(characterSet ?? "")" }
+
     /// Whether it has an integer type.
     package var isInteger: Bool {
         ["tinyint", "smallint", "mediumint", "int", "integer", "bigint"].contains(type)
@@ -247,6 +250,31 @@ package struct Catalog {
                 constantDefault: extra.contains("DEFAULT_GENERATED")
                     ? nil : Self.constant(rows[row, 11].text),
                 isInvisible: extra.contains("INVISIBLE"))
+        }
+    }
+
+    /// The forms of a table's columns, in its order, as `CatalogColumn.form` has them: a short look whether
+    /// the table is still the same. Throws any failure of the query.
+    package func columnForms(of name: TableName) throws(SQLFailure) -> [String] {
+        let rows: SQLRows
+        switch connection.dialect.engine {
+        case .mariaDB:
+            rows = try connection.query(
+                """
+                SELECT COLUMN_NAME, COLUMN_TYPE, CHARACTER_SET_NAME FROM information_schema.COLUMNS \
+                WHERE TABLE_SCHEMA = COALESCE(?, DATABASE()) AND TABLE_NAME = ? \
+                ORDER BY ORDINAL_POSITION
+                """, [name.schema.map(SQLValue.text) ?? .null, .text(name.name)])
+        case .sqlite:
+            rows = try connection.query(
+                "SELECT name, type, '' FROM pragma_table_xinfo(?, ?) ORDER BY cid",
+                [.text(name.name), .text(name.schema ?? "main")])
+        }
+        let isFile = connection.dialect.engine == .sqlite
+        return (0..<rows.count).map { row in
+            let type = rows[row, 1].text ?? ""
+            return "\(rows[row, 0].text ?? "") \(isFile ? type.lowercased() : type) "
+                + (rows[row, 2].text ?? "")
         }
     }
 

@@ -7,6 +7,9 @@
 // specific one alone. So one of several counts only where it names the schema by every letter. With
 // partial_revokes the server takes each schema for a plain name.
 
+// The same list says whether an account sees the foreign keys of all tables: with some right on every one of
+// them, and no line that takes it away in a schema. The server's own schemas have no table of an application.
+
 /// The rights of an account as the lines of SHOW GRANTS list them.
 struct GrantedRights {
     /// One line: rights that are given or taken, and the tables they are for.
@@ -51,6 +54,38 @@ struct GrantedRights {
         // A part that is taken away again is only one of a right on everything.
         let isTaken = fitting.contains { $0.isRevoked }
         return fitting.contains { !$0.isRevoked && !(isTaken && $0.schema == "*") }
+    }
+
+    /// The rights of which any one shows a table.
+    private static let showing = [
+        "SELECT", "INSERT", "UPDATE", "DELETE", "CREATE", "DROP", "REFERENCES", "INDEX", "ALTER",
+        "CREATE VIEW", "SHOW VIEW", "TRIGGER",
+    ]
+    private static let serversOwn: Set = [
+        "mysql", "sys", "performance_schema", "information_schema",
+    ]
+
+    /// The rights on all tables that show them, each with the schemas in which it was taken away.
+    private var wideRights: [Set<String>] {
+        let wide = entries.filter { !$0.isRevoked && $0.schema == "*" && $0.table == "*" }
+        func names(_ entry: Entry, _ right: String) -> Bool {
+            entry.rights.contains(right) || entry.rights.contains("ALL PRIVILEGES")
+                || entry.rights.contains("ALL")
+        }
+        return Self.showing.filter { right in wide.contains { names($0, right) } }.map { right in
+            Set(entries.filter { $0.isRevoked && names($0, right) }.map(\.schema))
+        }
+    }
+
+    /// Whether the account has a right on all tables, at least on those of most schemas.
+    var areWide: Bool { !wideRights.isEmpty }
+
+    /// The schemas whose tables the account may not see although it has a right on all tables, in order.
+    var hiddenSchemas: [String] {
+        let taken = wideRights
+        guard let first = taken.first else { return [] }
+        return taken.dropFirst().reduce(first) { $0.intersection($1) }
+            .subtracting(Self.serversOwn).sorted()
     }
 
     private func word(_ name: String) -> String { ignoresCase ? name.lowercased() : name }
@@ -154,12 +189,23 @@ extension Catalog {
             [name.schema.map(SQLValue.text) ?? .null])
         guard server.count == 1, let version = server[0, 0].text else { return false }
         if version.contains("MariaDB") { return true }
+        return try grantedRights(ignoringCase: server[0, 2].count != 0)
+            .include("TRIGGER", on: name.name, of: server[0, 1].text ?? "")
+    }
+
+    /// The rights of this connection's account. Those that a server gives to everybody are listed apart.
+    ///
+    /// - Throws: any failure of a query.
+    func grantedRights(ignoringCase: Bool = false) throws(SQLFailure) -> GrantedRights {
         let revokes = try connection.query("SHOW VARIABLES LIKE 'partial_revokes'")
-        let lines = try connection.query("SHOW GRANTS")
-        let rights = GrantedRights(
-            (0..<lines.count).map { lines[$0, 0].text ?? "" },
-            ignoresCase: server[0, 2].count != 0,
+        let own = try connection.query("SHOW GRANTS")
+        var lines = (0..<own.count).map { own[$0, 0].text ?? "" }
+        // A server that knows no PUBLIC refuses the statement.
+        if let all = try? connection.query("SHOW GRANTS FOR PUBLIC") {
+            lines += (0..<all.count).map { all[$0, 0].text ?? "" }
+        }
+        return GrantedRights(
+            lines, ignoresCase: ignoringCase,
             hasPatterns: revokes.count == 0 || revokes[0, 1].text != "ON")
-        return rights.include("TRIGGER", on: name.name, of: server[0, 1].text ?? "")
     }
 }

@@ -6,9 +6,12 @@ import Foundation
 //
 // Servers show a foreign key to accounts with some right on the table that has it, and that table
 // may be in any schema. An account with rights on the token table alone sees none, so an empty list
-// proves nothing; `seesKeys` shows whether the account sees the tables of all schemas. Rights by a
-// role, and names with quotes, make the lists of privileges unusable for this. So the query asks
-// for a table that every server has and that only a right on all tables makes visible: `mysql.db`.
+// proves nothing. Only a right on all tables shows all of them, and MySQL takes such a right away again
+// schema by schema (partial_revokes). An administrator who is kept out of a schema hands that on with what
+// he grants. So the account's own list of rights is read, see `GrantedRights`.
+//
+// A mark changes a column of the row, so the rule for updates counts too where a foreign key refers to that
+// column.
 // MariaDB shows the triggers of a table to every account that may change it, MySQL to those with the
 // right TRIGGER; see `Catalog.seesTriggers`.
 
@@ -21,9 +24,25 @@ package struct TableReach: Hashable, Sendable {
         /// The action when a row is removed, in capitals: `CASCADE`, `SET NULL`, `RESTRICT` and so
         /// on.
         package let rule: String
+        /// The action when a column that it refers to changes.
+        package var updateRule = "RESTRICT"
+        /// The columns that it refers to, where a change of them has an effect; empty where they are not
+        /// known.
+        package var columns: [String] = []
 
         /// Whether removing a row changes rows of that table.
-        package var spreads: Bool { rule != "RESTRICT" && rule != "NO ACTION" }
+        package var spreads: Bool { Self.spreads(rule) }
+
+        /// Whether changing some columns of a row changes rows of that table.
+        package func spreads(updating names: [String]) -> Bool {
+            let names = Set(names.map { $0.lowercased() })
+            return Self.spreads(updateRule)
+                && (columns.isEmpty || columns.contains { names.contains($0.lowercased()) })
+        }
+
+        fileprivate static func spreads(_ rule: String) -> Bool {
+            rule != "RESTRICT" && rule != "NO ACTION"
+        }
     }
 
     /// A trigger of the token table.
@@ -37,14 +56,21 @@ package struct TableReach: Hashable, Sendable {
         package let body: String
         /// The account with whose rights it runs; nil for SQLite.
         package var definer: String?
+
+        /// Whether it is one of docs/registrations.md: it does nothing when this program changes a row.
+        package var isOwn: Bool { name.hasPrefix("pushsweep_registered") }
     }
 
     /// The foreign keys of other tables that refer to this one.
     package var keys: [Key] = []
     /// The triggers that run when its rows change.
     package var triggers: [Trigger] = []
+    /// Whether the account has a right on all tables, which shows their foreign keys.
+    package var hasWideRight = true
+    /// The schemas in which that right was taken away again, in order.
+    package var hiddenSchemas: [String] = []
     /// Whether the account sees the foreign keys of all tables of all schemas.
-    package var seesKeys = true
+    package var seesKeys: Bool { hasWideRight && hiddenSchemas.isEmpty }
     /// Whether an account that may change rows of the table sees its triggers.
     package var seesTriggers = true
 }
@@ -101,35 +127,49 @@ extension Catalog {
         let place: [SQLValue] = [name.schema.map(SQLValue.text) ?? .null, .text(name.name)]
         let keys = try connection.query(
             """
-            SELECT CONCAT(CONSTRAINT_SCHEMA, '.', TABLE_NAME), DELETE_RULE \
+            SELECT CONSTRAINT_SCHEMA, TABLE_NAME, DELETE_RULE, UPDATE_RULE, CONSTRAINT_NAME \
             FROM information_schema.REFERENTIAL_CONSTRAINTS \
             WHERE UNIQUE_CONSTRAINT_SCHEMA = COALESCE(?, DATABASE()) AND REFERENCED_TABLE_NAME = ?
             """, place)
-        let sight = try connection.query(
-            "SELECT COUNT(*) FROM information_schema.TABLES WHERE TABLE_SCHEMA = 'mysql' "
-                + "AND TABLE_NAME = 'db'")
-        var reach = TableReach(keys: Self.keys(keys))
+        var reach = TableReach()
+        for row in 0..<keys.count {
+            var key = TableReach.Key(
+                table: "\(keys[row, 0].text ?? "").\(keys[row, 1].text ?? "")",
+                rule: (keys[row, 2].text ?? "").uppercased(),
+                updateRule: (keys[row, 3].text ?? "").uppercased())
+            if TableReach.Key.spreads(key.updateRule) {
+                let columns = try connection.query(
+                    "SELECT REFERENCED_COLUMN_NAME FROM information_schema.KEY_COLUMN_USAGE WHERE "
+                        + "TABLE_SCHEMA = ? AND TABLE_NAME = ? AND CONSTRAINT_NAME = ? "
+                        + "AND REFERENCED_COLUMN_NAME IS NOT NULL",
+                    [keys[row, 0], keys[row, 1], keys[row, 4]])
+                key.columns = (0..<columns.count).compactMap { columns[$0, 0].text }
+            }
+            reach.keys.append(key)
+        }
         reach.triggers = try triggers(of: name)
         if reach.triggers.isEmpty { reach.seesTriggers = try seesTriggers(of: name) }
-        reach.seesKeys = (sight.scalar?.count ?? 0) > 0
+        let rights = try grantedRights()
+        reach.hasWideRight = rights.areWide
+        reach.hiddenSchemas = rights.hiddenSchemas
         return reach
-    }
-
-    private static func keys(_ rows: SQLRows) -> [TableReach.Key] {
-        (0..<rows.count).map {
-            TableReach.Key(
-                table: rows[$0, 0].text ?? "", rule: (rows[$0, 1].text ?? "").uppercased())
-        }
     }
 
     private func sqliteReach(_ name: TableName) throws(SQLFailure) -> TableReach {
         let schema = connection.dialect.quoted(name.schema ?? "main")
         let keys = try connection.query(
             """
-            SELECT m.name, k.on_delete FROM \(schema).sqlite_master m, \
+            SELECT m.name, k.on_delete, k.on_update, k."to" FROM \(schema).sqlite_master m, \
             pragma_foreign_key_list(m.name) k WHERE m.type = 'table' AND k."table" = ? COLLATE NOCASE
             """, [.text(name.name)])
-        var reach = TableReach(keys: Self.keys(keys))
+        var reach = TableReach()
+        reach.keys = (0..<keys.count).map { row in
+            TableReach.Key(
+                table: keys[row, 0].text ?? "", rule: (keys[row, 1].text ?? "").uppercased(),
+                updateRule: (keys[row, 2].text ?? "").uppercased(),
+                // Without a name it is the primary key.
+                columns: [keys[row, 3].text].compactMap { $0 })
+        }
         reach.triggers = try triggers(of: name)
         return reach
     }

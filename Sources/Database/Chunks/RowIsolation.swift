@@ -11,18 +11,27 @@
 //
 // A trigger may also give its SIGNAL the number of a deadlock. A deadlock ends the transaction, a SIGNAL
 // does not. So the second try sets a savepoint first. Where the rollback to it succeeds, the row refused.
+//
+// A statement may also succeed and do something else than was meant: a trigger moves the registration, or
+// changes what is inserted. What the rows hold afterwards shows it, for all rows of the statement at once. They
+// are remembered, and the next try leaves them out. Where every row of a run is one of them, the cause is the
+// table and no row: the run ends, and its evidence waits.
 
 import Encodings
 
 /// The refused rows of a chunk, over all tries of the chunk. Confined to the store's thread.
 package final class RowIsolation {
     /// Whether no row of the chunk was refused or not found so far.
-    package var isUntroubled: Bool { !isOn && misses == 0 }
+    package var isUntroubled: Bool { !isOn && misses == 0 && remembered.isEmpty }
 
     /// Whether rows are changed one by one.
     package private(set) var isOn = false
     private var misses = 0
     private var remembered: [ExactText: RowRefusal] = [:]
+    /// Rows of the whole run that a change left otherwise than it was meant to.
+    private var spoiled = 0
+    /// Whether a row of the run was read again after its change, and was as it was meant to be.
+    private var hasSound = false
     private var most: Int?
     private var wantsRetry = false
     /// The chunks of the run that were changed row by row.
@@ -103,6 +112,26 @@ package final class RowIsolation {
         wantsRetry = true
     }
 
+    /// Rows without a single sound one after which the table is the cause.
+    private static let mostSpoiled = 10
+
+    /// Records what rows held that were read again after their change: `spoiled` ones are remembered and
+    /// skipped in the next try, beside `sound` others.
+    ///
+    /// - Returns: whether every row of the run is spoiled, and they are many.
+    package func noteReread(
+        spoiled rows: some Collection<ExactText>, as refusal: RowRefusal, sound: Int
+    ) -> Bool {
+        if sound > 0 { hasSound = true }
+        guard !rows.isEmpty else { return false }
+        for row in rows where remembered.updateValue(refusal, forKey: row) == nil { spoiled += 1 }
+        wantsRetry = true
+        return !hasSound && spoiled >= Self.mostSpoiled
+    }
+
+    /// Whether rows are remembered that the next try skips.
+    package var skipsRows: Bool { !remembered.isEmpty }
+
     /// The reason for skipping a row; nil for one that is to be tried.
     package func refusal(of row: ExactText) -> RowRefusal? { remembered[row] }
 
@@ -160,6 +189,11 @@ package enum RowRefusal: String, Hashable, Sendable, CaseIterable {
     case unmatched
     /// The row's registration cannot be read, so it is unknown whether the device came back.
     case registration
+    /// The change moves the row's own registration, by a trigger or because it is computed from the mark.
+    /// A mark would be older than it, and void.
+    case moved
+    /// Deleted and inserted again on trial, the row is another one, or is refused.
+    case altered
     /// A value of the row cannot be kept byte by byte, the row is too large for one statement, or it
     /// breaks a rule of the table already, so a removed row could not be restored.
     case inexact
@@ -179,6 +213,9 @@ package enum RowRefusal: String, Hashable, Sendable, CaseIterable {
         case .value: "a value does not fit its column"
         case .unmatched: "the database does not find it by its own key"
         case .registration: "its time of registration cannot be read"
+        case .moved: "the change moves its time of registration, by a trigger or a computed column"
+        case .altered:
+            "inserted again it would be another row or be refused, so it could not be restored"
         case .inexact:
             "it cannot be kept byte by byte, is too large for a statement, or breaks a rule of the table, "
                 + "so it could not be restored"

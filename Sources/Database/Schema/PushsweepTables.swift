@@ -69,7 +69,7 @@ extension PushsweepTable {
     /// One row per captured feed and part, the checkpoint: its progress, how many living rows it made
     /// invalid and when last, and whether a person released it. The row changes in the transaction
     /// of every chunk, so it is right after any crash. The guard reads 30 days of it. `key_columns`
-    /// are the columns by which the ledger names the rows.
+    /// are the columns by which the ledger names the rows, with those of the token and the mark.
     package static let feed = PushsweepTable(
         name: "pushsweep_feed",
         columns: [

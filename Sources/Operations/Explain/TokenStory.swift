@@ -256,6 +256,7 @@ struct TokenStory {
         } else {
             words += Self.verb(change.action, isUndo: isUndo)
             if let before, let after { words += ": \(before.words), then \(after.words)" }
+            if change.isForeign { words += ", by another table, token or mark column" }
         }
         words +=
             " (\(run?.kind ?? "run") \(change.place.run.prefix(8))"

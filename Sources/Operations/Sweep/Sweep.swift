@@ -41,6 +41,7 @@ package struct Sweep: RecordedRun {
             report: SweepReport(
                 run: run, kind: plan.work.kind, dryRun: plan.dryRun, started: started))
         outcome.report.reason = plan.reason
+        if plan.dryRun && plan.policy.action == .delete { outcome.report.untried = true }
     }
 
     /// Reads all gateways of the plan and applies their feeds.

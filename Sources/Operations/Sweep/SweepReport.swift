@@ -32,6 +32,10 @@ package struct SweepReport: RunReport, Codable, Hashable {
     package var problems: [RunProblem] = []
     package var exit: Int32 = 0
 
+    /// True in a dry run that would remove rows: whether each of them would come back was not tried; absent
+    /// otherwise.
+    package var untried: Bool?
+
     /// Makes the report of a run that begins.
     package init(run: String, kind: String, dryRun: Bool, started: EpochMilliseconds) {
         self.run = run
@@ -121,6 +125,8 @@ extension SweepReport {
         return "\(kind): \(sum.tuples.counting("tuple")), \(sum.applied) \(verb), "
             + "\(sum.newer) kept because they registered again"
             + (dryRun ? "; no row was changed" : "")
+            + (untried == true
+                ? ", and it was not tried whether each removed row could come back" : "")
     }
 }
 

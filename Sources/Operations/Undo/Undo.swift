@@ -165,10 +165,12 @@ package struct UndoReport: RunReport, Codable, Hashable {
     package var resumed = false
     /// The runs whose changes were examined, newest first.
     package var runs: [String] = []
-    /// Examined changes of the ledger, each device once: the sum of the next three.
+    /// Examined changes of the ledger, each device once: the sum of the next four.
     package var entries = 0
     /// Changes that were undone; in a dry run, those that would be.
     package var restored = 0
+    /// In a dry run: changes that would be tried, because only that shows whether the table takes the row.
+    package var untried = 0
     /// Changes whose row had its earlier state already.
     package var already = 0
     /// Changes that were not undone, by reason.
@@ -186,6 +188,7 @@ package struct UndoReport: RunReport, Codable, Hashable {
     mutating func enter(_ progress: UndoProgress) {
         entries = progress.entries
         restored = progress.restored
+        untried = progress.untried ?? 0
         already = progress.already
         kept = progress.kept
         rowsChanged = progress.devicesChanged
@@ -203,14 +206,22 @@ package struct UndoReport: RunReport, Codable, Hashable {
             ]
         }
         let would = dryRun ? "would be " : ""
+        var outcomes: [String] = []
+        if restored > 0 || untried == 0 { outcomes.append("\(restored) \(would)taken back") }
+        if untried > 0 { outcomes.append("\(untried) would be tried") }
+        outcomes.append("\(already) back already")
         var lines = [
             "undo \(run)\(resumed ? ", continued" : ""): \(entries.counting("change")) by "
-                + "\(runs.count.counting("run")), \(restored) \(would)taken back, \(already) back "
-                + "already"
+                + "\(runs.count.counting("run")), " + outcomes.joined(separator: ", ")
         ]
         lines.append(
             "  \(rowsChanged.counting("row")) \(would)changed, \(inserted) of them inserted again, \(removed) "
                 + "removed again")
+        if untried > 0 {
+            lines.append(
+                "  \(untried) not tried: nothing in the rows is against it, but whether the table takes them "
+                    + "back shows only when it is done")
+        }
         for obstacle in UndoObstacle.allCases {
             guard let count = kept[obstacle.rawValue], count > 0 else { continue }
             lines.append("  \(count) left as they are: \(obstacle.words)")

@@ -19,8 +19,23 @@ struct ChangeImages {
     /// Whether the entry accompanies that of a row and does not count.
     let isCompanion: Bool
 
+    /// Whether an entry that cannot be read here sets a column that the layout does not have as its mark.
+    static func isForeign(_ entry: LedgerEntry, image: String?, _ layout: TableLayout) -> Bool {
+        switch entry.action {
+        case "mark", "advance":
+            guard let image else { return layout.mark == nil }
+            guard let columns = RowImageReader.content(image)?.columns else { return false }
+            return columns != layout.markColumns
+        case "restore":
+            guard let image, let change = RowImageReader.pair(image) else { return false }
+            return change.after?.columns != layout.markColumns
+        default: return false
+        }
+    }
+
     /// Reads an entry; nil where the layout has no such columns or the entry cannot be read.
     init?(_ entry: LedgerEntry, image: String?, _ layout: TableLayout) {
+        if Self.isForeign(entry, image: image, layout) { return nil }
         time = entry.evidence
         isCompanion = entry.isCompanion
         yieldsToRegistration = entry.action != "insert"

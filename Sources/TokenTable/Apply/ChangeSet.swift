@@ -55,6 +55,11 @@ struct ChangeSet {
     }
 }
 
+/// Whether a transaction found its layout outdated. Confined to the store's thread.
+private final class LayoutWatch {
+    var isOutdated = false
+}
+
 /// The part that is the same in every transaction that changes rows: its begin at a checkpoint, the
 /// writer, and its commit under the lease.
 struct ChangeTransaction {
@@ -65,8 +70,23 @@ struct ChangeTransaction {
     let isolation: RowIsolation
     /// The lease that every transaction requires to be in force; nil where there is none.
     let lease: Lease?
+    private let watch = LayoutWatch()
 
     var connection: any SQLConnection { lookup.connection }
+
+    /// Whether the layout was found outdated; see `isOutdated(by:)`.
+    var isOutdated: Bool { watch.isOutdated }
+
+    /// Whether changes remove rows whose table has other columns than its layout: their images would lack
+    /// what was added meanwhile. Asked with the rows locked, so that no column comes or goes until the
+    /// transaction ends.
+    func isOutdated(by changes: [RowChange]) throws(SQLFailure) -> Bool {
+        guard changes.contains(where: { $0.verdict == .delete }) else { return false }
+        let layout = lookup.layout
+        let forms = try Catalog(connection: connection).columnForms(of: layout.table)
+        watch.isOutdated = forms != layout.columnForms
+        return watch.isOutdated
+    }
 
     /// Begins, and requires that the checkpoint is still where the last chunk left it.
     ///

@@ -211,16 +211,19 @@ struct ChangeStatements {
         )
     }
 
-    /// A query for the marks, where the table has them, of the rows that some changes name by key
-    /// and token.
+    /// A query for the mark, the registration and the key, where the table has them, of the rows that some
+    /// changes name by key and token.
     func rereading(_ changes: ArraySlice<RowChange>) -> BoundSQL {
-        let column = stateColumn.map(dialect.quoted) ?? "NULL"
+        let columns =
+            [stateColumn, layout.registration?.name].map { $0.map(dialect.quoted) ?? "NULL" }
+            + layout.key.map { dialect.quoted($0.name) }
         let match = (layout.key.map(\.name) + [layout.token.name])
             .map { "\(dialect.quoted($0)) = ?" }.joined(separator: " AND ")
         let padded = StatementShape.padded(changes)
         let rows = repeatElement("(\(match))", count: padded.count).joined(separator: " OR ")
         return (
-            "SELECT \(column) FROM \(layout.table.sql(dialect))\(lookup.keyHint) WHERE \(rows)",
+            "SELECT \(columns.joined(separator: ", ")) FROM \(layout.table.sql(dialect))"
+                + "\(lookup.keyHint) WHERE \(rows)",
             padded.flatMap { key($0) + [value($0, lookup.token)] }
         )
     }

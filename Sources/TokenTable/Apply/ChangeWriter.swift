@@ -1,10 +1,12 @@
 import Database
+import Encodings
 import TokenHygiene
 
 /// Runs the statements of a chunk and checks that each changed exactly its intended rows.
 struct ChangeWriter {
     private let statements: ChangeStatements
     private let isolation: RowIsolation
+    private let trial: RemovalTrial
 
     private var lookup: RowLookup { statements.lookup }
     private var layout: TableLayout { lookup.layout }
@@ -12,25 +14,31 @@ struct ChangeWriter {
 
     /// Prepares changes that follow from evidence of a source.
     init(_ lookup: RowLookup, _ isolation: RowIsolation, marksFrom source: EvidenceSource) {
-        statements = ChangeStatements(lookup: lookup, source: source)
-        self.isolation = isolation
+        self.init(ChangeStatements(lookup: lookup, source: source), isolation)
     }
 
     /// Prepares changes without evidence: they apply only while the mark is still the one that was
     /// read.
     init(repeatingMarks lookup: RowLookup, _ isolation: RowIsolation) {
-        statements = ChangeStatements(
-            lookup: lookup, source: nil, repeated: [lookup.mark].compactMap { $0 })
-        self.isolation = isolation
+        self.init(
+            ChangeStatements(
+                lookup: lookup, source: nil, repeated: [lookup.mark].compactMap { $0 }), isolation)
     }
 
     /// Prepares marks of rows that were read without a lock: they apply only while all that was read is
     /// still so.
     init(unlocked lookup: RowLookup, _ isolation: RowIsolation, marksFrom source: EvidenceSource) {
-        statements = ChangeStatements(
-            lookup: lookup, source: source,
-            repeated: [lookup.mark, lookup.reason].compactMap { $0 }, isUnlocked: true)
+        self.init(
+            ChangeStatements(
+                lookup: lookup, source: source,
+                repeated: [lookup.mark, lookup.reason].compactMap { $0 }, isUnlocked: true),
+            isolation)
+    }
+
+    private init(_ statements: ChangeStatements, _ isolation: RowIsolation) {
+        self.statements = statements
         self.isolation = isolation
+        trial = RemovalTrial(statements, isolation)
     }
 
     /// Makes the changes and returns the reasons of refused rows, by their place. Rows can be
@@ -55,16 +63,26 @@ struct ChangeWriter {
         _ changes: [RowChange],
         _ plan: ([RowChange]) -> [ChangeStatements.Statement]
     ) throws(SQLFailure) -> [Int: RowRefusal] {
-        guard isolation.isOn else {
-            for statement in plan(changes) { try write(statement) }
-            return [:]
-        }
         var refused: [Int: RowRefusal] = [:]
-        for (place, change) in changes.enumerated() {
-            if let known = isolation.refusal(of: lookup.name(of: change.row)) {
-                refused[place] = known
-                continue
+        if isolation.skipsRows {
+            for (place, change) in changes.enumerated() {
+                refused[place] = isolation.refusal(of: lookup.name(of: change.row))
             }
+        }
+        let unfit = try trial.refusals(of: changes, besides: refused)
+        refused.merge(unfit) { known, _ in known }
+        guard isolation.isOn else {
+            let open =
+                refused.isEmpty
+                ? changes : changes.indices.filter { refused[$0] == nil }.map { changes[$0] }
+            var moved: [ExactText] = []
+            for statement in plan(open) { moved += try write(statement) }
+            guard !moved.isEmpty else { return refused }
+            try note(moved: moved, sound: open.count - moved.count)
+            throw missed(moved.count, of: open.count)
+        }
+        for (place, change) in changes.enumerated() {
+            if refused[place] != nil { continue }
             for statement in plan([change]) {
                 refused[place] = try writeAlone(statement, of: change)
             }
@@ -72,10 +90,28 @@ struct ChangeWriter {
         return refused
     }
 
-    /// Runs a statement that changes many rows.
+    /// Records rows whose registration moved with their change.
+    ///
+    /// - Throws: `configuration` where that is so with every row of the run.
+    private func note(moved: [ExactText], sound: Int) throws(SQLFailure) {
+        guard isolation.noteReread(spoiled: moved, as: .moved, sound: sound) else { return }
+        let triggers = try Catalog(connection: connection).triggers(of: layout.table)
+        let names = Set(triggers.filter { $0.event == "UPDATE" }.map(\.name)).sorted()
+        throw SQLFailure(
+            kind: .configuration, code: 0,
+            message:
+                "marking a row of \(layout.table) moves its \(layout.registration?.name ?? "") too"
+                + (names.isEmpty ? "" : " (trigger \(names.joined(separator: ", ")))")
+                + ", so every mark would be void; nothing of this chunk was changed; let the trigger do "
+                + "nothing for this program (docs/registrations.md), or name another column under "
+                + "registered-at", longest: 480)
+    }
+
+    /// Runs a statement that changes many rows. Returns the names of those whose registration moved with
+    /// their change.
     private func write(
         _ statement: ChangeStatements.Statement
-    ) throws(SQLFailure) {
+    ) throws(SQLFailure) -> [ExactText] {
         let found: Int
         do {
             found = try isolation.watching { () throws(SQLFailure) in
@@ -87,9 +123,14 @@ struct ChangeWriter {
         }
         if found == statement.changes.count {
             // A trigger may have restored the old value.
-            guard try mayRunTriggers(statement) else { return }
-            if try isDone(statement) { return }
-            isolation.isolate()
+            guard try mustReread(statement) else { return [] }
+            switch try effect(of: statement) {
+            case .meant:
+                try note(moved: [], sound: found)
+                return []
+            case .moving(let names): return names
+            case .none: isolation.isolate()
+            }
             throw missed(1, of: statement.changes.count)
         }
         isolation.noteMiss()
@@ -105,18 +146,26 @@ struct ChangeWriter {
         try connection.run("SAVEPOINT pushsweep_row")
         do throws(SQLFailure) {
             let found = try execute(statement)
-            let isCounted = found == 1 ? try !mayRunTriggers(statement) : false
-            let isDone = isCounted ? true : try isDone(statement)
-            if isDone && !connection.hasBrokenKeys {
+            let isCounted = found == 1 ? try !mustReread(statement) : false
+            let effect = isCounted ? .meant : try effect(of: statement)
+            if case .meant = effect, !connection.hasBrokenKeys {
+                if !isCounted { try note(moved: [], sound: 1) }
                 try connection.run("RELEASE SAVEPOINT pushsweep_row")
                 return nil
             }
-            if found == 0 && !isDone {
-                let isOther = try hasChanged(change)
+            switch effect {
+            case .meant: refusal = .referenced
+            case .moving(let names):
+                try note(moved: names, sound: 0)
+                refusal = .moved
+            case .none:
+                let isOther = found == 0 ? try hasChanged(change) : false
                 if isOther { throw missed(1, of: 1) }
+                refusal = found == 0 ? .unmatched : .trigger
             }
-            refusal = isDone ? .referenced : found == 0 ? .unmatched : .trigger
         } catch {
+            // The whole table moves its registrations.
+            if error.kind == .configuration && error.code == 0 { throw error }
             let isSignal = isolation.isSignal(error)
             guard isSignal || error.mayBeAboutRow else { throw error }
             let reason = isSignal ? .trigger : RowRefusal(error) ?? .failure
@@ -132,11 +181,12 @@ struct ChangeWriter {
         return refusal
     }
 
-    /// Whether the statement, which has run, may have run triggers. One may have been made after the
-    /// examination: now that the transaction has changed the table, none comes or goes until its end.
+    /// Whether the rows of a statement, which has run, have to be read again: it may have run triggers, or
+    /// the registration is computed. A trigger may have been made after the examination: now that the
+    /// transaction has changed the table, none comes or goes until its end.
     ///
     /// - Throws: `configuration` where removed rows have run one, whose effects no undo takes back.
-    private func mayRunTriggers(
+    private func mustReread(
         _ statement: ChangeStatements.Statement
     ) throws(SQLFailure) -> Bool {
         let triggers = try Catalog(connection: connection).triggers(of: layout.table)
@@ -152,7 +202,8 @@ struct ChangeWriter {
                     + "the run began; nothing of this chunk was removed, drop it or set policy.action to mark"
             )
         }
-        return layout.mayHaveUpdateTriggers || triggers.contains { $0.event == "UPDATE" }
+        return layout.mayHaveUpdateTriggers || layout.registrationIsComputed
+            || triggers.contains { $0.event == "UPDATE" }
     }
 
     private func execute(_ statement: ChangeStatements.Statement) throws(SQLFailure) -> Int {
@@ -189,22 +240,45 @@ struct ChangeWriter {
         return !(0..<rows.count).contains { rows.row($0).elementsEqual(change.row.values) }
     }
 
-    /// Whether rows that a statement did not count have the state that it was to leave.
-    private func isDone(
-        _ statement: ChangeStatements.Statement
-    ) throws(SQLFailure) -> Bool {
+    /// What the rows of a statement hold after it.
+    private enum Effect {
+        /// The state that it was to leave.
+        case meant
+        /// That state, and these rows another registration than the one by which they were judged.
+        case moving([ExactText])
+        /// Another state.
+        case none
+    }
+
+    /// Reads the rows of a statement again, which may not have counted them.
+    private func effect(
+        of statement: ChangeStatements.Statement
+    ) throws(SQLFailure) -> Effect {
         if case .removed = statement.effect {
-            return try !isThere(anyOf: statement.changes)
+            return try isThere(anyOf: statement.changes) ? .none : .meant
         }
         let reread = statements.rereading(statement.changes)
         let rows = try connection.query(reread.sql, reread.values)
-        guard rows.count == statement.changes.count else { return false }
+        guard rows.count == statement.changes.count else { return .none }
         let marks = (0..<rows.count).map { rows[$0, 0] }
         if case .holding(let value) = statement.effect {
-            return marks.allSatisfy { $0.asImaged == value.asImaged }
+            guard marks.allSatisfy({ $0.asImaged == value.asImaged }) else { return .none }
+        } else {
+            let times = Set(statement.changes.map(\.time))
+            guard marks.allSatisfy({ layout.mark?.mark($0).map(times.contains) ?? false }) else {
+                return .none
+            }
         }
-        let times = Set(statement.changes.map(\.time))
-        return marks.allSatisfy { layout.mark?.mark($0).map(times.contains) ?? false }
+        guard let place = lookup.registration else { return .meant }
+        var registrations: [ExactText: SQLValue] = [:]
+        for row in 0..<rows.count {
+            registrations[RowImage.key(Array(rows.row(row).dropFirst(2)))] = rows[row, 1]
+        }
+        let moved = statement.changes.compactMap { change -> ExactText? in
+            let name = lookup.name(of: change.row)
+            return registrations[name] == change.row[place] ? nil : name
+        }
+        return moved.isEmpty ? .meant : .moving(moved)
     }
 
     /// Whether one of the rows still exists. The search is by token, because a row that its own key

@@ -79,11 +79,18 @@ struct ChunkTransaction {
             return .tooLarge(entries: chunk.count, rows: found.rows.count)
         }
         var classified = try judged(chunk, found)
+        if try transaction.isOutdated(by: classified.changes.rows) {
+            lookup.connection.rollBack()
+            return .committed(progress, entries: 0, bytes: 0)
+        }
         classified.refuse(at: try transaction.writer.write(classified.changes.rows))
         return try commit(
             classified, of: chunk, isLast: isLast, after: progress, bytes: found.bytes
         ) { () throws(SQLFailure) in try tokenMarks.write(classified.changes.tokenMarks) }
     }
+
+    /// Whether the last chunk was left alone, because the table has other columns than the layout.
+    var isOutdated: Bool { transaction.isOutdated }
 
     /// Whether rows need not be locked when they are read.
     private var mayLockLate: Bool {

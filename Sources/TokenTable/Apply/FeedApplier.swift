@@ -19,7 +19,7 @@ struct FeedApplier {
     private let application: FeedApplication
     private let table: TokenTable
     private let isolation: RowIsolation
-    private let transaction: ChunkTransaction
+    private var transaction: ChunkTransaction
 
     private var connection: any SQLConnection { table.connection }
     private var checkpoint: FeedCheckpoint { transaction.checkpoint }
@@ -130,6 +130,10 @@ struct FeedApplier {
         try ensure(progress, isNotBefore: start.position)
         if let position = progress.position {
             waiting.removeFirst(waiting.prefix { $0.token <= position }.count)
+        }
+        if transaction.isOutdated {
+            try table.renewLayout(of: .apply(application.policy))
+            transaction = try ChunkTransaction(application, table, isolation)
         }
         return progress
     }

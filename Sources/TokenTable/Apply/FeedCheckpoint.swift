@@ -126,7 +126,7 @@ struct FeedCheckpoint {
                 .text(feed), .integer(Int64(part.index)), .integer(Int64(part.count)),
                 .text(origin.run), .text(origin.partition.app),
                 .text(origin.partition.environment), .text(origin.source),
-                .text(layout.table.description), .text(layout.keyNames),
+                .text(layout.table.description), .text(layout.entryColumns.text),
                 .integer(origin.isReleased ? 1 : 0),
                 .text(origin.isApplied ? "applied" : "applying"),
             ])
@@ -136,14 +136,14 @@ struct FeedCheckpoint {
     func update(
         _ progress: FeedProgress, run: String, _ layout: TableLayout
     ) throws(SQLFailure) {
-        let key = SQLValue.text(layout.keyNames)
+        let columns = layout.entryColumns
         let counts = progress.counts
         _ = try connection.execute(
             "UPDATE pushsweep_feed SET run = ?, last_token = ?, applied = ?, already = ?, "
                 + "newer = ?, unknown_tokens = ?, rows_changed = ?, invalidated = ?, "
                 + "refused = ?, rows_refused = ?, state = ?, changed_at = \(dialect.now), "
-                // A feed that began under one key and ends under another has entries of both.
-                + "key_columns = CASE WHEN key_columns = ? THEN key_columns "
+                // A feed that began under one mapping and ends under another has entries of both.
+                + "key_columns = CASE WHEN key_columns IN (?, ?) THEN key_columns "
                 + "ELSE '' END WHERE feed = ? AND part = ?",
             [
                 .text(run), progress.position.map { .bytes($0.bytes) } ?? .null,
@@ -152,7 +152,8 @@ struct FeedCheckpoint {
                 .integer(Int64(progress.rowsChanged)),
                 .integer(Int64(progress.rowsInvalidated)),
                 .integer(Int64(counts.refused)), .integer(Int64(progress.rowsRefused)),
-                .text(progress.isApplied ? "applied" : "applying"), key, .text(feed),
+                .text(progress.isApplied ? "applied" : "applying"), .text(columns.text),
+                .text(columns.keyText), .text(feed),
                 .integer(Int64(part.index)),
             ])
     }

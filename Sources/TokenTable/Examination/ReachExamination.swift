@@ -18,12 +18,33 @@ extension TokenTable {
         if need.changesRows(of: layout), !reach.seesTriggers {
             findings += try hiddenTriggersFinding(table.name)
         }
+        if need.rows?.marks == true {
+            findings += markSpreadFindings(reach, layout, table)
+        }
+        if need.seesKeys(of: layout), !reach.seesKeys {
+            findings += try hiddenKeysFinding(reach, table)
+        }
         guard need.removesRows else {
             return findings + [triggerWarning(reach, table)].compactMap { $0 }
         }
-        findings += spreadFindings(reach, table)
-        if !reach.seesKeys { findings += try hiddenKeysFinding(table) }
-        return findings
+        return findings + spreadFindings(reach, table)
+    }
+
+    /// Refuses marks that change rows of other tables: a foreign key refers to a column of the mark.
+    private func markSpreadFindings(
+        _ reach: TableReach, _ layout: TableLayout, _ table: CatalogTable
+    ) -> [Finding] {
+        let spreading = reach.keys.filter { $0.spreads(updating: layout.markColumns) }
+        guard !layout.markColumns.isEmpty, !spreading.isEmpty else { return [] }
+        let list = Set(spreading.map { "\($0.table) (ON UPDATE \($0.updateRule))" }).sorted()
+        return [
+            .failure(
+                .configuration,
+                "marking a row of \(table.name) changes rows of other tables by foreign keys: "
+                    + "\(list.joined(separator: ", ")); the change ledger has no copy of that, and undo "
+                    + "cannot restore it; remove them, or keep marks in pushsweep_invalid: `none` under "
+                    + "invalidated-at")
+        ]
     }
 
     /// Refuses a table whose engine keeps the changes of a rolled back transaction.
@@ -87,7 +108,8 @@ extension TokenTable {
             findings.append(
                 .warning(
                     "an undo inserts removed rows of \(table.name) again, which runs triggers: "
-                        + "\(inserting.joined(separator: ", "))"))
+                        + "\(inserting.joined(separator: ", ")); each row is tried before it is removed, "
+                        + "and one that would come back otherwise stays and is named"))
         }
         let restricting = Set(reach.keys.filter { !$0.spreads }.map(\.table)).sorted()
         if !restricting.isEmpty {
@@ -99,17 +121,37 @@ extension TokenTable {
         return findings
     }
 
-    private func hiddenKeysFinding(_ table: CatalogTable) throws(StoreFailure) -> [Finding] {
-        guard let grant = try session.grant({ _ in RequiredPrivileges.seeingKeys }) else {
-            return []
+    /// Refuses an account that does not see the foreign keys of all tables. A schema that is hidden from it
+    /// may be hidden from the administrator who granted its rights, too.
+    private func hiddenKeysFinding(
+        _ reach: TableReach, _ table: CatalogTable
+    ) throws(StoreFailure) -> [Finding] {
+        let doing =
+            "looking for foreign keys that would spread a change of \(table.name): the account does "
+        guard reach.hasWideRight else {
+            guard let grant = try session.grant({ _ in RequiredPrivileges.seeingKeys }) else {
+                return []
+            }
+            return [
+                .failure(
+                    .permission,
+                    doing + "not see those of all tables; run \(grant), which lets it see them and "
+                        + "change nothing", grant: grant)
+            ]
         }
-        return [
-            .failure(
-                .permission,
-                "looking for foreign keys that would spread a removal from \(table.name): the account "
-                    + "does not see those of all tables; run \(grant), which lets it see them and "
-                    + "change nothing", grant: grant)
-        ]
+        var findings: [Finding] = []
+        for schema in reach.hiddenSchemas {
+            let right = RequiredPrivileges.seeingKeys(ofSchema: schema, connection.dialect)
+            guard let grant = try session.grant({ _ in right }) else { continue }
+            findings.append(
+                .failure(
+                    .permission,
+                    doing
+                        + "not see those of schema \(schema.prefix(64)), where its rights were taken "
+                        + "away; run \(grant) as an administrator who has that right there",
+                    grant: grant))
+        }
+        return findings
     }
 
     /// Refuses an account to which the server does not show the triggers of a table.

@@ -98,11 +98,6 @@ extension TokenTable {
     }
 }
 
-extension TableReach.Trigger {
-    /// Whether it is one of docs/registrations.md: it does nothing when this program changes a row.
-    var isOwn: Bool { name.hasPrefix("pushsweep_registered") }
-}
-
 extension TableLayout {
     /// What happens to a device that registers again where no time shows it, as the end of a
     /// sentence.

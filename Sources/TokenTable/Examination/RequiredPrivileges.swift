@@ -43,7 +43,10 @@ package enum TableUse: Hashable, Sendable {
         case .read: return RowAccess()
         case .apply(let policy):
             let removes = policy.action == .delete
-            return RowAccess(readsWholeRows: removes, locks: true, marks: true, removes: removes)
+            // Before rows are removed, it is tried whether they can come back.
+            return RowAccess(
+                readsWholeRows: removes, locks: true, marks: true, inserts: removes,
+                removes: removes)
         case .undo(let actions, let isDry):
             // Rows that are inserted, or compared after an insert, are read whole.
             let isWhole = actions.contains("insert") || actions.contains("delete") && !isDry
@@ -51,7 +54,7 @@ package enum TableUse: Hashable, Sendable {
             return RowAccess(
                 readsWholeRows: isWhole, locks: true,
                 marks: !actions.isDisjoint(with: ["mark", "advance", "restore"]),
-                inserts: actions.contains("delete"), removes: actions.contains("insert"))
+                inserts: isWhole, removes: actions.contains("insert"))
         case .purge: return nil
         }
     }
@@ -130,6 +133,13 @@ package enum TableUse: Hashable, Sendable {
         }
     }
 
+    /// Whether the use has to see the foreign keys of all tables: one that removes rows, or marks them in a
+    /// column that a foreign key may refer to.
+    func seesKeys(of layout: TableLayout) -> Bool {
+        removesRows
+            || rows?.marks == true && layout.marksMayBeReferenced && changesRows(of: layout)
+    }
+
     /// Whether the use may remove rows of the token table.
     var removesRows: Bool { rows?.removes ?? false }
 }
@@ -166,8 +176,8 @@ package struct RequiredPrivileges {
             }
             if rows.removes {
                 rights.append(maker.deleting(from: layout.table, layout.key[0].name))
-                rights.append(Self.seeingKeys)
             }
+            if need.seesKeys(of: layout) { rights.append(Self.seeingKeys) }
         }
         for side in need.sideTables(hasMarkColumn: layout.mark != nil) {
             if need == .read && !readsTokenMarks { continue }
@@ -181,6 +191,13 @@ package struct RequiredPrivileges {
     /// anything with it.
     static let seeingKeys = Privilege(
         purpose: "see foreign keys of", privileges: "REFERENCES", table: "*.*", probe: "")
+
+    /// The same for one schema, in which it was taken away.
+    static func seeingKeys(ofSchema schema: String, _ dialect: SQLDialect) -> Privilege {
+        Privilege(
+            purpose: "see foreign keys of", privileges: "REFERENCES",
+            table: "\(dialect.quoted(schema)).*", probe: "")
+    }
 
     /// The GRANT statements for an account, `name` or `name@host`.
     package func grants(to user: String) -> [String] {

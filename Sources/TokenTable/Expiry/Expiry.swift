@@ -117,7 +117,7 @@ package final class TableExpiry {
             return 0
         }
         let isolation = RowIsolation(connection)
-        let transaction = try ExpiryTransaction(
+        var transaction = try ExpiryTransaction(
             expiry, table, keeping: recent, isDry: isDry, isolation)
         if !isDry { try begin(transaction) }
         var loop = table.session.chunkLoop(isolation)
@@ -125,6 +125,11 @@ package final class TableExpiry {
             from: ExpiryProgress(), isDone: \.isDone, changesRows: !isDry,
             shouldStop: shouldStop, report: report
         ) { (loop, start) throws(StoreFailure) in
+            if transaction.isOutdated {
+                try table.renewLayout(of: .apply(expiry.policy))
+                transaction = try ExpiryTransaction(
+                    expiry, table, keeping: recent, isDry: isDry, isolation)
+            }
             var attempted = start
             return try loop.commit(
                 after: start,

@@ -48,6 +48,9 @@ struct ExpiryTransaction {
         tokenMarks = InvalidTokenTable(partition: partition, connection: connection)
     }
 
+    /// Whether the last page was left alone, because the table has other columns than the layout.
+    var isOutdated: Bool { transaction.isOutdated }
+
     /// Reads the next `size` candidates after `progress`, removes those that are due, and commits.
     /// `attempting` receives the progress that the commit will store.
     ///
@@ -87,7 +90,7 @@ struct ExpiryTransaction {
         var changes = ChangeSet()
         for row in rows { add(row, markedAt: row.mark, by: reason(of: row), to: &changes) }
         return try commit(
-            changes, after: next, entries: size, bytes: found.bytes, attempting)
+            changes, from: progress, after: next, entries: size, bytes: found.bytes, attempting)
     }
 
     /// The progress by the checkpoint after a chunk whose outcome is not known: `start` or what was
@@ -222,7 +225,7 @@ struct ExpiryTransaction {
             TokenMarkChange(token: $0, former: marks[$0], mark: nil)
         }
         return try commit(
-            changes, after: next, entries: size, bytes: found.bytes, attempting)
+            changes, from: progress, after: next, entries: size, bytes: found.bytes, attempting)
     }
 
     /// The removals that are due by marks beside the table, and the tokens with a row that stays.
@@ -252,9 +255,13 @@ struct ExpiryTransaction {
     // MARK: Writing
 
     private func commit(
-        _ changes: ChangeSet, after progress: ExpiryProgress, entries: Int, bytes: Int,
-        _ attempting: (ExpiryProgress) -> Void
+        _ changes: ChangeSet, from start: ExpiryProgress, after progress: ExpiryProgress,
+        entries: Int, bytes: Int, _ attempting: (ExpiryProgress) -> Void
     ) throws(SQLFailure) -> ChunkOutcome<ExpiryProgress> {
+        if try transaction.isOutdated(by: changes.rows) {
+            connection.rollBack()
+            return .committed(start, entries: 0, bytes: 0)
+        }
         var (changes, next) = (changes, progress)
         let refused = changes.refuse(at: try transaction.writer.write(changes.rows))
         let staying = Set(refused.compactMap { token(of: $0.row) })

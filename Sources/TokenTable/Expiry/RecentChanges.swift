@@ -93,16 +93,18 @@ final class RecentChanges {
         for row in 0..<rows.count {
             if let key = rows[row, 0].text { self.keys.insert(ExactText(key)) }
         }
-        let foreign = try connection.query(
-            "SELECT f.table_name, MAX(c.committed_at) FROM pushsweep_commit c JOIN pushsweep_feed f "
-                + "ON f.feed = c.feed AND f.part = c.part WHERE c.number >= ? AND c.number <= ? "
-                + "AND f.key_columns <> ? GROUP BY f.table_name",
+        let feeds = try connection.query(
+            "SELECT f.table_name, f.key_columns, MAX(c.committed_at) FROM pushsweep_commit c JOIN "
+                + "pushsweep_feed f ON f.feed = c.feed AND f.part = c.part WHERE c.number >= ? "
+                + "AND c.number <= ? AND f.key_columns <> ? GROUP BY f.table_name, f.key_columns",
             [
                 .integer(ranges[0].number), .integer(ranges.last?.number ?? 0),
-                .text(layout.keyNames),
+                .text(layout.entryColumns.text),
             ])
-        for row in 0..<foreign.count where layout.isNamed(foreign[row, 0].text) {
-            widen(time.mark(foreign[row, 1]))
+        // Changes by another token of a row keep the row too.
+        for row in 0..<feeds.count where layout.isNamed(feeds[row, 0].text) {
+            if layout.entryColumns.likeness(to: feeds[row, 1].text).hasKey { continue }
+            widen(time.mark(feeds[row, 2]))
         }
     }
 

@@ -155,25 +155,34 @@ extension TokenHistory {
             let origins = readsFeeds ? try self.origins(of: Set(entries.map(\.place.feed))) : [:]
             for index in entries.indices {
                 let place = entries[index].place
-                entries[index].origin = origins["\(place.feed) \(place.part)"]
+                guard let origin = origins["\(place.feed) \(place.part)"] else { continue }
+                entries[index].origin = origin.origin
+                entries[index].isForeign = origin.ownership.isForeign(entries[index])
             }
             return (entries, found.count > Self.mostChanges)
         }
     }
 
     /// The checkpoints of feeds, by feed and part.
-    private func origins(of feeds: Set<String>) throws(SQLFailure) -> [String: LedgerEntry.Origin] {
-        var found: [String: LedgerEntry.Origin] = [:]
+    private func origins(
+        of feeds: Set<String>
+    ) throws(SQLFailure) -> [String: (origin: LedgerEntry.Origin, ownership: EntryOwnership)] {
+        var found: [String: (origin: LedgerEntry.Origin, ownership: EntryOwnership)] = [:]
         for run in feeds.sorted().runs(of: StatementShape.longest) {
             let values = StatementShape.padded(run.map(SQLValue.text))
             let rows = try connection.query(
-                "SELECT feed, part, app, environment, released, source FROM pushsweep_feed "
-                    + "WHERE feed IN (\(placeholders(values.count)))", values)
+                "SELECT feed, part, app, environment, released, source, table_name, key_columns "
+                    + "FROM pushsweep_feed WHERE feed IN (\(placeholders(values.count)))", values)
             for row in 0..<rows.count {
-                found["\(rows.string(row, 0)) \(rows[row, 1].integer ?? 0)"] =
-                    LedgerEntry.Origin(
-                        partition: rows.partition(row, 2), source: rows.string(row, 5),
-                        isReleased: rows[row, 4].count == 1)
+                let origin = LedgerEntry.Origin(
+                    partition: rows.partition(row, 2), source: rows.string(row, 5),
+                    isReleased: rows[row, 4].count == 1)
+                let ownership = EntryOwnership(
+                    layout, table: rows[row, 6].text, columns: rows[row, 7].text,
+                    source: origin.source)
+                found["\(rows.string(row, 0)) \(rows[row, 1].integer ?? 0)"] = (
+                    origin, ownership
+                )
             }
         }
         return found
@@ -181,9 +190,8 @@ extension TokenHistory {
 
     /// What the row was before and after a change; nil where the entry does not say.
     package func states(of entry: LedgerEntry) -> (before: RowState?, after: RowState?) {
-        guard let images = ChangeImages(entry, image: entry.image, layout) else {
-            return (nil, nil)
-        }
+        guard !entry.isForeign, let images = ChangeImages(entry, image: entry.image, layout)
+        else { return (nil, nil) }
         return (state(images.before), state(images.after))
     }
 

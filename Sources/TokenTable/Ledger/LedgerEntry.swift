@@ -60,6 +60,9 @@ package struct LedgerEntry: Hashable, Sendable {
     var image: String?
     /// The checkpoint; nil where it is gone or was not read.
     package var origin: Origin?
+    /// Whether its checkpoint is about another table, token or mark than the settings name; false where
+    /// that was not read.
+    package var isForeign = false
 
     var id: ID { ID(place: place, sequence: sequence) }
     /// Whether it is about a mark in `pushsweep_invalid`, and no row.

@@ -43,7 +43,7 @@ struct LayoutResolver {
             onToken: token.name,
             after: [app?.name, environment?.name, platform?.column.name].compactMap { $0 })
         let key = try key()
-        return TableLayout(
+        var layout = TableLayout(
             table: table.name, key: key, token: token, tokenIndex: index?.name, app: app,
             environment: environment, platform: platform,
             registration: registration, heldColumns: try heldColumns(registration),
@@ -55,6 +55,13 @@ struct LayoutResolver {
             keyIndex: table.uniqueIndex(within: key.map(\.name)).flatMap {
                 $0.isUsable ? $0.name : nil
             })
+        layout.columnForms = table.columns.map(\.form)
+        layout.marksMayBeReferenced = table.indexes.contains { index in
+            let names = index.columns.map { $0.lowercased() }
+            return (index.isUnique || table.isUnique(names))
+                && layout.markColumns.contains { names.contains($0.lowercased()) }
+        }
+        return layout
     }
 
     /// The columns that the engine moves with every change of the row, and the registration with them.
@@ -130,6 +137,7 @@ struct LayoutResolver {
         guard dialect.engine == .mariaDB else { return nil }
         let tests = table.columns.filter { !$0.isGenerated }.compactMap { column -> String? in
             let name = dialect.quoted(column.name)
+            if column.type == "json" { return Self.plainJSON(name) }
             if column.type == "enum" {
                 guard column.declaration.utf8.contains("''".utf8) else { return nil }
                 return "(\(name) IS NULL OR \(name) + 0 > 0)"
@@ -141,6 +149,16 @@ struct LayoutResolver {
             return "(\(name) IS NULL OR CAST(\(back) AS BINARY) <=> CAST(\(name) AS BINARY))"
         }
         return tests.isEmpty ? nil : "(\(tests.joined(separator: " AND ")))"
+    }
+
+    /// The condition that MySQL keeps all values inside a JSON value in types that its text shows. A DECIMAL,
+    /// a DATETIME or bytes in it read as text of a number or a string, and would come back as that. So would
+    /// an unsigned number that fits a signed one.
+    private static func plainJSON(_ name: String) -> String {
+        "(\(name) IS NULL OR NOT EXISTS (SELECT 1 FROM JSON_TABLE(JSON_EXTRACT(\(name), '$', '$**.*', "
+            + "'$**[*]'), '$[*]' COLUMNS (v JSON PATH '$')) AS parts WHERE JSON_TYPE(parts.v) NOT IN "
+            + "('NULL', 'BOOLEAN', 'INTEGER', 'UNSIGNED INTEGER', 'DOUBLE', 'STRING', 'OBJECT', 'ARRAY') "
+            + "OR JSON_TYPE(parts.v) = 'UNSIGNED INTEGER' AND parts.v <= 9223372036854775807))"
     }
 
     /// Character sets in which every byte string is either transferred unchanged or recognizable as

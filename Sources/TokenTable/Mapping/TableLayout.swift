@@ -34,6 +34,8 @@ package struct TableLayout: Hashable, Sendable {
     let reason: String?
     /// All columns of a row in the table's order, without generated ones.
     let columns: [String]
+    /// All columns with their types, as the table had them when the layout was resolved.
+    var columnForms: [String] = []
     /// The generated columns, which are never written.
     var generated: [String] = []
     /// An SQL expression that is 0 for rows that could not be restored: a value is lost between the
@@ -41,11 +43,18 @@ package struct TableLayout: Hashable, Sendable {
     /// has no type and no rule of this kind.
     var exactness: String?
 
+    /// Whether a column of the mark is in an index that a foreign key of another table can refer to: one that
+    /// names a single row.
+    var marksMayBeReferenced = false
+
     /// The unique index for lookups by key; nil without one.
     var keyIndex: String?
 
     /// Whether the engine moves the registration at every change of the row.
     var registrationMovesItself: Bool { !heldColumns.isEmpty }
+
+    /// Whether the database computes the registration, perhaps from the mark.
+    var registrationIsComputed: Bool { registration.map { generated.contains($0.name) } ?? false }
 
     /// Whether changing a row may run triggers, which may undo the change.
     var mayHaveUpdateTriggers = false
@@ -70,9 +79,9 @@ package struct TableLayout: Hashable, Sendable {
                 && name.lowercased().isExactly(table.description.lowercased())
     }
 
-    /// The key columns as checkpoints store them, at most 255 characters.
-    var keyNames: String {
-        String(key.map { $0.name.lowercased() }.joined(separator: ",").prefix(255))
+    /// The columns by which the ledger's entries about this table are understood.
+    var entryColumns: EntryColumns {
+        EntryColumns(key: key.map(\.name), token: token.name, mark: markColumns)
     }
 
     /// One column of the key.

@@ -171,43 +171,54 @@ extension UndoPlan {
             let found = try ledger.entries(about: token, limit: .max).filter { $0.sequence >= 0 }
             for (place, entries) in Dictionary(grouping: found, by: \.place) {
                 guard let newness = order[place.run] else { continue }
-                try add(entries, newness, isOurs: open(place, layout, connection))
+                try add(entries, of: place, newness, open(place, layout, connection))
             }
             return
         }
         for (newness, run) in runs.enumerated() {
             for place in try ledger.places(ofRun: run.id) {
-                try read(place, newness, isOurs: open(place, layout, connection), ledger)
+                try read(place, newness, open(place, layout, connection), ledger)
             }
         }
     }
 
-    /// Begins a place; false where its entries are about another table, or name rows by another key.
+    /// What the checkpoint of a place says.
+    private typealias Opened = (ownership: EntryOwnership, partition: Partition)
+
+    /// Opens a place. Its entries may be about another table, another token or another mark.
     private func open(
         _ place: LedgerPlace, _ layout: TableLayout, _ connection: any SQLConnection
-    ) throws(SQLFailure) -> Bool {
+    ) throws(SQLFailure) -> Opened {
         let checkpoint = try connection.query(
-            "SELECT app, environment, table_name, key_columns FROM pushsweep_feed "
+            "SELECT app, environment, table_name, key_columns, source FROM pushsweep_feed "
                 + "WHERE feed = ? AND part = ?", [.text(place.feed), .integer(place.part)])
-        guard checkpoint.count > 0, layout.isNamed(checkpoint[0, 2].text),
-            checkpoint[0, 3] == .text(layout.keyNames)
-        else { return false }
-        places.append((place, checkpoint.partition(0, 0)))
-        return true
+        guard checkpoint.count > 0 else {
+            return (
+                EntryOwnership(layout, table: nil, columns: nil, source: nil),
+                Partition(app: "", environment: "")
+            )
+        }
+        let ownership = EntryOwnership(
+            layout, table: checkpoint[0, 2].text, columns: checkpoint[0, 3].text,
+            source: checkpoint[0, 4].text)
+        return (ownership, checkpoint.partition(0, 0))
     }
 
     private func add(
-        _ entries: [LedgerEntry], _ newness: Int, isOurs: Bool
+        _ entries: [LedgerEntry], of place: LedgerPlace, _ newness: Int, _ opened: Opened
     ) throws(SQLFailure) {
-        guard isOurs else {
-            excluded[.foreign, default: 0] += entries.count { !$0.isCompanion }
-            return
+        for entry in entries {
+            if opened.ownership.isForeign(entry) {
+                if !entry.isCompanion { excluded[.foreign, default: 0] += 1 }
+                continue
+            }
+            if places.last?.place != place { places.append((place, opened.partition)) }
+            try add(entry, newness: newness)
         }
-        for entry in entries { try add(entry, newness: newness) }
     }
 
     private func read(
-        _ place: LedgerPlace, _ newness: Int, isOurs: Bool, _ ledger: LedgerReader
+        _ place: LedgerPlace, _ newness: Int, _ opened: Opened, _ ledger: LedgerReader
     ) throws(SQLFailure) {
         // A run that still works may add entries, and a purge on another host may drop some.
         let known = try ledger.count(ofRun: place.run, in: place)
@@ -215,7 +226,7 @@ extension UndoPlan {
         var sequence: Int64 = -1
         while true {
             let page = try ledger.entries(of: place, after: sequence)
-            try add(page, newness, isOurs: isOurs)
+            try add(page, of: place, newness, opened)
             read += page.count
             sequence = page.last?.sequence ?? sequence
             if page.count == LedgerReader.page { continue }

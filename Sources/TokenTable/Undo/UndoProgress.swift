@@ -41,7 +41,8 @@ package enum UndoObstacle: String, Hashable, Sendable, CaseIterable {
     case taken
     /// The table refused the removed row: a foreign key, a check, a new column.
     case refused
-    /// The change was made to another table than the settings name now, or in other columns.
+    /// The change was made to another table than the settings name now, or for another key, token or mark
+    /// column.
     case foreign
     /// The ledger's entry cannot be read.
     case unreadable
@@ -71,6 +72,9 @@ package struct UndoProgress: Codable, Hashable, Sendable {
     package internal(set) var position: String?
     /// Ledger entries that were undone.
     package internal(set) var restored = 0
+    /// In a dry run: entries whose row is in the state that the change left, where only trying shows whether
+    /// the table takes it back; nil without any.
+    package internal(set) var untried: Int?
     /// Entries whose row already had its earlier state.
     package internal(set) var already = 0
     /// Entries not undone, by `UndoObstacle`.
@@ -89,7 +93,9 @@ package struct UndoProgress: Codable, Hashable, Sendable {
     /// The number of changed rows, each with the time beside it once.
     package var devicesChanged: Int { rowsChanged - (companions ?? 0) }
     /// The number of processed entries that count.
-    package var entries: Int { restored + already + kept.values.reduce(0, +) }
+    package var entries: Int {
+        restored + (untried ?? 0) + already + kept.values.reduce(0, +)
+    }
 
     mutating func keep(_ obstacle: UndoObstacle, _ count: Int = 1) {
         guard count > 0 else { return }

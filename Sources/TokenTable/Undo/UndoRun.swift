@@ -87,13 +87,17 @@ extension TokenTable {
             tokensAreUnique: try tokensAreUnique(layout), isDry: isDry, lease: lease, now: now)
         if !isDry { progress = try begin(record, progress, &work) }
         let isolation = RowIsolation(connection)
-        let transaction = try UndoTransaction(work, self, isolation)
+        var transaction = try UndoTransaction(work, self, isolation)
         var loop = session.chunkLoop(isolation)
         return try loop.run(
             from: progress, isDone: \.isDone, changesRows: !isDry, shouldStop: shouldStop,
             report: report
         ) { (loop, start) throws(StoreFailure) in
-            try loop.commit(
+            if transaction.isOutdated {
+                try renewLayout(of: .undo(actions: plan.actions, isDry: false))
+                transaction = try UndoTransaction(work, self, isolation)
+            }
+            return try loop.commit(
                 after: start, doing: "undoing changes to \(layout.table)",
                 checkpointOf: "undo \(record.id)"
             ) { (size) throws(SQLFailure) in
@@ -117,7 +121,7 @@ extension TokenTable {
             // The read decides, so it is part of the transaction that inserts.
             try connection.begin()
             if try checkpoint.read(locking: false) != nil {
-                let known = try partitions(ofRun: record.id)
+                let known = try partitions(ofRun: record.id, layout)
                 connection.rollBack()
                 return (try checkpoint.read(locking: false) ?? progress, known)
             }
@@ -140,10 +144,22 @@ extension TokenTable {
     }
 
     /// The partitions of an undo that was begun, in the order of its parts.
-    private func partitions(ofRun run: String) throws(SQLFailure) -> [Partition] {
+    ///
+    /// - Throws: `configuration` where it was begun for another token or mark.
+    private func partitions(
+        ofRun run: String, _ layout: TableLayout
+    ) throws(SQLFailure) -> [Partition] {
         let rows = try connection.query(
-            "SELECT app, environment FROM pushsweep_feed WHERE feed = ? ORDER BY part",
+            "SELECT app, environment, key_columns FROM pushsweep_feed WHERE feed = ? ORDER BY part",
             [.text(run)])
+        let columns = layout.entryColumns
+        for row in 0..<rows.count where !columns.likeness(to: rows[row, 2].text).hasMark {
+            throw SQLFailure(
+                kind: .configuration, code: 0,
+                message:
+                    "it was begun under settings with another key, token or mark column; continue it "
+                    + "under those")
+        }
         return (0..<rows.count).map { rows.partition($0, 0) }
     }
 

@@ -51,6 +51,9 @@ struct UndoTransaction {
             isolation: isolation, lease: work.lease)
     }
 
+    /// Whether the last chunk was left alone, because the table has other columns than the layout.
+    var isOutdated: Bool { transaction.isOutdated }
+
     /// A target with its present state and its state after the undo.
     private struct Undone {
         let target: UndoTarget
@@ -114,7 +117,10 @@ struct UndoTransaction {
         if isDry {
             tally(undone, into: &next)
         } else {
-            let written = try write(&undone, &next)
+            guard let written = try write(&undone, &next) else {
+                connection.rollBack()
+                return .committed(progress, entries: 0, bytes: 0)
+            }
             try commit(undone, written, next)
         }
         return .committed(next, entries: targets.count, bytes: found.bytes)
@@ -147,7 +153,7 @@ struct UndoTransaction {
             if let change = ChangeImages(entry, image: image, layout) {
                 changes.append(change)
             } else {
-                let isForeign = layout.markColumns.isEmpty && !target.isTokenMark
+                let isForeign = ChangeImages.isForeign(entry, image: image, layout)
                 if !entry.isCompanion { row.keep(isForeign ? .foreign : .unreadable) }
             }
         }
@@ -227,12 +233,13 @@ struct UndoTransaction {
 
     // MARK: Writing
 
-    /// Makes the changes, and returns which entries of the ledger describe them.
+    /// Makes the changes, and returns which entries of the ledger describe them; nil where rows would be
+    /// removed and the table has other columns than the layout.
     private func write(
         _ undone: inout [Undone], _ next: inout UndoProgress
-    ) throws(SQLFailure) -> [LedgerRange] {
+    ) throws(SQLFailure) -> [LedgerRange]? {
         try insert(&undone)
-        try removeAndMark(&undone)
+        guard try removeAndMark(&undone) else { return nil }
         let changed = undone.filter(\.isChanged)
         var number = next.rowsChanged
         var written: [LedgerRange] = []
@@ -281,14 +288,15 @@ struct UndoTransaction {
         }
         guard !rows.isEmpty else { return }
         let insertion = RowInsertion(lookup: lookup, isolation: transaction.isolation)
-        for (place, obstacle) in try insertion.insert(rows) {
-            undone[places[place]].row.keepAll(obstacle, current: nil)
+        for (place, refusal) in try insertion.insert(rows) {
+            undone[places[place]].row.keepAll(
+                refusal == .taken ? .taken : .refused, current: nil)
         }
     }
 
     /// Removes rows that an undo had inserted, and restores marks. Rows that refuse it stay
-    /// unchanged.
-    private func removeAndMark(_ undone: inout [Undone]) throws(SQLFailure) {
+    /// unchanged. Returns false where nothing may be removed, because the layout is outdated.
+    private func removeAndMark(_ undone: inout [Undone]) throws(SQLFailure) -> Bool {
         var removed: [(place: Int, change: RowChange)] = []
         var marked: [RowContent: [(place: Int, change: RowChange)]] = [:]
         let names = layout.markColumns
@@ -307,6 +315,7 @@ struct UndoTransaction {
                 undone[place].row.keepAll(.refused, current: item.current)
             }
         }
+        if try transaction.isOutdated(by: removed.map(\.change)) { return false }
         for (index, _) in try writer.write(removed.map(\.change)) {
             let place = removed[index].place
             undone[place].row.keepAll(.refused, current: undone[place].current)
@@ -317,6 +326,7 @@ struct UndoTransaction {
                 undone[place].row.keepAll(.refused, current: undone[place].current)
             }
         }
+        return true
     }
 
     /// The ledger entry for a change of this undo.
@@ -351,12 +361,24 @@ struct UndoTransaction {
                 : lookup.ledgerState(of: after))
     }
 
+    /// Whether only trying shows that the table takes the change of a row: it is inserted or removed, or a
+    /// trigger may refuse it.
+    private func needsTrial(_ item: Undone) -> Bool {
+        guard item.isChanged, !item.target.isTokenMark else { return false }
+        return item.current == nil || item.row.state == nil || layout.mayHaveUpdateTriggers
+    }
+
     private func tally(_ undone: [Undone], into next: inout UndoProgress) {
         for item in undone {
-            next.restored += item.row.restored
+            let isUntried = isDry && needsTrial(item)
+            if isUntried {
+                next.untried = (next.untried ?? 0) + item.row.restored
+            } else {
+                next.restored += item.row.restored
+            }
             next.already += item.row.already
             for (obstacle, count) in item.row.kept { next.keep(obstacle, count) }
-            guard item.isChanged else { continue }
+            guard item.isChanged, !isUntried else { continue }
             next.rowsChanged += 1
             if item.row.takesCompanionBack { next.companions = (next.companions ?? 0) + 1 }
             guard !item.target.isTokenMark else { continue }

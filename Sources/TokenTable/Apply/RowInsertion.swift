@@ -25,26 +25,25 @@ struct RowInsertion {
     /// The most values in one statement; every server accepts them.
     private static let mostValues = 30_000
 
-    /// Inserts rows and returns the obstacles of those that the table did not accept unchanged, by
-    /// their place.
+    /// Inserts rows and returns why the table did not accept some of them unchanged, by their place.
     ///
     /// - Throws: any failure except that of a row that does not fit; that too while the chunk is
     ///   not yet processed row by row.
     func insert(
         _ rows: [RowContent]
-    ) throws(SQLFailure) -> [Int: UndoObstacle] {
-        var refused: [Int: UndoObstacle] = [:]
+    ) throws(SQLFailure) -> [Int: RowRefusal] {
+        var refused: [Int: RowRefusal] = [:]
         let known = Set((layout.columns + layout.generated).map(ExactText.init))
         var alike: [[ExactText]: [Int]] = [:]
         for (index, row) in rows.enumerated() {
             guard row.columns.allSatisfy({ known.contains(ExactText($0)) }),
                 let name = name(of: row)
             else {
-                refused[index] = .refused
+                refused[index] = .value
                 continue
             }
             if let refusal = isolation.refusal(of: name) {
-                refused[index] = UndoObstacle(refusal)
+                refused[index] = refusal
                 continue
             }
             alike[row.columns.map(ExactText.init), default: []].append(index)
@@ -73,16 +72,38 @@ struct RowInsertion {
             isolation.note(error)
             throw error
         }
-        if try differs(rows) {
+        if try !differing(rows).isEmpty {
             isolation.isolate()
-            throw SQLFailure(
-                kind: .conflict, code: 0, message: "an inserted row differs from its image")
+            throw Self.difference
         }
     }
 
-    private func insertAlone(
+    /// Thrown for a chunk that has to be processed again.
+    static let difference = SQLFailure(
+        kind: .conflict, code: 0, message: "an inserted row differs from its image")
+
+    /// Inserts rows that were just removed, and returns the places of those that are not as they were.
+    /// All of them have the same columns.
+    func insertBack(_ rows: [RowContent]) throws(SQLFailure) -> [Int] {
+        var differing: [Int] = []
+        for batch in batches(Array(rows.indices), rows) {
+            let some = batch.map { rows[$0] }
+            do {
+                try isolation.watching { () throws(SQLFailure) in try execute(some) }
+            } catch {
+                isolation.note(error, isAboutRow: true)
+                throw error
+            }
+            differing += try self.differing(some).map { batch[$0] }
+        }
+        return differing
+    }
+
+    /// Inserts one row behind a savepoint. Returns why the table does not accept it unchanged; then it is not
+    /// in the table.
+    func insertAlone(
         _ row: RowContent
-    ) throws(SQLFailure) -> UndoObstacle? {
+    ) throws(SQLFailure) -> RowRefusal? {
         try connection.run("SAVEPOINT pushsweep_row")
         var refusal = try refusal(of: row)
         if refusal == .value, dialect.engine == .mariaDB {
@@ -96,7 +117,7 @@ struct RowInsertion {
         }
         if refusal != nil { try connection.run("ROLLBACK TO SAVEPOINT pushsweep_row") }
         try connection.run("RELEASE SAVEPOINT pushsweep_row")
-        return refusal.map(UndoObstacle.init)
+        return refusal
     }
 
     /// The reason why the table does not accept a row unchanged; nil where it did.
@@ -106,9 +127,9 @@ struct RowInsertion {
         do throws(SQLFailure) {
             try execute([row])
             if connection.hasBrokenKeys { return .dangling }
-            guard try differs([row]) else { return nil }
+            if try differing([row]).isEmpty { return nil }
             try removeRegistration(of: row)
-            return try differs([row]) ? .inexact : nil
+            return try differing([row]).isEmpty ? nil : .altered
         } catch {
             if isolation.isSignal(error) { return .trigger }
             guard let refusal = RowRefusal(error) else { throw error }
@@ -146,14 +167,15 @@ struct RowInsertion {
                 + condition.joined(separator: " AND "), [value] + key)
     }
 
-    /// Whether one of the rows in the table differs from its image.
-    private func differs(
+    /// The places of those rows that the table has otherwise than their images.
+    private func differing(
         _ rows: [RowContent]
-    ) throws(SQLFailure) -> Bool {
-        let found = try lookup.rows(keys: rows.compactMap(key), locking: true).rows
-        return rows.contains { row in
-            guard let name = name(of: row), let values = found[name] else { return true }
-            return !RowContent(lookup.columns, values).agrees(with: row)
+    ) throws(SQLFailure) -> [Int] {
+        // They are this transaction's own, so nobody else can change them.
+        let found = try lookup.rows(keys: rows.compactMap(key), locking: false).rows
+        return rows.indices.filter { index in
+            guard let name = name(of: rows[index]), let values = found[name] else { return true }
+            return !RowContent(lookup.columns, values).agrees(with: rows[index])
         }
     }
 
@@ -182,9 +204,4 @@ struct RowInsertion {
         }
         return batches
     }
-}
-
-extension UndoObstacle {
-    /// The obstacle that a refusal causes.
-    init(_ refusal: RowRefusal) { self = refusal == .taken ? .taken : .refused }
 }
