@@ -59,8 +59,8 @@ struct LargeRowTests {
     }
 
     @Test(
-        "rows of a mebibyte that stay marked long enough are all removed in one run, and an undo brings all "
-            + "of them back", arguments: TestEngine.available)
+        "large rows that stay marked long enough are all removed in one run, and all come back",
+        arguments: TestEngine.available)
     func thereAndBack(_ engine: TestEngine) throws {
         let database = try Self.database(engine, rows: 12) { _ in true }
         try database.execute("ALTER TABLE devices ADD COLUMN invalidated_at DATETIME NULL")

@@ -81,8 +81,7 @@ struct ReachTests {
     }
 
     @Test(
-        "a schema that is taken out of the right to see foreign keys stops removal, one of the server's own "
-            + "does not",
+        "a schema that is hidden from the account stops removal, unless it is one of the server",
         .enabled(if: MariaDBServer.isAvailable && !MariaDBServer.isMariaDB, "needs a MySQL"))
     func partialRevokes() throws {
         let server = try PrivateServer(["--partial-revokes=ON"], isMariaDB: false)
