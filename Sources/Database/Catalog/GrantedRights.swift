@@ -1,3 +1,5 @@
+import Encodings
+
 // MySQL shows the triggers of a table to accounts with the right TRIGGER on it, and no error to others, so
 // an empty list proves nothing. No statement that changes nothing needs that right alone: so its own list
 // of an account's rights is read, in which those of active roles are added up. An entry that is not
@@ -61,19 +63,19 @@ struct GrantedRights {
         "SELECT", "INSERT", "UPDATE", "DELETE", "CREATE", "DROP", "REFERENCES", "INDEX", "ALTER",
         "CREATE VIEW", "SHOW VIEW", "TRIGGER",
     ]
-    private static let serversOwn: Set = [
+    private static let serversOwn: Set<ExactText> = [
         "mysql", "sys", "performance_schema", "information_schema",
     ]
 
     /// The rights on all tables that show them, each with the schemas in which it was taken away.
-    private var wideRights: [Set<String>] {
+    private var wideRights: [Set<ExactText>] {
         let wide = entries.filter { !$0.isRevoked && $0.schema == "*" && $0.table == "*" }
         func names(_ entry: Entry, _ right: String) -> Bool {
             entry.rights.contains(right) || entry.rights.contains("ALL PRIVILEGES")
                 || entry.rights.contains("ALL")
         }
         return Self.showing.filter { right in wide.contains { names($0, right) } }.map { right in
-            Set(entries.filter { $0.isRevoked && names($0, right) }.map(\.schema))
+            Set(entries.filter { $0.isRevoked && names($0, right) }.map { ExactText($0.schema) })
         }
     }
 
@@ -85,7 +87,7 @@ struct GrantedRights {
         let taken = wideRights
         guard let first = taken.first else { return [] }
         return taken.dropFirst().reduce(first) { $0.intersection($1) }
-            .subtracting(Self.serversOwn).sorted()
+            .subtracting(Self.serversOwn).sorted().map(\.string)
     }
 
     private func word(_ name: String) -> String { ignoresCase ? name.lowercased() : name }

@@ -1,5 +1,6 @@
 import APNsProtocol
 import Database
+import Encodings
 import TokenHygiene
 
 /// The content of one ledger entry: the row's state before the change and after it; nil stands for
@@ -25,10 +26,11 @@ struct ChangeImages {
         case "mark", "advance":
             guard let image else { return layout.mark == nil }
             guard let columns = RowImageReader.content(image)?.columns else { return false }
-            return columns != layout.markColumns
+            return columns.map(ExactText.init) != layout.markColumns.map(ExactText.init)
         case "restore":
             guard let image, let change = RowImageReader.pair(image) else { return false }
-            return change.after?.columns != layout.markColumns
+            return change.after?.columns.map(ExactText.init)
+                != layout.markColumns.map(ExactText.init)
         default: return false
         }
     }

@@ -84,7 +84,7 @@ struct ChangeTransaction {
         guard changes.contains(where: { $0.verdict == .delete }) else { return false }
         let layout = lookup.layout
         let forms = try Catalog(connection: connection).columnForms(of: layout.table)
-        watch.isOutdated = forms != layout.columnForms
+        watch.isOutdated = forms.map(ExactText.init) != layout.columnForms.map(ExactText.init)
         return watch.isOutdated
     }
 
