@@ -62,7 +62,9 @@ struct ForeignTriggerTests {
         let findings = try database.store { $0.table = "devices" }
             .examine(.apply(RemovalPolicy())).findings
         #expect(
-            findings.contains { $0.severity == .ok && $0.sentence.hasPrefix("trigger ") } == writes)
+            findings.contains {
+                $0.failure == nil && $0.sentence.hasPrefix("trigger audit_devices of devices writes ")
+            } == writes)
         #expect(
             findings.contains {
                 $0.severity == .medium && $0.sentence.contains("days old")

@@ -33,6 +33,16 @@ package struct CatalogTable: Hashable, Sendable {
         }.flatMap(movingColumns)
     }
 
+    /// The names of a column and of those from which a server computes it.
+    package func columns(behind name: String) -> [String] {
+        guard let column = column(name) else { return [name] }
+        // Both servers print the names in an expression with quotes.
+        return [column.name]
+            + columns.filter {
+                $0.name != column.name && column.expression.contains("`\($0.name)`")
+            }.flatMap { columns(behind: $0.name) }
+    }
+
     /// The names of the primary key's columns, in the table's order.
     package var primaryKey: [String] { columns.filter { $0.isPrimary }.map(\.name) }
 

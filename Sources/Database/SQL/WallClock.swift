@@ -104,7 +104,7 @@ extension WallClock {
     /// any other text, such as one with the name of a zone, which has two offsets a year.
     ///
     /// `InstantExpression` reads exactly these in SQL.
-    static func stated(in text: String) -> (clock: WallClock, offset: Int?)? {
+    package static func stated(in text: String) -> (clock: WallClock, offset: Int?)? {
         var rest = Array(text.utf8)[...]
         if let comma = rest.firstIndex(of: UInt8(ascii: ",")) { rest[comma] = UInt8(ascii: ".") }
         var offset: Int?

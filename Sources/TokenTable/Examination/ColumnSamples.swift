@@ -21,6 +21,7 @@ struct RegistrationSample {
     private var farAhead = 0
     /// The latest of the times that can be read; nil without one.
     private(set) var newest: EpochMilliseconds?
+    private var newestAhead: EpochMilliseconds?
 
     init(_ column: TimeColumn, _ values: [SQLValue], now: EpochMilliseconds) {
         (self.column, self.now, total) = (column, now, values.count)
@@ -33,7 +34,13 @@ struct RegistrationSample {
         } else if let time = column.registration(value) {
             known += 1
             newest = max(newest ?? time, time)
-            if time > now.advanced(by: 5 * 60_000) { ahead += 1 }
+            // A date counts as the end of its day.
+            let isDay = column.isEndOfDay(time) && time < now.advanced(by: 2 * 86_400_000)
+            if isDay { return }
+            if time > now.advanced(by: 5 * 60_000) {
+                ahead += 1
+                newestAhead = max(newestAhead ?? time, time)
+            }
             if time > now.advanced(by: 86_400_000) { farAhead += 1 }
         }
         if column.storage == .epochSeconds, let number = value.integer,
@@ -70,7 +77,7 @@ struct RegistrationSample {
     }
 
     private func future(of table: TableName) -> [Finding] {
-        guard ahead > 0, let newest else { return [] }
+        guard ahead > 0, let newest = newestAhead else { return [] }
         // A few rows may have the times of tests.
         let isFuture = known >= Self.enough && farAhead * 4 >= known * 3
         let found =
@@ -86,19 +93,31 @@ struct RegistrationSample {
                     isAboutRows: true)
             ]
         }
-        let quarter: Int64 = 15 * 60_000
-        let distance = newest.distance(from: now)
-        let quarters = min((min(distance, .max - quarter) + quarter - 1) / quarter, 15 * 4)
-        let zone = ZoneOffset(seconds: Int(quarters) * 15 * 60)
-        let isZone = zone.seconds <= 14 * 3_600 && column.storage.isClock
+        let zone = ZoneOffset(ahead: newest.distance(from: now))
+        let isZone = zone != nil && column.storage.isClock
         return [
             .warning(
                 found + ", and signals about their rows are ignored until then; "
                     + (isZone
                         ? "where the application writes local time, name its zone (store.active-users."
-                            + "registered-at.zone, such as \(zone)), else " : "")
+                            + "registered-at.zone, such as \(zone ?? .utc)), else " : "")
                     + "look for a wrong clock")
         ]
+    }
+}
+
+extension TimeColumn {
+    /// Whether a time is in the last second of a day of the column's own clock, as that of a column made
+    /// from a date.
+    fileprivate func isEndOfDay(_ time: EpochMilliseconds) -> Bool {
+        let offset: Int
+        switch storage {
+        case .wallClock(_, let own), .text(let own): offset = own
+        case .epochSeconds, .epochMilliseconds: return false
+        }
+        let day: Int64 = 86_400_000
+        let shifted = time.rawValue.addingReportingOverflow(Int64(offset) * 1_000).partialValue
+        return (shifted % day + day) % day >= day - 1_000
     }
 }
 

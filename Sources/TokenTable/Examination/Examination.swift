@@ -72,6 +72,7 @@ extension TokenTable {
                     layout: layout, table: table, mapping: settings.mapping, need: need
                 ).findings
             report.findings += try reachFindings(layout, table, need)
+            report.findings += try registrationMoves(layout, need)
         } catch {
             guard error.code == .configuration || error.code == .permission else { throw error }
             report.findings.append(Finding(error))

@@ -142,9 +142,11 @@ struct LayoutExamination {
         if layout.registration != nil {
             guard layout.registrationMovesItself else { return nil }
             return .warning(
-                "column \(layout.heldColumns.joined(separator: ", ")) of \(layout.table) moves at every "
-                    + "change of a row, so rows look registered later than they are and signals "
-                    + "about them are ignored; drop its ON UPDATE CURRENT_TIMESTAMP")
+                "column \(layout.heldColumns.joined(separator: ", ")) of \(layout.table) moves at any write of "
+                    + "a row (ON UPDATE CURRENT_TIMESTAMP), so each write by the application counts as a "
+                    + "registration, and older reports about the device are ignored; changes by this program "
+                    + "keep its value; name a column that only a registration writes, if there is one"
+            )
         }
         let consequence =
             switch need {

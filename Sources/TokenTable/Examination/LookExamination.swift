@@ -148,15 +148,15 @@ extension TokenTable {
             let time = TimeLook(column, of: look)
         else { return [] }
         // What the engine moves at every change says nothing about the device.
-        let moving = look.columns.filter { ColumnWords($0.name).moves && !$0.movesItself }
-            .compactMap { TimeLook($0, of: look) }
-        guard let later = moving.first(where: { $0.isLater(than: time) }) else { return [] }
+        let others = look.columns.filter { !$0.movesItself }.compactMap { TimeLook($0, of: look) }
+        guard let later = time.laterRival(among: others) else { return [] }
+        let count = later.rowsLater(than: time)
         return [
             question(
                 later.column.name,
-                "column \(later.column.name) of \(layout.table) is later than \(used.name) in many rows, so "
-                    + "\(used.name) seems to be set once, and a device that came back can be marked; name "
-                    + "\(later.column.name) under store.active-users.registered-at")
+                "column \(later.column.name) of \(layout.table) is later than \(used.name) in \(count.later) of "
+                    + "\(count.all) rows sampled; where the application writes it whenever a device registers, and "
+                    + "\(used.name) once, name it under store.active-users.registered-at")
         ]
     }
 

@@ -168,7 +168,8 @@ package struct RequiredPrivileges {
             if rows.marks, let names = layout.markedColumns {
                 rights.append(maker.updating(names, of: layout.table, purpose: "mark rows of"))
             }
-            if need.changesRows(of: layout) && !showsTriggers {
+            // MariaDB shows the name of a trigger to all, and its statements to this right.
+            if need.changesRows(of: layout), !showsTriggers || layout.mayMoveRegistration {
                 rights.append(maker.seeingTriggers(of: layout.table))
             }
             if rows.inserts {

@@ -43,7 +43,7 @@ struct ColumnWords: Hashable {
         push receipt refresh register registered registration remember removed revoked sandbox seen
         secret sent service session state status subscribed success system test time timestamp token
         tokens topic touched type uid uninstalled unregistered unsubscribed update updated user uuid
-        valid version visit voip watch create verified
+        valid version visit voip watch create verified refreshed saved
         """.split(whereSeparator: \.isWhitespace).map(String.init)
         .sorted { ($1.count, $0) < ($0.count, $1) }
 
@@ -243,21 +243,71 @@ struct ColumnWords: Hashable {
         "unregistered",
     ]
 
+    private static let senderTimes: Set = [
+        "sent", "send", "sending", "pushed", "pinged", "polled", "successful", "attempt",
+        "attempted",
+        "tried", "retry", "queued", "dispatched", "message", "messages", "msg", "alert", "alerted",
+        "campaign", "digest", "mailed", "notify", "reminded", "delivery", "error",
+    ]
+
+    /// Whether the name is that of a time at which a sender did something: `last_push_t` too.
+    private var isOfSender: Bool {
+        if has(Self.senderTimes) { return true }
+        let rest = words.filter { !Self.timeWords.contains($0) }
+        return rest == ["push"] || rest == ["apns"] || rest == ["apn"] || rest == ["pushes"]
+    }
+
+    private static let timeWords: Set = [
+        "at", "on", "time", "date", "timestamp", "ts", "t", "last", "dt", "epoch", "ms", "utc",
+        "latest",
+    ]
+
     /// How much the name speaks for the time of the last registration; nil for another time.
     var registrationScore: Double? {
-        if has(Self.otherTimes), !has(["registered", "registration"]) { return nil }
+        if namesTokenTime { return 6 }
+        let isRegistration = has(["registered", "registration", "registrations"])
+        if has(Self.otherTimes) || isOfSender, !isRegistration { return nil }
         if isSetOnce { return 0.5 }
-        if has(["registered", "registration", "register", "reg"]) { return 5 }
-        if has(["seen", "active", "activity", "heartbeat"]) { return 4 }
-        if has(["contact", "connected", "visit", "checkin", "ping"]) { return 3.5 }
-        if has([
-            "updated", "update", "updatedon", "modified", "modification", "mtime", "touched",
-            "refreshed", "changed", "upd",
-        ]) {
-            return 3
+        if isRegistration || has(["register", "reg", "reregistered"]) { return 5 }
+        // The time of another token.
+        if has(["token", "tokens"]) { return 1 }
+        if has(["seen", "active", "activity", "heartbeat", "online", "launched"]) { return 4 }
+        if has(["contact", "connected", "visit", "checkin", "ping", "sync", "synced"]) {
+            return 3.5
         }
+        if movesByName { return 3 }
         return [["timestamp"], ["tstamp"], ["ts"], ["time"], ["date"]].contains(words) ? 2 : 1
     }
+
+    /// Whether the name is that of a time at which the token was written: `token_saved_at`.
+    private var namesTokenTime: Bool {
+        guard has(["token", "tokens"]) else { return false }
+        let rest = words.filter {
+            !Self.timeWords.contains($0) && !Self.tokenWords.contains($0)
+        }
+        let written: Set = [
+            "saved", "stored", "set", "received", "registered", "written", "renewed", "synced",
+            "seen",
+            "uploaded", "reported",
+        ]
+        if rest.isEmpty { return words.contains(where: Self.timeWords.contains) }
+        return movesByName && rest.count == 1 || rest.allSatisfy(written.contains)
+    }
+
+    private static let tokenWords: Set = [
+        "token", "tokens", "push", "device", "apns", "apn", "ios", "notification", "notifications",
+        "hex",
+    ]
+
+    private var movesByName: Bool {
+        has([
+            "updated", "update", "updatedon", "modified", "modification", "mtime", "touched",
+            "refreshed", "refresh", "changed", "upd",
+        ])
+    }
+
+    /// Whether the name speaks of the token or its device, and not only of the row.
+    var isOfDeviceTime: Bool { (registrationScore ?? 0) >= 3.5 }
 
     /// Whether the name says that the time is set when the row is made and never again.
     var isSetOnce: Bool {

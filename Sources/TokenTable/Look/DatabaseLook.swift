@@ -94,19 +94,6 @@ package struct DatabaseLook {
         }
     }
 
-    /// Seconds by which the server's zone is ahead of UTC, for a DATETIME that an application wrote.
-    private func serverOffset() throws(StoreFailure) -> Int {
-        guard session.connection.dialect.engine == .mariaDB else { return 0 }
-        let minutes = try session.retries.retrying("reading the server's zone") {
-            () throws(SQLFailure) in
-            try session.connection.query(
-                "SELECT TIMESTAMPDIFF(MINUTE, UTC_TIMESTAMP(), "
-                    + "CONVERT_TZ(UTC_TIMESTAMP(), '+00:00', @@global.time_zone))"
-            ).scalar?.count ?? 0
-        }
-        return minutes * 60
-    }
-
     private func described(_ name: TableName) throws(StoreFailure) -> CatalogTable {
         try session.catalogTable(name, setting: "--table", cure: "leave --table out")
     }
@@ -138,7 +125,7 @@ package struct DatabaseLook {
         var look = try TokenTable.look(at: described(choice.table), session, now: now)
         look.triggers = try session.retries.retrying(
             "reading the triggers of \(choice.table)", do: catalog.triggers(of: choice.table))
-        look.serverOffset = try serverOffset()
+        look.serverZone = try ServerZone.read(session)
         let candidates = TokenCandidate.all(of: look)
         guard let token = candidates.first(where: { $0.column.name.isExactly(choice.column) })
         else {

@@ -121,10 +121,16 @@ extension LookAnswers {
     ) throws(StoreFailure) {
         if case .column(let name) = registeredAt {
             let column = try Self.column(name, "--registered-at", of: table)
-            guard TimeLook(column, of: table) != nil else {
+            guard let look = TimeLook(column, of: table) else {
                 throw Self.refusal(
                     "--registered-at", table,
                     "column \(column.name) has no times in the \(table.rows.count) rows read")
+            }
+            if case .unread(let words) = look.form {
+                throw Self.refusal(
+                    "--registered-at", table,
+                    "column \(column.name) has \(words); let the application write a DATETIME, or "
+                        + "seconds since 1970")
             }
         }
         if case .rows(let name, let word) = platform {

@@ -13,8 +13,8 @@ struct LookedTable {
     let dialect: SQLDialect
     /// The triggers of the table that the account sees.
     var triggers: [TableReach.Trigger] = []
-    /// Seconds by which the server's own clock is ahead of UTC; 0 where it is not known.
-    var serverOffset = 0
+    /// The server's own clock.
+    var serverZone = ServerZone.utc
 
     /// The values of a column, one for each row; empty for a column that was not read.
     func values(_ name: String) -> [SQLValue] {

@@ -2,7 +2,7 @@ import APNsProtocol
 import Database
 import Encodings
 
-// What says that a row is not used any more, and when its device registered last.
+// What says that a row is not used any more.
 
 extension MappingSearch {
     // MARK: Mark
@@ -56,7 +56,7 @@ extension MappingSearch {
     }
 
     /// Whether the rows are more than devices.
-    private var isOfPeople: Bool {
+    var isOfPeople: Bool {
         ColumnWords(table.catalog.name.name).isOfPeople
             || table.columns.contains { ColumnWords($0.name).isOfLogin }
     }
@@ -170,163 +170,5 @@ extension MappingSearch {
     static func time(_ column: String, _ type: TimeColumnType?) -> String {
         guard let type else { return column.yamlScalar }
         return "{column: \(column.yamlScalar), type: \(type.rawValue)}"
-    }
-
-    // MARK: Registration
-
-    /// A column of times with the score of its name.
-    private struct Scored {
-        let look: TimeLook
-        let score: Double
-        /// The newest time that is not in the future.
-        let newest: EpochMilliseconds
-    }
-
-    private static let day: Int64 = 86_400_000
-
-    mutating func findRegistration() {
-        if takeRegistration() { return }
-        let scored = free.compactMap { column -> Scored? in
-            guard let score = ColumnWords(column.name).registrationScore,
-                let look = TimeLook(column, of: table)
-            else { return nil }
-            let known = apple.compactMap { look.times[$0] }
-            // A few rows may have the time of a wrong clock.
-            let limit = table.now.advanced(by: Self.day)
-            let ahead = known.count { $0 > limit }
-            guard known.count * 2 >= apple.count, ahead * 10 <= known.count else { return nil }
-            let isSetOnce = score == 5 && isOfPeople
-            return Scored(
-                look: look, score: isSetOnce ? 0.5 : score,
-                newest: known.filter { $0 <= limit }.max() ?? EpochMilliseconds(0))
-        }
-        guard var best = scored.max(by: { ($0.score, $0.newest) < ($1.score, $1.newest) }) else {
-            return ask(
-                .registeredAt,
-                "no column has the time at which a device registered last: without it a device that "
-                    + "registers again can be marked by an older signal; see docs/registrations.md")
-        }
-        var moved = ""
-        if let later = scored.first(where: {
-            ColumnWords($0.look.column.name).moves
-                && $0.look.isLater(than: best.look, in: apple)
-        }) {
-            // The later of two times is the safer one: it keeps a device.
-            moved = "; it is later than \(best.look.column.name)"
-            best = later
-        }
-        addRegistration(best.look, best.score, moved)
-    }
-
-    private mutating func addRegistration(_ look: TimeLook, _ score: Double, _ moved: String) {
-        let name = look.column.name
-        let isSetOnce = ColumnWords(name).isSetOnce
-        let writer = writer(of: look.column)
-        if let serving = ServingColumn(times: look.column, look.form, of: table) {
-            let value = Self.time(serving.name, serving.timeType)
-            let statement = serving.statement(for: table.catalog.name, dialect)
-            if !proposal.statements.isEmpty {
-                proposal.statements.append(statement)
-                proposal.mapping.registeredAt = TimeMapping(
-                    column: .named(serving.name), type: serving.timeType)
-                return add(
-                    .registeredAt, serving.name, value,
-                    "a statement above adds this column from \(name)")
-            }
-            return ask(
-                .registeredAt, about: name,
-                "column \(name) has times in a form that cannot be compared; run "
-                    + "\(statement) and write registered-at: \(value)",
-                answer: "--registered-at \(name)")
-        }
-        guard case .usable(let type) = look.form, score != 1 else {
-            return ask(
-                .registeredAt, about: name,
-                "column \(name) has times; name it under registered-at if the application writes it "
-                    + "whenever a device registers", answer: "--registered-at \(name)")
-        }
-        proposal.mapping.registeredAt = TimeMapping(column: .named(name), type: type)
-        let once =
-            isSetOnce && writer == nil
-            ? "; its name says that it is set once: a device that registers again in the same row is "
-                + "not seen" : ""
-        add(
-            .registeredAt, name, Self.time(name, type),
-            "\(Self.why(score)); the newest is of \(newest(look))\(moved)\(writer.map { "; \($0)" } ?? "")\(once)"
-        )
-        askZone(look)
-    }
-
-    /// Maps the column that a person named, by a statement where its form cannot be compared.
-    mutating func addAnswered(_ look: TimeLook) {
-        guard let serving = ServingColumn(times: look.column, look.form, of: table) else {
-            let type = look.mapped ?? nil
-            proposal.mapping.registeredAt = TimeMapping(
-                column: .named(look.column.name), type: type)
-            add(
-                .registeredAt, look.column.name, Self.time(look.column.name, type),
-                "\(LookAnswers.reason); the newest is of \(newest(look))")
-            return askZone(look)
-        }
-        proposal.statements.append(serving.statement(for: table.catalog.name, dialect))
-        proposal.mapping.registeredAt = TimeMapping(
-            column: .named(serving.name), type: serving.timeType)
-        add(
-            .registeredAt, serving.name, Self.time(serving.name, serving.timeType),
-            "\(LookAnswers.reason); a statement above adds this column from \(look.column.name)")
-        taken.insert(look.column.name)
-    }
-
-    /// Why a column is the registration, by the score of its name.
-    private static func why(_ score: Double) -> String {
-        switch score {
-        case 5...: "its name says registration"
-        case 3.5...: "its name says that the device was there"
-        case 3...: "its name says that it moves"
-        case 2...: "it is the time of the row"
-        default: "no other time is nearer to a registration"
-        }
-    }
-
-    private func newest(_ look: TimeLook) -> String {
-        String(
-            WallClock(milliseconds: (look.known.max() ?? EpochMilliseconds(0)).rawValue)
-                .text(fraction: 0).prefix(16))
-    }
-
-    /// What writes the column by itself; nil where only the application can.
-    private func writer(of column: CatalogColumn) -> String? {
-        if column.movesItself {
-            return
-                "the database sets it at every change of the row (ON UPDATE); changes by Pushsweep keep "
-                + "its value"
-        }
-        let trigger = table.triggers.first {
-            $0.writes(
-                column.name, whenUpdating: token.column.name, of: table.catalog.name, dialect.engine
-            )
-        }
-        if let trigger { return "trigger \(trigger.name) writes it" }
-        return column.hasTimeDefault && !ColumnWords(column.name).isSetOnce
-            ? "its default sets it when the row is made, and only the application moves it" : nil
-    }
-
-    /// Times after the present were written by a clock of another zone.
-    private mutating func askZone(_ look: TimeLook) {
-        if table.serverOffset != 0, look.column.type == "datetime", !look.column.movesItself {
-            let zone = ZoneOffset(seconds: table.serverOffset)
-            return ask(
-                .registeredAt, about: look.column.name,
-                "the server's own zone is \(zone), and \(look.column.name) has times without a zone: if the "
-                    + "application writes local time, name it, such as zone: \"\(zone)\"")
-        }
-        let ahead = look.known.max()?.distance(from: table.now) ?? 0
-        guard ahead > 5 * 60_000, ahead < 14 * 3_600_000 else { return }
-        let quarters = (ahead + 15 * 60_000 - 1) / (15 * 60_000)
-        let zone = ZoneOffset(seconds: Int(quarters) * 15 * 60)
-        ask(
-            .registeredAt, about: look.column.name,
-            "the newest \(look.column.name) is in the future: if the application writes local time, name "
-                + "its zone, such as zone: \"\(zone)\"")
     }
 }

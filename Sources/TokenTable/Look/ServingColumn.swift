@@ -1,6 +1,10 @@
 // Some shapes cannot be read or searched as they are: a JSON document, an address, a DATE, a time as text.
 // A generated column serves most of them: the database computes it, no application has to change, and an
 // index on it finds tokens. It is written for the engine's own expressions, and named after its origin.
+//
+// The application goes on writing what it likes, and in strict mode a server refuses its row where a function
+// of the expression cannot read its argument. So each such function stands behind a test that lets pass only
+// what it reads.
 
 import Database
 import Encodings
@@ -33,8 +37,8 @@ extension ServingColumn {
         tokens column: CatalogColumn, _ form: TokenForm, separators: Set<UInt8>,
         in table: CatalogTable, _ dialect: SQLDialect
     ) {
-        let name = dialect.quoted(column.name)
         let isServer = dialect.engine == .mariaDB
+        let name = Self.text(of: column, dialect)
         let expression: String
         switch form {
         case .hex, .bytes, .spelled(.several): return nil
@@ -44,10 +48,13 @@ extension ServingColumn {
                 return "REPLACE(\(text), \(sign), '')"
             }
         case .spelled(.prefixed(let word)):
-            expression = "SUBSTR(\(name), \(word.unicodeScalars.count + 1))"
+            let count = word.unicodeScalars.count
+            expression =
+                "CASE WHEN SUBSTR(\(name), 1, \(count)) = \(dialect.literal(word)) "
+                + "THEN SUBSTR(\(name), \(count + 1)) ELSE \(name) END"
         case .spelled(.base64):
             guard isServer else { return nil }
-            expression = "HEX(FROM_BASE64(REPLACE(REPLACE(\(name), '-', '+'), '_', '/')))"
+            expression = Self.hex(ofBase64: name)
         case .url:
             expression =
                 isServer
@@ -68,8 +75,30 @@ extension ServingColumn {
         let isServer = dialect.engine == .mariaDB
         name = Self.free("\(column.name)_\(path.last ?? "")", in: table.catalog)
         type = isServer ? "VARCHAR(64)" : "TEXT"
-        let text = Self.text(at: path, of: dialect.quoted(column.name), dialect)
+        let text = Self.text(at: path, of: Self.text(of: column, dialect), dialect)
         expression = isServer ? "LEFT(\(text), 64)" : text
+    }
+
+    /// A column as text that functions take: MySQL has none for patterns and JSON in bytes, and any byte is a
+    /// character of latin1.
+    private static func text(of column: CatalogColumn, _ dialect: SQLDialect) -> String {
+        let name = dialect.quoted(column.name)
+        return column.isBinary && dialect.engine == .mariaDB
+            ? "CONVERT(\(name) USING latin1)" : name
+    }
+
+    /// The hex of tokens in base64 with or without padding, and of those that are hex already; NULL for other
+    /// text. Padding is made anew: a server reads none without it.
+    private static func hex(ofBase64 text: String) -> String {
+        let bare = "TRIM(TRAILING '=' FROM \(text))"
+        let digits = UnfindableSpelling.usualDigits
+        let most = UnfindableSpelling.mostBytes
+        return "CASE WHEN \(text) REGEXP '^[0-9A-Fa-f]{\(digits),\(most * 2)}$' THEN \(text) "
+            + "WHEN \(text) REGEXP '^[A-Za-z0-9+/_-]{\((digits * 2 + 2) / 3),\((most * 4 + 2) / 3)}={0,2}$' "
+            // A dollar stands before a line end too, and no four characters begin with one left over.
+            + "AND \(text) NOT REGEXP '[^A-Za-z0-9+/=_-]' AND CHAR_LENGTH(\(bare)) MOD 4 <> 1 "
+            + "THEN HEX(FROM_BASE64(CONCAT(REPLACE(REPLACE(\(bare), '-', '+'), '_', '/'), "
+            + "REPEAT('=', 3 - (CHAR_LENGTH(\(bare)) + 3) MOD 4)))) END"
     }
 
     private static func text(at path: [String], of name: String, _ dialect: SQLDialect) -> String {
@@ -113,35 +142,81 @@ extension ServingColumn {
 
     /// A column of times that can be read; nil for a column that can be read as it is or in no way.
     init?(times column: CatalogColumn, _ form: TimeForm, of table: LookedTable) {
-        let dialect = table.dialect
-        let name = dialect.quoted(column.name)
-        let isServer = dialect.engine == .mariaDB
-        let whole = isServer ? "SIGNED" : "INTEGER"
+        let name = table.dialect.quoted(column.name)
+        let isServer = table.dialect.engine == .mariaDB
         switch form {
-        case .usable: return nil
+        case .usable, .unread: return nil
         case .date:
-            timeType = nil
-            type = isServer ? "DATETIME" : "TEXT"
-            expression = isServer ? "CAST(\(name) AS DATETIME)" : "\(name) || ' 00:00:00'"
-        case .text(let format):
+            type = isServer ? "DATETIME(3)" : "TEXT"
+            expression = isServer ? Self.endOfDay(name) : Self.textOfDay(name)
+        case .text:
             guard isServer else { return nil }
-            type = "DATETIME(3)"
-            let text = "REPLACE(REPLACE(LEFT(\(name), 19), 'T', ' '), 'Z', '')"
-            // Other texts would be refused, or read as the year 0.
-            expression =
-                format.isEmpty
-                ? "CASE WHEN \(name) LIKE '____-__-__ __:__:__%' OR \(name) LIKE '____-__-__T__:__:__%' "
-                    + "THEN STR_TO_DATE(\(text), '%Y-%m-%d %H:%i:%s') END"
-                : "CASE WHEN \(name) REGEXP '^[0-9]{14}' THEN STR_TO_DATE(LEFT(\(name), 14), "
-                    + "'\(format)') END"
-        case .number(let unit, let isExact):
-            timeType = unit == 1 ? .epochSeconds : .epochMilliseconds
+            type = "DATETIME(6)"
+            expression = TextTime.expression(column.isInteger ? "CAST(\(name) AS CHAR)" : name)
+        case .number(let unit):
+            timeType = .epochMilliseconds
             type = isServer ? "BIGINT" : "INTEGER"
-            let scaled =
-                unit == 1_000_000 ? (isServer ? "\(name) DIV 1000" : "\(name) / 1000") : name
-            expression = isExact && isServer ? scaled : "CAST(\(scaled) AS \(whole))"
+            expression =
+                isServer
+                ? Self.milliseconds(name, unit, isText: column.isText)
+                : Self.milliseconds(inSQLite: name, unit)
         }
         self.name = Self.free(
             timeType == nil ? "\(column.name)_time" : "\(column.name)_epoch", in: table.catalog)
+    }
+
+    private static func endOfDay(_ name: String) -> String {
+        "CASE WHEN DAYOFMONTH(\(name)) > 0 AND MONTH(\(name)) > 0 "
+            + "THEN TIMESTAMPADD(MICROSECOND, 86399999000, \(name)) "
+            // A part of a date.
+            + "WHEN YEAR(\(name)) > 0 OR MONTH(\(name)) > 0 OR DAYOFMONTH(\(name)) > 0 "
+            + "THEN \(TextTime.later) END"
+    }
+
+    /// Other texts stay: a run reads them, or says that it cannot.
+    private static func textOfDay(_ name: String) -> String {
+        "CASE WHEN \(name) GLOB '[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]' "
+            + "AND length(CAST(\(name) AS BLOB)) = 10 "
+            + "THEN \(name) || ' 23:59:59.999' ELSE \(name) END"
+    }
+
+    /// Milliseconds of a number on a server, rounded up; 1, which is no time, for what cannot be meant.
+    private static func milliseconds(_ name: String, _ unit: Int64, isText: Bool) -> String {
+        let number = isText ? "CAST(\(name) AS DECIMAL(38,20))" : name
+        let scaled =
+            unit == 1 ? "\(number) * 1000" : unit == 1_000 ? number : "\(number) / 1000"
+        let value =
+            "CASE WHEN \(number) <= 0 THEN NULL WHEN \(number) < \(limit(unit)) "
+            + "THEN CAST(CEILING(\(scaled)) AS SIGNED) WHEN \(name) IS NOT NULL THEN 1 END"
+        guard isText else { return value }
+        return "CASE WHEN \(name) REGEXP '^[[:space:]]*$' THEN NULL "
+            + "WHEN \(name) REGEXP '^[0-9]{1,18}([.][0-9]{1,20})?$' AND \(name) NOT REGEXP '[^0-9.]' "
+            + "THEN \(value) WHEN \(name) IS NOT NULL THEN 1 END"
+    }
+
+    private static func milliseconds(inSQLite name: String, _ unit: Int64) -> String {
+        let number =
+            "CASE WHEN typeof(\(name)) = 'text' THEN CAST(\(name) AS NUMERIC) ELSE \(name) END"
+        let scaled =
+            unit == 1 ? "(\(number)) * 1000" : unit == 1_000 ? number : "(\(number)) / 1000.0"
+        let isNumber =
+            "typeof(\(name)) IN ('integer', 'real') OR typeof(\(name)) = 'text' "
+            + "AND \(name) GLOB '[0-9]*' AND \(name) NOT GLOB '*[^0-9.]*' "
+            + "AND \(name) NOT GLOB '*.*.*' AND \(name) NOT GLOB '*.' "
+            + "AND instr(CAST(\(name) AS BLOB), x'00') = 0"
+        return
+            "CASE WHEN \(name) IS NULL OR \(name) = '' THEN NULL "
+            + "WHEN NOT (\(isNumber)) THEN 1 WHEN (\(number)) <= 0 THEN NULL "
+            + "WHEN (\(number)) < \(limit(unit)) "
+            + "THEN CAST(\(scaled) AS INTEGER) + (\(scaled) > CAST(\(scaled) AS INTEGER)) ELSE 1 END"
+    }
+
+    /// The least number that is no time.
+    private static func limit(_ unit: Int64) -> String {
+        switch unit {
+        case 1: "\(NumberTime.limit / 1_000)"
+        case 1_000: "\(NumberTime.limit)"
+        default: "\(NumberTime.limit)000"
+        }
     }
 }

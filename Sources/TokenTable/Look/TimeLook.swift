@@ -1,25 +1,34 @@
+// A column is one of times where nearly all of its values are. Each form here is one that settings can name,
+// or one that a generated column makes of it (`ServingColumn`): what the look reads, a run reads later, to the
+// same millisecond. Text and numbers that look like times in another form are said to be so, and no more.
+
 import APNsProtocol
 import Database
+import Encodings
 
 /// How times are stored in a column.
 enum TimeForm: Hashable {
     /// Times that the settings can name; whole numbers with their unit.
     case usable(TimeColumnType?)
-    /// A date without a time.
+    /// A date without a time, which counts as the end of its day.
     case date
-    /// Text on a server; the format of `STR_TO_DATE`, empty for ISO 8601.
-    case text(format: String)
+    /// Text on a server, as `TextTime` reads it.
+    case text
     /// Numbers of seconds (1), milliseconds (1,000) or microseconds (1,000,000) since 1970 that the
-    /// settings cannot name; exact for whole numbers.
-    case number(unit: Int, isExact: Bool)
+    /// settings cannot name.
+    case number(unit: Int64)
+    /// Times that nothing reads, with what they are.
+    case unread(String)
 }
 
 /// A column of times, as its values show it.
 struct TimeLook {
     let column: CatalogColumn
     let form: TimeForm
-    /// The time in each row; nil where it has none.
+    /// The time in each row; nil where it has none that can be read.
     let times: [EpochMilliseconds?]
+    /// Whether the values themselves say how far their clock is from UTC.
+    let statesZone: Bool
 
     var known: [EpochMilliseconds] { times.compactMap { $0 } }
 
@@ -30,121 +39,264 @@ struct TimeLook {
         return .some(type)
     }
 
+    /// Whether times that nothing reads are all that the column has.
+    var isUnread: Bool { if case .unread = form { true } else { false } }
+
+    /// Whether the values are readings of a clock whose zone nothing tells.
+    var isClock: Bool {
+        switch form {
+        case .usable(nil), .text: !statesZone && column.type != "timestamp"
+        case .usable, .date, .number, .unread: false
+        }
+    }
+
     /// The column of a table as times; nil where its values are no times.
     init?(_ column: CatalogColumn, of table: LookedTable) {
         let values = table.values(column.name)
-        self.column = column
-        if let (form, times) = Self.clock(column, values, table.dialect) {
-            (self.form, self.times) = (form, times)
-        } else if let (form, times) = Self.numbers(column, values, table.dialect) {
-            (self.form, self.times) = (form, times)
+        let isServer = table.dialect.engine == .mariaDB
+        let found: (form: TimeForm, times: [EpochMilliseconds?], statesZone: Bool)?
+        if isServer, ["datetime", "timestamp"].contains(column.type) {
+            let time = TimeColumn(name: column.name, storage: .wallClock(fraction: 6, offset: 0))
+            found = (.usable(nil), values.map(time.known), column.type == "timestamp")
+        } else if isServer, column.type == "date" {
+            found = (.date, values.map(Self.endOfDay), false)
         } else {
-            return nil
+            found =
+                (isServer ? Self.texts(column, values) : Self.clocks(column, values))
+                ?? Self.numbers(column, values, table.dialect)
         }
-        guard !known.isEmpty else { return nil }
+        guard let found else { return nil }
+        self.column = column
+        (form, times, statesZone) = found
+        guard !known.isEmpty || isUnread else { return nil }
     }
 
-    /// Whether it is later than another time of the same sample in many of some rows, and hardly ever
+    /// Whether it is later than another time of the same sample in a fifth of some rows, and hardly ever
     /// earlier; nil: of all rows.
     func isLater(than other: TimeLook, in rows: [Int]? = nil) -> Bool {
-        guard column.name != other.column.name else { return false }
+        let pairs = rowsLater(than: other, in: rows)
+        return pairs.later * 5 >= pairs.all && pairs.later > 0 && pairs.earlier * 50 <= pairs.all
+    }
+
+    /// The rows that have both times, and those of them in which this one is later, or earlier, by more than
+    /// a second.
+    func rowsLater(
+        than other: TimeLook, in rows: [Int]? = nil
+    ) -> (later: Int, earlier: Int, all: Int) {
+        guard column.name != other.column.name else { return (0, 0, 0) }
         let pairs = (rows ?? Array(times.indices)).compactMap { row in
             times[row].flatMap { mine in other.times[row].map { (mine, $0) } }
         }
-        let later = pairs.count { $0.0 > $0.1.advanced(by: 1_000) }
-        let earlier = pairs.count { $0.1 > $0.0.advanced(by: 1_000) }
-        return later * 5 >= pairs.count && later > 0 && earlier * 50 <= pairs.count
+        return (
+            pairs.count { $0.0 > $0.1.advanced(by: 1_000) },
+            pairs.count { $0.1 > $0.0.advanced(by: 1_000) }, pairs.count
+        )
     }
 
-    private static func clock(
-        _ column: CatalogColumn, _ values: [SQLValue], _ dialect: SQLDialect
-    ) -> (TimeForm, [EpochMilliseconds?])? {
-        let isServer = dialect.engine == .mariaDB
-        if isServer, ["datetime", "timestamp"].contains(column.type) {
-            let time = TimeColumn(name: column.name, storage: .wallClock(fraction: 0, offset: 0))
-            return (.usable(nil), values.map(time.mark))
-        }
-        // A date is read as text, or as a reading of the clock at midnight.
-        let isText = column.isText || ["date", "datetime", "timestamp", ""].contains(column.type)
-        guard isText else { return nil }
-        let filled = values.filter { !TokenSample.isBlank($0) }
-        let texts = filled.compactMap(\.text)
-        let isClock = filled.contains { if case .wallClock = $0 { true } else { false } }
-        guard isClock || !texts.isEmpty, isClock || texts.count == filled.count else { return nil }
-        let dates = values.map { value -> EpochMilliseconds? in
-            if case .wallClock(let clock) = value {
-                return EpochMilliseconds(clock.microseconds.flooredDivision(by: 1_000))
+    /// Whether nearly all of some values are times.
+    private static func isEnough(_ read: Int, of filled: Int) -> Bool {
+        read > 0 && read * 20 >= filled * 19
+    }
+
+    // MARK: Clocks
+
+    private static func endOfDay(_ value: SQLValue) -> EpochMilliseconds? {
+        switch value {
+        case .wallClock(let clock):
+            EpochMilliseconds(
+                WallClock(microseconds: clock.microseconds + 86_399_999_000).microseconds
+                    .flooredDivision(by: 1_000))
+        case .text(let text):
+            if case .day(let clock) = TextTime(text.string.utf8) {
+                EpochMilliseconds(clock.microseconds.flooredDivision(by: 1_000))
+            } else {
+                nil
             }
-            return value.text.flatMap { EpochMilliseconds(iso8601: $0) }
+        default: nil
         }
-        let read = dates.count { $0 != nil }
-        if read > 0, read * 20 >= filled.count * 19 {
-            let isDate = column.type == "date" || !isClock && texts.allSatisfy { $0.count == 10 }
-            // A text with a zone other than UTC loses it in the statements of a server.
-            let hasZone =
-                isServer && texts.contains { $0.dropFirst(16).contains { "+-".contains($0) } }
-            if hasZone { return nil }
-            if isDate { return (.date, dates) }
-            return (isServer ? .text(format: "") : .usable(nil), dates)
-        }
-        // MediaWiki's form: 20261126193000.
-        let compact = values.map { $0.text.flatMap(Self.compact) }
-        guard isServer, compact.count(where: { $0 != nil }) * 20 >= filled.count * 19 else {
-            return nil
-        }
-        return (.text(format: "%Y%m%d%H%i%s"), compact)
     }
 
-    private static func compact(_ text: String) -> EpochMilliseconds? {
-        let digits = Array(text)
-        guard digits.count == 14, digits.allSatisfy(\.isNumber) else { return nil }
-        func part(_ range: Range<Int>) -> String { String(digits[range]) }
-        return EpochMilliseconds(
-            iso8601: "\(part(0..<4))-\(part(4..<6))-\(part(6..<8)) "
-                + "\(part(8..<10)):\(part(10..<12)):\(part(12..<14))")
+    /// Text on a server.
+    private static func texts(
+        _ column: CatalogColumn, _ values: [SQLValue]
+    ) -> (TimeForm, [EpochMilliseconds?], Bool)? {
+        guard column.isText || column.isInteger else { return nil }
+        let read = values.map { value -> TextTime in
+            let text = column.isInteger ? value.integer.map { String($0) } : value.text
+            return text.map { TextTime($0.utf8) } ?? .none
+        }
+        let filled = read.count { $0 != .none }
+        let times = read.map { time in
+            time.clock.map { EpochMilliseconds(-(-$0.microseconds).flooredDivision(by: 1_000)) }
+        }
+        guard isEnough(times.count { $0 != nil }, of: filled) else {
+            return seemsTime(values) ? (.unread(otherText), times, false) : nil
+        }
+        func count(_ isStated: Bool) -> Int {
+            read.count {
+                if case .moment(_, let zone) = $0 { (zone != nil) == isStated } else { false }
+            }
+        }
+        let (stated, silent) = (count(true), count(false))
+        if stated > 0, silent > 0 {
+            return (
+                .unread("times of which \(stated) name a zone and \(silent) do not"), times, false
+            )
+        }
+        return (.text, times, stated > 0)
     }
+
+    /// Text in SQLite, which a run reads as it is; dates alone are no times.
+    private static func clocks(
+        _ column: CatalogColumn, _ values: [SQLValue]
+    ) -> (TimeForm, [EpochMilliseconds?], Bool)? {
+        let time = TimeColumn(name: column.name, storage: .text(offset: 0))
+        let filled = values.filter { !TokenSample.isBlank($0) && $0 != .integer(0) }
+        guard filled.contains(where: { $0.text != nil }) else { return nil }
+        var (days, stated, silent) = (0, 0, 0)
+        let times = values.map { value -> EpochMilliseconds? in
+            guard case .text(let text) = value else { return nil }
+            if let clock = WallClock.stated(in: text.string) {
+                if clock.offset == nil { silent += 1 } else { stated += 1 }
+                return time.known(value)
+            }
+            guard let end = endOfDay(value) else { return nil }
+            days += 1
+            return end
+        }
+        guard isEnough(stated + silent + days, of: filled.count) else {
+            return seemsTime(values) ? (.unread(otherText), times, false) : nil
+        }
+        if days > 0 { return (.date, times, false) }
+        guard !column.isInteger else {
+            return (.unread("text in a column of numbers"), times, false)
+        }
+        return (.usable(nil), times, silent == 0)
+    }
+
+    private static let otherText = "text in a form that no statement compares"
+
+    /// Whether most texts have a year of these decades and little else but digits and signs.
+    private static func seemsTime(_ values: [SQLValue]) -> Bool {
+        let filled = values.filter { !TokenSample.isBlank($0) }
+        let found = filled.count { value in
+            guard case .text(let exact) = value, case let text = exact.string,
+                (8...40).contains(text.utf8.count)
+            else {
+                return false
+            }
+            let digits = text.utf8.split { !DecimalDigits.isDigit($0) }
+            let hasYear = digits.contains { run in
+                guard let year = Int(String(decoding: run.prefix(4), as: UTF8.self)) else {
+                    return false
+                }
+                return [4, 8, 14].contains(run.count) && (2_000...2_100).contains(year)
+            }
+            return hasYear && digits.map(\.count).reduce(0, +) * 2 >= text.utf8.count - 8
+                && (digits.count > 1 || text.utf8.count == 14)
+        }
+        return found * 2 > filled.count
+    }
+
+    // MARK: Numbers
 
     private static func numbers(
         _ column: CatalogColumn, _ values: [SQLValue], _ dialect: SQLDialect
-    ) -> (TimeForm, [EpochMilliseconds?])? {
+    ) -> (TimeForm, [EpochMilliseconds?], Bool)? {
         guard !["tinyint", "smallint", "mediumint", "bit"].contains(column.type) else { return nil }
-        let numbers = values.map { value -> Double? in
-            switch value {
-            case .integer(let number): Double(number)
-            case .real(let number): number
-            case .text(let text): Double(text.string)
-            default: nil
-            }
-        }
-        let filled = numbers.compactMap { $0 }.filter { $0 > 0 }.sorted()
-        guard !filled.isEmpty, values.allSatisfy({ $0 == .null || Self.isNumber($0) }) else {
-            return nil
-        }
-        let middle = filled[filled.count / 2]
+        let numbers = values.map(NumberTime.init)
+        let filled = numbers.compactMap { $0?.value }.filter { $0 > 0 }.sorted()
+        guard
+            isEnough(
+                numbers.count { $0 != nil },
+                of: zip(values, numbers).count { !TokenSample.isBlank($0) || $1 != nil }),
+            !filled.isEmpty
+        else { return nil }
         // From 2008, when push notifications began, to 2065.
+        let middle = filled[filled.count / 2]
         guard
             let unit = [1, 1_000, 1_000_000].first(where: {
                 (1.2e9...3e9).contains(middle / Double($0))
             })
         else { return nil }
-        let times = numbers.map { number -> EpochMilliseconds? in
-            guard let number, number > 0 else { return nil }
-            // What is no time, such as a user's number among old ones, may be as large as a Double.
-            let milliseconds = (number / Double(unit) * 1_000).rounded(.down)
-            return Int64(exactly: milliseconds).map { EpochMilliseconds($0) }
+        let times = numbers.map { $0?.milliseconds(Int64(unit)).map { EpochMilliseconds($0) } }
+        let isWhole = values.allSatisfy { $0 == .null || $0.integer != nil }
+        if column.isInteger || dialect.engine == .sqlite && isWhole, unit < 1_000_000 {
+            return (.usable(unit == 1 ? .epochSeconds : .epochMilliseconds), times, true)
         }
-        let isWhole = column.isInteger || values.allSatisfy { $0 == .null || $0.integer != nil }
-        if isWhole, unit < 1_000_000, dialect.engine == .sqlite || column.isInteger {
-            return (.usable(unit == 1 ? .epochSeconds : .epochMilliseconds), times)
+        if dialect.engine == .mariaDB, column.type == "float" {
+            return (.unread("numbers of seven digits (FLOAT)"), times, true)
         }
-        return (.number(unit: unit, isExact: isWhole), times)
+        return (.number(unit: Int64(unit)), times, true)
+    }
+}
+
+extension TimeColumn {
+    /// The registration in a value; nil also for a value that is no time.
+    fileprivate func known(_ value: SQLValue) -> EpochMilliseconds? {
+        isUnreadable(value) ? nil : registration(value)
+    }
+}
+
+/// A number of seconds, milliseconds or microseconds since 1970. No value of a database is too large for it.
+struct NumberTime {
+    /// Its size, rounded.
+    let value: Double
+    private let number: SQLValue
+
+    /// The number in a value; nil where it is none. Text has digits, perhaps with a fraction.
+    init?(_ number: SQLValue) {
+        self.number = number
+        switch number {
+        case .integer(let whole): value = Double(whole)
+        case .unsigned(let whole): value = Double(whole)
+        case .real(let real): value = real
+        case .text(let exact):
+            let text = exact.string
+            let digits =
+                text.utf8.first == UInt8(ascii: "-") ? text.utf8.dropFirst() : text.utf8[...]
+            let parts = digits.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
+            guard (1...2).contains(parts.count), parts[0].count <= 18, digits.count <= 39,
+                parts.allSatisfy({ !$0.isEmpty && $0.allSatisfy(DecimalDigits.isDigit) }),
+                let read = Double(text)
+            else { return nil }
+            value = read
+        default: return nil
+        }
     }
 
-    private static func isNumber(_ value: SQLValue) -> Bool {
-        switch value {
-        case .integer, .real: true
-        case .text(let text): text.isEmpty || Double(text.string) != nil
-        default: false
+    /// The most milliseconds that count as a time: the year 5138.
+    static let limit: Int64 = 100_000_000_000_000
+
+    /// The milliseconds, rounded up; nil where the row has no time or one that cannot be meant.
+    func milliseconds(_ unit: Int64) -> Int64? {
+        guard value > 0, value < Double(Self.limit) / 1_000 * Double(unit) else { return nil }
+        switch number {
+        case .integer(let whole): return Self.milliseconds(whole, [], unit)
+        case .text(let text):
+            let parts = text.string.utf8.split(separator: UInt8(ascii: "."))
+            return Int64(String(decoding: parts[0], as: UTF8.self)).map {
+                Self.milliseconds($0, parts.dropFirst().first.map(Array.init) ?? [], unit)
+            }
+        case .real(let real):
+            let scaled = unit == 1 ? real * 1_000 : unit == 1_000 ? real : real / 1_000
+            return Int64(exactly: scaled.rounded(.up))
+        default: return nil
         }
+    }
+
+    /// A number below the limit with the digits of its fraction as milliseconds, rounded up.
+    private static func milliseconds(_ whole: Int64, _ fraction: [UInt8], _ unit: Int64) -> Int64 {
+        func isMore(_ digits: some Sequence<UInt8>) -> Bool {
+            digits.contains { $0 != UInt8(ascii: "0") }
+        }
+        if unit == 1 {
+            let thousandths = (0..<3).reduce(Int64(0)) { sum, place in
+                sum * 10 + (place < fraction.count ? Int64(fraction[place] - UInt8(ascii: "0")) : 0)
+            }
+            return whole * 1_000 + thousandths + (isMore(fraction.dropFirst(3)) ? 1 : 0)
+        }
+        let rest = unit == 1_000 ? 0 : whole % 1_000
+        return (unit == 1_000 ? whole : whole / 1_000) + (rest > 0 || isMore(fraction) ? 1 : 0)
     }
 }

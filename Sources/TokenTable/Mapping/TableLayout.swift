@@ -58,6 +58,8 @@ package struct TableLayout: Hashable, Sendable {
 
     /// Whether changing a row may run triggers, which may undo the change.
     var mayHaveUpdateTriggers = false
+    /// Whether a trigger may take a mark for a registration, so that its statements have to be seen.
+    var mayMoveRegistration = false
     /// The names of the triggers that the examination has judged.
     var knownTriggers: Set<String> = []
 

@@ -58,6 +58,9 @@ package final class TokenTable {
             let isKnown = triggers.contains { $0.event == "UPDATE" }
             layout.mayHaveUpdateTriggers = isKnown ? true : try !catalog.seesTriggers(of: name)
             layout.knownTriggers = Set(triggers.map(\.name))
+            layout.mayMoveRegistration =
+                layout.registration != nil && !layout.markColumns.isEmpty
+                && triggers.contains { $0.event == "UPDATE" && !$0.isOwn }
             let rules = try [layout.exactness].compactMap { $0 } + catalog.insertConditions(name)
             layout.exactness = rules.isEmpty ? nil : "(\(rules.joined(separator: " AND ")))"
             layout.ignoresNameCase = try catalog.ignoresNameCase()

@@ -45,7 +45,7 @@ struct InstantExpression {
                 : "(TO_DAYS(\(name)) IS NULL AND (YEAR(\(name)) > 0 OR MONTH(\(name)) > 0 "
                     + "OR DAYOFMONTH(\(name)) > 0))"
         case (.text(let offset), _):
-            return "(\(name) IS NOT NULL AND NOT (typeof(\(name)) = 'text' AND trim(\(name)) = '') "
+            return "(\(name) IS NOT NULL AND NOT (\(isText) AND trim(\(name)) = '') "
                 + "AND \(text(offset, false)) IS NULL)"
         }
     }
@@ -68,6 +68,11 @@ struct InstantExpression {
     /// SQLite keeps words and fractions in a column of whole numbers.
     private func isWhole(_ engine: SQLDialect.Engine) -> String {
         engine == .sqlite ? "typeof(\(name)) = 'integer' AND " : ""
+    }
+
+    /// Text whose end SQLite's functions see: they stop at a NUL.
+    private var isText: String {
+        "typeof(\(name)) = 'text' AND instr(CAST(\(name) AS BLOB), x'00') = 0"
     }
 
     private func server(_ fraction: Int, _ offset: Int, _ rounding: String) -> String {
@@ -119,7 +124,7 @@ struct InstantExpression {
         let milliseconds =
             "CASE time WHEN '' THEN 0 ELSE substr(time, 2, 2) * 1000 "
             + "+ substr(substr(time, 5) || '000', 1, 3)\(rest) END"
-        return "CASE WHEN typeof(\(name)) = 'text' THEN (SELECT "
+        return "CASE WHEN \(isText) THEN (SELECT "
             + "strftime('%s', substr(stated, 1, 16) || CASE zone WHEN '' "
             + "THEN '\(ZoneOffset(seconds: offset))' ELSE zone END) * 1000 + \(milliseconds) "
             + "FROM (\(parts)) WHERE stated GLOB '\(day)[ T][0-2][0-9]:[0-5][0-9]*' "

@@ -1,0 +1,155 @@
+// A DATETIME is what the writer's clock showed. Where clocks are set forward in summer, the smaller offset of
+// the year is the one to name: with the greater one each registration of the winter is read an hour early, and
+// a device that registered after a report is marked. The other way round it is kept for an hour too long.
+
+import APNsProtocol
+import Database
+
+/// How far a server's own clock is ahead of UTC, in seconds. Applications that set no zone write by it.
+struct ServerZone: Hashable, Sendable {
+    /// At present.
+    let now: Int
+    /// The least and the greatest of the year that begins now.
+    let least: Int
+    let greatest: Int
+
+    /// A clock that shows UTC all year.
+    static let utc = ServerZone(now: 0, least: 0, greatest: 0)
+
+    /// Days between the times of a year at which the server is asked: fewer than winter lasts anywhere.
+    private static let step = 3
+
+    /// Reads the zone in which sessions of a server begin. SQLite has none.
+    ///
+    /// - Throws: any failure of the query.
+    static func read(_ session: DatabaseSession) throws(StoreFailure) -> ServerZone {
+        guard session.connection.dialect.engine == .mariaDB else { return .utc }
+        let offsets = stride(from: 0, to: 366, by: step).map { day in
+            let time = "UTC_TIMESTAMP() + INTERVAL \(day) DAY"
+            return
+                "TIMESTAMPDIFF(MINUTE, \(time), CONVERT_TZ(\(time), '+00:00', @@global.time_zone))"
+        }
+        let row = try session.retries.retrying("reading the server's zone") {
+            () throws(SQLFailure) in
+            try session.connection.query("SELECT \(offsets.joined(separator: ", "))")
+        }
+        // NULL for a zone that the server's tables do not have.
+        let minutes = (0..<row.width).compactMap { row.count > 0 ? row[0, $0].count : nil }
+        guard let now = minutes.first, let least = minutes.min(), let greatest = minutes.max(),
+            minutes.count == offsets.count
+        else { return .utc }
+        return ServerZone(now: now * 60, least: least * 60, greatest: greatest * 60)
+    }
+
+    /// What is wrong with a zone of the settings by this clock; nil where nothing is. `name` is the column,
+    /// with its table.
+    func finding(on offset: Int, of name: String) -> Finding? {
+        guard self != .utc, offset > least, offset > now || offset <= greatest else { return nil }
+        let zones = "\(ZoneOffset(seconds: offset))"
+        let own = ZoneOffset(seconds: now)
+        let when =
+            offset > now
+            ? "the server's own clock is \(own) now"
+            : "the server's own clock is less far ahead in winter"
+        return .warning(
+            "\(name): registered-at.zone names \(zones), and \(when): registrations by that clock are then read "
+                + "too early, and a device that came back can be marked; name the smallest offset of the "
+                + "year, \(ZoneOffset(seconds: least))")
+    }
+}
+
+/// The times of a column without a zone beside the clock.
+struct ClockSample {
+    /// Times more than five minutes ahead of the clock, and at most by the greatest offset of any zone.
+    private(set) var ahead = 0
+    let known: Int
+    /// Milliseconds by which the newest time is ahead; negative: behind.
+    private var distance: Int64 = .min
+    private let server: ServerZone
+
+    private static let minute: Int64 = 60_000
+    private static let furthest = 14 * 60 * minute
+
+    init(_ times: [EpochMilliseconds], now: EpochMilliseconds, _ server: ServerZone) {
+        (known, self.server) = (times.count, server)
+        for time in times {
+            let distance = time.distance(from: now)
+            guard distance <= Self.furthest else { continue }
+            if distance > 5 * Self.minute { ahead += 1 }
+            self.distance = max(self.distance, distance)
+        }
+    }
+
+    /// The zone to name where the application wrote the newest time just now; nil where that time is neither
+    /// ahead nor whole hours behind.
+    var zone: ZoneOffset? {
+        if ahead > 0 {
+            // The server tells the smallest offset of the year.
+            let isServers = distance <= Int64(server.now) * 1_000 + 5 * Self.minute
+            return isServers && server != .utc
+                ? ZoneOffset(seconds: server.least) : ZoneOffset(ahead: distance)
+        }
+        guard distance < 0, distance > -Self.furthest else { return nil }
+        let (hours, rest) = (-distance).quotientAndRemainder(dividingBy: 60 * Self.minute)
+        return hours >= 1 && rest < 15 * Self.minute
+            ? ZoneOffset(seconds: -Int(hours) * 3_600) : nil
+    }
+
+    /// The minutes by which the newest time is ahead, or behind.
+    var minutes: UInt64 { distance.magnitude / UInt64(Self.minute) }
+}
+
+extension ZoneOffset {
+    /// The quarters of an hour past the full ones by which countries' clocks differ from UTC.
+    private static let odd: Set = [14, 18, 22, 23, 26, 35, 38, 42, 51]
+
+    /// The least offset of a country whose clock may show a time that is so many milliseconds ahead; nil
+    /// where none is.
+    init?(ahead distance: Int64) {
+        let quarter: Int64 = 15 * 60_000
+        guard distance > 0, distance <= 56 * quarter else { return nil }
+        let least = Int((distance + quarter - 1) / quarter)
+        guard let found = (least...56).first(where: { $0 % 4 == 0 || Self.odd.contains($0) })
+        else { return nil }
+        self.init(seconds: found * 15 * 60)
+    }
+}
+
+extension MappingSearch {
+    /// Asks for the zone of times that have none where the clocks leave it open.
+    mutating func askZone(_ look: TimeLook) {
+        let name = look.column.name
+        let isDate = look.form == .date
+        guard look.isClock || isDate && table.serverZone.least < 0 else { return }
+        let sample = ClockSample(
+            apple.compactMap { look.times[$0] }, now: table.now, table.serverZone)
+        let own = table.serverZone
+        if !isDate, sample.ahead > 0, let zone = sample.zone {
+            return ask(
+                .registeredAt, about: name,
+                "\(sample.ahead) of \(sample.known) times of \(name) are ahead of the clock, by up to "
+                    + "\(sample.minutes) minutes, so the application writes local time: name its zone, "
+                    + "zone: \"\(zone)\"\(Self.leastOfYear(own, zone))")
+        }
+        if own != .utc, look.column.type != "timestamp", dialect.engine == .mariaDB {
+            let zone = ZoneOffset(seconds: own.least)
+            return ask(
+                .registeredAt, about: name,
+                "the server's own zone is \(ZoneOffset(seconds: own.now)), and \(name) has times without a "
+                    + "zone: if the application writes local time, name it, such as zone: "
+                    + "\"\(zone)\"\(Self.leastOfYear(own, zone))")
+        }
+        guard !isDate, let zone = sample.zone else { return }
+        ask(
+            .registeredAt, about: name,
+            "the newest \(name) is \(sample.minutes) minutes behind the clock, about whole hours: if a device "
+                + "has registered since, the application writes local time; name its zone then, such as "
+                + "zone: \"\(zone)\"")
+    }
+
+    private static func leastOfYear(_ server: ServerZone, _ zone: ZoneOffset) -> String {
+        server.least == server.greatest
+            ? " (with summer time the smallest offset of the year)"
+            : ", the smallest offset of the year"
+    }
+}

@@ -1,0 +1,240 @@
+import APNsProtocol
+import Foundation
+import TestSupport
+import Testing
+
+@testable import Database
+@testable import TokenTable
+
+@Suite("The time of the registration as the first look finds it")
+struct RegistrationChoiceTests {
+    /// A table of devices with times, each as SQL of a device.
+    private static func proposal(
+        _ engine: TestEngine, _ times: [(name: String, type: String, value: (Device) -> String)],
+        others: String = "", trigger: String? = nil
+    ) throws -> MappingProposal {
+        let database = try TokenDatabase(engine)
+        let columns = times.map { "\($0.name) \($0.type)" }.joined(separator: ", ")
+        try database.execute(
+            "CREATE TABLE devices (id INTEGER PRIMARY KEY, device_token VARCHAR(255), "
+                + "\(columns)\(others))")
+        try database.sql.begin()
+        for device in Device.some(mixed: false) {
+            let values = times.map { $0.value(device) }.joined(separator: ", ")
+            try database.execute(
+                "INSERT INTO devices (id, device_token, \(times.map(\.name).joined(separator: ", "))) "
+                    + "VALUES (\(device.number), '\(device.token)', \(values))")
+        }
+        try database.sql.commit()
+        if let trigger { try database.sql.run(trigger) }
+        return try #require(try database.firstLook().1)
+    }
+
+    private static func early(_ device: Device) -> String {
+        "'\(Device.time(device.registered - 20 * 86_400))'"
+    }
+    private static func late(_ device: Device) -> String { "'\(device.time)'" }
+
+    /// Two times, of which the second is later in all rows.
+    private static func choice(
+        _ engine: TestEngine, _ first: String, _ second: String, others: String = ""
+    ) throws -> (mapped: String?, asked: [String]) {
+        let found = try proposal(
+            engine, [(first, "DATETIME", early), (second, "DATETIME", late)], others: others)
+        return (
+            found.line(.registeredAt)?.column,
+            found.questions.filter { $0.part == .registeredAt }.map(\.reason)
+        )
+    }
+
+    @Test(
+        "a name that speaks of the token or the device wins over the time of the row, without a question",
+        arguments: TestEngine.available,
+        [
+            "token_updated_at", "apns_token_refreshed_at", "token_saved_at", "tokenRefreshedAt",
+            "last_token_refresh", "notification_token_updated_at", "registered_at", "last_seen_at",
+            "device_token_modified", "push_token_set_at",
+        ])
+    func named(_ engine: TestEngine, _ name: String) throws {
+        let found = try Self.choice(engine, name, "updated_at")
+        #expect(found.mapped == name && found.asked == [])
+    }
+
+    @Test(
+        "two times of one kind are a question, and the later one is mapped until it is answered",
+        arguments: TestEngine.available,
+        [
+            ("registered_at", "last_seen_at"), ("token_updated_at", "last_active"),
+            ("modified_at", "last_update"),
+        ])
+    func rivals(_ engine: TestEngine, _ names: (first: String, second: String)) throws {
+        let found = try Self.choice(engine, names.first, names.second)
+        #expect(found.mapped == names.second)
+        #expect(found.asked.count == 1 && found.asked[0].contains("120 of 120"), "\(found)")
+    }
+
+    @Test(
+        "a time of the sender is never the registration", arguments: TestEngine.available,
+        [
+            "last_sent", "last_push_t", "last_pinged_at", "last_success", "pushed_at", "last_push",
+            "notified_at", "sent_on", "last_alert_at", "expires_at", "token_expires_at",
+        ])
+    func sender(_ engine: TestEngine, _ name: String) throws {
+        let found = try Self.choice(engine, "updated_at", name)
+        #expect(found.mapped == "updated_at" && found.asked == [])
+        let alone = try Self.proposal(engine, [(name, "DATETIME", Self.late)])
+        #expect(alone.line(.registeredAt) == nil)
+        #expect(!alone.questions.contains { $0.column == name })
+    }
+
+    @Test(
+        "a person's sign-up is a question, and not mapped", arguments: TestEngine.available)
+    func signUp(_ engine: TestEngine) throws {
+        let alone = try Self.proposal(
+            engine, [("registered_at", "DATETIME", Self.late)], others: ", email VARCHAR(100)")
+        #expect(alone.line(.registeredAt) == nil)
+        #expect(alone.questions.contains { $0.reason.contains("signed up") })
+        #expect(alone.questions.contains { $0.answer == "--registered-at registered_at" })
+        let beside = try Self.choice(
+            engine, "registered_at", "token_saved_at", others: ", email VARCHAR(100)")
+        #expect(beside.mapped == "token_saved_at" && beside.asked == [])
+    }
+
+    @Test(
+        "a time that any write of the row moves is said to be so, and another of its kind is taken",
+        .needsServer)
+    func anyWrite() throws {
+        let moving = "DATETIME DEFAULT CURRENT_TIMESTAMP ON UPDATE CURRENT_TIMESTAMP"
+        let alone = try Self.proposal(.mariaDB, [("updated_at", moving, Self.late)])
+        let reason = try #require(alone.line(.registeredAt)?.reason)
+        #expect(reason.contains("any write of the row counts as a registration"))
+        let two = try Self.proposal(
+            .mariaDB, [("modified_at", "DATETIME", Self.early), ("updated_at", moving, Self.late)])
+        #expect(two.line(.registeredAt)?.column == "modified_at")
+    }
+
+    @Test("a trigger that writes the time at any update is named", arguments: TestEngine.available)
+    func trigger(_ engine: TestEngine) throws {
+        func reason(_ server: String, _ lite: String) throws -> String {
+            let trigger =
+                engine == .mariaDB
+                ? "CREATE TRIGGER touch BEFORE UPDATE ON devices FOR EACH ROW \(server)"
+                : "CREATE TRIGGER touch AFTER UPDATE\(lite) ON devices BEGIN UPDATE devices "
+                    + "SET updated_at = datetime('now') WHERE id = NEW.id; END"
+            return try #require(
+                try Self.proposal(
+                    engine, [("updated_at", "DATETIME", Self.late)], trigger: trigger
+                ).line(.registeredAt)?.reason)
+        }
+        let always = try reason("SET NEW.updated_at = NOW()", "")
+        #expect(
+            always.contains("any write of the row") && always.contains("@pushsweep"), "\(always)")
+        let byToken = try reason(
+            "IF NEW.device_token <> OLD.device_token THEN SET NEW.updated_at = NOW(); END IF",
+            " OF device_token")
+        #expect(byToken.contains("writes it with the token"), "\(byToken)")
+    }
+}
+
+@Suite("Zones of times without one")
+struct ZoneTests {
+    private static let winter = ServerZone(now: 3_600, least: 3_600, greatest: 7_200)
+    private static let summer = ServerZone(now: 7_200, least: 3_600, greatest: 7_200)
+    private static let now = EpochMilliseconds(1_795_780_800_000)
+
+    private static func sample(_ minutes: [Int64], _ server: ServerZone = .utc) -> ClockSample {
+        ClockSample(minutes.map { now.advanced(by: $0 * 60_000) }, now: now, server)
+    }
+
+    @Test("rows ahead of the clock give the zone, in summer the smallest offset of the year")
+    func ahead() {
+        #expect(Self.sample([-600, -4, 58]).zone == ZoneOffset(seconds: 3_600))
+        #expect(Self.sample([-600, 58, 20]).ahead == 2)
+        #expect(Self.sample([119, -4], Self.summer).zone == ZoneOffset(seconds: 3_600))
+        #expect(Self.sample([58], Self.winter).zone == ZoneOffset(seconds: 3_600))
+        #expect(Self.sample([326]).zone == ZoneOffset(seconds: 19_800))
+        #expect(Self.sample([99]).zone == ZoneOffset(seconds: 7_200))
+        #expect(Self.sample([99], Self.summer).zone == ZoneOffset(seconds: 3_600))
+        #expect(Self.sample([4, -90]).zone == nil)
+        // Another kind of time.
+        #expect(Self.sample([-4, 60 * 24 * 30]).zone == nil)
+    }
+
+    @Test("a newest time that is whole hours behind gives a zone, others do not")
+    func behind() {
+        #expect(Self.sample([-302, -900]).zone == ZoneOffset(seconds: -18_000))
+        #expect(Self.sample([-60]).zone == ZoneOffset(seconds: -3_600))
+        for minutes in [-5, -30, -59, -100, -60 * 24] as [Int64] {
+            #expect(Self.sample([minutes]).zone == nil, "\(minutes)")
+        }
+        #expect(ClockSample([EpochMilliseconds(.min)], now: Self.now, .utc).zone == nil)
+        #expect(ClockSample([EpochMilliseconds(.max)], now: Self.now, .utc).zone == nil)
+    }
+
+    @Test("check warns of a zone that is greater than the server's own offset, now or in winter")
+    func configured() {
+        func warning(_ server: ServerZone, _ offset: Int) -> String? {
+            server.finding(on: offset, of: "column seen of devices")?.sentence
+        }
+        #expect(warning(Self.winter, 7_200)?.contains("+01:00") == true)
+        #expect(warning(Self.summer, 7_200)?.contains("in winter") == true)
+        #expect(warning(Self.winter, 3_600) == nil && warning(Self.summer, 3_600) == nil)
+        #expect(warning(.utc, 7_200) == nil)
+        #expect(warning(ServerZone(now: 3_600, least: 3_600, greatest: 3_600), 7_200) != nil)
+    }
+
+    /// The questions about a registration under some clock of the server.
+    private static func asked(
+        _ shift: Int, _ zone: ServerZone, _ engine: TestEngine, type: String = "DATETIME"
+    ) throws -> [String] {
+        let database = try TokenDatabase(engine)
+        try database.execute(
+            "CREATE TABLE devices (id INTEGER PRIMARY KEY, device_token VARCHAR(255), last_seen \(type))"
+        )
+        try database.sql.begin()
+        for device in Device.some(mixed: false) {
+            try database.execute(
+                "INSERT INTO devices VALUES (\(device.number), '\(device.token)', "
+                    + "'\(Device.time(device.registered + shift))')")
+        }
+        try database.sql.commit()
+        let session = try DatabaseSession(database.settings)
+        var table = try TokenTable.look(
+            at: session.catalogTable(TableName(name: "devices"), setting: "--table", cure: ""),
+            session,
+            now: session.databaseTime())
+        table.serverZone = zone
+        let token = try #require(TokenCandidate.all(of: table).first)
+        return MappingSearch.mapping(of: table, tokens: token).questions
+            .filter { $0.part == .registeredAt }.map(\.reason)
+    }
+
+    @Test(
+        "init asks for the zone with the count of rows ahead, and where the newest is whole hours behind",
+        arguments: TestEngine.available)
+    func questions(_ engine: TestEngine) throws {
+        #expect(try Self.asked(0, .utc, engine) == [])
+        let ahead = try Self.asked(3_600, .utc, engine)
+        #expect(ahead.count == 1 && ahead[0].contains("1 of 120 times"), "\(ahead)")
+        #expect(ahead[0].contains("zone: \"+01:00\"") && ahead[0].contains("local time"))
+        let behind = try Self.asked(-5 * 3_600, .utc, engine)
+        #expect(behind.count == 1 && behind[0].contains("zone: \"-05:00\""), "\(behind)")
+    }
+
+    @Test("init names the smallest offset of the year of a server with summer time", .needsServer)
+    func summerTime() throws {
+        for shift in [0, 7_200] {
+            let asked = try Self.asked(shift, Self.summer, .mariaDB)
+            #expect(asked.count == 1 && asked[0].contains("zone: \"+01:00\""), "\(asked)")
+            #expect(asked[0].contains("smallest offset of the year"))
+        }
+        #expect(try Self.asked(0, Self.summer, .mariaDB, type: "TIMESTAMP") == [])
+    }
+
+    @Test("a server that shows UTC all year is known to do so", .needsServer)
+    func server() throws {
+        let database = try TokenDatabase(.mariaDB)
+        let session = try DatabaseSession(database.settings)
+        #expect(try ServerZone.read(session) == .utc)
+    }
+}

@@ -1,0 +1,95 @@
+import Foundation
+import TestSupport
+import Testing
+
+@testable import Database
+@testable import TokenTable
+
+@Suite("Generated columns for tokens")
+struct ServingTokenTests {
+    /// How an application writes a token of hex digits.
+    struct Spelling: CustomTestStringConvertible, Sendable {
+        let testDescription: String
+        var type = "VARCHAR(400)"
+        let write: @Sendable (String) -> String
+        var engines = TestEngine.available
+
+        private static func base64(_ hex: String) -> String {
+            let bytes = stride(from: 0, to: hex.count, by: 2).map { place in
+                UInt8(hex.dropFirst(place).prefix(2), radix: 16) ?? 0
+            }
+            return Data(bytes).base64EncodedString()
+        }
+
+        static let all = [
+            Spelling(testDescription: "base64", write: base64, engines: [.mariaDB]),
+            Spelling(
+                testDescription: "base64 without padding",
+                write: { base64($0).replacing("=", with: "") }, engines: [.mariaDB]),
+            Spelling(
+                testDescription: "base64 of URLs in bytes", type: "VARBINARY(400)",
+                write: {
+                    base64($0).replacing("+", with: "-").replacing("/", with: "_").replacing(
+                        "=", with: "")
+                }, engines: [.mariaDB]),
+            Spelling(testDescription: "a prefix", write: { "apns:\($0)" }),
+            Spelling(testDescription: "an address", write: { "https://push.example.com/\($0)" }),
+            Spelling(
+                testDescription: "JSON with odd keys",
+                write: { "{\"a b.c\": {\"it's\": \"\($0)\"}}" }),
+            Spelling(
+                testDescription: "JSON in bytes", type: "VARBINARY(400)",
+                write: { "{\"push token\": \"\($0)\"}" }, engines: [.mariaDB]),
+        ]
+
+        static let cases = all.flatMap { one in
+            one.engines.filter(TestEngine.available.contains).map { (one, $0) }
+        }
+    }
+
+    private static let odd: [SQLValue] = [
+        .null, .text(""), .text("0"), .text("x"), .text("{"), .text("{\"a b\": 1}"),
+        .text("\u{1F4F1}"),
+        .text(String(repeating: "a", count: 300)), .text("a\0b"), .text("-5"), .text("="),
+        .text("===="),
+        .text("cXyz-1:APA91bHPRgkF3Jq"), .text("dQw_4:APA91bHun4MxP5egoKMwt2KZFBaFUH-1RYqxfH"),
+        .text(String(repeating: "A", count: 41)), .text(String(repeating: "A", count: 44) + "\n"),
+        .text(String(repeating: "A", count: 43) + "==="), .text("\u{301}"), .text("'; --"),
+    ]
+
+    @Test(
+        "a column that init adds has the tokens as hex, and the application may write whatever it likes",
+        arguments: Spelling.cases)
+    func agree(_ spelling: Spelling, _ engine: TestEngine) throws {
+        let database = try TokenDatabase(engine)
+        try database.execute(
+            "CREATE TABLE devices (id INTEGER PRIMARY KEY, device_token \(spelling.type))"
+                + (engine == .mariaDB ? " CHARACTER SET utf8mb4" : ""))
+        for number in 0..<120 {
+            try database.execute(
+                "INSERT INTO devices VALUES (?, ?)",
+                [.integer(Int64(number)), .text(spelling.write(Device.hex(number)))])
+        }
+        let proposal = try #require(try database.firstLook().1)
+        #expect(proposal.statements.count == 1)
+        for statement in proposal.statements.flatMap({ $0.components(separatedBy: "; CREATE") }) {
+            try database.execute(statement.hasPrefix(" INDEX") ? "CREATE\(statement)" : statement)
+        }
+        let made = proposal.mapping.token
+        let all = try database.texts("SELECT \(made) FROM devices ORDER BY id")
+        #expect(all == (0..<120).map { [Device.hex($0)] })
+        for value in Self.odd {
+            try database.execute("UPDATE devices SET device_token = ? WHERE id = 7", [value])
+            let hex = try database.texts("SELECT COALESCE(\(made), '') FROM devices WHERE id = 7")[
+                0][0]
+            #expect(hex.utf8.count != 64, "\(value) is \(hex)")
+        }
+        // A token that was written as plain hex is found too.
+        guard !spelling.testDescription.contains("JSON") else { return }
+        try database.execute(
+            "UPDATE devices SET device_token = ? WHERE id = 7",
+            [.text(Device.hex(500).uppercased())])
+        #expect(
+            try database.texts("SELECT \(made) FROM devices WHERE id = 7") == [[Device.hex(500)]])
+    }
+}
