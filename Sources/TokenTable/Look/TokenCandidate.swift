@@ -65,7 +65,7 @@ enum TokenForm: Hashable {
         guard let value = try? JSONSerialization.jsonObject(with: Data(text)) else {
             // A longer text was cut. Other lists have brackets, too.
             let count = text.split { Hex.value(of: $0) == nil }.count { isHex(Array($0)) }
-            let isCut = text.count >= LookedTable.longestValue
+            let isCut = text.count > RowSampling.longestValue
             if count > (isCut ? 0 : 1) { return .spelled(.several) }
             return UnfindableSpelling(ofText: text).map { .spelled($0.kind) }
         }
