@@ -25,10 +25,6 @@ package enum TriggerAssignment: Int, Hashable, Sendable, Comparable {
 }
 
 extension TableReach.Trigger {
-    /// Whether it is one of docs/registrations.md by its name: it does nothing when this program changes a
-    /// row.
-    package var isOwn: Bool { name.hasPrefix("pushsweep_registered") }
-
     /// When an update of a table makes this trigger assign one of some columns. `token` is the column of the
     /// tokens, `changed` those that an update by this program names.
     package func assignment(
