@@ -90,7 +90,7 @@ package struct AccountGrants {
 
     /// The rights to see the columns that `check` asks about.
     private mutating func addQuestions(_ tokens: TableLayout, _ store: TokenTable?) {
-        let asked = Set((try? store?.columnQuestions().map(\.column)) ?? [])
+        let asked = Set((try? store?.columnQuestions().filter(\.isForAccount).map(\.column)) ?? [])
         if !asked.isEmpty {
             add(
                 "check, to see the columns that it asks about",

@@ -307,6 +307,17 @@ extension SettingKind where Value == [String] {
     }
 }
 
+extension SettingKind where Value == [String] {
+    /// Values of a column, each once.
+    static var words: Self {
+        Self(list: "list of texts") { words, _ throws(Refusal) in
+            for word in words { try SettingText.checkLength(word, SettingText.longest) }
+            guard !words.isEmpty else { throw Refusal("must have at least one value") }
+            return (words, "[\(words.joined(separator: ", "))]")
+        }
+    }
+}
+
 extension SettingKind where Value == StoreLocation {
     static var storeAddress: Self {
         Self("`mysql://`, `mysql+unix://` or `sqlite://` address", hidden: "the address") {

@@ -128,11 +128,19 @@ extension SettingsTable {
         )
         users(
             "living.living", .text, .absent("none"), \.living.living, example: "1",
-            "Value of that column for a token that is used; every value but that of dead counts so."
+            "Value of that column for a token that is used; NULL and every value but that of dead count so."
         )
         users(
             "living.dead", .text, .absent("none"), \.living.dead, example: "0",
             "Value of that column for a token that is not used any more; a mark sets it.")
+        users(
+            "living.others", .words, .absent("none"), \.living.others, example: "[pending]",
+            "Further values of that column, which count as living; a run refuses one that no setting names."
+        )
+        users(
+            "living.mostly-dead", .boolean, \.living.mostlyDead,
+            "Confirms that most rows have the value of dead; without it a run takes the two for exchanged."
+        )
         users("reason.column", .optionalColumn, \.reason, "Column for the reason of a mark.")
         users(
             "ignore-columns", .columns, .absent("none"), \.ignoredColumns, example: "[status]",

@@ -59,9 +59,10 @@ struct InitCommandTests {
         ).wait().ends(0)
         for part in [
             "mobile_devices.push_token: 60 of 90 values read are 64 hex digits or more",
-            "mobile_devices now: 90 rows, 57 living, 3 dead, 30 of other platforms, 0 malformed, 0 empty, 0 with",
+            "mobile_devices now: 90 rows, 60 living, 0 dead, 30 of other platforms, 0 malformed, 0 empty, 0 with",
             "platform: {column: os, value: ios}", "# rows with `ios` have Apple's tokens",
-            "living: {column: is_active, living: 1, dead: 0}",
+            "\n    # living: {column: is_active, living: 1, dead: 0}\n", "--mark is_active=1/0",
+            "\n    invalidated-at: none\n", "`1` (57), `0` (3)", "pushsweep schema print --view",
             "environment: {column: sandbox, values: {production: 0, sandbox: 1}}",
             "registered-at: updated_at", "the newest is of ",
             "# ? topic: the bundle identifier of the app", "topic: com.example.app",
@@ -116,6 +117,51 @@ struct InitCommandTests {
         let checked = try run("check", environment: environment).ends(0)
         #expect(!checked.output.contains("looks like"), "\(checked.output)")
         try run("sweep", "--dry-run", environment: environment).ends(0)
+    }
+
+    @Test(
+        "a question is answered in the second run, or by taking away the sign of its comment",
+        arguments: TestEngine.available)
+    func answered(_ engine: TestEngine) throws {
+        let database = try Self.project(engine)
+        func settings(_ words: [String]) throws -> String {
+            try RunningTool(
+                "pushsweep", Self.words(database) + ["--format", "json"] + words,
+                environment: Self.environment
+            ).wait().ends(0).json["settings"] as? String ?? ""
+        }
+        let line = "living: {column: is_active, living: 1, dead: 0}"
+        let first = try settings([])
+        let answered = try settings([
+            "--mark", "is_active=1/0", "--token", "mobile_devices.push_token", "--platform",
+            "os=ios",
+            "--registered-at", "updated_at",
+        ])
+        #expect(answered.contains("\n    \(line)\n"))
+        let folder = try TemporaryFolder()
+        var admin = Self.environment
+        if engine == .mariaDB { admin["PUSHSWEEP_STORE_URL"] = "\(database.settings.location)" }
+        for text in [answered, first.replacing("    # \(line)", with: "    \(line)")] {
+            #expect(text.contains("\n    \(line)\n"))
+            let file = try folder.write(
+                "settings.yaml", text.replacing("/var/lib/pushsweep", with: folder.file("state")))
+            try RunningTool("pushsweep", ["check", "--config", file], environment: admin).wait()
+                .says("mark is_active (living `1`, dead `0`)")
+        }
+        let none = try settings(["--mark", "none"])
+        #expect(
+            none.contains("invalidated-at: none") && none.contains("ignore-columns: [is_active"))
+        for (words, exit, part) in [
+            (["--mark", "is_active=1"], Int32(64), "is COLUMN=LIVING/DEAD"),
+            (["--mark", "is_active=5/0"], 78, "no row has `5` in column is_active"),
+            (["--token", "devices"], 64, "is TABLE.COLUMN"),
+            (["--token", "a.b", "--table", "c"], 64, "leave --table and --column out"),
+            (["--platform", "os=iOS"], 78, "the rows read have `ios` (60), `android` (30)"),
+        ] {
+            try RunningTool(
+                "pushsweep", Self.words(database) + words, environment: Self.environment
+            ).wait().ends(exit, part)
+        }
     }
 
     @Test("writes over no file, and over no link")

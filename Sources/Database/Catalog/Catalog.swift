@@ -104,6 +104,8 @@ package struct CatalogColumn: Hashable, Sendable {
     package var constantDefault: String?
     /// Whether `*` leaves it out.
     package var isInvisible = false
+    /// What whoever made the column says about it; empty where nothing is said, and for SQLite.
+    package var comment = ""
 
     /// What a value of the column depends on: its name, type and character set.
     package var form: String { "\(name) \(declaration) \(characterSet ?? "")" }
@@ -236,7 +238,7 @@ package struct Catalog {
             """
             SELECT COLUMN_NAME, DATA_TYPE, CHARACTER_MAXIMUM_LENGTH, COLLATION_NAME, \
             DATETIME_PRECISION, IS_NULLABLE, COLUMN_KEY, EXTRA, CHARACTER_SET_NAME, COLUMN_TYPE, \
-            GENERATION_EXPRESSION, COLUMN_DEFAULT \
+            GENERATION_EXPRESSION, COLUMN_DEFAULT, COLUMN_COMMENT \
             FROM information_schema.COLUMNS \
             WHERE TABLE_SCHEMA = COALESCE(?, DATABASE()) AND TABLE_NAME = ? \
             ORDER BY ORDINAL_POSITION
@@ -259,7 +261,7 @@ package struct Catalog {
                 hasTimeDefault: Self.isPresent(rows[row, 11].text),
                 constantDefault: extra.contains("DEFAULT_GENERATED")
                     ? nil : Self.constant(rows[row, 11].text),
-                isInvisible: extra.contains("INVISIBLE"))
+                isInvisible: extra.contains("INVISIBLE"), comment: rows[row, 12].text ?? "")
         }
     }
 

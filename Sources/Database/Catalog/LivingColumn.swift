@@ -17,6 +17,15 @@ package struct LivingColumn: Hashable, Sendable {
     /// column's collation takes the cases for equal. Other letters have no folding that every
     /// engine and this program share, so such a word counts as it is written.
     package let ignoresCase: Bool
+    /// Further values that the settings name, which are those of living rows.
+    package var others: [SQLValue] = []
+
+    /// Whether a stored value is none, NULL or an empty text, or one that the settings name.
+    package func isKnown(_ value: SQLValue) -> Bool {
+        if let text = value.text, text.utf8.allSatisfy({ $0 == UInt8(ascii: " ") }) { return true }
+        return value == .null || isDead(value)
+            || ([living] + others).contains { folded(value) == folded($0) }
+    }
 
     /// Whether a stored value is that of a dead row.
     package func isDead(_ value: SQLValue) -> Bool { folded(value) == folded(dead) }
@@ -56,7 +65,7 @@ extension ColumnResolver {
                 "the database itself sets column \(column.name), so no mark can be set in it; name "
                     + "another under \(group).living.column")
         }
-        let result = LivingColumn(
+        var result = LivingColumn(
             name: column.name, living: try value(living, of: column, setting: "living"),
             dead: try value(dead, of: column, setting: "dead"), isBits: column.type == "bit",
             ignoresCase: column.ignoresCase && dead.utf8.allSatisfy { $0 < 128 })
@@ -65,6 +74,15 @@ extension ColumnResolver {
                 "living `\(living)` and dead `\(dead)` are the same value of column \(column.name), so "
                     + "no mark would show; give the two values that its rows hold under "
                     + "\(group).living")
+        }
+        for word in mapped.others ?? [] {
+            let other = try value(word, of: column, setting: "others")
+            guard !result.isDead(other) else {
+                throw refusal(
+                    "`\(word)` is the value of dead rows of column \(column.name) and stands among others; "
+                        + "correct \(group).living.others")
+            }
+            result.others.append(other)
         }
         return result
     }

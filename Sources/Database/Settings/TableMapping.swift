@@ -50,8 +50,8 @@ package struct PlatformMapping: Hashable, Sendable {
     }
 }
 
-/// A column of two values, such as `active`, that says whether a token is used. All fields are set
-/// or none is.
+/// A column of two values, such as `active`, that says whether a token is used. The first three
+/// fields are set or none is.
 package struct LivingMapping: Hashable, Sendable {
     /// The column; nil: the mark is a time.
     package var column: String?
@@ -59,9 +59,15 @@ package struct LivingMapping: Hashable, Sendable {
     package var living: String?
     /// The value of a row that is not used any more; a mark sets it.
     package var dead: String?
+    /// Further values that rows may have, which count as living; nil: none.
+    package var others: [String]?
+    /// Whether a person has confirmed that most rows have the value of `dead`.
+    package var mostlyDead = false
 
-    package init(column: String? = nil, living: String? = nil, dead: String? = nil) {
-        (self.column, self.living, self.dead) = (column, living, dead)
+    package init(
+        column: String? = nil, living: String? = nil, dead: String? = nil, others: [String]? = nil
+    ) {
+        (self.column, self.living, self.dead, self.others) = (column, living, dead, others)
     }
 }
 

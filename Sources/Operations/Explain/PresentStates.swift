@@ -32,7 +32,8 @@ extension TokenStory {
         told.now =
             told.apps.isEmpty
             ? "the settings name no app, so nobody would send to it"
-            : "a sender "
+            : (frame.history.marksStandBeside
+                ? "a sender that reads pushsweep_invalid " : "a sender ")
                 + told.apps.map { app in
                     "would \(app.sends ? "" : "not ")send to it for \(app.app)/\(app.environment), "
                         + "because \(app.because)"

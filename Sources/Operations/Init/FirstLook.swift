@@ -153,7 +153,7 @@ package struct FirstLook {
         report.parts = proposal.lines.map {
             InitReport.Part(
                 part: $0.part.rawValue, column: $0.column, value: $0.value, reason: $0.reason,
-                answer: $0.answer)
+                answer: $0.answer, setting: $0.setting)
         }
         report.statements = proposal.statements
         report.settings = draft.text

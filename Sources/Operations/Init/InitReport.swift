@@ -23,6 +23,8 @@ package struct InitReport: PrintedLines, Codable, Hashable, Sendable {
         package let reason: String
         /// The option that answers a question; nil for none.
         package let answer: String?
+        /// The value as YAML that answers a question; nil for none.
+        package let setting: String?
     }
 
     /// What the table has now.

@@ -46,10 +46,24 @@ struct SettingsDraft {
 
     private func line(_ line: MappingProposal.Line) -> [String] {
         guard let value = line.value else {
-            let answer = line.answer.map { "; answer: \($0)" } ?? ""
-            return Self.comment("? \(line.part.rawValue): \(line.reason)\(answer)", indent: 4)
+            return question(line)
         }
         return Self.comment(line.reason, indent: 4) + ["    \(line.part.rawValue): \(value)"]
+    }
+
+    /// A question with the option that answers it, and with the line that stands there in another run, for a
+    /// person to take the sign of a comment away.
+    private func question(_ line: MappingProposal.Line) -> [String] {
+        let answer = line.answer.map { "; answer: \($0)" } ?? ""
+        let part = line.part.rawValue
+        guard let setting = line.setting else {
+            return Self.comment("? \(part): \(line.reason)\(answer)", indent: 4)
+        }
+        let place =
+            line.part == .invalidatedAt
+            ? ", or this in place of invalidated-at: none" : ", or this line"
+        return Self.comment("? \(part): \(line.reason)\(answer)\(place)", indent: 4)
+            + ["    # \("\(part): \(setting)".printable)"]
     }
 
     /// A text as comments of at most 80 columns; what is copied from it stays on one line.

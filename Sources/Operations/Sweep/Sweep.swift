@@ -170,6 +170,7 @@ package struct Sweep: RecordedRun {
             run: run, kind: plan.work.kind, in: journal.folder, context, until: pipe.deadline
         ) { lease in
             try applyAndExpire(opened, store, lease)
+            noteMarksBeside(in: store)
             noteEnd(in: store)
         }
     }
@@ -388,6 +389,14 @@ package struct Sweep: RecordedRun {
                 "\(partition): \(count) outside this digest wait for the next sweep, which judges them"
             )
         }
+    }
+
+    /// Says once, with the first marks that no column of the table has, that a sender has to read them.
+    private func noteMarksBeside(in store: TokenTable) {
+        let marked = outcome.report.apps.reduce(0) { $0 + $1.applied }
+        // What cannot be known is told by `check`.
+        guard marked > 0, (try? store.areFirstMarks(marked)) == true else { return }
+        context.log.warning("the first marks: \(MarksBeside.sentence)")
     }
 
     /// Records in the database are for people, so a failure to write them does not fail the run.

@@ -124,6 +124,19 @@ extension TokenTable {
         try session.canRead("pushsweep_invalid", "token, invalidated_at")
     }
 
+    /// Whether some new marks are all that there are in `pushsweep_invalid`, so that no run before made one
+    /// that is still there. False where marks stand in the row.
+    ///
+    /// - Throws: as `layout`; any failure of the query.
+    package func areFirstMarks(_ count: Int) throws(StoreFailure) -> Bool {
+        guard count > 0, count < Int.max, try layout().marksStandBeside else { return false }
+        let found = try retries.retrying("looking for earlier marks in pushsweep_invalid") {
+            () throws(SQLFailure) in
+            try connection.query("SELECT token FROM pushsweep_invalid LIMIT \(count + 1)").count
+        }
+        return (1...count).contains(found)
+    }
+
     /// The number of marks of a partition in `pushsweep_invalid`, counted range by range.
     func countTokenMarks(in partition: Partition) throws(StoreFailure) -> Int {
         let marks = InvalidTokenTable(partition: partition, connection: connection)

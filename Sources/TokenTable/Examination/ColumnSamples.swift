@@ -131,51 +131,66 @@ extension TimeColumn.Storage {
     }
 }
 
-/// The values of a column of two in a sample of rows.
+/// The values of a column of two in a sample of rows. What they say does not depend on names: with living and
+/// dead exchanged each report finds its row dead already and is used up, and the application's own dead rows
+/// count as living under any word but the one that the settings call dead.
 struct LivingSample {
+    /// The rows from which on most of them say what a value means.
+    private static let enough = 20
+    /// One in so many rows with a word that no setting names is no mistake in a row.
+    private static let share = 100
+    private static let fewest = 3
+
     private let column: LivingColumn
     private let dead: Int
     private let total: Int
-    /// The rows by another value than the two of the settings.
+    /// The rows by another value than those of the settings.
     private var others: [ExactText: Int] = [:]
+    /// Rows that this program has marked itself.
+    var own = 0
 
     init(_ column: LivingColumn, _ values: [SQLValue]) {
         self.column = column
         total = values.count
         dead = values.count(where: column.isDead)
-        for value in values where value != .null && value != column.living && !column.isDead(value)
-        {
-            let word = value.text ?? value.integer.map(String.init) ?? "bytes"
+        for value in values where !column.isKnown(value) {
+            let compared = column.compared(value)
+            let word = compared.text ?? compared.integer.map(String.init) ?? "bytes"
             others[ExactText(word), default: 0] += 1
         }
     }
 
+    /// Whether most rows are dead, by whatever mark.
+    var isMostlyDead: Bool { dead * 2 > total }
+
     func findings(of table: TableName, _ words: LivingMapping) -> [Finding] {
-        let name = "column \(column.name) of \(table)"
-        if dead * 2 > total, let word = words.dead {
-            let sentence =
-                "\(name): \(dead) of \(total) rows sampled have `\(word)`, the value for tokens that are "
-                + "not used, and no signal changes those; compare store.active-users.living with the table"
-            // A name such as is_deleted says which of 0 and 1 is meant.
-            let named = ColumnWords(column.name).saysLiving
-            let isExchanged = named.flatMap { says in ValueWords.flag(word).map { $0 == says } }
-            if isExchanged == true {
-                return [
-                    .failure(
-                        .configuration, sentence + ": living and dead are exchanged",
-                        isAboutRows: true)
-                ]
-            }
-            return isExchanged == false ? [] : [.warning(sentence)]
-        }
-        guard dead == 0, let other = others.max(by: { ($0.value, $1.key) < ($1.value, $0.key) }),
-            other.value * 100 >= total
-        else { return [] }
-        return [
-            .warning(
-                "\(name): no row has `\(words.dead ?? "")`, and \(other.value) of \(total) rows sampled "
-                    + "have `\(other.key)`, which counts as living; name it under "
-                    + "store.active-users.living.dead if it means that a token is not used")
-        ]
+        exchange(table, words) + unknown(table, words)
+    }
+
+    private func exchange(_ table: TableName, _ words: LivingMapping) -> [Finding] {
+        // Marks of this program would not be there if no report had found its row living.
+        guard isMostlyDead, (dead - own) * 2 > total, !words.mostlyDead else { return [] }
+        let sentence =
+            "column \(column.name) of \(table): \(dead) of \(total) rows sampled have "
+            + "`\(words.dead ?? "")`, the value for tokens that are not used, and a report about those is "
+            + "used up without a change: living and dead are exchanged, or most rows are dead; exchange "
+            + "the two under store.active-users.living, or write mostly-dead: true there"
+        guard total >= Self.enough else { return [.warning(sentence)] }
+        return [.failure(.configuration, sentence, isAboutRows: true)]
+    }
+
+    private func unknown(_ table: TableName, _ words: LivingMapping) -> [Finding] {
+        guard !others.isEmpty else { return [] }
+        let count = others.values.reduce(0, +)
+        let list = others.sorted { ($1.value, $0.key) < ($0.value, $1.key) }.prefix(8)
+            .map { "`\($0.key.string.prefix(64))` (\($0.value))" }.joined(separator: ", ")
+        let sentence =
+            "column \(column.name) of \(table): \(count) of \(total) rows sampled have \(list), which "
+            + "\(others.count == 1 ? "is" : "are") neither living `\(words.living ?? "")` nor dead "
+            + "`\(words.dead ?? "")` and would count as living; name under "
+            + "store.active-users.living.dead the value of tokens that are not used, and under others "
+            + "each further value of tokens that are"
+        guard count >= Self.fewest, count * Self.share >= total else { return [.warning(sentence)] }
+        return [.failure(.configuration, sentence, isAboutRows: true)]
     }
 }

@@ -11,9 +11,38 @@ struct LayoutExamination {
     var findings: [Finding] {
         [layoutSummary]
             + [
-                tokenIndex, tokenRoom, tokenPadding, keyRoom, reasonType, reasonRoom, registration,
-                vectors, company,
+                marksBeside, unnamedMark, tokenIndex, tokenRoom, tokenPadding, keyRoom, reasonType,
+                reasonRoom, registration, vectors, company,
             ].compactMap { $0 }
+    }
+
+    private var marksBeside: Finding? {
+        layout.marksStandBeside ? .ok(MarksBeside.sentence) : nil
+    }
+
+    /// A column of the application is written only if a person named it. Of the default names both columns are
+    /// ours, as `schema apply` makes them; one without the other may be the application's, such as the end of
+    /// a session.
+    private var unnamedMark: Finding? {
+        guard let mark = layout.mark, let usual = TableMapping().invalidatedAt.column.name,
+            let reason = TableMapping().reason.name
+        else { return nil }
+        let (column, setting): (String, String)
+        if case .detect = mapping.invalidatedAt.column, table.column(reason) == nil {
+            (column, setting) = (mark.name, "invalidated-at")
+        } else if case .detect = mapping.reason, let found = layout.reason,
+            mark.name.lowercased() != usual
+        {
+            (column, setting) = (found, "reason")
+        } else {
+            return nil
+        }
+        return .failure(
+            .configuration,
+            "column \(column) of \(layout.table) has a default name, and no person has named it: marks "
+                + "would be written into it, though it may be the application's own; write \(setting): "
+                + "\(column) under store.active-users if it is for marks, or \(setting): none",
+            isAboutRows: true)
     }
 
     private var layoutSummary: Finding {

@@ -13,6 +13,9 @@ import TokenHygiene
 package struct ColumnQuestion: Hashable, Sendable {
     package let column: String
     let finding: Finding
+    /// Whether the account of a sweep gets the right to read it, so that its `check` asks too. What nothing
+    /// speaks for may be a person's secret, and is asked about where an administrator looks.
+    package var isForAccount = true
 }
 
 extension TokenTable {
@@ -75,7 +78,6 @@ extension TokenTable {
         _ proposal: MappingProposal, _ layout: TableLayout
     ) -> [ColumnQuestion] {
         let mapping = settings.mapping
-        let hasMark = layout.living != nil || layout.mark != nil
         let missing: [(MappingProposal.Line.Part, OptionalColumn, Bool, String)] = [
             (
                 .environment, mapping.environment, layout.environment != nil,
@@ -87,21 +89,13 @@ extension TokenTable {
                 "looks like the app of a token, so evidence of one app reaches the tokens of all"
             ),
             (
-                .living, mapping.invalidatedAt.column, hasMark,
-                "looks like the mark of the application, so rows that it has marked count as living"
-            ),
-            (
-                .invalidatedAt, mapping.invalidatedAt.column, hasMark,
-                "looks like the mark of the application, so rows that it has marked count as living"
-            ),
-            (
                 .registeredAt, mapping.registeredAt.column, layout.registration != nil,
                 "looks like the time of the registration, and without one a device that came back can be "
                     + "marked"
             ),
         ]
         let used = Set(layout.usedColumns.map { $0.lowercased() })
-        return unanswered(proposal, layout, used)
+        return unanswered(proposal, layout, used) + marks(proposal, layout, used)
             + missing.compactMap { part, setting, isThere, words in
                 guard !isThere, setting != .absent, let line = proposal.line(part),
                     let column = line.column, let value = line.value,
@@ -112,6 +106,27 @@ extension TokenTable {
                     "column \(column) of \(layout.table) \(words) (\(line.reason)); write \(part.rawValue): "
                         + "\(value) under store.active-users")
             }
+    }
+
+    /// The columns that may be the application's mark, where the settings name none: `init` writes that there
+    /// is none without a person's word, so only `ignore-columns` answers.
+    private func marks(
+        _ proposal: MappingProposal, _ layout: TableLayout, _ used: Set<String>
+    ) -> [ColumnQuestion] {
+        guard layout.living == nil, layout.mark == nil else { return [] }
+        return proposal.questions.compactMap { line in
+            guard [.living, .invalidatedAt].contains(line.part), let column = line.column,
+                !used.contains(column.lowercased())
+            else { return nil }
+            var question = Self.question(
+                column,
+                "\(line.reason)\(MarkCandidate.consequence)"
+                    + (line.setting.map {
+                        "; where it is the mark, write \(line.part.rawValue): \($0) under store.active-users"
+                    } ?? ""))
+            question.isForAccount = !line.isUnlikely
+            return question
+        }
     }
 
     /// The platform and the environment, also where the look itself asks.

@@ -37,10 +37,32 @@ extension TokenTable {
         }
         report.findings += rows.findings { times($0)?.findings(of: layout.table) ?? [] }
         if let living = layout.living {
+            let own = try ownMarks(
+                among: rows.all.filter { $0.last.map(living.isDead) == true }, layout)
             report.findings += rows.findings { rows in
-                LivingSample(living, rows.compactMap(\.last))
-                    .findings(of: layout.table, settings.mapping.living)
+                var marks = LivingSample(living, rows.compactMap(\.last))
+                marks.own = rows.count { row in
+                    row.last.map(living.isDead) == true
+                        && row.first.flatMap(layout.token.token).map(own.contains) == true
+                }
+                return marks.findings(of: layout.table, settings.mapping.living)
             }
+        }
+    }
+
+    /// The tokens that have a mark of this program, of rows that begin with the token; none where its table is
+    /// missing or hidden.
+    private func ownMarks(
+        among rows: [ArraySlice<SQLValue>], _ layout: TableLayout
+    ) throws(StoreFailure) -> Set<DeviceToken> {
+        let tokens = Set(rows.compactMap { $0.first.flatMap(layout.token.token) })
+        guard !tokens.isEmpty, try canReadTokenMarks() else { return [] }
+        return try retries.retrying("looking for own marks in pushsweep_invalid") {
+            () throws(SQLFailure) in
+            Set(
+                try InvalidTokenTable.marks(
+                    on: tokens.sorted(), of: nil, connection, locking: false
+                ).keys)
         }
     }
 

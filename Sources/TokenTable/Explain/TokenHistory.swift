@@ -51,6 +51,9 @@ package struct TokenHistory {
     /// Whether the table has an index by which its tokens are found.
     package var hasTokenIndex: Bool { layout.tokenIndex != nil }
 
+    /// Whether only a sender that reads `pushsweep_invalid` sees marks.
+    package var marksStandBeside: Bool { layout.marksStandBeside }
+
     /// The instant that a mark of this time would have, see `TableLayout.floor`.
     package func floor(_ time: EpochMilliseconds) -> EpochMilliseconds { layout.floor(time) }
 

@@ -188,50 +188,6 @@ struct ColumnWords: Hashable {
         ])
     }
 
-    private static let living: Set = ["active", "enabled", "enable", "valid", "alive", "living"]
-    private static let dead: Set = [
-        "deleted", "delete", "disabled", "inactive", "invalid", "expired", "revoked",
-        "unsubscribed",
-        "unregistered", "uninstalled", "dead", "removed", "deactivated",
-    ]
-
-    /// The name without what it is about: `callbackIsExpired` is `expired`.
-    private var core: [String] {
-        words.filter {
-            ![
-                "is", "was", "token", "device", "apns", "apn", "registration", "row", "callback",
-                "flag",
-            ]
-            .contains($0)
-        }
-    }
-
-    /// Whether the name of a flag says that its row is used: true for yes, false for the opposite,
-    /// nil for neither.
-    var saysLiving: Bool? {
-        guard core.count == 1, let word = core.first else { return nil }
-        if Self.dead.contains(word) { return false }
-        return Self.living.contains(word) || isState ? true : nil
-    }
-
-    /// Whether the name says that the column has words for states, and not which.
-    var isState: Bool { core == ["status"] || core == ["state"] }
-
-    /// Whether the name is that of a person's choice about notifications, which a mark must not overwrite.
-    var isPreference: Bool {
-        guard core.count > 1, let last = core.last else { return false }
-        return (Self.living.contains(last) || Self.dead.contains(last) || last == "subscribed")
-            && has(["push", "notification", "notifications", "alert", "alerts"])
-    }
-
-    var namesMarkTime: Bool {
-        guard let last = core.last, ["at", "time", "on", "date"].contains(last) else {
-            return false
-        }
-        let rest = core.dropLast()
-        return rest.count == 1 && (Self.dead.contains(rest[0]) || rest[0] == "invalidated")
-    }
-
     private static let otherTimes: Set = [
         "expire", "expires", "expired", "expiry", "expiration", "grace", "notified", "notification",
         "success", "failed", "failing", "failure", "sent", "block", "blocked", "tmpblock", "cron",
@@ -332,32 +288,6 @@ enum ValueWords {
     ]
     /// Words that mean an environment only in a column whose name says so.
     static let ambiguous: Set = ["live", "release", "store", "p", "debug", "test", "d", "s"]
-
-    private static let living: Set = [
-        "active", "enabled", "valid", "living", "alive", "registered", "subscribed",
-    ]
-    /// In the order in which a mark would choose them.
-    private static let dead = [
-        "inactive", "dead", "invalid", "disabled", "uninstalled", "unregistered", "gone", "deleted",
-        "expired", "revoked", "unsubscribed",
-    ]
-
-    static func isLiving(_ word: String) -> Bool { living.contains(word.lowercased()) }
-
-    /// The word that a mark would choose; nil where none means a row that is not used.
-    static func deadest(_ words: some Sequence<String>) -> String? {
-        words.compactMap { word in dead.firstIndex(of: word.lowercased()).map { ($0, word) } }
-            .min { $0.0 < $1.0 }?.1
-    }
-
-    /// Whether a flag's word is one of a pair of yes and no.
-    static func flag(_ word: String) -> Bool? {
-        switch word.lowercased() {
-        case "1", "y", "yes", "true", "t": true
-        case "0", "n", "no", "false", "f": false
-        default: nil
-        }
-    }
 
     /// Texts that programs store where they have no token.
     static let placeholders: Set = [

@@ -44,6 +44,18 @@ package struct LookAnswers: Hashable, Sendable {
     /// Answers nothing.
     package init() {}
 
+    /// The columns of a table that have a part by an answer.
+    func columns(of table: CatalogTable) -> Set<String> {
+        var names: [String] = []
+        if case .column(let name) = registeredAt { names.append(name) }
+        if case .rows(let name, _) = platform { names.append(name) }
+        switch mark {
+        case .flag(let name, _, _), .time(let name): names.append(name)
+        case .beside, nil: break
+        }
+        return Set(names.compactMap { table.column($0)?.name })
+    }
+
     /// The reason of a line that a person decided.
     static let reason = "as answered"
 }
@@ -154,12 +166,14 @@ extension LookAnswers {
         _ = try ColumnResolver(
             table: table.catalog, dialect: table.dialect, group: "store.active-users"
         ).living(LivingMapping(column: column.name, living: living, dead: dead))
-        try ensure(living, in: column, "--mark", of: table, hasRow)
-        // No row may be marked so far. Another word beside the living one is then the dead one.
-        let others = Set(table.words(column).compactMap { $0 }).filter {
-            !LookedTable.isWord($0, living, of: column)
+        // Of one of the two no row may know yet. Any word beside them makes that one a mistake.
+        let read = Set(table.words(column).compactMap { $0 })
+        let isWhole = read.allSatisfy { word in
+            [living, dead].contains { LookedTable.isWord(word, $0, of: column) }
         }
-        if !others.isEmpty { try ensure(dead, in: column, "--mark", of: table, hasRow) }
+        if isWhole { return }
+        try ensure(living, in: column, "--mark", of: table, hasRow)
+        try ensure(dead, in: column, "--mark", of: table, hasRow)
     }
 
     private static func ensureTime(_ name: String, of table: LookedTable) throws(StoreFailure) {
@@ -211,9 +225,11 @@ extension LookAnswers {
         _ word: String, in column: CatalogColumn, _ option: String, of table: LookedTable,
         _ hasRow: (CatalogColumn, String) throws(StoreFailure) -> Bool
     ) throws(StoreFailure) {
-        var counts: [String: Int] = [:]
-        for word in table.words(column).compactMap({ $0 }) { counts[word, default: 0] += 1 }
-        let isThere = counts.keys.contains { LookedTable.isWord($0, word, of: column) }
+        var counts: [ExactText: Int] = [:]
+        for word in table.words(column).compactMap({ $0 }) {
+            counts[ExactText(word), default: 0] += 1
+        }
+        let isThere = counts.keys.contains { LookedTable.isWord($0.string, word, of: column) }
         if isThere { return }
         guard try !hasRow(column, word) else { return }
         let found = counts.sorted { ($1.value, $0.key) < ($0.value, $1.key) }
@@ -223,7 +239,7 @@ extension LookAnswers {
                 + (found.isEmpty
                     ? "it has no words in the rows read"
                     : "the rows read have "
-                        + found.prefix(8).map { "`\($0.key.prefix(64))` (\($0.value))" }
+                        + found.prefix(8).map { "`\($0.key.string.prefix(64))` (\($0.value))" }
                         .joined(separator: ", ") + (found.count > 8 ? ", ..." : "")))
     }
 
@@ -285,19 +301,22 @@ extension MappingSearch {
             proposal.mapping.invalidatedAt.column = .absent
             add(
                 .invalidatedAt, nil, "none",
-                "\(LookAnswers.reason): marks go to pushsweep_invalid")
+                "\(LookAnswers.reason): \(MarksBeside.sentence)")
         case .flag(let name, let living, let dead):
             guard let column = table.catalog.column(name) else { return false }
-            proposal.mapping.living = LivingMapping(
-                column: column.name, living: living, dead: dead)
             let words = table.words(column)
+            let others = Set(apple.compactMap { words[$0] }).filter { read in
+                ![living, dead].contains { LookedTable.isWord(read, $0, of: column) }
+            }.sorted()
+            proposal.mapping.living = LivingMapping(
+                column: column.name, living: living, dead: dead, others: others)
             let gone = apple.count {
                 words[$0].map { LookedTable.isWord($0, dead, of: column) } == true
             }
             add(
-                .living, column.name, Self.flag(column.name, living, dead),
+                .living, column.name, Self.flag(column.name, living, dead, others: others),
                 "\(LookAnswers.reason): \(gone) of \(apple.count) rows of Apple's devices have `\(dead)`"
-            )
+                    + (others.isEmpty ? "" : ", and rows with the others count as living"))
         case .time(let name):
             guard let column = table.catalog.column(name) else { return false }
             let type = TimeLook(column, of: table)?.mapped ?? nil

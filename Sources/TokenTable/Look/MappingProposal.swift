@@ -10,6 +10,8 @@ package struct MappingProposal: Sendable {
             case registeredAt = "registered-at"
             case invalidatedAt = "invalidated-at"
             case living
+            case reason
+            case ignoredColumns = "ignore-columns"
         }
 
         package let part: Part
@@ -22,6 +24,10 @@ package struct MappingProposal: Sendable {
         package let reason: String
         /// The option of `init` that answers a question; nil for none.
         package var answer: String?
+        /// The value as YAML that a person may take as the answer of a question; nil for none.
+        package var setting: String?
+        /// Whether a question is asked for the sake of completeness, and nothing speaks for the column.
+        package var isUnlikely = false
     }
 
     /// The table.

@@ -34,8 +34,10 @@ struct MappingSearch {
         search.findPlatform()
         search.findApp()
         search.findEnvironment()
-        search.findMark()
+        let isAnswered = search.takeMark()
         search.findRegistration()
+        if !isAnswered { search.askMarks() }
+        if answers.mark == .beside { search.ignoreMarks() }
         search.silenceDefaults()
         return search.proposal
     }
@@ -46,7 +48,7 @@ struct MappingSearch {
         mapping.table = table.catalog.name.description
         proposal = MappingProposal(table: table.catalog, mapping: mapping)
         proposal.rows = table.rows.count
-        taken = [token.column.name]
+        taken = answers.columns(of: table.catalog).union([token.column.name])
     }
 
     // MARK: Parts of every search
@@ -209,25 +211,13 @@ struct MappingSearch {
             (MappingProposal.Line.Part.app, usual.app.name, proposal.mapping.app),
             (.environment, usual.environment.name, proposal.mapping.environment),
             (.registeredAt, usual.registeredAt.column.name, proposal.mapping.registeredAt.column),
-            (
-                .invalidatedAt, usual.invalidatedAt.column.name,
-                proposal.mapping.invalidatedAt.column
-            ),
         ] {
-            guard case .detect = chosen, let name, let column = table.catalog.column(name),
-                !(part == .invalidatedAt && proposal.mapping.living.column != nil)
+            guard case .detect = chosen, let name, let column = table.catalog.column(name)
             else { continue }
             // An environment that was not understood is a question already.
             if part == .environment,
                 proposal.questions.contains(where: { $0.column == column.name })
             {
-                continue
-            }
-            if part == .invalidatedAt, isEmptyTime(column) {
-                add(
-                    part, column.name, column.name.yamlScalar,
-                    "it has the usual name of a mark")
-                proposal.mapping.invalidatedAt.column = .named(column.name)
                 continue
             }
             set(part, to: .absent)
@@ -238,18 +228,13 @@ struct MappingSearch {
         }
     }
 
-    private func isEmptyTime(_ column: CatalogColumn) -> Bool {
-        table.values(column.name).allSatisfy { TokenSample.isBlank($0) }
-            && (["datetime", "timestamp"].contains(column.type) || dialect.engine == .sqlite)
-    }
-
     private mutating func set(_ part: MappingProposal.Line.Part, to column: OptionalColumn) {
         switch part {
         case .app: proposal.mapping.app = column
         case .environment: proposal.mapping.environment = column
         case .registeredAt: proposal.mapping.registeredAt.column = column
-        case .invalidatedAt: proposal.mapping.invalidatedAt.column = column
-        case .table, .key, .token, .platform, .living: break
+        case .table, .key, .token, .platform, .living, .invalidatedAt, .reason, .ignoredColumns:
+            break
         }
     }
 }

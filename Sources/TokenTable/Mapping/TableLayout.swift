@@ -99,6 +99,9 @@ package struct TableLayout: Hashable, Sendable {
         living.map { [$0.name] } ?? [mark?.name, reason].compactMap { $0 }
     }
 
+    /// Whether no column of the row says that it is marked.
+    package var marksStandBeside: Bool { markColumns.isEmpty }
+
     /// The columns that have a role, some perhaps more than once.
     var usedColumns: [String] {
         let optional = [

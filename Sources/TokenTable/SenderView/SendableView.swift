@@ -13,6 +13,14 @@ package struct SendableView: Hashable, Sendable {
     package static let usualName = "pushsweep_sendable"
 }
 
+/// Marks that no column of the token table has.
+package enum MarksBeside {
+    /// What they ask of a sender.
+    package static let sentence =
+        "marks stand in pushsweep_invalid: a sender of yours that does not read it goes on sending to these "
+        + "devices; `pushsweep schema print --view` prints a view and a condition for its SELECT"
+}
+
 extension TokenTable {
     /// The view of sendable rows. `partitions` are those of the settings, with apps by the table's
     /// value.

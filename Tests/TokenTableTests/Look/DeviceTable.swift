@@ -61,6 +61,8 @@ struct DeviceTable: CustomStringConvertible, Sendable {
     let expected: [String]
     /// The parts that have to be asked about.
     var asked: [String] = []
+    /// The settings that the first questions about the mark offer.
+    var marks: [String] = []
     /// What statements begin with that have to run first.
     var statements: [String] = []
     /// Why `check` refuses the rows as they are; nil where it does not.

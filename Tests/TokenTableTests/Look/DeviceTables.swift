@@ -135,9 +135,8 @@ extension DeviceTable {
                 ]
             },
             expected: [
-                "token: device_token", "living: {column: is_deleted, living: 0, dead: 1}",
-                "registered-at: updated_at",
-            ]),
+                "token: device_token", "registered-at: updated_at",
+            ], asked: ["living"], marks: ["living: {column: is_deleted, living: 0, dead: 1}"]),
         DeviceTable(
             description: "words are the mark, with a third one",
             ddl: [
@@ -151,9 +150,10 @@ extension DeviceTable {
                     )
                 ]
             },
-            expected: [
-                "token: device_token", "living: {column: status, living: ACTIVE, dead: INACTIVE}",
-            ], asked: ["registered-at"]),
+            expected: ["token: device_token"], asked: ["living", "registered-at"],
+            marks: [
+                "living: {column: status, living: ACTIVE, dead: INACTIVE, others: [EXPIRED]}"
+            ]),
         DeviceTable(
             description: "a time is the mark",
             ddl: [
@@ -169,9 +169,8 @@ extension DeviceTable {
                     )
                 ]
             },
-            expected: [
-                "token: device_token", "invalidated-at: disabled_at", "registered-at: last_seen_at",
-            ]),
+            expected: ["token: device_token", "registered-at: last_seen_at"],
+            asked: ["invalidated-at"], marks: ["invalidated-at: disabled_at"]),
         DeviceTable(
             description: "the state of a person is asked about",
             ddl: [
@@ -181,14 +180,16 @@ extension DeviceTable {
             rows: {
                 [("users", "\($0.number), 'u\($0.number)@example.com', 'x', 1, '\($0.token)'")]
             },
-            expected: ["token: ios_token"], asked: ["living", "registered-at"]),
+            expected: ["token: ios_token"], asked: ["living", "registered-at"],
+            marks: ["living: {column: status, living: 1, dead: 0}"]),
         DeviceTable(
             description: "a choice of the person is asked about",
             ddl: [
                 "CREATE TABLE devices (id INTEGER PRIMARY KEY, device_token VARCHAR(255), push_enabled SMALLINT)"
             ],
             rows: { [("devices", "\($0.number), '\($0.token)', \($0.isGone ? 0 : 1)")] },
-            expected: ["token: device_token"], asked: ["living", "registered-at"]),
+            expected: ["token: device_token"], asked: ["living", "registered-at"],
+            marks: ["living: {column: push_enabled, living: 1, dead: 0}"]),
     ]
 
     private static let times: [DeviceTable] = [
@@ -335,7 +336,8 @@ extension DeviceTable {
                     )
                 ]
             },
-            expected: ["token: push_token", "registered-at: user_registered"], asked: ["living"]),
+            expected: ["token: push_token", "registered-at: user_registered"], asked: ["living"],
+            marks: ["living: {column: deleted, living: 0, dead: 1}"]),
         DeviceTable(
             description:
                 "one wrong clock does not hide the time that moves, which is later than the other",

@@ -80,33 +80,145 @@ struct QuestionTests {
         let wrong = { (mapping: inout TableMapping) in
             mapping.living = LivingMapping(column: "is_deleted", living: "1", dead: "0")
         }
+        let right = { (mapping: inout TableMapping) in
+            mapping.living = LivingMapping(column: "is_deleted", living: "0", dead: "1")
+        }
         #expect(try refusal(database, wrong).contains("living and dead are exchanged"))
-        #expect(
-            try refusal(database) {
-                $0.living = LivingMapping(column: "is_deleted", living: "0", dead: "1")
-            }.isEmpty)
-        // Most rows of a table that nobody has cleaned are dead, and that is no mistake.
+        #expect(try refusal(database, right).isEmpty)
+        // In a table that nobody has cleaned most rows are dead. A person confirms that.
         try database.execute("UPDATE devices SET is_deleted = 1 WHERE id > 20")
+        #expect(try refusal(database, right).contains("write mostly-dead: true"))
         #expect(
             try refusal(database) {
-                $0.living = LivingMapping(column: "is_deleted", living: "0", dead: "1")
+                right(&$0)
+                $0.living.mostlyDead = true
             }.isEmpty)
     }
 
     @Test(
-        "a word for dead rows that no row has is a question where another one stands there",
+        "living and dead that are exchanged are told by the rows, whatever the names and words",
+        arguments: TestEngine.available,
+        [
+            ("push_ok SMALLINT", "1", "0"), ("x BOOLEAN", "1", "0"),
+            ("aktiv CHAR(1)", "'J'", "'N'"),
+            ("push_status VARCHAR(9)", "'A'", "'D'"), ("opt_out INTEGER", "0", "1"),
+            ("zustand VARCHAR(20)", "'gut'", "'weg'"),
+        ])
+    func exchangedRows(_ engine: TestEngine, _ flag: (column: String, living: String, dead: String))
+        throws
+    {
+        let database = try Self.table(engine, "device_token VARCHAR(255), \(flag.column)") {
+            "'\($0.token)', \($0.isGone ? flag.dead : flag.living)"
+        }
+        let name = flag.column.prefix { $0 != " " }
+        let (living, dead) = (
+            flag.living.filter { $0 != "'" }, flag.dead.filter { $0 != "'" }
+        )
+        func refusal(_ living: String, _ dead: String) throws -> String {
+            try self.refusal(database) {
+                $0.living = LivingMapping(column: String(name), living: living, dead: dead)
+            }
+        }
+        let said = try refusal(dead, living)
+        #expect(said.contains("114 of 120 rows sampled have `\(living)`"), "\(said)")
+        #expect(try refusal(living, dead).isEmpty)
+    }
+
+    @Test("marks of our own never stop a run", arguments: TestEngine.available)
+    func ownMarks(_ engine: TestEngine) throws {
+        let database = try Self.table(engine, "device_token VARCHAR(255), push_ok SMALLINT") {
+            "'\($0.token)', \($0.number < 80 ? 0 : 1)"
+        }
+        let mapped = { (mapping: inout TableMapping) in
+            mapping.living = LivingMapping(column: "push_ok", living: "1", dead: "0")
+        }
+        #expect(try !refusal(database, mapped).isEmpty)
+        for device in Device.some(mixed: false) where device.number < 80 {
+            try database.execute(
+                "INSERT INTO pushsweep_invalid (token, app, environment, invalidated_at) VALUES "
+                    + "(x'\(device.token)', 'chat', 'production', '2026-01-01 00:00:00.000')")
+        }
+        #expect(try refusal(database, mapped).isEmpty)
+    }
+
+    @Test(
+        "a column that nobody has named is no mark, unless both of our own are there",
+        arguments: TestEngine.available)
+    func nobodyNamed(_ engine: TestEngine) throws {
+        let database = try Self.table(
+            engine, "device_token VARCHAR(255), invalidated_at DATETIME", { "'\($0.token)', NULL" })
+        #expect(try refusal(database) { _ in }.contains("write invalidated-at: invalidated_at"))
+        #expect(try refusal(database) { $0.invalidatedAt.column = .absent }.isEmpty)
+        #expect(
+            try refusal(database) { $0.invalidatedAt.column = .named("invalidated_at") }.isEmpty)
+        try database.execute("ALTER TABLE devices ADD COLUMN invalid_reason VARCHAR(64)")
+        #expect(try refusal(database) { _ in }.isEmpty)
+        // The reason of another mark.
+        try database.execute("ALTER TABLE devices ADD COLUMN gone_at DATETIME")
+        let named = { (mapping: inout TableMapping) in
+            mapping.invalidatedAt.column = .named("gone_at")
+        }
+        #expect(try refusal(database, named).contains("write reason: invalid_reason"))
+        #expect(
+            try refusal(database) {
+                named(&$0)
+                $0.reason = .absent
+            }.isEmpty)
+    }
+
+    @Test(
+        "a run refuses a third word in the rows with its number, until a setting names it",
         arguments: TestEngine.available)
     func thirdWord(_ engine: TestEngine) throws {
         let database = try Self.table(engine, "device_token VARCHAR(255), status VARCHAR(20)") {
             "'\($0.token)', '\($0.isGone ? "uninstalled" : "active")'"
         }
-        func said(_ dead: String) throws -> [Finding] {
-            try findings(database) {
-                $0.living = LivingMapping(column: "status", living: "active", dead: dead)
-            }.filter { $0.sentence.contains("counts as living") }
+        func said(_ dead: String, others: [String]? = nil) throws -> String {
+            try refusal(database) {
+                $0.living = LivingMapping(
+                    column: "status", living: "active", dead: dead, others: others)
+            }
         }
-        #expect(try said("dead").first?.sentence.contains("`uninstalled`") == true)
+        #expect(try said("dead").contains("6 of 120 rows sampled have `uninstalled` (6)"))
         #expect(try said("uninstalled").isEmpty)
+        #expect(try said("dead", others: ["uninstalled"]).isEmpty)
+        #expect(
+            try said("dead", others: ["dead"]).contains("correct store.active-users.living.others"))
+        // One odd row is no word, and nothing is none either.
+        try database.execute("UPDATE devices SET status = 'x' WHERE id = 1")
+        try database.execute("UPDATE devices SET status = '' WHERE id BETWEEN 30 AND 40")
+        try database.execute("UPDATE devices SET status = NULL WHERE id BETWEEN 50 AND 60")
+        #expect(try said("uninstalled").isEmpty)
+        let finding = try findings(database) {
+            $0.living = LivingMapping(column: "status", living: "active", dead: "uninstalled")
+        }.first { $0.sentence.contains("`x` (1)") }
+        #expect(finding != nil && finding?.failure == nil)
+    }
+
+    @Test(
+        "columns that may be the mark are asked about also where a setting says none, and once",
+        arguments: TestEngine.available)
+    func leftOutMarks(_ engine: TestEngine) throws {
+        let database = try Self.table(
+            engine, "device_token VARCHAR(255), push_ok SMALLINT, gone_at DATETIME, tablet SMALLINT"
+        ) {
+            "'\($0.token)', \($0.isGone ? 0 : 1), \($0.isGone ? "'\($0.time)'" : "NULL"), \($0.number % 2)"
+        }
+        func asked(_ change: (inout TableMapping) -> Void) throws -> [ColumnQuestion] {
+            try database.store { change(&$0) }.columnQuestions()
+        }
+        let said = try asked { $0.invalidatedAt.column = .absent }
+        #expect(Set(said.map(\.column)) == ["push_ok", "gone_at", "tablet"] && said.count == 3)
+        #expect(
+            said.first { $0.column == "push_ok" }?.finding.sentence.contains(
+                "living: {column: push_ok, living: 1, dead: 0}") == true)
+        // The account of the sweep sees only what may be the mark.
+        #expect(said.filter { !$0.isForAccount }.map(\.column) == ["tablet"])
+        #expect(try asked { $0.ignoredColumns = ["push_ok", "GONE_AT", "tablet"] }.isEmpty)
+        let mapped = try asked {
+            $0.living = LivingMapping(column: "push_ok", living: "1", dead: "0")
+        }
+        #expect(mapped.isEmpty)
     }
 
     private static let unnamed:
