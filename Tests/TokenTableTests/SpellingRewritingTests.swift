@@ -24,7 +24,7 @@ extension TokenDatabase {
 }
 
 /// A table with hex in groups, and its application.
-private struct GroupedStage {
+struct GroupedStage {
     let database: TokenDatabase
 
     init(_ engine: TestEngine, _ columns: String) throws {

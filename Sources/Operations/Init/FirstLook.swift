@@ -81,13 +81,14 @@ package struct FirstLook {
         report.candidates = look.found.map {
             InitReport.Candidate(
                 table: $0.table.description, column: $0.column, form: $0.form, count: $0.count,
-                filled: $0.filled)
+                filled: $0.filled, reasons: $0.reasons, doubts: $0.doubts)
         }
         guard let choice = look.choice(),
             let proposal = try look.proposal(choice)
         else {
             throw undecided(look.found)
         }
+        report.choice = look.comparison(choice)
         try propose(proposal, settings)
     }
 

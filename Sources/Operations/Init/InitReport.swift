@@ -10,9 +10,16 @@ package struct InitReport: PrintedLines, Codable, Hashable, Sendable {
         package let form: String
         package let count: Int
         package let filled: Int
+        /// What speaks for the column and what against it; empty where a person named the column.
+        package let reasons: [String]
+        package let doubts: [String]
 
         /// A line of a list.
-        var line: String { "  \(table).\(column): \(count) of \(filled) values read are \(form)" }
+        var line: String {
+            "  \(table).\(column): \(count) of \(filled) values read are \(form)"
+                + (reasons.isEmpty ? "" : "; for it: \(reasons.joined(separator: ", "))")
+                + (doubts.isEmpty ? "" : "; against it: \(doubts.joined(separator: ", "))")
+        }
     }
 
     /// A part of the mapping with its reason, or a question without a value.
@@ -50,6 +57,8 @@ package struct InitReport: PrintedLines, Codable, Hashable, Sendable {
     package var candidates: [Candidate] = []
     /// The table; nil where none was chosen.
     package var table: String?
+    /// Why this one was taken of several columns, and why not the others; nil where it is the only one.
+    package var choice: String?
     package var parts: [Part] = []
     /// Statements that have to run before the settings are right, without closing semicolons.
     package var statements: [String] = []
@@ -82,6 +91,7 @@ package struct InitReport: PrintedLines, Codable, Hashable, Sendable {
                 ? "no column has values like Apple's tokens"
                 : "columns with values like Apple's tokens:")
         lines += candidates.prefix(10).map(\.line)
+        if let choice { lines.append(choice) }
         guard table != nil else { return lines }
         lines += [""] + countLines
         if !statements.isEmpty {

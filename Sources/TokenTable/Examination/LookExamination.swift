@@ -33,7 +33,7 @@ extension TokenTable {
         let proposal = MappingSearch.mapping(of: look, tokens: own)
         questions += parts(proposal, layout)
         questions += Self.registration(look, own, layout)
-        questions += Self.platform(look, own, layout)
+        questions += Self.leftOut(look, own, layout)
         return questions
     }
 
@@ -53,7 +53,8 @@ extension TokenTable {
 
     private static let answer = ", or list it under store.active-users.ignore-columns"
 
-    private static func question(_ column: String, _ sentence: String) -> ColumnQuestion {
+    /// A question that a setting or `ignore-columns` answers.
+    static func question(_ column: String, _ sentence: String) -> ColumnQuestion {
         ColumnQuestion(column: column, finding: .warning(sentence + answer))
     }
 
@@ -173,33 +174,6 @@ extension TokenTable {
                     + "\(count.all) rows sampled; where the application writes it whenever a device registers, and "
                     + "\(used.name) once, name it under store.active-users.registered-at")
         ]
-    }
-
-    /// Words of the platform's column in rows that are left out although they have Apple's tokens.
-    private static func platform(
-        _ look: LookedTable, _ own: TokenCandidate, _ layout: TableLayout
-    ) -> [ColumnQuestion] {
-        guard let platform = layout.platform, let column = look.catalog.column(platform.column.name)
-        else { return [] }
-        var counts: [ExactText: (apple: Int, all: Int)] = [:]
-        for (word, token) in zip(look.words(column), look.values(layout.token.name)) {
-            guard let word = word.map({ ExactText($0) }),
-                word != ExactText(platform.word), let isApple = own.isApple(token)
-            else {
-                continue
-            }
-            counts[word, default: (0, 0)].all += 1
-            counts[word, default: (0, 0)].apple += isApple ? 1 : 0
-        }
-        return counts.filter { $0.value.apple >= 3 && $0.value.apple * 5 >= $0.value.all * 4 }
-            .sorted { $0.key < $1.key }.map { word, count in
-                question(
-                    column.name,
-                    "column \(column.name) of \(layout.table): \(count.apple) of the rows left out have "
-                        + "`\(word)` and values like Apple's tokens, and no signal reaches them; where they "
-                        + "are Apple's too, add a generated column that is 1 for both words and name it "
-                        + "under store.active-users.platform")
-            }
     }
 }
 

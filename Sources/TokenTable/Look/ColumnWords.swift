@@ -68,18 +68,23 @@ struct ColumnWords: Hashable {
             .contains(where: squashed.hasSuffix)
         {
             score = 2
+        } else if has(["push", "apns", "apn"]) {
+            score = 2
         } else if ["deviceid", "device", "devices"].contains(where: squashed.hasSuffix) {
             score = 1
         }
         if isOfSecret { score -= 6 }
-        if has([
-            "old", "prev", "previous", "last", "activity", "watch", "widget", "sandbox", "live",
-        ]) {
-            score -= 4
-        }
+        if has(Self.otherTokens) { score -= 4 }
         if has(["android", "fcm", "gcm", "voip", "huawei", "google"]) { score -= 2 }
         return score
     }
+
+    private static let otherTokens: Set = [
+        "old", "prev", "previous", "last", "activity", "watch", "widget", "sandbox", "live",
+    ]
+
+    /// Whether a row has such a token besides the one to which notifications go.
+    var isOfOtherToken: Bool { has(Self.otherTokens) || has(["voip", "pushkit", "complication"]) }
 
     private static let pushTokens = [
         "pushtoken", "devicetoken", "apnstoken", "apntoken", "iostoken", "tokenhex", "pushkey",
@@ -96,36 +101,90 @@ struct ColumnWords: Hashable {
             "magic", "code", "resource", "signature", "digest", "checksum", "nonce", "salt",
             "fingerprint", "invite", "reset", "public", "private", "access", "login", "etag",
             "guid",
-            "cookie", "payload", "apikey", "api", "certificate", "cert", "pem",
+            "cookie", "payload", "apikey", "api", "certificate", "cert", "pem", "hashed", "hmac",
+            "encrypted", "encryption", "enc", "crypt", "cipher", "ciphertext", "aes",
+            "authentication",
+            "authorization", "oauth", "credential", "bearer", "jwt", "otp", "challenge",
+            "activation",
+            "confirmation", "recovery", "unsubscribe", "invitation", "csum", "blake2", "argon2",
         ])
+    }
+
+    /// Whether the values are encrypted, by the name.
+    var isOfCipher: Bool {
+        has(["encrypted", "encryption", "enc", "crypt", "cipher", "ciphertext", "aes", "sealed"])
+    }
+
+    /// Whether a table's name is that of what was sent, or of what was wrong with it. It has tokens, too.
+    var isOfSendings: Bool {
+        has([
+            "history", "log", "logs", "queue", "audit", "outbox", "delivery", "deliveries",
+            "message",
+            "messages", "feedback", "invalid", "dead", "stale", "bounces", "blocked", "sent",
+        ])
+            || ["notifications", "notification", "pushes", "events", "requests"].contains(
+                words.last)
+    }
+
+    /// Whether a table's name is that of a copy.
+    var isOfCopy: Bool {
+        has([
+            "bak", "backup", "copy", "old", "archive", "archived", "tmp", "temp", "snapshot",
+            "dump",
+            "legacy", "migration", "migrated", "deprecated", "restore", "restored", "alt", "orig",
+        ])
+            || words.contains { word in
+                [4, 6, 8].contains(word.utf8.count)
+                    && word.utf8.allSatisfy { (0x30...0x39).contains($0) }
+                    && (word.hasPrefix("19") || word.hasPrefix("20"))
+            }
+    }
+
+    /// Whether a table's name is that of logins, and speaks of no device.
+    var isOfLogins: Bool {
+        has([
+            "access", "session", "sessions", "oauth", "auth", "password", "reset", "resets",
+            "verification", "refresh", "api", "invitations", "remember", "csrf", "logins",
+            "jobs",
+            "cache",
+        ]) && !has(["push", "device", "devices", "apn", "apns", "mobile"])
     }
 
     /// How much the name of a table speaks for the place where devices register.
     var tableScore: Double {
-        // Tables of what was sent, and of what was wrong with it, have tokens too.
-        let isOfSendings =
-            has([
-                "history", "log", "logs", "queue", "archive", "audit", "backup", "outbox",
-                "delivery",
-                "deliveries", "message", "messages", "feedback", "invalid", "dead", "stale",
-                "bounces",
-                "blocked", "old",
-            ])
-            || ["notifications", "notification", "pushes", "events", "requests"].contains(
-                words.last)
-        if isOfSendings { return -2 }
+        if isOfSendings || isOfCopy { return -2 }
         let isOfDevices = [
             "device", "push", "apn", "token", "notif", "subscription", "registration", "install",
         ].contains(where: squashed.contains)
-        let isOfOthers =
-            has([
-                "access", "session", "sessions", "oauth", "auth", "password", "reset", "resets",
-                "verification", "refresh", "api", "invitations", "remember", "csrf", "logins",
-                "jobs",
-                "cache",
-            ])
-        if isOfOthers, !has(["push", "device", "devices", "apn", "apns", "mobile"]) { return -4 }
+        if isOfLogins { return -4 }
         return isOfDevices ? 1.5 : 0
+    }
+
+    // MARK: Sendings
+
+    /// Whether a column's name is that of what happened to one notification: 2 for what only a log or a
+    /// queue has, 1 for what devices have too, 0 for neither.
+    var sendingScore: Int {
+        // Mails to a person have times in the row of the person.
+        if has([
+            "last", "count", "counter", "total", "next", "enabled", "allowed", "confirmation",
+            "reset",
+            "password", "verification", "email", "mail", "sms", "welcome", "invite", "invitation",
+            "otp",
+        ]) {
+            return 0
+        }
+        if words.contains("apns"), words.last == "id" { return 2 }
+        if has([
+            "sent", "delivered", "http", "response", "payload", "body", "subject", "campaign",
+            "attempt",
+            "attempts", "queued", "scheduled", "result", "gesendet", "versendet", "zugestellt",
+            "nachricht", "enviado",
+        ]) {
+            return 2
+        }
+        return has(["status", "state", "error", "reason", "code", "message", "title", "event"])
+            ? 1 : 0
     }
 
     /// Whether a table's name is that of people or accounts, of which each row is more than a device. Our
@@ -152,6 +211,60 @@ struct ColumnWords: Hashable {
     }
 
     // MARK: Other roles
+
+    private static let people: Set = [
+        "user", "users", "account", "customer", "member", "person", "owner", "subscriber", "player",
+        "driver", "employee", "patient", "student", "profile", "kunde", "kd", "kunden", "nutzer",
+        "benutzer", "konto", "mitglied", "teilnehmer", "cliente", "usuario", "utilisateur", "guest",
+        "uid", "userid", "kundennr", "kundennummer", "recipient", "passenger", "rider",
+    ]
+    private static let ofNoPerson: Set = [
+        "agent", "type", "role", "group", "status", "state", "language", "lang", "name", "class",
+        "level",
+    ]
+
+    /// Whether the name is that of a person's key.
+    var namesUser: Bool {
+        has(Self.people) && (!has(Self.ofNoPerson) || squashed == "username")
+    }
+
+    /// Whether the name is that of something else, which may have values in a few rows each.
+    var namesNoUser: Bool {
+        has(Self.ofNoPerson)
+            || has([
+                "device", "installation", "install", "session", "model", "version", "os", "locale",
+                "country", "city", "zip", "plz", "app", "topic", "bundle", "ip", "timezone", "tz",
+                "serial",
+                "imei", "idfa", "advertising", "udid", "build", "carrier", "lat", "lon", "latitude",
+                "longitude", "token", "push", "endpoint", "arn", "badge",
+            ])
+    }
+
+    /// Whether the name speaks of what an app may be called: a brand, a tenant, an edition.
+    var mayTellApps: Bool {
+        has([
+            "brand", "tenant", "mandant", "product", "edition", "flavor", "flavour", "variant",
+            "portal",
+            "realm", "shop", "store", "instance", "project", "marke", "anwendung", "produkt",
+            "label",
+            "client", "system", "customer", "company", "channel", "target", "programm", "program",
+        ]) && !has(["user", "version", "type", "name"]) || namesApp || mayNameApp
+    }
+
+    /// Whether the name is that of what a device or a person has, whatever the app.
+    var tellsNoApp: Bool {
+        namesPlatform || isState || isPreference
+            || has([
+                "lang", "language", "locale", "country", "region", "timezone", "tz", "model",
+                "version",
+                "theme", "gender", "sex", "salutation", "anrede", "currency", "status", "state",
+                "os",
+                "permission", "authorization", "carrier", "network", "source", "role", "level",
+                "plan",
+                "tier", "unit", "units", "sound", "badge", "manufacturer", "vendor", "mode",
+                "sprache", "land",
+            ])
+    }
 
     var namesApp: Bool {
         [

@@ -19,9 +19,17 @@ package struct DatabaseLook {
         package let filled: Int
         package let rows: Int
         let score: Double
+        /// What speaks for the column and what against it, each in a few words.
+        package internal(set) var reasons: [String] = []
+        package internal(set) var doubts: [String] = []
+        /// How clearly name and values are those of push tokens, from 0 to 3.
+        var rank = 0
 
-        /// Whether values and name are those of tokens, as far as the look can tell.
-        package var isLikely: Bool { score >= TokenCandidate.leastScore }
+        /// Whether values and name are those of tokens, and nothing speaks against it.
+        package var isLikely: Bool { score >= TokenCandidate.leastScore && doubts.isEmpty }
+
+        /// `table.column`.
+        package var place: String { "\(table).\(column)" }
     }
 
     /// The most tables that are looked at.
@@ -59,14 +67,27 @@ package struct DatabaseLook {
     ) throws(StoreFailure) {
         let names: [TableName]
         if let table = answers.table {
-            try ensureToken(in: described(table))
+            let described = try described(table)
+            guard !described.isOfPushsweep else {
+                throw StoreFailure(
+                    .configuration,
+                    "looking at \(table): it is a table of Pushsweep's own; name the one in which devices "
+                        + "register")
+            }
+            try ensureToken(in: described)
             names = [table]
         } else {
             let all = try session.retries.retrying(
                 "listing the tables of \(session.settings.location)", do: catalog.tables())
             // In settings a dot stands between a database and a table.
-            names = all.filter { !$0.name.contains(".") && !PlainText.hasControlCharacter($0.name) }
-            unread += all.filter { !names.contains($0) }.map(\.description)
+            let usable = all.filter {
+                !$0.name.contains(".") && !PlainText.hasControlCharacter($0.name)
+            }
+            unread += all.filter { !usable.contains($0) }.map(\.description)
+            let queues = try queues()
+            names = usable.filter { name in
+                !queues.contains { $0.utf8.elementsEqual(name.name.utf8) }
+            }
         }
         unread += names.dropFirst(Self.mostTables).map(\.description)
         for name in names.prefix(Self.mostTables) {
@@ -76,12 +97,40 @@ package struct DatabaseLook {
             report(tables)
         }
         found.sort { ($1.score, $0.table.name) < ($0.score, $1.table.name) }
+        // A person who named the column has weighed it.
+        guard answers.token == nil else { return }
+        found = try CandidateWeighing(session, now: now, table: answers.table).weighed(found)
+        found.sort {
+            ($0.isLikely ? 0 : 1, $1.rank, $1.score, $0.table.name)
+                < ($1.isLikely ? 0 : 1, $0.rank, $0.score, $1.table.name)
+        }
+    }
+
+    /// The queues that Pushsweep sends from, as its own table names them; empty without that table, and
+    /// for an account that may not read it.
+    private func queues() throws(StoreFailure) -> [String] {
+        let name = TableName(name: PushsweepTable.queue.name)
+        return try session.retries.retrying("reading \(name)") { () throws(SQLFailure) in
+            guard try catalog.table(name) != nil else { return [] }
+            do throws(SQLFailure) {
+                let rows = try session.connection.query(
+                    "SELECT name FROM \(name.sql(session.connection.dialect))")
+                return (0..<rows.count).compactMap { rows[$0, 0].text }.map { queue in
+                    queue.split(separator: ".").last.map(String.init) ?? queue
+                }
+            } catch {
+                guard error.kind == .permission || error.kind == .configuration else { throw error }
+                return []
+            }
+        }
     }
 
     private mutating func look(at name: TableName) throws(StoreFailure) {
         do {
+            let table = try described(name)
+            if table.isOfPushsweep { return }
             let look = try TokenTable.look(
-                at: described(name), session, now: now, where: TokenCandidate.mayHoldTokens)
+                at: table, session, now: now, where: TokenCandidate.mayHoldTokens)
             found += TokenCandidate.all(of: look).map {
                 Found(
                     table: name, column: $0.column.name, form: $0.form.words, count: $0.count,
@@ -113,9 +162,19 @@ package struct DatabaseLook {
             return found.first { $0.column.lowercased() == column.lowercased() }
         }
         guard let first = found.first, first.isLikely else { return nil }
-        let rival = found.dropFirst().first
-        let isClear = rival.map { first.score >= $0.score + TokenCandidate.lead } ?? true
-        return isClear ? first : nil
+        return found.dropFirst().contains { $0.isRival(of: first) } ? nil : first
+    }
+
+    /// Why a column was taken, and why the other ones were not; nil where it is the only one.
+    package func comparison(_ choice: Found) -> String? {
+        let others = found.filter { $0.place != choice.place }
+        guard answers.token == nil, !others.isEmpty else { return nil }
+        let list = others.prefix(5).map { other in
+            "\(other.place): " + (other.doubts.first ?? "its name and values say less")
+        }
+        let rest = others.count > 5 ? "; and \(others.count - 5) more" : ""
+        return "\(choice.place) is taken: \(choice.reasons.joined(separator: ", ")); not "
+            + list.joined(separator: "; not ") + rest
     }
 
     /// The mapping of the table of a found column.
@@ -126,6 +185,9 @@ package struct DatabaseLook {
         look.triggers = try session.retries.retrying(
             "reading the triggers of \(choice.table)", do: catalog.triggers(of: choice.table))
         look.serverZone = try ServerZone.read(session)
+        let lookups = LookupTables(session)
+        look.references = try lookups.references(of: choice.table)
+        look.explained = try lookups.explanations(of: look)
         let candidates = TokenCandidate.all(of: look)
         guard let token = candidates.first(where: { $0.column.name.isExactly(choice.column) })
         else {
@@ -157,5 +219,16 @@ package struct DatabaseLook {
         }
         let read = found.flatMap { LookedTable.word($0, of: column) }
         return read.map { LookedTable.isWord($0, word, of: column) } == true
+    }
+}
+
+extension CatalogTable {
+    /// Whether it is a table that Pushsweep keeps, or a queue that it sends from.
+    fileprivate var isOfPushsweep: Bool {
+        if name.name.lowercased().utf8.starts(with: "pushsweep_".utf8) { return true }
+        func has(_ names: String...) -> Bool { names.allSatisfy { column($0) != nil } }
+        guard has("payload", "device_token") else { return false }
+        return has("state", "attempts", "not_before", "answered_at")
+            || name.name.lowercased() == PushsweepTable.pushQueue.name
     }
 }

@@ -15,6 +15,10 @@ struct LookedTable {
     var triggers: [TableReach.Trigger] = []
     /// The server's own clock.
     var serverZone = ServerZone.utc
+    /// The foreign keys of the table, as far as the account sees them.
+    var references: [ColumnReference] = []
+    /// What other tables say about values of columns, by column.
+    var explained: [String: ExplainedValues] = [:]
 
     /// The values of a column, one for each row; empty for a column that was not read.
     func values(_ name: String) -> [SQLValue] {

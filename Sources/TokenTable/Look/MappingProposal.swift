@@ -6,7 +6,7 @@ package struct MappingProposal: Sendable {
     package struct Line: Hashable, Sendable {
         /// What the line is about. `table`: the table itself, or a column that has no part.
         package enum Part: String, Hashable, Sendable {
-            case table, key, token, app, environment, platform
+            case table, key, token, app, environment, platform, user
             case registeredAt = "registered-at"
             case invalidatedAt = "invalidated-at"
             case living

@@ -26,7 +26,8 @@ extension MappingSearch {
                 "the mark: `pushsweep schema apply` makes it, with invalid_reason")
         }
         proposal.mapping.invalidatedAt.column = .absent
-        let asked = Set(proposal.questions.compactMap(\.column))
+        // A column of apps may be a mark as well.
+        let asked = Set(proposal.questions.filter { $0.part != .app }.compactMap(\.column))
         let candidates = markCandidates.filter { !asked.contains($0.column.name) }
         add(
             .invalidatedAt, nil, "none",

@@ -52,14 +52,33 @@ extension MappingSearch {
             "{column: \(best.column.name.yamlScalar), value: \(word.yamlScalar)}",
             "rows with \(Self.list(best.apple)) have Apple's tokens, the others identifiers of other "
                 + "platforms")
+        platforms = best.apple
         guard best.apple.count > 1 else { return }
         let serving = ServingColumn(saying: best.apple, in: best.column, of: table)
+        let counts = best.apple.map { word in
+            "`\(word)` (\(words.count { $0?.isExactly(word) == true }))"
+        }
+        let name = YAMLScalar.text(best.column.name)
+        let environments =
+            Self.mayBeEnvironments(best.apple)
+            ? "; or, where the words are its two environments, write no platform but environment: "
+                + "{column: \(name), values: {production: \(YAMLScalar.text(best.apple[0])), sandbox: "
+                + "\(YAMLScalar.text(best.apple[1]))}}" : ""
         ask(
             .platform, about: best.column.name,
-            "only one word can be named, and \(Self.list(best.apple.dropFirst())) stands in rows with "
-                + "Apple's tokens too; for all of them run "
+            "only one word can be named, and \(counts.joined(separator: ", ")) all stand in rows with "
+                + "Apple's tokens; for all of them run "
                 + "\(serving.statement(for: table.catalog.name, dialect)) and write platform: {column: "
-                + "\(serving.name), value: 1}")
+                + "\(serving.name), value: 1}\(environments)",
+            answer: best.apple.prefix(3).map { "--platform \(best.column.name)=\($0)" }
+                .joined(separator: " or "))
+    }
+
+    /// Whether two words with one beginning may be the environments of Apple, as `IOS` and `IOD`. Spellings of
+    /// one word are none.
+    private static func mayBeEnvironments(_ words: [String]) -> Bool {
+        let bytes = words.map { Array($0.lowercased().utf8) }
+        return bytes.count == 2 && bytes[0] != bytes[1] && bytes[0].prefix(2) == bytes[1].prefix(2)
     }
 
     private func split(_ column: CatalogColumn, _ judged: [Bool?]) -> Split? {
@@ -192,6 +211,38 @@ extension MappingSearch {
                 "it has \(found.count) \(found.count == 1 ? "value" : "values"): "
                     + some.joined(separator: ", ") + (found.count > 4 ? ", ..." : ""))
         }
+        askApp()
+    }
+
+    /// Asks about columns that may be the app under a name that is none of the usual ones: one that another
+    /// table explains, or one of two words.
+    private mutating func askApp() {
+        for column in free where !isUnique(column) {
+            let name = ColumnWords(column.name)
+            let explained = table.explained[column.name]
+            guard !proposal.questions.contains(where: { $0.column == column.name }),
+                let found = words(column, atMost: Self.mostApps), found.count > 1,
+                found.allSatisfy({ Self.isName($0.word) }),
+                found.reduce(0, { $0 + $1.count }) * 20 >= apple.count * 19,
+                Self.environments(found.map(\.word), name) == nil
+            else { continue }
+            let isFlag = found.allSatisfy { ValueWords.flag($0.word) != nil }
+            let isPair = found.count == 2 && column.isText && !isFlag && !name.tellsNoApp
+            guard name.mayTellApps || isPair || explained != nil && !name.tellsNoApp else {
+                continue
+            }
+            let some = found.prefix(6).map { word, count in
+                let text = explained?.texts[ExactText(word)].map { ", \($0)" } ?? ""
+                return "`\(word)` (\(count)\(text))"
+            }
+            ask(
+                .app, about: column.name,
+                "column \(column.name) may tell apps apart: it has \(some.joined(separator: ", "))"
+                    + (found.count > 6 ? ", ..." : "")
+                    + (explained.map { ", as \($0.table) explains them" } ?? "")
+                    + "; where each has a topic of its own, write app: \(YAMLScalar.text(column.name)), and "
+                    + "an app with this value for each under apps")
+        }
     }
 
     /// Whether rows of other platforms have other values of an app's column, and nothing else tells them
@@ -318,9 +369,19 @@ extension MappingSearch {
 
     /// The other word of a pair of yes and no.
     static func opposite(_ word: String) -> String? {
-        [
-            "1": "0", "0": "1", "Y": "N", "N": "Y", "y": "n", "n": "y", "true": "false",
-            "false": "true", "t": "f", "f": "t", "yes": "no", "no": "yes",
-        ][word]
+        let pairs = [
+            ("1", "0"), ("y", "n"), ("true", "false"), ("t", "f"), ("yes", "no"), ("on", "off"),
+            ("j", "n"), ("ja", "nein"), ("si", "no"), ("oui", "non"),
+        ]
+        // In the case of the word: `True` has `False`.
+        for change in [{ $0 }, { $0.uppercased() }, { $0.prefix(1).uppercased() + $0.dropFirst() }]
+            as [(String) -> String]
+        {
+            for (yes, no) in pairs {
+                if word == change(yes) { return change(no) }
+                if word == change(no) { return change(yes) }
+            }
+        }
+        return nil
     }
 }

@@ -19,6 +19,8 @@ struct MappingSearch {
     var others: [String] = []
     /// The rows of Apple's devices, by their place in the sample.
     var apple: [Int] = []
+    /// The words of the platform that stand in rows of Apple's devices, asked about where they are several.
+    var platforms: [String] = []
 
     var dialect: SQLDialect { table.dialect }
 
@@ -32,8 +34,11 @@ struct MappingSearch {
         search.findToken()
         search.findKey()
         search.findPlatform()
+        search.tellOtherForms()
         search.findApp()
         search.findEnvironment()
+        search.tellLeftOut()
+        search.findUser()
         let isAnswered = search.takeMark()
         search.findRegistration()
         if !isAnswered { search.askMarks() }
@@ -69,6 +74,16 @@ struct MappingSearch {
             .init(part: part, column: column, value: nil, reason: question, answer: answer))
     }
 
+    /// Adds to the reason of a part that has a value.
+    mutating func explain(_ part: MappingProposal.Line.Part, _ words: String) {
+        guard let place = proposal.lines.firstIndex(where: { $0.part == part && $0.value != nil })
+        else { return }
+        let line = proposal.lines[place]
+        proposal.lines[place] = .init(
+            part: part, column: line.column, value: line.value, reason: "\(line.reason); \(words)",
+            answer: line.answer)
+    }
+
     /// The columns without a part so far, outside of the key.
     var free: [CatalogColumn] {
         let key = Set(table.catalog.primaryKey.count == 1 ? table.catalog.primaryKey : [])
@@ -101,13 +116,7 @@ struct MappingSearch {
         apple = table.values(column.name).indices.filter {
             token.isApple(table.values(column.name)[$0]) == true
         }
-        let forms = table.values(column.name).compactMap { TokenForm($0, of: column) }
-        let rewritten = forms.count { $0 != token.form }
-        let share =
-            "\(token.count) of \(token.filled) values read are \(token.form.words)"
-            + (rewritten > 0
-                ? ", and \(rewritten) are tokens in another form, which `check` says how to rewrite"
-                : "")
+        let share = "\(token.count) of \(token.filled) values read are \(token.form.words)"
         guard token.form.isSearchable else { return serveToken(share) }
         proposal.mapping.token = column.name
         var fields = ["column: \(column.name.yamlScalar)"]
@@ -233,7 +242,8 @@ struct MappingSearch {
         case .app: proposal.mapping.app = column
         case .environment: proposal.mapping.environment = column
         case .registeredAt: proposal.mapping.registeredAt.column = column
-        case .table, .key, .token, .platform, .living, .invalidatedAt, .reason, .ignoredColumns:
+        case .table, .key, .token, .platform, .user, .living, .invalidatedAt, .reason,
+            .ignoredColumns:
             break
         }
     }

@@ -189,8 +189,8 @@ extension ValueWords {
     /// Whether a flag's word is one of a pair of yes and no.
     static func flag(_ word: String) -> Bool? {
         switch word.lowercased() {
-        case "1", "y", "yes", "true", "t", "on", "j", "ja": true
-        case "0", "n", "no", "false", "f", "off", "nein": false
+        case "1", "y", "yes", "true", "t", "on", "j", "ja", "si", "oui": true
+        case "0", "n", "no", "false", "f", "off", "nein", "non": false
         default: nil
         }
     }

@@ -51,6 +51,8 @@ enum TokenForm: Hashable {
     private static func isHex(_ text: [UInt8]) -> Bool {
         (UnfindableSpelling.usualDigits...UnfindableSpelling.mostBytes * 2).contains(text.count)
             && text.count % 2 == 0 && text.allSatisfy { Hex.value(of: $0) != nil }
+            // Programs store 64 zeros where they have no token.
+            && text.contains { $0 != text[0] }
     }
 
     private static func url(_ text: [UInt8]) -> TokenForm? {
@@ -125,6 +127,12 @@ struct TokenCandidate: Hashable {
     let count: Int
     let filled: Int
     let score: Double
+    /// How much the name of the column, or of the place in its documents, speaks for tokens.
+    let nameScore: Double
+    /// The values that are identifiers of other platforms by their form.
+    let others: Int
+    /// Values that are no tokens and stand in several rows: what programs store where they have none.
+    private let placeholders: Set<SQLValue>
 
     /// The column of a table, judged by its values; nil where they are no tokens.
     init?(_ column: CatalogColumn, of table: LookedTable) {
@@ -136,6 +144,10 @@ struct TokenCandidate: Hashable {
         let filled = values.count { !TokenSample.isBlank($0) }
         guard let best = forms.max(by: { $0.value < $1.value }), filled > 0 else { return nil }
         let share = Double(best.value) / Double(filled)
+        let rest = values.filter { !TokenSample.isBlank($0) && TokenForm($0, of: column) == nil }
+        others = rest.count(where: Self.isOfOtherPlatform)
+        placeholders = Set(
+            Dictionary(grouping: rest) { $0 }.filter { $0.value.count > Self.mostShared }.keys)
         var name = ColumnWords(column.name).tokenScore
         if case .json(let path) = best.key, let last = path.last {
             name = max(name, ColumnWords(last).tokenScore - 2)
@@ -144,7 +156,12 @@ struct TokenCandidate: Hashable {
         } else if !best.key.isSearchable || best.key == .bytes, name < 1 {
             name -= 2
         }
-        guard share >= (name >= 4 ? 0.02 : 0.2) else { return nil }
+        // Where devices of Apple are few, the others show what the column is.
+        let isOfTokens = name >= 4 || others * 2 >= filled
+        guard share >= (isOfTokens ? 0.002 : 0.2), share >= 0.02 || best.value > 1 else {
+            return nil
+        }
+        nameScore = name
         self.column = column
         (form, count, self.filled) = (best.key, best.value, filled)
         score = 3 * share + name + ColumnWords(table.catalog.name.name).tableScore
@@ -175,8 +192,24 @@ struct TokenCandidate: Hashable {
         if form == self.form { return true }
         let word = value.text?.lowercased() ?? ""
         let tellsNothing =
-            form != nil || word.utf8.count < Self.shortest || ValueWords.placeholders.contains(word)
+            form != nil || word.utf8.count < Self.shortest || placeholders.contains(value)
+            || ValueWords.placeholders.contains(word)
         return tellsNothing ? nil : false
+    }
+
+    /// The most rows with the same identifier: those of a device that several people use.
+    private static let mostShared = 3
+
+    /// Whether a value is an identifier of a platform that is known by it: of Google, of Expo, or the
+    /// address of a browser.
+    private static func isOfOtherPlatform(_ value: SQLValue) -> Bool {
+        guard let text = value.text, text.utf8.count >= shortest else { return false }
+        let bytes = Array(text.utf8)
+        return text.contains(":APA91b") || bytes.starts(with: "APA91b".utf8)
+            || bytes.starts(with: "ExponentPushToken[".utf8) || bytes.starts(with: "https://".utf8)
+            // Of Huawei, and of Google without its usual beginning.
+            || bytes.count > 100
+                && bytes.allSatisfy { PlainText.isAlphanumeric($0) || "-_:%+/=.".utf8.contains($0) }
     }
 
     /// The least bytes of an identifier of another platform.
