@@ -52,16 +52,18 @@ struct CandidateWeighing {
     /// - Throws: any failure of a query but a missing right.
     func weighed(_ found: [DatabaseLook.Found]) throws(StoreFailure) -> [DatabaseLook.Found] {
         var looks: [TableName: LookedTable] = [:]
+        var candidates: [TableName: [TokenCandidate]] = [:]
         for one in found where one.score >= TokenCandidate.leastScore {
             guard looks[one.table] == nil, looks.count < Self.mostTables else { continue }
             looks[one.table] = try look(at: one.table)
+            candidates[one.table] = looks[one.table].map(TokenCandidate.all)
         }
         var weighed: [Weighed] = []
         var others: [DatabaseLook.Found] = []
         for var one in found {
             let words = ColumnWords(one.column)
             guard let look = looks[one.table],
-                let candidate = TokenCandidate.all(of: look).first(where: {
+                let candidate = candidates[one.table]?.first(where: {
                     $0.column.name.isExactly(one.column)
                 })
             else {
