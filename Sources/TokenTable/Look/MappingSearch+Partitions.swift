@@ -58,12 +58,12 @@ extension MappingSearch {
         let counts = best.apple.map { word in
             "`\(word)` (\(words.count { $0?.isExactly(word) == true }))"
         }
-        let name = YAMLScalar.text(best.column.name)
+        let name = best.column.name.yamlScalar
         let environments =
             Self.mayBeEnvironments(best.apple)
             ? "; or, where the words are its two environments, write no platform but environment: "
-                + "{column: \(name), values: {production: \(YAMLScalar.text(best.apple[0])), sandbox: "
-                + "\(YAMLScalar.text(best.apple[1]))}}" : ""
+                + "{column: \(name), values: {production: \(best.apple[0].yamlScalar), sandbox: "
+                + "\(best.apple[1].yamlScalar)}}" : ""
         ask(
             .platform, about: best.column.name,
             "only one word can be named, and \(counts.joined(separator: ", ")) all stand in rows with "
@@ -240,7 +240,7 @@ extension MappingSearch {
                 "column \(column.name) may tell apps apart: it has \(some.joined(separator: ", "))"
                     + (found.count > 6 ? ", ..." : "")
                     + (explained.map { ", as \($0.table) explains them" } ?? "")
-                    + "; where each has a topic of its own, write app: \(YAMLScalar.text(column.name)), and "
+                    + "; where each has a topic of its own, write app: \(column.name.yamlScalar), and "
                     + "an app with this value for each under apps")
         }
     }

@@ -31,7 +31,7 @@ extension MappingSearch {
             return ask(
                 .user, about: best.column.name,
                 "the user of a token may be \(list.joined(separator: " or ")), and `explain --user` finds rows "
-                    + "by one: write user: {column: \(YAMLScalar.text(best.column.name))}")
+                    + "by one: write user: {column: \(best.column.name.yamlScalar)}")
         }
         add(.user, best, best.reasons.joined(separator: ", "))
     }
@@ -42,7 +42,7 @@ extension MappingSearch {
         let name = user.column.name
         proposal.mapping.user = .named(name)
         add(
-            part, name, "{column: \(YAMLScalar.text(name))}",
+            part, name, "{column: \(name.yamlScalar)}",
             "\(reasons); `explain --user` and `enqueue --user` find rows by it")
     }
 
@@ -56,7 +56,7 @@ extension MappingSearch {
         proposal.mapping.user = .named(key.name)
         proposal.lines.append(
             .init(
-                part: .user, column: key.name, value: "{column: \(YAMLScalar.text(key.name))}",
+                part: .user, column: key.name, value: "{column: \(key.name.yamlScalar)}",
                 reason:
                     "each row is a person; `explain --user` and `enqueue --user` find rows by it"))
     }
