@@ -253,7 +253,7 @@ struct ColumnWords: Hashable {
 
     /// Whether the name is that of what a device or a person has, whatever the app.
     var tellsNoApp: Bool {
-        namesPlatform || isState || isPreference
+        namesPlatform || isState || polarity != nil
             || has([
                 "lang", "language", "locale", "country", "region", "timezone", "tz", "model",
                 "version",
