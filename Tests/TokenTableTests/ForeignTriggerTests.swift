@@ -63,7 +63,8 @@ struct ForeignTriggerTests {
             .examine(.apply(RemovalPolicy())).findings
         #expect(
             findings.contains {
-                $0.failure == nil && $0.sentence.hasPrefix("trigger audit_devices of devices writes ")
+                $0.failure == nil
+                    && $0.sentence.hasPrefix("trigger audit_devices of devices writes ")
             } == writes)
         #expect(
             findings.contains {

@@ -214,6 +214,9 @@ struct RegistrationCheckTests {
             [.text(DeviceToken.numbered(1).hex)])
         let store = try database.store {
             $0.table = "active_users"
+            if columns.contains("invalidated_at") {
+                $0.invalidatedAt.column = .named("invalidated_at")
+            }
             change(&$0)
         }
         return try store.examine(.apply(RemovalPolicy())).findings

@@ -26,8 +26,10 @@ extension TokenDatabase {
 /// A table with hex in groups, and its application.
 struct GroupedStage {
     let database: TokenDatabase
+    private let mark: OptionalColumn
 
     init(_ engine: TestEngine, _ columns: String) throws {
+        mark = columns.contains("invalidated_at") ? .named("invalidated_at") : .absent
         database = try TokenDatabase.withSideTables(engine)
         try database.execute("SET @pushsweep = NULL", on: .mariaDB)
         try database.execute(
@@ -45,6 +47,7 @@ struct GroupedStage {
         try database.store(pacing: hurried()) {
             $0.table = "devices"
             $0.encoding = .hex
+            $0.invalidatedAt.column = mark
         }
     }
 
