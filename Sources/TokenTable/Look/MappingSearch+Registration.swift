@@ -59,13 +59,24 @@ extension MappingSearch {
             best = scored.first { $0.name == later.column.name } ?? best
         }
         addRegistration(best)
-        guard best.name != first.name else { return }
-        let count = best.look.rowsLater(than: first.look, in: apple)
+        guard let other = best.name != first.name ? first : equal(best, among: scored) else {
+            return
+        }
+        let count = best.look.rowsLater(than: other.look, in: apple)
         ask(
             .registeredAt, about: best.name,
-            "\(best.name) is later than \(first.name) in \(count.later) of \(count.all) rows of Apple's devices: "
+            "\(best.name) is later than \(other.name) in \(count.later) of \(count.all) rows of Apple's devices: "
                 + "which of them does the application write whenever a device registers? Until then the later "
-                + "one keeps more devices", answer: "--registered-at \(first.name)")
+                + "one keeps more devices", answer: "--registered-at \(other.name)")
+    }
+
+    /// A time whose name is worth as much, and than which the best one is later in many rows.
+    private func equal(_ best: Scored, among scored: [Scored]) -> Scored? {
+        scored.first {
+            $0.name != best.name && $0.score == best.score && $0.score >= 3
+                && $0.movesByAnyWrite == best.movesByAnyWrite
+                && best.look.isLater(than: $0.look, in: apple)
+        }
     }
 
     /// A column as a candidate; nil where its values or its name are those of something else.

@@ -106,11 +106,9 @@ struct TimeLook {
             EpochMilliseconds(
                 WallClock(microseconds: clock.microseconds + 86_399_999_000).microseconds
                     .flooredDivision(by: 1_000))
-        case .text(let text):
-            if case .day(let clock) = TextTime(text.string.utf8) {
-                EpochMilliseconds(clock.microseconds.flooredDivision(by: 1_000))
-            } else {
-                nil
+        case .text(let text) where text.utf8.count == 10:
+            WallClock(text: text.string + " 23:59:59.999").map {
+                EpochMilliseconds($0.microseconds.flooredDivision(by: 1_000))
             }
         default: nil
         }
@@ -219,7 +217,12 @@ struct TimeLook {
                 (1.2e9...3e9).contains(middle / Double($0))
             })
         else { return nil }
-        let times = numbers.map { $0?.milliseconds(Int64(unit)).map { EpochMilliseconds($0) } }
+        let times = numbers.map { number in
+            number?.milliseconds(Int64(unit)).flatMap {
+                // Smaller ones are read as no time in a column of milliseconds.
+                $0 >= TimeColumn.leastMilliseconds ? EpochMilliseconds($0) : nil
+            }
+        }
         let isWhole = values.allSatisfy { $0 == .null || $0.integer != nil }
         if column.isInteger || dialect.engine == .sqlite && isWhole, unit < 1_000_000 {
             return (.usable(unit == 1 ? .epochSeconds : .epochMilliseconds), times, true)

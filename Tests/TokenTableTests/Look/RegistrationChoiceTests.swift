@@ -11,18 +11,18 @@ struct RegistrationChoiceTests {
     /// A table of devices with times, each as SQL of a device.
     private static func proposal(
         _ engine: TestEngine, _ times: [(name: String, type: String, value: (Device) -> String)],
-        others: String = "", trigger: String? = nil
+        in table: String = "devices", others: String = "", trigger: String? = nil
     ) throws -> MappingProposal {
         let database = try TokenDatabase(engine)
         let columns = times.map { "\($0.name) \($0.type)" }.joined(separator: ", ")
         try database.execute(
-            "CREATE TABLE devices (id INTEGER PRIMARY KEY, device_token VARCHAR(255), "
+            "CREATE TABLE \(table) (id INTEGER PRIMARY KEY, device_token VARCHAR(255), "
                 + "\(columns)\(others))")
         try database.sql.begin()
         for device in Device.some(mixed: false) {
             let values = times.map { $0.value(device) }.joined(separator: ", ")
             try database.execute(
-                "INSERT INTO devices (id, device_token, \(times.map(\.name).joined(separator: ", "))) "
+                "INSERT INTO \(table) (id, device_token, \(times.map(\.name).joined(separator: ", "))) "
                     + "VALUES (\(device.number), '\(device.token)', \(values))")
         }
         try database.sql.commit()
@@ -91,7 +91,8 @@ struct RegistrationChoiceTests {
         "a person's sign-up is a question, and not mapped", arguments: TestEngine.available)
     func signUp(_ engine: TestEngine) throws {
         let alone = try Self.proposal(
-            engine, [("registered_at", "DATETIME", Self.late)], others: ", email VARCHAR(100)")
+            engine, [("registered_at", "DATETIME", Self.late)], in: "contacts",
+            others: ", email VARCHAR(100)")
         #expect(alone.line(.registeredAt) == nil)
         #expect(alone.questions.contains { $0.reason.contains("signed up") })
         #expect(alone.questions.contains { $0.answer == "--registered-at registered_at" })

@@ -31,7 +31,7 @@ private struct TimeCase: CustomTestStringConvertible, Sendable {
         ].map { "'\($0)'" } + ["NULL"]
     private static let texts = words + ["CONCAT('2026-11-27 10:00:00', CHAR(0))", "CHAR(0)"]
     private static let liteTexts =
-        words + [
+        words.filter { !$0.contains("00000000000000000001") } + [
             "'2026-11-27' || char(0)", "char(0)", "'1732640000' || char(0)", "17", "1.5", "x'00ff'",
         ]
     private static let numbers = [
@@ -123,20 +123,20 @@ struct ServingTimeTests {
             "SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ZERO_DATE,NO_ZERO_IN_DATE'", on: .mariaDB)
         try database.sql.begin()
         let now = Int(Date().timeIntervalSince1970)
-        for number in 0..<900 {
+        for number in 0..<800 {
             try database.execute(
                 "INSERT INTO devices VALUES (\(number), \(shape.write(now - 660 - number * 7_919)))"
             )
         }
         try database.sql.commit()
         let (table, first) = try Self.look(database, "x")
-        #expect(first.known.count == 900)
+        #expect(first.known.count == 800)
         let serving = try #require(
             ServingColumn(times: first.column, first.form, of: table), "\(first.form)")
         try database.execute(serving.statement(for: TableName(name: "devices"), table.dialect))
         // The application goes on, in strict mode.
         for (number, value) in shape.odd.enumerated() {
-            try database.execute("UPDATE devices SET x = \(value) WHERE id = \(number * 20 + 7)")
+            try database.execute("UPDATE devices SET x = \(value) WHERE id = \(number * 18 + 7)")
         }
         let (later, second) = try Self.look(database, "x")
         let resolved = try ColumnResolver(
