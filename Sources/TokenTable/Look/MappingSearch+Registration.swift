@@ -49,8 +49,8 @@ extension MappingSearch {
             return ask(
                 .registeredAt, about: best.name,
                 "column \(best.name) may be the time at which a person signed up, which is set once; name it "
-                    + "under registered-at only if the application writes it whenever a device registers"
-            )
+                    + "under registered-at only if the application writes it whenever a device registers",
+                answer: "--registered-at \(best.name)")
         }
         let looks = scored.filter { !$0.movesByAnyWrite || best.movesByAnyWrite }.map(\.look)
         let first = best

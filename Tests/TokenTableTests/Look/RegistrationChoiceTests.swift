@@ -93,7 +93,7 @@ struct RegistrationChoiceTests {
         let alone = try Self.proposal(
             engine, [("registered_at", "DATETIME", Self.late)], in: "contacts",
             others: ", email VARCHAR(100)")
-        #expect(alone.line(.registeredAt) == nil)
+        #expect(alone.line(.registeredAt)?.column == nil)
         #expect(alone.questions.contains { $0.reason.contains("signed up") })
         #expect(alone.questions.contains { $0.answer == "--registered-at registered_at" })
         let beside = try Self.choice(
