@@ -168,7 +168,8 @@ struct ImportRefusalTests {
         let result = try stage.json("import", path, "--from", "gorush").ends(0)
         let intake = try #require(result.json["intake"] as? [String: Any])
         #expect(intake["otherPlatform"] as? Int == 2 && intake["quarantined"] as? Int == 0)
-        #expect(result.error.isEmpty && (try stage.marked) == 1)
+        let marked = try stage.marked
+        #expect(result.error.isEmpty && marked == 1)
 
         try stage.report("dX9:APA91bHun4MxP5egoKMwt2KZF")
         try stage.report("ExponentPushToken[xxxxxxxxxxxxxxxxxxxxxx]", app: "android")
