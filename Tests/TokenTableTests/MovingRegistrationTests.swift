@@ -41,7 +41,7 @@ struct MovingRegistrationTests {
         for number in 0..<3 {
             try database.execute(
                 "INSERT INTO devices VALUES (\(number), '\(DeviceToken.numbered(number).hex)', "
-                    + "'2024-05-01 10:00:00', 1, NULL)")
+                    + "'2020-05-01 10:00:00', 1, NULL)")
         }
         let set = "SET NEW.\(column) = UTC_TIMESTAMP()"
         try database.sql.run(
@@ -58,7 +58,8 @@ struct MovingRegistrationTests {
         "a trigger that writes the registration at a mark is refused before any evidence is taken",
         arguments: TestEngine.available, [Mark.time, .flag])
     func refused(_ engine: TestEngine, _ mark: Mark) throws {
-        let store = try Self.database(engine, nil).store(mark.map)
+        let database = try Self.database(engine, nil)
+        let store = try database.store(mark.map)
         for use in [
             TableUse.apply(RemovalPolicy()), .apply(RemovalPolicy(action: .delete)), .read,
             .undo(actions: ["mark"], isDry: false),
@@ -78,7 +79,8 @@ struct MovingRegistrationTests {
         "where marks stand beside the table each write counts as a registration, and check warns",
         arguments: TestEngine.available)
     func beside(_ engine: TestEngine) throws {
-        let store = try Self.database(engine, nil).store(Mark.beside.map)
+        let database = try Self.database(engine, nil)
+        let store = try database.store(Mark.beside.map)
         let report = try store.examine(.apply(RemovalPolicy()))
         #expect(report.firstFailure == nil, "\(report.findings)")
         let said = report.findings.filter { $0.sentence.contains("trigger touch") }
@@ -103,7 +105,7 @@ struct MovingRegistrationTests {
         let store = try database.store(pacing: hurried(), mark.map)
         #expect(try store.examine(.apply(RemovalPolicy())).firstFailure == nil)
         let before = try database.texts("SELECT updated_at FROM devices ORDER BY id")
-        try store.sweep("one", [.dead(1, at: start)])
+        try store.sweep("one", [.dead(1, at: start + 60_000)])
         let statuses = try store.tokenStatuses(in: chat).statuses(of: [.numbered(1)])
         #expect(statuses[.numbered(1)] == .stale)
         #expect(try store.undo(.run("one"), at: start + 990_000).restored == 1)
