@@ -1,5 +1,5 @@
-import Encodings
 import APNsProtocol
+import Encodings
 import TokenHygiene
 
 @testable import Database

@@ -33,7 +33,7 @@ struct WorkerTests {
     func together(_ engine: TestEngine, _ count: Int) throws {
         let database = try Self.database(engine)
         let workers = StoreWorkers(database.settings, count: count, pacing: hurried())
-        let store = try database.store()
+        let store = try database.store(pacing: hurried())
         let foretold = try workers.classify(
             over: store, in: Self.application.partition, policy: RemovalPolicy(),
             evidence: { _ in EvidenceList(Self.evidence) })
@@ -59,7 +59,7 @@ struct WorkerTests {
             let database = try Self.database(engine)
             let stops = Mutex(0)
             let begun = try StoreWorkers(database.settings, count: 2, pacing: hurried()).apply(
-                Self.application, over: database.store(),
+                Self.application, over: database.store(pacing: hurried()),
                 evidence: { EvidenceList(Self.evidence, after: $1) },
                 shouldStop: {
                     stops.withLock {
@@ -72,7 +72,7 @@ struct WorkerTests {
             for count in [3, 1] {
                 let done = try StoreWorkers(database.settings, count: count, pacing: hurried())
                     .apply(
-                        Self.application, over: database.store(),
+                        Self.application, over: database.store(pacing: hurried()),
                         evidence: { EvidenceList(Self.evidence, after: $1) })
                 #expect(done.isApplied && done.rowsChanged == 400)
                 #expect(done.counts == Counts(applied: 400, unknown: 112))
@@ -115,7 +115,7 @@ struct WorkerTests {
             let database = try Self.database(engine)
             expectFailure(.evidence) {
                 try StoreWorkers(database.settings, count: 2).apply(
-                    Self.application, over: database.store(),
+                    Self.application, over: database.store(pacing: hurried()),
                     evidence: { _, _ in BrokenStream() })
             }
         }
