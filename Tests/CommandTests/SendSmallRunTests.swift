@@ -40,7 +40,8 @@ struct SendSmallRunTests {
         for attempt in 1...10 {
             let result = try stage.send().ends(0)
             #expect(try stage.states() == (attempt < 10 ? ["retry": 1] : ["failed": 1]))
-            #expect(result.error.contains("BadDeviceToken") == (attempt < 10), "\(result.error)")
+            #expect(result.error.contains("BadDeviceToken"), "\(result.error)")
+            #expect(result.error.contains("closed as failed") == (attempt == 10))
             try Self.passTime(stage)
         }
         let later = try Self.stage(1, bad: [0])

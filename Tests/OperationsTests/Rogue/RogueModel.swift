@@ -118,7 +118,7 @@ final class RogueModel {
         require(!waits || run.exit != .done, "rows wait and the run ended with 0")
         require(run.exit == .done || !run.told.isEmpty, "\(run.exit) without a word")
         let expected: [ExitStatus] = [
-            .done, .unreachable, .pending, .protocolBroken, .configuration,
+            .done, .unreachable, .pending, .protocolBroken, .configuration, .quarantined,
         ]
         require(expected.contains(run.exit), "ended with \(run.exit): \(run.told)")
     }
