@@ -33,7 +33,7 @@ private let mistakes: [(words: [String], reason: String)] = [
     (["import", "/dev/null", "--from", "jsonl", "--map", "tokn=.a"], "is not FIELD=PATH"),
     (
         ["import", "/dev/null", "--from", "feedback", "--map", "token=.a"],
-        "are for jsonl and csv"
+        "are for jsonl, csv and tsv"
     ),
     (["undo"], "name one of"), (["undo", "abc", "--list"], "name one of"),
     (["undo", "--since", "yesterday"], "is no time"),

@@ -132,7 +132,10 @@ struct PrintedStatementTests {
         let database = try TokenDatabase(engine)
         let dialect = database.sql.dialect
         for text in oddTexts where !text.isEmpty && !text.contains("\0") {
-            let isName = text.unicodeScalars.allSatisfy { $0.value >= 0x20 && $0.value < 0x10000 }
+            // A server has no name that ends with a space.
+            let isName =
+                text.unicodeScalars.allSatisfy { $0.value >= 0x20 && $0.value < 0x10000 }
+                && text.utf8.last != UInt8(ascii: " ")
             if isName {
                 try database.sql.run("CREATE TABLE t (\(dialect.quoted(text)) INT)")
                 let table = try #require(

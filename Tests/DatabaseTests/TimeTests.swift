@@ -145,6 +145,7 @@ struct TimeTests {
         let store = try database.store {
             $0.table = "devices"
             $0.registeredAt.type = .epochMilliseconds
+            $0.invalidatedAt.column = .named("invalidated_at")
             $0.invalidatedAt.type = .epochMilliseconds
         }
         let progress = try store.apply(

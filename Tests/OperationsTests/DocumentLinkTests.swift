@@ -42,7 +42,7 @@ struct DocumentLinkTests {
         }
     }
 
-    @Test("the operators' pages stay within 20,000 words, and each is in the list of questions")
+    @Test("the operators' pages stay within 22,000 words, and each is in the list of questions")
     func length() throws {
         let generated = ["docs/json.md", "docs/settings.md"]
         let own = try Self.pages().filter {
@@ -51,7 +51,7 @@ struct DocumentLinkTests {
         let words = try own.map {
             try Self.text(of: $0).split(whereSeparator: \.isWhitespace).count
         }.reduce(0, +)
-        #expect(words <= 20_000, "\(words) words")
+        #expect(words <= 22_000, "\(words) words")
         let index = try Self.targets(in: Self.text(of: "docs/README.md"))
         for page in own where page != "docs/README.md" && !page.hasPrefix("docs/recipes/") {
             #expect(index.contains { "docs/" + $0.prefix { $0 != "#" } == page }, "\(page)")

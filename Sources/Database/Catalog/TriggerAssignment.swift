@@ -25,26 +25,37 @@ package enum TriggerAssignment: Int, Hashable, Sendable, Comparable {
 }
 
 extension TableReach.Trigger {
-    /// When an update of a table makes this trigger assign one of some columns. `token` is the column of the
-    /// tokens, `changed` those that an update by this program names.
+    /// When an update of a table makes this trigger give one of some columns another value. `token` is the
+    /// column of the tokens, `changed` those that an update by this program names.
     package func assignment(
         of columns: [String], token: String, changed: [String], in table: TableName,
         _ engine: SQLDialect.Engine
+    ) -> TriggerAssignment {
+        assignment(
+            of: columns, token: token, changed: changed, in: table, engine, countsKeeping: false)
+    }
+
+    private func assignment(
+        of columns: [String], token: String, changed: [String], in table: TableName,
+        _ engine: SQLDialect.Engine, countsKeeping: Bool
     ) -> TriggerAssignment {
         guard event == "UPDATE" else { return .never }
         let reading = TriggerReading(
             words: Catalog.words(body).map { $0.isQuoted && $0.text == "''" ? "''" : $0.text },
             token: token.lowercased(), changed: Set(changed.map { $0.lowercased() }),
-            table: table.name.lowercased(), engine: engine)
+            table: table.name.lowercased(), engine: engine, countsKeeping: countsKeeping)
         return columns.map { reading.assignment(of: $0.lowercased()) }.max() ?? .never
     }
 
-    /// Whether an update of `cause` may make this trigger assign a column of its table.
+    /// Whether an update of `cause` may make this trigger assign a column of its table, be it the value that
+    /// the column had: then what the update wrote is lost.
     package func writes(
         _ column: String, whenUpdating cause: String, of table: TableName,
         _ engine: SQLDialect.Engine
     ) -> Bool {
-        assignment(of: [column], token: cause, changed: [cause], in: table, engine) != .never
+        assignment(
+            of: [column], token: cause, changed: [cause], in: table, engine, countsKeeping: true)
+            != .never
     }
 }
 
@@ -55,6 +66,8 @@ private struct TriggerReading {
     let changed: Set<String>
     let table: String
     let engine: SQLDialect.Engine
+    /// Whether an assignment of the value that the column had counts.
+    let countsKeeping: Bool
 
     /// A condition around a statement, and whether the statement is in its ELSE.
     private struct Guard {
@@ -93,7 +106,7 @@ private struct TriggerReading {
                 ["=", ":"].contains(entry.dropFirst(target.count).first ?? "")
             else { continue }
             let value = entry.dropFirst(target.count).prefix { $0 != ";" }
-            if isItself(value, column) { continue }
+            if !countsKeeping, isItself(value, column) { continue }
             found = max(found, isSpared ? .withoutUs : when(guards, value))
         }
         return min(found, called)
