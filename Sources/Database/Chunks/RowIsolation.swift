@@ -125,8 +125,10 @@ package final class RowIsolation {
         if sound > 0 { hasSound = true }
         guard !rows.isEmpty else { return false }
         for row in rows where remembered.updateValue(refusal, forKey: row) == nil { spoiled += 1 }
-        wantsRetry = true
-        return !hasSound && spoiled >= Self.mostSpoiled
+        let isEveryRow = !hasSound && spoiled >= Self.mostSpoiled
+        // The next try would skip these rows, and the run would go on.
+        wantsRetry = !isEveryRow
+        return isEveryRow
     }
 
     /// Whether rows are remembered that the next try skips.

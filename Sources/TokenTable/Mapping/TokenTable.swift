@@ -171,8 +171,10 @@ package final class TokenTable {
     private func hidesColumns(of table: TableName) throws(StoreFailure) -> Bool {
         do {
             try retries.retrying("reading all columns of \(table)") { () throws(SQLFailure) in
+                // Its result has one column, however many the table has when it is asked again.
                 _ = try connection.query(
-                    "SELECT * FROM \(table.sql(connection.dialect)) WHERE 1 = 0")
+                    "SELECT 1 FROM (SELECT * FROM \(table.sql(connection.dialect)) WHERE 1 = 0) AS own"
+                )
             }
             return false
         } catch {
