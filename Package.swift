@@ -197,7 +197,8 @@ let package = Package(
         .testTarget(
             name: "DatabaseTests",
             dependencies: [
-                "APNsProtocol", "APNsSimulator", "Encodings", "TokenHygiene", "Database", "PushQueue",
+                "APNsProtocol", "APNsSimulator", "Encodings", "TokenHygiene", "Database",
+                "PushQueue",
                 "TokenTable", "TestSupport",
             ],
             swiftSettings: strict),

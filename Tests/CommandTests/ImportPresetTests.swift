@@ -174,7 +174,8 @@ struct ImportPresetTests {
         let stage = try IntakeStage(.sqlite)
         try stage.run("import", "/dev/null", "--from", "onesignal").ends(
             64, "gorush", "sns", "rpush", "quarantine")
-        try stage.run("import", "/dev/null").ends(64, "--from <jsonl|csv|tsv|feedback|gorush|sns|rpush")
+        try stage.run("import", "/dev/null").ends(
+            64, "--from <jsonl|csv|tsv|feedback|gorush|sns|rpush")
         try stage.run("import", "/dev/null", "--from", "sns", "--map", "token=.a").ends(
             64, "--from sns has a map of its own")
     }

@@ -115,6 +115,6 @@ struct RunEndTests {
         let marked = try database.rows(of: "active_users", "invalidated_at IS NOT NULL")
         #expect(marked > 0 && marked < 2_000)
         #expect(result.entry.applied == marked && result.entry.rowsChanged == marked)
-        #expect(time.now == 31_000)
+        #expect(time.now == 61_000)
     }
 }

@@ -42,7 +42,8 @@ struct LeftOutTests {
 
     @Test("are named by check with their number and value", arguments: TestEngine.available)
     func check(_ engine: TestEngine) throws {
-        let asked = try Self.database(engine).store {
+        let database = try Self.database(engine)
+        let asked = try database.store {
             $0.platform = PlatformMapping(column: "platform", value: "ios")
             $0.registeredAt.column = .absent
         }.columnQuestions()
