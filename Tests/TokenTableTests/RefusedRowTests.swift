@@ -31,6 +31,7 @@ struct RefusedRowTests {
     private static func store(_ database: TokenDatabase) throws -> TokenTable {
         try database.store(pacing: hurried()) {
             $0.table = "devices"
+            $0.invalidatedAt.column = .named("invalidated_at")
             $0.invalidatedAt.type = .epochMilliseconds
         }
     }
