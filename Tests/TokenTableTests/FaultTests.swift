@@ -110,7 +110,7 @@ struct FaultTests {
             expectFailure(.busy) {
                 try store.apply(Self.evidence, feed: "f")
             }
-            #expect(connection.operations < 60)
+            #expect(connection.operations < 80)
             try Self.check(
                 try database.store().apply(Self.evidence, feed: "f"), database, .mark, "afterwards")
         }
@@ -169,7 +169,7 @@ struct FaultTests {
             (store, connection) = try Self.store(database, faults(20...400))
             failure = #expect(throws: StoreFailure.self) { try store.apply(Self.evidence) }
             #expect(failure?.code == (kind == .readOnly ? .readOnly : .configuration))
-            #expect(connection.operations < 60)
+            #expect(connection.operations < 80)
         }
     }
 

@@ -54,7 +54,7 @@ struct GeneratedCase: Sendable, CustomTestStringConvertible {
         mapping.environment = .named("place")
         mapping.platform = PlatformMapping(column: "service", value: "apns")
         mapping.registeredAt = TimeMapping(column: .named("since"), type: .epochSeconds)
-        mapping.invalidatedAt = TimeMapping(column: .detect("marked"))
+        mapping.invalidatedAt = TimeMapping(column: .named("marked"))
         mapping.reason = .detect("why")
     }
 }
@@ -71,7 +71,10 @@ struct GeneratedColumnTests {
     func thereAndBack(_ table: GeneratedCase, _ policy: RemovalPolicy) throws {
         for marks in [true, false] {
             let database = try table.database(marks: marks)
-            let store = try database.store(pacing: hurried(), table.map)
+            let store = try database.store(pacing: hurried()) {
+                table.map(&$0)
+                if !marks { $0.invalidatedAt.column = .absent }
+            }
             try store.require(.apply(policy), partitions: [chat])
             let before = try database.contents(of: "devices")
             let forecast = try store.classify(Self.evidence, policy: policy)
