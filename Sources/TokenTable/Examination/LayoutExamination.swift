@@ -20,9 +20,8 @@ struct LayoutExamination {
         layout.marksStandBeside ? .ok(MarksBeside.sentence) : nil
     }
 
-    /// A column of the application is written only if a person named it. Of the default names both columns are
-    /// ours, as `schema apply` makes them; one without the other may be the application's, such as the end of
-    /// a session.
+    /// Of the default names both columns are ours, as `schema apply` makes them; one without the other may be
+    /// the application's, such as the end of a session. The default is documented, so a run goes on.
     private var unnamedMark: Finding? {
         guard let mark = layout.mark, let usual = TableMapping().invalidatedAt.column.name,
             let reason = TableMapping().reason.name
@@ -37,12 +36,10 @@ struct LayoutExamination {
         } else {
             return nil
         }
-        return .failure(
-            .configuration,
-            "column \(column) of \(layout.table) has a default name, and no person has named it: marks "
-                + "would be written into it, though it may be the application's own; write \(setting): "
-                + "\(column) under store.active-users if it is for marks, or \(setting): none",
-            isAboutRows: true)
+        return .warning(
+            "column \(column) of \(layout.table) has a default name, and no setting names it: marks are "
+                + "written into it, though it may be the application's own; write \(setting): "
+                + "\(column) under store.active-users if it is for marks, or \(setting): none")
     }
 
     private var layoutSummary: Finding {
