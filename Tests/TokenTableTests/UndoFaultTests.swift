@@ -147,8 +147,10 @@ struct UndoRightsTests {
             try account(["GRANT SELECT ON \(database.name).* TO 'NAME'@'%'"]) { store in
                 try store.require(.undo(actions: plan.actions, isDry: true))
                 let trial = try store.undo(.run("wrong"), isDry: true)
-                #expect(trial.restored == (action == .mark ? 50 : 0))
-                #expect(trial.untried == (action == .mark ? nil : 50))
+                // On MySQL this account does not see whether a trigger may refuse a mark.
+                let isSure = action == .mark && MariaDBServer.isMariaDB
+                #expect(trial.restored == (isSure ? 50 : 0))
+                #expect(trial.untried == (isSure ? nil : 50))
                 #expect(throws: StoreFailure.self) { try store.require(need) }
                 #expect(throws: StoreFailure.self) { try store.undo(.run("wrong")) }
             }
