@@ -1,6 +1,7 @@
 import Foundation
 import TestSupport
 import Testing
+import TokenHygiene
 
 @testable import Database
 @testable import TokenTable
