@@ -45,7 +45,7 @@ struct ClonedFolderTests {
         let stage = try SweepStage(.sqlite, dead: 1_000, behaviour: behaviour)
         stage.lines.feedbackOptions = "idle-timeout: 60s"
         let first = try stage.start(["sweep"])
-        stage.awaitJournal()
+        #expect(eventually(seconds: 20) { stage.arrivedBytes == 38_000 })
         first.signal(SIGKILL)
         #expect(first.wait().exit == 137)
         stage.lines.feedbackOptions = "idle-timeout: 200ms"

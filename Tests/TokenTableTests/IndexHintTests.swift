@@ -57,7 +57,8 @@ struct IndexHintTests {
             }
             explained += 1
             #expect(field("type") != "ALL" && field("type") != "index", "\(sql.prefix(80))")
-            if !sql.hasPrefix("SELECT") { #expect(field("key") == "PRIMARY") }
+            // The trial's row is gone by now, so that its plan reads nothing.
+            if !sql.hasPrefix("SELECT"), field("type") != nil { #expect(field("key") == "PRIMARY") }
         }
         // Where commits are certified, marks are made without a locking read.
         let isLate = table.certifiesCommits && action == .mark
