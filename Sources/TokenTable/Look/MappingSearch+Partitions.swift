@@ -226,7 +226,9 @@ extension MappingSearch {
                 found.reduce(0, { $0 + $1.count }) * 20 >= apple.count * 19,
                 Self.environments(found.map(\.word), name) == nil
             else { continue }
-            let isFlag = found.allSatisfy { ValueWords.flag($0.word) != nil }
+            // A state is a question of its own, and a secret that rows share is nothing to print.
+            let isFlag = found.contains { ValueWords.isFlagOrState($0.word) }
+            if name.isOfSecret || name.isOfPerson || name.namesEnvironment { continue }
             let isPair = found.count == 2 && column.isText && !isFlag && !name.tellsNoApp
             guard name.mayTellApps || isPair || explained != nil && !name.tellsNoApp else {
                 continue

@@ -48,7 +48,7 @@ enum UnfindableSpelling: Hashable {
         guard groups.allSatisfy({ $0.allSatisfy { Hex.value(of: $0) != nil } }),
             Set(groups.map(\.count)).count == 1 || used.isSubset(of: " <>".utf8),
             groups.count == 1 || groups.allSatisfy({ $0.count < usualDigits / 2 })
-                || used.isSubset(of: "-<>[]".utf8)
+                || used.isSubset(of: " -<>[]".utf8)
         else { return nil }
         return used
     }

@@ -130,7 +130,8 @@ struct MarkQuestionTests {
         #expect(proposal.mapping.living.column == nil)
         #expect(proposal.mapping.invalidatedAt.column == .absent)
         for column in columns {
-            let lines = proposal.lines.filter { $0.column == column.name }
+            // Two words may tell apps apart, too, and that is another question.
+            let lines = proposal.lines.filter { $0.column == column.name && $0.part != .app }
             let line = try #require(lines.first, "\(column.name) is not mentioned")
             #expect(lines.count == 1 && line.value == nil, "\(lines)")
             let setting = (line.setting ?? "").filter { $0 != "\"" }
@@ -152,7 +153,8 @@ struct MarkQuestionTests {
         "what each question offers is taken when a person answers so",
         arguments: TestEngine.available)
     func answers(_ engine: TestEngine) throws {
-        let columns = Self.named + Self.others + (engine == .mariaDB ? Self.server : [])
+        // One of each form.
+        let columns = Self.others.suffix(13) + (engine == .mariaDB ? Self.server : [])
         let database = try Self.database(engine, columns)
         try database.createSideTables()
         let questions = try #require(try database.firstLook().1).questions
