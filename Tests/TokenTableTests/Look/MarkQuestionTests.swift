@@ -1,7 +1,6 @@
 import Foundation
 import TestSupport
 import Testing
-import TokenHygiene
 
 @testable import Database
 @testable import TokenTable
@@ -182,26 +181,6 @@ struct MarkQuestionTests {
             ])
         let questions = try #require(try database.firstLook().1).questions
         #expect(questions.allSatisfy { $0.part == .app && $0.column == "about" }, "\(questions)")
-    }
-
-    @Test(
-        "a mark that stands alone under its default name is used, and check warns until a setting names it",
-        arguments: TestEngine.available)
-    func alone(_ engine: TestEngine) throws {
-        let database = try TokenDatabase.withSideTables(engine)
-        try database.execute(
-            "CREATE TABLE devices (id INTEGER PRIMARY KEY, device_token VARCHAR(255), invalidated_at DATETIME)"
-        )
-        for isNamed in [false, true] {
-            let store = try database.store {
-                $0.table = "devices"
-                $0.encoding = .hex
-                if isNamed { $0.invalidatedAt.column = .named("invalidated_at") }
-            }
-            let report = try store.examine(.apply(RemovalPolicy()))
-            let isWarned = report.findings.contains { $0.sentence.contains("has a default name") }
-            #expect(isWarned == !isNamed && report.firstFailure == nil)
-        }
     }
 
     @Test("the layout that schema apply makes keeps its mark", arguments: TestEngine.available)
