@@ -153,7 +153,7 @@ struct MarkQuestionTests {
         arguments: TestEngine.available)
     func answers(_ engine: TestEngine) throws {
         // One of each form.
-        let columns = Self.others.suffix(13) + (engine == .mariaDB ? Self.server : [])
+        let columns = Array(Self.others.suffix(13)) + (engine == .mariaDB ? Self.server : [])
         let database = try Self.database(engine, columns)
         try database.createSideTables()
         let questions = try #require(try database.firstLook().1).questions
