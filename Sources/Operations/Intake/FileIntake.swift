@@ -136,7 +136,13 @@ extension JournalApplier {
         if let words = unknown.words {
             context.log.warning("\(source.name): \(words)")
         }
-        if reader.hasTabs {
+        tell(of: source, hasTabs: reader.hasTabs, unread: unread)
+        return try digest.hex()
+    }
+
+    /// Says what was read in another way than the options say, and what was not read.
+    private func tell(of source: GivenSource, hasTabs: Bool, unread: Int) {
+        if hasTabs {
             context.log.warning(
                 """
                 \(source.name): tabs separate its fields, so those without quotes are read as mysql --batch \
@@ -150,7 +156,6 @@ extension JournalApplier {
                 read: \(unread); write each on a line of its own, for example with jq -c '.[]'
                 """)
         }
-        return try digest.hex()
     }
 
     /// Whether a byte is white space, or of a byte order mark.

@@ -317,3 +317,13 @@ extension TimeColumn {
         return .wallClock(clock)
     }
 }
+
+extension InvalidTokenTable {
+    /// The marks on the tokens of rows that were found for evidence.
+    func marks(
+        of rows: [MatchedRow], in evidence: ArraySlice<TokenEvidence>, locking: Bool
+    ) throws(SQLFailure) -> [DeviceToken: TokenMark] {
+        try marks(
+            on: Set(rows.map(\.evidence)).map { evidence[$0].token }.sorted(), locking: locking)
+    }
+}

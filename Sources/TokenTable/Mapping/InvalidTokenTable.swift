@@ -76,14 +76,6 @@ struct InvalidTokenTable {
         return marks
     }
 
-    /// The marks on the tokens of rows that were found for evidence.
-    func marks(
-        of rows: [MatchedRow], in evidence: ArraySlice<TokenEvidence>, locking: Bool
-    ) throws(SQLFailure) -> [DeviceToken: TokenMark] {
-        try marks(
-            on: Set(rows.map(\.evidence)).map { evidence[$0].token }.sorted(), locking: locking)
-    }
-
     /// Sets, moves and removes marks.
     func write(_ changes: [TokenMarkChange]) throws(SQLFailure) {
         try remove(changes.filter { $0.mark == nil }.map(\.token))
