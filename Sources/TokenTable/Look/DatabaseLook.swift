@@ -196,7 +196,15 @@ package struct DatabaseLook {
         try answers.ensureFit(look) { column, word throws(StoreFailure) in
             try isThere(word, in: column, of: choice.table)
         }
-        return MappingSearch.mapping(of: look, tokens: token, beside: candidates, answers: answers)
+        func mapping() -> MappingProposal {
+            MappingSearch.mapping(of: look, tokens: token, beside: candidates, answers: answers)
+        }
+        let proposal = mapping()
+        guard case .named(let column) = proposal.mapping.registeredAt?.column else {
+            return proposal
+        }
+        look.ahead = try TimesAhead.read(column, of: look, session)
+        return look.ahead == nil ? proposal : mapping()
     }
 
     /// The most rows among which a word is looked for that the sample lacks.

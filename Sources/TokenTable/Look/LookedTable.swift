@@ -19,6 +19,8 @@ struct LookedTable {
     var references: [ColumnReference] = []
     /// What other tables say about values of columns, by column.
     var explained: [String: ExplainedValues] = [:]
+    /// The times of one column that are ahead of the clock where the sample has none of them.
+    var ahead: TimesAhead?
 
     /// The values of a column, one for each row; empty for a column that was not read.
     func values(_ name: String) -> [SQLValue] {

@@ -55,8 +55,17 @@ enum UnfindableSpelling: Hashable {
 
     // MARK: Lists
 
-    /// What stands between the tokens of a list, and around them.
-    private static let listSigns = Array(" ,;|\t\n\r<>[](){}\"'".utf8)
+    /// Whether a byte stands between the tokens of a list, or around them: ` ,;|<>[](){}"'`, tab or line
+    /// end. Each byte of each value is asked.
+    private static func isListSign(_ byte: UInt8) -> Bool {
+        switch byte {
+        case 0x09, 0x0A, 0x0D, 0x20, 0x22, 0x27, 0x28, 0x29, 0x2C, 0x3B, 0x3C, 0x3E, 0x5B, 0x5D,
+            0x7B, 0x7C,
+            0x7D:
+            true
+        default: false
+        }
+    }
 
     /// Whether a text has two tokens or more, each in hex, in groups or in Base64.
     private static func hasTokens(_ text: [UInt8]) -> Bool {
@@ -66,14 +75,14 @@ enum UnfindableSpelling: Hashable {
             runs += digits == usualDigits ? 1 : 0
         }
         if runs > 1 { return !isAddress(text) && text.first != UInt8(ascii: "{") }
-        guard runs == 0 else { return false }
-        let words = text.split(whereSeparator: listSigns.contains)
+        guard runs == 0, text.contains(where: isListSign) else { return false }
+        let words = text.split(whereSeparator: isListSign)
         // Longer words may be the lines of a key.
         if words.count > 1, words.allSatisfy({ isBase64(Array($0), bytes: usualDigits / 2) }) {
             return true
         }
         // A space may be between groups.
-        let parts = text.split { $0 != UInt8(ascii: " ") && listSigns.contains($0) }
+        let parts = text.split { $0 != UInt8(ascii: " ") && isListSign($0) }
             .map { part in part.filter { $0 != UInt8(ascii: " ") } }.filter { !$0.isEmpty }
         return parts.count > 1
             && parts.allSatisfy {
@@ -83,8 +92,9 @@ enum UnfindableSpelling: Hashable {
 
     /// Whether a text is a list with a token in it.
     private static func isList(_ text: [UInt8]) -> Bool {
-        guard !isAddress(text), text.first != UInt8(ascii: "{") else { return false }
-        let words = text.split(whereSeparator: listSigns.contains)
+        guard text.contains(where: isListSign), !isAddress(text), text.first != UInt8(ascii: "{")
+        else { return false }
+        let words = text.split(whereSeparator: isListSign)
         return words.count > 1
             && words.contains {
                 $0.count >= usualDigits && $0.allSatisfy { Hex.value(of: $0) != nil }

@@ -222,6 +222,31 @@ struct ZoneTests {
         #expect(behind.count == 1 && behind[0].contains("zone: \"-05:00\""), "\(behind)")
     }
 
+    @Test(
+        "two rows of ten thousand that are ahead of the clock are seen, though the sample has none",
+        arguments: TestEngine.available)
+    func aheadBesideTheSample(_ engine: TestEngine) throws {
+        let database = try TokenDatabase(engine)
+        try database.execute(
+            "CREATE TABLE devices (id INTEGER PRIMARY KEY, device_token VARCHAR(255), last_seen DATETIME)"
+        )
+        let now = Int(Date().timeIntervalSince1970)
+        let rows = (1...10_000).map { number -> String in
+            let seen = [4_001, 4_003].contains(number) ? now + 58 * 60 : now - 100_000 - number
+            return "(\(number), '\(Device.hex(number))', '\(Device.time(seen))')"
+        }
+        try database.sql.begin()
+        for start in stride(from: 0, to: rows.count, by: 1_000) {
+            try database.execute(
+                "INSERT INTO devices VALUES "
+                    + rows[start..<start + 1_000].joined(separator: ", "))
+        }
+        try database.sql.commit()
+        let found = try #require(try database.firstLook().1)
+        let asked = found.questions.filter { $0.part == .registeredAt }.map(\.reason)
+        #expect(asked.count == 1 && asked[0].contains("zone: \"+01:00\""), "\(asked)")
+    }
+
     @Test("init names the smallest offset of the year of a server with summer time", .needsServer)
     func summerTime() throws {
         for shift in [0, 7_200] {
