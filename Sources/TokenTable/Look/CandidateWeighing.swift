@@ -1,11 +1,11 @@
 // Values of 64 hex digits are not rare: hashes have them, and logs and copies have true tokens in a table to
 // which no sender looks. So a column is weighed by its whole table before it is taken:
 //
-//   name       of a secret or a hash, or of nothing that has to do with push
+//   name       of a secret, a hash or a cipher, or of nothing that has to do with push
 //   width      Apple's tokens of devices have 32 bytes; SHA-512 and blocks of a cipher have others
-//   company    hex digits beside a text that nobody reads may be its hash
-//   log        columns of what was sent, and many rows with one token
-//   copy       its newest time is long ago, and its tokens stand in a table that is alive
+//   company    what stands beside a text that nobody reads may be its hash
+//   log        a name of what was sent or of dead devices, columns of sendings, many rows with one token
+//   copy       a name of one; its newest time is long ago, and its tokens stand in a table that is alive
 //
 // One doubt is enough that a person is asked. Of two columns without one the better name wins only if the
 // other has hardly a name at all.
@@ -124,9 +124,16 @@ struct CandidateWeighing {
         if case .json = candidate.form { isInDocument = true }
         if words.isOfSecret, !isInDocument {
             found.doubts.append("its name is that of a secret or a hash")
-        } else if table.isOfLogins, candidate.nameScore < 6 {
+        } else if table.isOfCipher || table.has(["hash", "hashes", "hashed", "digests"]) {
+            found.doubts.append("the name of its table is that of hashes or ciphers")
+        } else if let tail = words.tokenTail, candidate.form != .url, !isInDocument {
+            found.doubts.append(
+                "`\(tail)` of its name says more than token, as that of a hash or a cipher does")
+        } else if table.isOfLogins || table.isOfSecret && !table.speaksOfDevices,
+            candidate.nameScore < 6
+        {
             found.doubts.append("its table is that of logins")
-        } else if found.rank == 0 {
+        } else if found.rank == 0 || !speaksOfDevices(candidate, look) {
             found.doubts.append("neither its name nor its table speaks of push")
         }
         if let width = Self.width(candidate, look) {
@@ -137,6 +144,20 @@ struct CandidateWeighing {
         if let other = Self.opaque(beside: candidate, in: look) {
             found.doubts.append("\(other) stands beside it, of which it may be the hash")
         }
+    }
+
+    /// Whether anything says that the tokens are those of devices: documents, contracts and addresses have
+    /// tokens, too. A person who names the table says so.
+    private func speaksOfDevices(_ candidate: TokenCandidate, _ look: LookedTable) -> Bool {
+        table != nil || candidate.nameScore >= 6 || candidate.others * 20 >= candidate.filled
+            || ColumnWords(candidate.column.name).speaksOfDevices
+            || ColumnWords(look.catalog.name.name).speaksOfDevices
+            || look.columns.contains { column in
+                ColumnWords(column.name).namesPlatform && look.mayHoldWords(column)
+                    && look.words(column).contains {
+                        $0.map { ValueWords.apple.contains($0.lowercased()) } == true
+                    }
+            }
     }
 
     /// The bytes of most values, where these are not those of a device's token; nil for tokens.
@@ -170,9 +191,11 @@ struct CandidateWeighing {
     private static func opaque(
         beside candidate: TokenCandidate, in look: LookedTable
     ) -> String? {
-        guard candidate.form == .hex || candidate.form == .bytes, candidate.nameScore < 6 else {
-            return nil
+        switch candidate.form {
+        case .json, .url: return nil
+        case .hex, .bytes, .spelled: break
         }
+        guard candidate.nameScore < 6 else { return nil }
         let mine = look.values(candidate.column.name).map {
             TokenForm($0, of: candidate.column) == candidate.form
         }
@@ -223,6 +246,11 @@ struct CandidateWeighing {
     private func judgeTable(
         _ found: inout DatabaseLook.Found, _ candidate: TokenCandidate, _ look: LookedTable
     ) throws(StoreFailure) {
+        let isNamed = ColumnWords(found.table.name).isOfSendings
+        if isNamed {
+            found.doubts.append(
+                "the name of its table is that of a log, a queue or devices that are not used")
+        }
         guard !look.catalog.isUnique([found.column]),
             !ColumnWords(found.table.name).isOfPeople
         else { return }
@@ -231,7 +259,6 @@ struct CandidateWeighing {
         let more = columns.filter { ColumnWords($0.name).sendingScore == 1 }
         let (rows, tokens) = try repetition(of: found.column, in: look.catalog)
         let isRepeated = rows >= 3 && rows * 2 >= tokens * 3
-        let isNamed = ColumnWords(found.table.name).isOfSendings
         guard
             sure.count > 1
                 || sure.count + more.count > 1 && (isRepeated || isNamed) && !sure.isEmpty

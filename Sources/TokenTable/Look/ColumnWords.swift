@@ -1,8 +1,10 @@
-// What names of tables and columns say. A name decides nothing by itself: the values do, and the name
+// What names of columns say, and of tables (`TableWords`). A name decides nothing by itself: the values do, and the name
 // chooses between columns whose values would do. A name counts by its words and not by its letters:
 // `location_enabled` is not `enabled`, `reason` does not end in `on`, `disconnected_at` is no `connected_at`.
 // Names without signs between their words (`lastupdate`, `issandbox`) are taken apart by the words that
 // projects use.
+
+import Encodings
 
 /// The words in a column's or table's name.
 struct ColumnWords: Hashable {
@@ -34,16 +36,24 @@ struct ColumnWords: Hashable {
 
     /// The longest first, so that `registered` is not `reg` and a rest.
     private static let known = """
-        active activity alive android apn apns app apple application at audit auth bundle callback
-        cancelled changed cloud code connected contact created creation date deactivated dead delete
-        deleted demo dev development device disabled disconnected enable enabled endpoint env
-        environment expired expires expiry fcm first flag gcm gone hash hex id identifier in inactive
-        insert inserted installation invalid invalidated ios is issue joined key kind last login logout
-        message mobile mode modification modified name notification number os on platform production
-        push receipt refresh register registered registration remember removed revoked sandbox seen
-        secret sent service session state status subscribed success system test time timestamp token
-        tokens topic touched type uid uninstalled unregistered unsubscribed update updated user uuid
-        valid version visit voip watch create verified refreshed saved
+        active activity alive android apn apns app apple application archive archived at
+        attempt attempts audit auth backup backups bak bidx blind blocked bounced bounces
+        bundle callback cancelled changed cipher ciphertext cloud code connected contact
+        copy crash crc create created creation crypt crypted date deactivated dead delete
+        deleted deliveries delivery demo dev development device devices digest disabled
+        disconnected dump enable enabled enc encrypted endpoint endpoints env environment
+        error errors event events expired expires expiry export failed fcm feedback first
+        flag gcm gone hash hashed hex history hmac id identifier import imports in inactive
+        inbox index insert inserted installation installations invalid invalidated ios is
+        issue job jobs joined key kind last log login logout logs md5 message mobile
+        mode modification modified name notification notifications number old on os outbox
+        platform prev previous production push pushes queue queued queues receipt refresh
+        refreshed register registered registration registrations remember removed report
+        reports revoked sandbox saved sealed secret seen send sent service session sha
+        snapshot staging stale state status subscribed subscription subscriptions success
+        system temp test time timestamp tmp token tokens topic touched type uid uninstalled
+        unregistered unsubscribed update updated user users uuid valid verified version
+        visit voip watch
         """.split(whereSeparator: \.isWhitespace).map(String.init)
         .sorted { ($1.count, $0) < ($0.count, $1) }
 
@@ -51,7 +61,7 @@ struct ColumnWords: Hashable {
     func has(_ some: Set<String>) -> Bool { words.contains(where: some.contains) }
 
     /// Letters and digits in one piece.
-    private var squashed: String { words.joined() }
+    var squashed: String { words.joined() }
 
     // MARK: Tokens
 
@@ -107,57 +117,60 @@ struct ColumnWords: Hashable {
             "authorization", "oauth", "credential", "bearer", "jwt", "otp", "challenge",
             "activation",
             "confirmation", "recovery", "unsubscribe", "invitation", "csum", "blake2", "argon2",
+            "crypted", "crypto", "sealed", "secure", "secured", "protected", "obfuscated", "masked",
+            "scrambled", "wrapped", "opaque", "blind", "blinded", "bidx", "kms", "hashes", "md",
+            "sha3", "sha224", "sha384", "sha512", "mac", "crc", "crc32", "blake", "blake3",
+            "bcrypt",
+            "scrypt", "kdf", "idempotency", "encryptedtoken", "cyphertext", "cypher",
+            "verschluesselt",
+            "chiffre", "cifrado",
         ])
     }
+
+    /// The first word behind that for a token which says that the value is something of the token and not the
+    /// token: `bidx` of `token_bidx`, `h` of `push_token_h`; nil for none. Words for a device, a form or a
+    /// place say nothing of the kind.
+    var tokenTail: String? {
+        guard let place = words.lastIndex(where: { $0.contains("token") }) else { return nil }
+        var rest =
+            words[place].split(separator: "token", omittingEmptySubsequences: false).last ?? ""
+        if rest.first == "s" { rest = rest.dropFirst() }
+        let tail = [String(rest)] + words[(place + 1)...]
+        return tail.first { word in
+            let digits =
+                word.utf8.first == UInt8(ascii: "v") ? word.utf8.dropFirst() : word.utf8[...]
+            return !digits.allSatisfy(DecimalDigits.isDigit) && !Self.tokenTails.contains(word)
+        }
+    }
+
+    private static let tokenTails: Set = [
+        // Forms and places of a value.
+        "hex", "value", "values", "val", "string", "str", "text", "txt", "data", "raw", "bin",
+        "binary", "bytes", "blob", "ascii", "utf8", "base64", "b64", "id", "ids", "key", "no", "nr",
+        "num", "number", "new", "current", "actual", "active", "main", "primary", "default",
+        "plain",
+        "clear", "cleartext", "plaintext", "decrypted", "original", "column", "col", "field", "url",
+        "uri", "list", "json", "array", "map", "for", "of", "from", "to", "and",
+        // Devices, platforms and environments.
+        "device", "devices", "push", "apn", "apns", "apple", "ios", "iphone", "ipad", "macos",
+        "watchos", "tvos", "mobile", "phone", "app", "user", "client", "notification",
+        "notifications", "notif", "alert", "alerts", "prod", "production", "live", "release",
+        "sandbox", "dev", "development", "debug", "test", "voip", "pushkit", "fcm", "gcm",
+        "android", "google", "huawei", "hms", "firebase", "expo", "web", "remote", "native",
+        "registration", "watch", "widget", "complication", "activity",
+        // The same in languages in which the token comes first.
+        "de", "del", "du", "da", "do", "dispositivo", "dispositivos", "dispositif", "appareil",
+        "telefono", "telefone", "celular", "movil", "notificacion", "notificaciones",
+        "notificacao", "notifica", "notifiche", "aparelho", "usuario", "cliente", "utente",
+    ]
 
     /// Whether the values are encrypted, by the name.
     var isOfCipher: Bool {
-        has(["encrypted", "encryption", "enc", "crypt", "cipher", "ciphertext", "aes", "sealed"])
-    }
-
-    /// Whether a table's name is that of what was sent, or of what was wrong with it. It has tokens, too.
-    var isOfSendings: Bool {
         has([
-            "history", "log", "logs", "queue", "audit", "outbox", "delivery", "deliveries",
-            "message",
-            "messages", "feedback", "invalid", "dead", "stale", "bounces", "blocked", "sent",
+            "encrypted", "encryption", "enc", "crypt", "crypted", "cipher", "ciphertext",
+            "cyphertext",
+            "aes", "sealed",
         ])
-            || ["notifications", "notification", "pushes", "events", "requests"].contains(
-                words.last)
-    }
-
-    /// Whether a table's name is that of a copy.
-    var isOfCopy: Bool {
-        has([
-            "bak", "backup", "copy", "old", "archive", "archived", "tmp", "temp", "snapshot",
-            "dump",
-            "legacy", "migration", "migrated", "deprecated", "restore", "restored", "alt", "orig",
-        ])
-            || words.contains { word in
-                [4, 6, 8].contains(word.utf8.count)
-                    && word.utf8.allSatisfy { (0x30...0x39).contains($0) }
-                    && (word.hasPrefix("19") || word.hasPrefix("20"))
-            }
-    }
-
-    /// Whether a table's name is that of logins, and speaks of no device.
-    var isOfLogins: Bool {
-        has([
-            "access", "session", "sessions", "oauth", "auth", "password", "reset", "resets",
-            "verification", "refresh", "api", "invitations", "remember", "csrf", "logins",
-            "jobs",
-            "cache",
-        ]) && !has(["push", "device", "devices", "apn", "apns", "mobile"])
-    }
-
-    /// How much the name of a table speaks for the place where devices register.
-    var tableScore: Double {
-        if isOfSendings || isOfCopy { return -2 }
-        let isOfDevices = [
-            "device", "push", "apn", "token", "notif", "subscription", "registration", "install",
-        ].contains(where: squashed.contains)
-        if isOfLogins { return -4 }
-        return isOfDevices ? 1.5 : 0
     }
 
     // MARK: Sendings
@@ -185,17 +198,6 @@ struct ColumnWords: Hashable {
         }
         return has(["status", "state", "error", "reason", "code", "message", "title", "event"])
             ? 1 : 0
-    }
-
-    /// Whether a table's name is that of people or accounts, of which each row is more than a device. Our
-    /// own table has such a name.
-    var isOfPeople: Bool {
-        guard words != ["active", "users"], let last = words.last else { return false }
-        return [
-            "user", "users", "member", "members", "profile", "profiles", "account", "accounts",
-            "customer", "customers", "client", "clients", "person", "persons", "people", "employee",
-            "employees", "driver", "drivers", "player", "players", "student", "students",
-        ].contains(last)
     }
 
     /// Whether a column is that of a person who logs in.
@@ -336,7 +338,7 @@ struct ColumnWords: Hashable {
         if namesTokenTime { return 6 }
         let isRegistration = has(["registered", "registration", "registrations"])
         if has(Self.otherTimes) || isOfSender, !isRegistration { return nil }
-        if isSetOnce { return 0.5 }
+        if isSetOnce { return has(["token", "tokens"]) ? 0.75 : 0.5 }
         if isRegistration || has(["register", "reg", "reregistered"]) { return 5 }
         // The time of another token.
         if has(["token", "tokens"]) { return 1 }
@@ -361,6 +363,19 @@ struct ColumnWords: Hashable {
         ]
         if rest.isEmpty { return words.contains(where: Self.timeWords.contains) }
         return movesByName && rest.count == 1 || rest.allSatisfy(written.contains)
+    }
+
+    /// Whether the name is that of the time at which the token was made: `token_created_at`.
+    var isOfNewToken: Bool {
+        has(["token", "tokens"]) && (registrationScore ?? 6) <= 1
+            && (isSetOnce || has(["issued", "generated", "obtained"]))
+    }
+
+    /// Whether a time of this name says that a device was there, or that a row was made or written: no such
+    /// time says that a row is not used any more.
+    var isOfUse: Bool {
+        guard polarity != false, let score = registrationScore else { return false }
+        return score >= 3 || isSetOnce || isOfNewToken
     }
 
     private static let tokenWords: Set = [
@@ -401,6 +416,9 @@ enum ValueWords {
     ]
     /// Words that mean an environment only in a column whose name says so.
     static let ambiguous: Set = ["live", "release", "store", "p", "debug", "test", "d", "s"]
+
+    /// Words for Apple's devices and their service, in lower case.
+    static let apple: Set = ["ios", "apns", "apn", "apple", "iphone", "ipad", "ipados"]
 
     /// Texts that programs store where they have no token.
     static let placeholders: Set = [

@@ -53,7 +53,10 @@ extension MappingSearch {
     }
 
     private var markCandidates: [MarkCandidate] {
-        MarkSearch(table: table, apple: apple).candidates(among: free)
+        // A time at which a device was there is none at which it went.
+        MarkSearch(table: table, apple: apple).candidates(among: free).filter {
+            $0.part == .living || !ColumnWords($0.column.name).isOfUse
+        }
     }
 
     private mutating func ask(_ candidate: MarkCandidate) {

@@ -6,6 +6,7 @@
 //   of the rows                                                     it is answered, for it keeps devices
 //   moved by any write of the row (ON UPDATE, a trigger)            after others of its kind, and said to be so
 //   set once by its name; a person's sign-up                        only where nothing else is there
+//   the better name, and a fifth of the rows lack it                a question; another time is mapped
 //   the name of a sender's time                                     never
 //
 // A time without a zone is compared with the clock: rows ahead of it were written in local time, and a newest
@@ -23,6 +24,9 @@ extension MappingSearch {
         let movesByAnyWrite: Bool
         /// The newest time that is not in the future.
         let newest: EpochMilliseconds
+        /// The rows of Apple's devices that have it, and whether a fifth of them lack it.
+        let known: Int
+        let isLacking: Bool
 
         var name: String { look.column.name }
 
@@ -36,7 +40,13 @@ extension MappingSearch {
 
     mutating func findRegistration() {
         if takeRegistration() { return }
-        let scored = free.compactMap(scored)
+        let all = free.compactMap(scored)
+        let lacking = all.filter { $0.isLacking && $0.score >= 3 }.max(by: <)
+        var scored = all.filter {
+            $0.known * 2 >= apple.count && !($0.isLacking && $0.score >= 3)
+        }
+        // A time of some rows keeps more devices than none.
+        if scored.isEmpty, let lacking { scored = [lacking] }
         let isAsked = askUnread(above: scored.max(by: <)?.score ?? 1)
         guard var best = scored.max(by: <) else {
             if isAsked { return }
@@ -59,8 +69,11 @@ extension MappingSearch {
             best = scored.first { $0.name == later.column.name } ?? best
         }
         addRegistration(best)
+        if let lacking, lacking.name == best.name || lacking.score > best.score {
+            return ask(lacking, until: best)
+        }
         guard let other = best.name != first.name ? first : equal(best, among: scored) else {
-            return
+            return askNewToken(among: scored, until: best)
         }
         let count = best.look.rowsLater(than: other.look, in: apple)
         ask(
@@ -68,6 +81,30 @@ extension MappingSearch {
             "\(best.name) is later than \(other.name) in \(count.later) of \(count.all) rows of Apple's devices: "
                 + "which of them does the application write whenever a device registers? Until then the later "
                 + "one keeps more devices", answer: "--registered-at \(other.name)")
+    }
+
+    /// Asks about a time with a good name that many rows lack: a row without one counts as never registered.
+    private mutating func ask(_ lacking: Scored, until best: Scored) {
+        let rest =
+            lacking.name == best.name
+            ? "" : "; until then \(best.name), which more rows have, keeps more devices"
+        ask(
+            .registeredAt, about: lacking.name,
+            "column \(lacking.name) has a time in \(lacking.known) of \(apple.count) rows of Apple's devices, "
+                + "and any signal marks a row without one: does the application write it whenever a device "
+                + "registers?\(rest)", answer: "--registered-at \(lacking.name)")
+    }
+
+    /// Asks about the time at which the token was made, where a time of the row is mapped.
+    private mutating func askNewToken(among scored: [Scored], until best: Scored) {
+        guard best.score <= 3, !ColumnWords(best.name).isOfNewToken,
+            let other = scored.first(where: { ColumnWords($0.name).isOfNewToken })
+        else { return }
+        ask(
+            .registeredAt, about: other.name,
+            "\(best.name) may move whatever is written, and \(other.name) is the time of the token by its "
+                + "name: does the application write it whenever a device registers? Until then the later one "
+                + "keeps more devices", answer: "--registered-at \(other.name)")
     }
 
     /// A time whose name is worth as much, and than which the best one is later in many rows.
@@ -88,12 +125,13 @@ extension MappingSearch {
         // A few rows may have the time of a wrong clock.
         let limit = table.now.advanced(by: Self.day)
         let ahead = known.count { $0 > limit }
-        guard known.count * 2 >= apple.count, ahead * 10 <= known.count else { return nil }
+        guard !known.isEmpty, ahead * 10 <= known.count else { return nil }
         let isOfPerson = named == 5 && (isOfPeople || mayBeOfPeople)
         return Scored(
             look: look, score: isOfPerson ? 0.25 : named,
             movesByAnyWrite: movesByAnyWrite(column),
-            newest: known.filter { $0 <= limit }.max() ?? EpochMilliseconds(0))
+            newest: known.filter { $0 <= limit }.max() ?? EpochMilliseconds(0),
+            known: known.count, isLacking: (apple.count - known.count) * 5 >= apple.count)
     }
 
     /// Whether rows have a person's address, so that a registration may be that of the person.
@@ -184,7 +222,7 @@ extension MappingSearch {
     mutating func addAnswered(_ look: TimeLook) {
         let answered = Scored(
             look: look, score: 0, movesByAnyWrite: movesByAnyWrite(look.column),
-            newest: EpochMilliseconds(0))
+            newest: EpochMilliseconds(0), known: look.known.count, isLacking: false)
         if let serving = ServingColumn(times: look.column, look.form, of: table) {
             let value = Self.time(serving.name, serving.timeType)
             proposal.statements.append(serving.statement(for: table.catalog.name, dialect))

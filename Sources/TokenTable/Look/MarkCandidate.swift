@@ -69,6 +69,8 @@ struct MarkSearch {
     private struct Values {
         var words: [(word: String, count: Int)] = []
         var empty = 0
+        /// Whether values are bytes, which no mark can be.
+        var areBytes = false
 
         var list: String {
             words.map { "`\($0.word)` (\($0.count))" }.joined(separator: ", ")
@@ -83,7 +85,14 @@ struct MarkSearch {
         var counts: [ExactText: Int] = [:]
         var values = Values()
         for row in apple {
-            guard let word = LookedTable.word(all[row], of: column) else {
+            var word = LookedTable.word(all[row], of: column)
+            if case .bytes(let bytes) = all[row], bytes.count == 1,
+                word == nil || table.dialect.engine == .sqlite
+            {
+                word = "0x\(Hex.text(bytes))"
+                values.areBytes = true
+            }
+            guard let word else {
                 guard TokenSample.isBlank(all[row]) else { return nil }
                 values.empty += 1
                 continue
@@ -132,6 +141,10 @@ struct MarkSearch {
         candidate.doubt =
             name.isChoice
             ? "; its name is that of a person's choice, which a mark would overwrite" : ""
+        guard !values.areBytes else {
+            candidate.doubt += "; its values are bytes, and no mark can be written as bytes"
+            return candidate
+        }
         let others = words.filter { word in
             ![living, dead].contains { $0?.isExactly(word) == true }
         }
@@ -222,9 +235,10 @@ struct MarkSearch {
     private func time(_ column: CatalogColumn) -> MarkCandidate? {
         let values = table.values(column.name)
         guard values.count == table.rows.count, !apple.isEmpty else { return nil }
-        let empty = apple.count { TokenSample.isBlank(values[$0]) || values[$0].integer == 0 }
+        let none = TimePlaceholders(apple.map { values[$0] })
+        let empty = apple.count { none.contains(values[$0]) }
         let name = ColumnWords(column.name)
-        let look = TimeLook(column, of: table)
+        let look = TimeLook(column, of: table, without: none)
         let isClock = ["datetime", "timestamp"].contains(column.type)
         let isEmptyTime =
             empty == apple.count
@@ -239,13 +253,13 @@ struct MarkSearch {
                 "column \(column.name) has a time in \(apple.count - empty) of \(apple.count) rows of "
                 + "Apple's devices and nothing in \(empty)")
         candidate.likelihood = name.markScore + (name.namesMarkTime ? 2 : 0)
-        let isEmptyNull = apple.allSatisfy {
-            values[$0] == .null || !TokenSample.isBlank(values[$0])
+        let isNoneRead = apple.allSatisfy {
+            !none.contains(values[$0]) || none.isReadAsNone(values[$0], in: column, table.dialect)
         }
         if column.isGenerated || column.movesItself {
             candidate.doubt =
                 "; the database itself sets it, so the mark can only be a column behind it"
-        } else if !column.isNullable || !isEmptyNull && table.dialect.engine == .mariaDB {
+        } else if !column.isNullable || !isNoneRead {
             candidate.doubt =
                 "; rows without a time have no NULL in it, so it cannot be the mark as it is"
         } else if let look, look.mapped == nil {

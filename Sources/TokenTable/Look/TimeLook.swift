@@ -50,9 +50,13 @@ struct TimeLook {
         }
     }
 
-    /// The column of a table as times; nil where its values are no times.
-    init?(_ column: CatalogColumn, of table: LookedTable) {
-        let values = table.values(column.name)
+    /// The column of a table as times; nil where its values are no times. What stands for none counts as
+    /// none.
+    init?(
+        _ column: CatalogColumn, of table: LookedTable, without none: TimePlaceholders? = nil
+    ) {
+        var values = table.values(column.name)
+        if let none { values = values.map { none.contains($0) ? .null : $0 } }
         let isServer = table.dialect.engine == .mariaDB
         let found: (form: TimeForm, times: [EpochMilliseconds?], statesZone: Bool)?
         if isServer, ["datetime", "timestamp"].contains(column.type) {

@@ -201,4 +201,94 @@ struct MarkQuestionTests {
         #expect(asked.mapping.invalidatedAt.column == .absent)
         #expect(asked.questions.map(\.setting) == ["invalidated_at"])
     }
+
+    @Test(
+        "a time whose name is that of a registration, a refresh or a visit is never offered as the mark",
+        arguments: TestEngine.available)
+    func registrations(_ engine: TestEngine) throws {
+        let names = [
+            "token_updated_at", "token_refreshed_at", "registered_at", "last_seen_at", "seen_on",
+            "last_active_at", "modified_on", "updated", "device_registered", "token_created_at",
+            "first_seen_at", "last_sync", "reregistered_at", "touched_at",
+        ]
+        let database = try Self.database(
+            engine, names.map { Column($0, "DATETIME", "NULL", "T") } + Column.time("unseen_since"))
+        let proposal = try #require(try database.firstLook().1)
+        let marks = proposal.questions.filter { $0.part == .invalidatedAt }
+        #expect(marks.map(\.column) == ["unseen_since"], "\(marks)")
+        // A flag of such a name says something else.
+        let flag = try Self.database(engine, [Column("registered", "SMALLINT", "1", "0")])
+        #expect(try flag.firstLook().1?.questions.map(\.column) == ["registered"])
+    }
+
+    @Test(
+        "a time is a question whatever its rows have in place of none",
+        arguments: TestEngine.available,
+        [
+            ("DATETIME", "'1970-01-01 00:00:00'"), ("DATETIME", "'9999-12-31 23:59:59'"),
+            ("DATETIME", "'0001-01-01 00:00:00'"), ("DATETIME", "'2038-01-19 03:14:07'"),
+            ("DATETIME", "'1900-01-01'"), ("VARCHAR(30)", "'0000-00-00 00:00:00'"),
+            ("VARCHAR(30)", "'0000-00-00'"), ("VARCHAR(30)", "''"), ("VARCHAR(30)", "'null'"),
+            ("VARCHAR(30)", "'never'"), ("VARCHAR(30)", "'0'"), ("VARCHAR(30)", "'-1'"),
+            ("VARCHAR(30)", "'1970-01-01T00:00:00Z'"), ("VARCHAR(30)", "'9999-12-31'"),
+        ])
+    func noTimes(_ engine: TestEngine, _ none: (type: String, value: String)) throws {
+        let question = try Self.question(engine, none.type, none.value, "T")
+        let line = try #require(question, "\(none.value) is not mentioned")
+        #expect(line.reason.contains("in 6 of 120 rows"), "\(line)")
+        // A run reads as living what its own rule says; nothing else may be offered.
+        let isRead = none.value == "''" && engine == .sqlite
+        #expect((line.setting != nil) == isRead, "\(line)")
+    }
+
+    @Test(
+        "a number of seconds is a question whatever its rows have in place of none",
+        arguments: TestEngine.available,
+        [
+            ("0", true), ("-1", true), ("253402300799", false), ("4294967295", false),
+            ("2147483647", false),
+        ])
+    func noNumbers(_ engine: TestEngine, _ none: (value: String, isRead: Bool)) throws {
+        let question = try Self.question(engine, "BIGINT", none.value, "E")
+        let line = try #require(question, "\(none.value) is not mentioned")
+        #expect(line.reason.contains("in 6 of 120 rows"), "\(line)")
+        #expect((line.setting != nil) == none.isRead, "\(line)")
+    }
+
+    /// The question about a column `stillgelegt` with some value in used rows.
+    private static func question(
+        _ engine: TestEngine, _ type: String, _ living: String, _ dead: String
+    ) throws -> MappingProposal.Line? {
+        let database = try database(engine, [Column("stillgelegt", type, living, dead)])
+        return try #require(try database.firstLook().1).questions
+            .first { $0.column == "stillgelegt" }
+    }
+
+    @Test("a zero date of a server is no time", .needsServer)
+    func zeroDates() throws {
+        let database = try TokenDatabase(.mariaDB)
+        try database.execute("SET SESSION sql_mode = ''")
+        try database.make(
+            "devices",
+            "id INTEGER PRIMARY KEY, device_token VARCHAR(200), seen DATETIME, "
+                + "tot_seit DATETIME NOT NULL DEFAULT '0000-00-00 00:00:00', weg DATETIME NULL"
+        ) {
+            let time = $0.isGone ? $0.time : "0000-00-00 00:00:00"
+            return "\($0.number), '\($0.token)', '\($0.time)', '\(time)', '\(time)'"
+        }
+        let questions = try #require(try database.firstLook().1).questions
+        #expect(questions.map(\.column) == ["tot_seit", "weg"], "\(questions)")
+        // A run reads a zero date as none, but writes NULL when a mark is taken back.
+        #expect(questions.map(\.setting) == [nil, "weg"])
+    }
+
+    @Test("a flag of bytes is a question, and no mark is offered", arguments: TestEngine.available)
+    func bytes(_ engine: TestEngine) throws {
+        for type in ["BLOB"] + (engine == .mariaDB ? ["BINARY(1)", "VARBINARY(4)"] : ["BIT(1)"]) {
+            let line = try #require(
+                try Self.question(engine, type, "x'00'", "x'01'"), "\(type) is not mentioned")
+            #expect(line.part == .living && line.setting == nil && line.answer == nil, "\(line)")
+            #expect(line.reason.contains("`0x00` (114), `0x01` (6)"), "\(line)")
+        }
+    }
 }

@@ -88,6 +88,58 @@ struct RegistrationChoiceTests {
     }
 
     @Test(
+        "a time with the better name that many rows lack is a question, and a time of all rows is mapped",
+        arguments: TestEngine.available,
+        [
+            ("token_updated_at", "updated_at", 3), ("token_updated_at", "updated_at", 8),
+            ("last_registered_at", "last_seen_at", 3), ("last_seen_at", "updated_at", 4),
+            ("updated_at", "created_at", 2),
+        ])
+    func lacking(_ engine: TestEngine, _ shape: (name: String, other: String, tenths: Int)) throws {
+        func found(_ others: [(name: String, type: String, value: (Device) -> String)]) throws
+            -> MappingProposal
+        {
+            let some = (
+                name: shape.name, type: "DATETIME",
+                value: { ($0.number % 10 < shape.tenths) ? Self.early($0) : "NULL" }
+            )
+            return try Self.proposal(engine, [some] + others)
+        }
+        let beside = try found([(shape.other, "DATETIME", Self.late)])
+        #expect(beside.line(.registeredAt)?.column == shape.other)
+        let asked = beside.questions.filter { $0.part == .registeredAt }
+        #expect(asked.map(\.answer) == ["--registered-at \(shape.name)"], "\(asked)")
+        #expect(asked.first?.reason.contains("\(12 * shape.tenths) of 120") == true, "\(asked)")
+        #expect(!beside.questions.contains { $0.part == .invalidatedAt })
+        let alone = try found([])
+        let question = alone.questions.filter { $0.part == .registeredAt }
+        #expect(question.map(\.answer) == ["--registered-at \(shape.name)"], "\(question)")
+    }
+
+    @Test("a time that few rows lack is taken without a question", arguments: TestEngine.available)
+    func hardlyLacking(_ engine: TestEngine) throws {
+        let found = try Self.proposal(
+            engine,
+            [
+                ("token_updated_at", "DATETIME", { $0.number % 10 == 0 ? "NULL" : Self.early($0) }),
+                ("updated_at", "DATETIME", Self.late),
+            ])
+        #expect(found.line(.registeredAt)?.column == "token_updated_at" && found.questions == [])
+    }
+
+    @Test(
+        "the time at which the token was made is a question where the row's own time is mapped",
+        arguments: TestEngine.available,
+        ["device_token_created_at", "token_added_at", "pushTokenInsertedAt", "token_issued_on"])
+    func made(_ engine: TestEngine, _ name: String) throws {
+        let found = try Self.proposal(
+            engine, [("updated_at", "DATETIME", Self.late), (name, "DATETIME", Self.early)])
+        #expect(found.line(.registeredAt)?.column == "updated_at")
+        let asked = found.questions.filter { $0.part == .registeredAt }
+        #expect(asked.map(\.answer) == ["--registered-at \(name)"], "\(asked)")
+    }
+
+    @Test(
         "a person's sign-up is a question, and not mapped", arguments: TestEngine.available)
     func signUp(_ engine: TestEngine) throws {
         let alone = try Self.proposal(

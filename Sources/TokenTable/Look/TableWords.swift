@@ -1,0 +1,116 @@
+// What the name of a table says about its rows. The tables in which devices register have few names; many
+// others have tokens, too, and no sender reads them:
+//
+//   sendings   logs, queues, audits, and lists of devices that are not used any more
+//   copies     backups, archives, tables of a migration or of tests
+//   logins     sessions, keys of an API, confirmations of an address
+//
+// An adjective counts wherever it stands (`dead_tokens`, `tokens_expired`), and so does a noun that hardly
+// names anything else (`log_devices`). Other nouns are the thing only at the end: `device_events` are events,
+// `event_devices` are devices.
+
+import Encodings
+
+extension ColumnWords {
+    /// Words that say wherever they stand that a table has what was sent, or devices that are not used.
+    private static let sendings: Set = [
+        "log", "logs", "logging", "history", "histories", "hist", "historical", "journal", "audit",
+        "audits", "aud", "ledger", "queue", "queues", "queued", "outbox", "inbox", "dlq", "sent",
+        "unsent", "delivered", "undelivered", "scheduled", "failed", "bounced", "bounces", "dead",
+        "invalid", "invalidated", "stale", "expired", "unregistered", "deregistered", "uninstalled",
+        "unsubscribed", "inactive", "disabled", "deactivated", "deleted", "removed", "revoked",
+        "rejected", "blocked", "banned", "blacklist", "blacklisted", "blocklist", "denylist",
+        "purged", "orphaned", "orphans", "unreachable", "undeliverable", "gone", "bad", "crash",
+        "crashes", "feedback", "feedbacks", "receipts",
+    ]
+    /// Words that say so at the end of a name.
+    private static let lastSendings: Set = [
+        "delivery", "deliveries", "message", "messages", "notification", "notifications", "pushes",
+        "event", "events", "request", "requests", "response", "responses", "report",
+        "reports", "attempt", "attempts", "retry", "retries", "job", "jobs", "task", "tasks",
+        "error", "errors", "failure", "failures", "receipt", "result", "results", "stats",
+        "statistics", "metrics", "analytics", "sends", "sendings", "dispatches", "broadcasts",
+        "mailings", "campaigns", "change", "changes", "revisions", "versions", "removals",
+        "deletions", "invalidations", "unregistrations", "uninstalls", "opens", "clicks", "views",
+        "logins", "activities", "actions", "timeline", "tracking",
+    ]
+    /// Words for a thing in a list, behind that of which the list is.
+    private static let entries: Set = [
+        "entry", "entries", "item", "items", "record", "records", "row", "rows", "line", "lines",
+        "data", "list", "table", "tbl", "info", "details", "all", "new",
+    ]
+    private static let copies: Set = [
+        "bak", "backup", "backups", "bkp", "bkup", "bck", "copy", "copies", "old", "older",
+        "archive", "archives", "archived", "arch", "tmp", "temp", "temporary", "snapshot",
+        "snapshots", "dump", "dumps", "legacy", "migration", "migrated", "deprecated", "restore",
+        "restored", "alt", "orig", "original", "prev", "previous", "prior", "former", "before",
+        "staging", "stg", "import", "imports", "imported", "export", "exports", "exported", "clone",
+        "cloned", "clones", "duplicate", "duplicates", "dup", "dups", "shadow", "trash", "trashed",
+        "obsolete", "unused", "retired", "abandoned", "discarded", "gho", "ghc", "zz", "test",
+        "tests", "testing", "demo", "sample", "samples", "dummy", "fake", "example", "examples",
+    ]
+
+    /// Whether a table's name is that of what was sent, or of devices that are not used any more. Such a
+    /// table has tokens, too.
+    var isOfSendings: Bool {
+        let last = words.last {
+            !Self.entries.contains($0) && !$0.utf8.allSatisfy(DecimalDigits.isDigit)
+        }
+        return has(Self.sendings) || last.map(Self.lastSendings.contains) == true
+    }
+
+    /// Whether a table's name is that of a copy.
+    var isOfCopy: Bool {
+        has(Self.copies)
+            || words.contains { word in
+                [4, 6, 8].contains(word.utf8.count)
+                    && word.utf8.allSatisfy(DecimalDigits.isDigit)
+                    && (word.hasPrefix("19") || word.hasPrefix("20"))
+            }
+    }
+
+    /// Whether a table's name is that of logins, and speaks of no device.
+    var isOfLogins: Bool {
+        has([
+            "access", "session", "sessions", "oauth", "auth", "password", "reset", "resets",
+            "verification", "verifications", "refresh", "api", "invitations", "remember", "csrf",
+            "logins", "jobs", "cache",
+        ]) && !has(["push", "device", "devices", "apn", "apns", "mobile"])
+    }
+
+    /// How much the name of a table speaks for the place where devices register.
+    var tableScore: Double {
+        if isOfSendings || isOfCopy { return -2 }
+        let isOfDevices = [
+            "device", "push", "apn", "token", "notif", "subscription", "registration", "install",
+        ].contains(where: squashed.contains)
+        if isOfLogins { return -4 }
+        return isOfDevices ? 1.5 : 0
+    }
+
+    /// Whether the name of a table or column speaks of devices or of notifications, and not only of tokens,
+    /// which other things have, too.
+    var speaksOfDevices: Bool {
+        words == ["active", "users"]
+            || ["device", "push", "apns", "notif", "phone", "handset"]
+                .contains(where: squashed.contains)
+            || has([
+                "apn", "ios", "ipad", "ipados", "mobile", "mobiles", "install", "installs",
+                "installation", "installations", "pns", "pn", "wallet", "pass", "passes", "geraet",
+                "geraete", "gerät", "geräte", "appareil", "appareils", "dispositivo",
+                "dispositivos", "dispositif", "dispositifs", "movil", "moviles", "telefono",
+                "telefon", "celular", "aparelho", "aparelhos", "notify", "terminals", "fcm", "gcm",
+            ])
+    }
+
+    /// Whether a table's name is that of people or accounts, of which each row is more than a device. Our
+    /// own table has such a name.
+    var isOfPeople: Bool {
+        guard words != ["active", "users"], let last = words.last else { return false }
+        return [
+            "user", "users", "member", "members", "profile", "profiles", "account", "accounts",
+            "customer", "customers", "client", "clients", "person", "persons", "people", "employee",
+            "employees", "driver", "drivers", "player", "players", "student", "students",
+        ].contains(last)
+    }
+}
