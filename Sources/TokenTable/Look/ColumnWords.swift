@@ -43,7 +43,7 @@ struct ColumnWords: Hashable {
         deleted deliveries delivery demo dev development device devices digest disabled
         disconnected dump enable enabled enc encrypted endpoint endpoints env environment
         error errors event events expired expires expiry export failed fcm feedback first
-        flag gcm gone hash hashed hex history hmac id identifier import imports in inactive
+        flag gcm gone hash hashed hex historical history hmac id identifier import imports in inactive
         inbox index insert inserted installation installations invalid invalidated ios is
         issue job jobs joined key kind last log login logout logs md5 message mobile
         mode modification modified name notification notifications number old on os outbox
@@ -314,6 +314,12 @@ struct ColumnWords: Hashable {
         "unregistered",
     ]
 
+    /// Words for the end of what was registered.
+    private static let ends: Set = [
+        "expire", "expires", "expired", "expiry", "expiration", "until", "end", "ended", "ends",
+        "failed", "failure", "due", "grace",
+    ]
+
     private static let senderTimes: Set = [
         "sent", "send", "sending", "pushed", "pinged", "polled", "successful", "attempt",
         "attempted",
@@ -330,15 +336,18 @@ struct ColumnWords: Hashable {
 
     private static let timeWords: Set = [
         "at", "on", "time", "date", "timestamp", "ts", "t", "last", "dt", "epoch", "ms", "utc",
-        "latest",
+        "latest", "dttm", "dtm", "datetime",
     ]
 
     /// How much the name speaks for the time of the last registration; nil for another time.
     var registrationScore: Double? {
         if namesTokenTime { return 6 }
         let isRegistration = has(["registered", "registration", "registrations"])
+        if isRegistration, polarity == false || has(Self.ends) { return nil }
         if has(Self.otherTimes) || isOfSender, !isRegistration { return nil }
         if isSetOnce { return has(["token", "tokens"]) ? 0.75 : 0.5 }
+        // Beside `upd_date` this is the day on which the row was made.
+        if words.filter({ !Self.timeWords.contains($0) }) == ["reg"] { return 3 }
         if isRegistration || has(["register", "reg", "reregistered"]) { return 5 }
         // The time of another token.
         if has(["token", "tokens"]) { return 1 }
@@ -374,8 +383,9 @@ struct ColumnWords: Hashable {
     /// Whether a time of this name says that a device was there, or that a row was made or written: no such
     /// time says that a row is not used any more.
     var isOfUse: Bool {
-        guard polarity != false, let score = registrationScore else { return false }
-        return score >= 3 || isSetOnce || isOfNewToken
+        guard polarity != false else { return false }
+        return (registrationScore ?? 0) >= 3 || isSetOnce || isOfNewToken || movesByName
+            || has(["seen"])
     }
 
     private static let tokenWords: Set = [
@@ -386,7 +396,7 @@ struct ColumnWords: Hashable {
     private var movesByName: Bool {
         has([
             "updated", "update", "updatedon", "modified", "modification", "mtime", "touched",
-            "refreshed", "refresh", "changed", "upd",
+            "refreshed", "refresh", "changed", "upd", "mod",
         ])
     }
 

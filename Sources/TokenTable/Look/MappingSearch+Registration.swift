@@ -87,7 +87,7 @@ extension MappingSearch {
     private mutating func ask(_ lacking: Scored, until best: Scored) {
         let rest =
             lacking.name == best.name
-            ? "" : "; until then \(best.name), which more rows have, keeps more devices"
+            ? "" : " Until then \(best.name), which more rows have, keeps more devices"
         ask(
             .registeredAt, about: lacking.name,
             "column \(lacking.name) has a time in \(lacking.known) of \(apple.count) rows of Apple's devices, "

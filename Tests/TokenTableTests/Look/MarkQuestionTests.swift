@@ -209,7 +209,8 @@ struct MarkQuestionTests {
         let names = [
             "token_updated_at", "token_refreshed_at", "registered_at", "last_seen_at", "seen_on",
             "last_active_at", "modified_on", "updated", "device_registered", "token_created_at",
-            "first_seen_at", "last_sync", "reregistered_at", "touched_at",
+            "first_seen_at", "last_sync", "fcm_token_updated_at", "password_changed_at",
+            "reregistered_at", "touched_at",
         ]
         let database = try Self.database(
             engine, names.map { Column($0, "DATETIME", "NULL", "T") } + Column.time("unseen_since"))

@@ -65,7 +65,7 @@ struct RegistrationChoiceTests {
         arguments: TestEngine.available,
         [
             ("registered_at", "last_seen_at"), ("token_updated_at", "last_active"),
-            ("modified_at", "last_update"),
+            ("modified_at", "last_update"), ("reg_date", "upd_date"), ("REG_DTTM", "MOD_DTTM"),
         ])
     func rivals(_ engine: TestEngine, _ names: (first: String, second: String)) throws {
         let found = try Self.choice(engine, names.first, names.second)
@@ -78,6 +78,7 @@ struct RegistrationChoiceTests {
         [
             "last_sent", "last_push_t", "last_pinged_at", "last_success", "pushed_at", "last_push",
             "notified_at", "sent_on", "last_alert_at", "expires_at", "token_expires_at",
+            "registration_expires_at",
         ])
     func sender(_ engine: TestEngine, _ name: String) throws {
         let found = try Self.choice(engine, "updated_at", name)
