@@ -187,15 +187,20 @@ struct CandidateNameTests {
         arguments: TestEngine.available, ["token_ciphertext", "push_token_crypt", "sealed_token"])
     func cipher(_ engine: TestEngine, _ name: String) throws {
         for form in Self.forms {
-            let found = try Self.doubts(
-                engine, ["devices"], "\(name) VARCHAR(200), suche \(form.type)"
+            let database = try TokenDatabase(engine)
+            try database.make(
+                "devices",
+                "id INTEGER PRIMARY KEY, \(name) VARCHAR(200), suche \(form.type)", 12
             ) { device in
                 let bytes = Data(
                     (0..<60).map { UInt8(truncatingIfNeeded: device.number * 7 + $0 * 31) })
-                return "'\(bytes.base64EncodedString())', \(form.value(device))"
+                return "\(device.number), '\(bytes.base64EncodedString())', \(form.value(device))"
             }
-            let said = try #require(found["devices"] ?? nil, "suche \(form.type) is taken")
-            #expect(said.contains("\(name) stands beside it"), "\(form.type): \(said)")
+            let (look, proposal) = try database.firstLook()
+            #expect(proposal == nil)
+            let said = look.found.first { $0.column == "suche" }?.doubts ?? []
+            #expect(
+                said.contains { $0.contains("\(name) stands beside it") }, "\(form.type): \(said)")
         }
     }
 }
