@@ -149,7 +149,13 @@ struct CandidateWeighing {
     /// Whether anything says that the tokens are those of devices: documents, contracts and addresses have
     /// tokens, too. A person who names the table says so.
     private func speaksOfDevices(_ candidate: TokenCandidate, _ look: LookedTable) -> Bool {
-        table != nil || candidate.nameScore >= 6 || candidate.others * 20 >= candidate.filled
+        if case .json(let path) = candidate.form,
+            path.contains(where: { ColumnWords($0).speaksOfDevices })
+        {
+            return true
+        }
+        return table != nil || candidate.nameScore >= 6
+            || candidate.others * 20 >= candidate.filled
             || ColumnWords(candidate.column.name).speaksOfDevices
             || ColumnWords(look.catalog.name.name).speaksOfDevices
             || look.columns.contains { column in
