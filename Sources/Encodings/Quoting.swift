@@ -49,7 +49,10 @@ extension String {
     /// and POSIX of 2024 read; an older sh takes it for another word, and so does nothing with the right one.
     package var shellWord: String {
         let scalars = unicodeScalars
-        if !isEmpty, scalars.allSatisfy({ $0.isPlain(or: "/._-+:@") }) { return self }
+        // A shell may take a word that begins with the sign for a command's path.
+        if !isEmpty, scalars.first != "=", scalars.allSatisfy({ $0.isPlain(or: "/._-+:@=") }) {
+            return self
+        }
         guard scalars.contains(where: \.isUnprintable) else {
             return "'" + replacing { $0 == "'" ? #"'\''"# : nil } + "'"
         }
@@ -60,6 +63,13 @@ extension String {
                 // Three digits always, so that a digit behind is not read as one of them.
                 return UTF8.encode(scalar)?.map { "\\" + Self.octal($0) }.joined()
             } + "'"
+    }
+
+    /// An option of a command line with this text as its value, as words of a shell.
+    package func asValue(of option: String) -> String {
+        // What begins like an option is taken for one, where it is a word of its own.
+        utf8.first == UInt8(ascii: "-")
+            ? "\(option)=\(self)".shellWord : "\(option) \(shellWord)"
     }
 
     private static func octal(_ byte: UInt8) -> String {

@@ -28,7 +28,7 @@ package enum UserName {
             mayHoldToken(word) ? "…" : word
         }
         let line = (["pushsweep"] + words).map(\.shellWord).joined(separator: " ")
-        return "su -s /bin/sh \(of(owner)) -c \(line.shellWord)"
+        return "su -s /bin/sh \(of(owner).shellWord) -c \(line.shellWord)"
     }
 
     /// Whether a word has 16 hex digits in a row, with spaces between them or not.

@@ -196,13 +196,13 @@ final class PrivateFolder: Sendable {
             return "find out who put it there, then run: chown root \(file.shellWord)"
         }
         return "run as the user who owns the folder, or as root run: chown -R "
-            + "\(UserName.of(geteuid())) \(path.shellWord)"
+            + "\(UserName.of(geteuid()).shellWord) \(path.shellWord)"
     }
 
     private static func foreign(_ path: String, _ owner: uid_t, _ mode: mode_t) -> String {
         let cure = UserName.cure(
             by: owner,
-            else: "chown -R \(UserName.of(geteuid())) \(path.shellWord) && chmod 700 "
+            else: "chown -R \(UserName.of(geteuid()).shellWord) \(path.shellWord) && chmod 700 "
                 + path.shellWord)
         return "the state folder \(path) belongs to \(UserName.of(owner)) (mode "
             + "\(String(mode, radix: 8))), and this run belongs to \(UserName.of(geteuid())); nothing was "

@@ -1,5 +1,6 @@
 import APNsProtocol
 import Database
+import Encodings
 import Foundation
 import TestSupport
 import Testing
@@ -162,6 +163,62 @@ struct InitCommandTests {
                 "pushsweep", Self.words(database) + words, environment: Self.environment
             ).wait().ends(exit, part)
         }
+    }
+
+    @Test(
+        "what it prints to be copied stays one command, whatever columns, values and files are called"
+    )
+    func copied() throws {
+        let database = try TokenDatabase(.sqlite)
+        let names = [
+            "$(touch pwned)", "a'b; touch pwned #", "-x", "e\u{301}\"'\u{301} `touch pwned`",
+        ]
+        let list = names.map { "\($0.doubling("\"")) VARCHAR(40)" }.joined(separator: ", ")
+        try database.execute(
+            "CREATE TABLE devices (id INTEGER PRIMARY KEY, device_token VARCHAR(255), updated_at DATETIME, "
+                + "\(list), \"odd\nname\" TEXT)")
+        for number in 0..<60 {
+            let isGone = number % 9 == 0
+            let word = isGone ? "off; $(touch pwned) ' = #" : "on\u{301}"
+            let values = Array(repeating: SQLValue.text(word), count: names.count)
+            try database.execute(
+                "INSERT INTO devices VALUES (\(number), '\(DeviceToken.numbered(number).hex)', "
+                    + "'2026-11-20 10:00:00', \(placeholders(names.count)), NULL)", values)
+        }
+        let folder = try TemporaryFolder()
+        func shell(_ line: String) throws -> ToolResult {
+            try RunningTool(
+                program: URL(fileURLWithPath: "/bin/sh"),
+                [
+                    "-c", "cd \(folder.path.shellWord) && \(line)",
+                    RunningTool.folderOfTests.appendingPathComponent("pushsweep").path,
+                ]
+            ).wait()
+        }
+        let output = folder.file("it's $(touch pwned).yaml")
+        let first = try RunningTool(
+            "pushsweep", Self.words(database) + ["--format", "json", "--output", output]
+        ).wait().ends(0).json
+        #expect(first["unnameable"] as? [String] == ["devices.odd\nname"])
+        let settings = try #require(first["settings"] as? String)
+        let parts = (first["parts"] as? [[String: Any]] ?? []).filter { $0["answer"] != nil }
+        #expect(Set(parts.compactMap { $0["column"] as? String }).isSuperset(of: names))
+        for part in parts {
+            let answer = try #require(part["answer"] as? String)
+            #expect(settings.contains("\n    #   \(answer)\n"), "\(answer)")
+            let words = Self.words(database).map(\.shellWord).joined(separator: " ")
+            let second = try shell("\"$0\" \(words) --format json \(answer)").ends(0).json
+            let line = (second["parts"] as? [[String: Any]] ?? []).first {
+                $0["part"] as? String == part["part"] as? String && $0["value"] != nil
+            }
+            #expect(line?["value"] as? String == part["setting"] as? String, "\(answer)")
+        }
+        for command in first["next"] as? [String] ?? [] {
+            let words = try shell("printf '%s\\0' \(command)").ends(0).output
+                .components(separatedBy: "\0")
+            #expect(words.contains(exactly: output), "\(command)")
+        }
+        #expect(!FileManager.default.fileExists(atPath: folder.file("pwned")))
     }
 
     @Test("writes over no file, and over no link")

@@ -78,6 +78,7 @@ package struct FirstLook {
             throw RunFailure(.pending, .store, "looking at the database: stopped; run again")
         }
         (report.tables, report.unread) = (look.tables, look.unread)
+        report.unnameable = look.unnameable
         report.candidates = look.found.map {
             InitReport.Candidate(
                 table: $0.table.description, column: $0.column, form: $0.form, count: $0.count,
@@ -89,6 +90,8 @@ package struct FirstLook {
             throw undecided(look.found)
         }
         report.choice = look.comparison(choice)
+        let left = proposal.table.unnameable.map { "\(proposal.table.name).\($0.name)" }
+        report.unnameable += left.filter { !report.unnameable.contains(exactly: $0) }
         try propose(proposal, settings)
     }
 
@@ -132,10 +135,13 @@ package struct FirstLook {
                 "looking for Apple's tokens in \(report.database): none of \(tables) has a column whose "
                     + "values are 64 hex digits, bytes or another form of them; check the database in the "
                     + "address"
-                    + (report.unread.isEmpty
+                    + (report.hidden.isEmpty
                         ? ""
                         : ", and grant SELECT on "
-                            + report.unread.prefix(8).joined(separator: ", ")))
+                            + report.hidden.prefix(8).joined(separator: ", "))
+                    + (report.unnameable.isEmpty
+                        ? "" : "; \(InitReport.leftOut(report.unnameable)): give each another name")
+            )
         }
         return RunFailure(
             .configuration, .store,
@@ -154,7 +160,7 @@ package struct FirstLook {
         report.parts = proposal.lines.map {
             InitReport.Part(
                 part: $0.part.rawValue, column: $0.column, value: $0.value, reason: $0.reason,
-                answer: $0.answer, setting: $0.setting)
+                answer: $0.answer, statement: $0.statement, setting: $0.setting)
         }
         report.statements = proposal.statements
         report.settings = draft.text
@@ -242,7 +248,8 @@ package struct FirstLook {
 
     private func next(_ location: StoreLocation) -> [String] {
         let file = wish.output ?? "/etc/pushsweep/pushsweep.yaml"
-        let config = file == "/etc/pushsweep/pushsweep.yaml" ? "" : " --config \(file)"
+        let config =
+            file == "/etc/pushsweep/pushsweep.yaml" ? "" : " \(file.asValue(of: "--config"))"
         guard case .server = location else {
             return [
                 "pushsweep schema apply\(config)", "pushsweep check\(config)",

@@ -28,8 +28,10 @@ package struct InitReport: PrintedLines, Codable, Hashable, Sendable {
         package let column: String?
         package let value: String?
         package let reason: String
-        /// The option that answers a question; nil for none.
+        /// The option that answers a question, as words of a shell; nil for none.
         package let answer: String?
+        /// The statement that has to run before `setting` is right, without its semicolon; nil for none.
+        package let statement: String?
         /// The value as YAML that answers a question; nil for none.
         package let setting: String?
     }
@@ -52,8 +54,10 @@ package struct InitReport: PrintedLines, Codable, Hashable, Sendable {
     package var database = ""
     /// The tables that were looked at.
     package var tables = 0
-    /// Tables that were not looked at: no right to read them, a name with a dot, or too many tables.
+    /// Tables that were not looked at: no right to read them, a name of `unnameable`, or too many tables.
     package var unread: [String] = []
+    /// Tables, and columns as `table.column`, with names that settings cannot have.
+    package var unnameable: [String] = []
     package var candidates: [Candidate] = []
     /// The table; nil where none was chosen.
     package var table: String?
@@ -73,6 +77,9 @@ package struct InitReport: PrintedLines, Codable, Hashable, Sendable {
     package var next: [String] = []
     package var exit: Int32 = 0
 
+    /// Tables that were not looked at for another reason than their name.
+    var hidden: [String] { unread.filter { !unnameable.contains(exactly: $0) } }
+
     /// The number of questions in the settings file.
     private var questions: Int { settings.components(separatedBy: "# ? ").count - 1 }
 
@@ -80,12 +87,13 @@ package struct InitReport: PrintedLines, Codable, Hashable, Sendable {
 
     package var lines: [String] {
         var lines = ["\(tables.counting("table")) of \(database); nothing is written there"]
-        if !unread.isEmpty {
+        if !hidden.isEmpty {
             lines.append(
-                "not looked at, for want of a right or for a dot in the name: "
-                    + unread.prefix(20).joined(separator: ", ") + (unread.count > 20 ? ", ..." : "")
+                "not looked at, for want of a right: "
+                    + hidden.prefix(20).joined(separator: ", ") + (hidden.count > 20 ? ", ..." : "")
             )
         }
+        if !unnameable.isEmpty { lines.append(Self.leftOut(unnameable)) }
         lines.append(
             candidates.isEmpty
                 ? "no column has values like Apple's tokens"
@@ -112,6 +120,13 @@ package struct InitReport: PrintedLines, Codable, Hashable, Sendable {
             )
         }
         return lines + ["next:"] + next.map { "  \($0)" }
+    }
+
+    /// What is left out for its name, as a clause.
+    static func leftOut(_ names: [String]) -> String {
+        "left out, for a dot or an unprintable character in the name, which settings cannot have: "
+            + names.prefix(20).map { "`\($0)`" }.joined(separator: ", ")
+            + (names.count > 20 ? ", ..." : "")
     }
 
     private var countLines: [String] {

@@ -51,22 +51,28 @@ struct SettingsDraft {
         return Self.comment(line.reason, indent: 4) + ["    \(line.part.rawValue): \(value)"]
     }
 
-    /// A question with the option that answers it, and with the line that stands there in another run, for a
-    /// person to take the sign of a comment away.
+    /// A question with what answers it, each on a line of its own, because a person copies it: the option, a
+    /// statement, and the line that is right then, for a person to take the sign of a comment away.
     private func question(_ line: MappingProposal.Line) -> [String] {
-        let answer = line.answer.map { "; answer: \($0)" } ?? ""
         let part = line.part.rawValue
-        guard let setting = line.setting else {
-            return Self.comment("? \(part): \(line.reason)\(answer)", indent: 4)
-        }
-        let place =
-            line.part == .invalidatedAt
-            ? ", or this in place of invalidated-at: none" : ", or this line"
-        return Self.comment("? \(part): \(line.reason)\(answer)\(place)", indent: 4)
-            + ["    # \("\(part): \(setting)".printable)"]
+        let place = line.part == .invalidatedAt ? " in place of invalidated-at: none" : ""
+        let ways = [
+            line.answer.map { _ in "answer with this option" },
+            [
+                line.statement.map { _ in "run this statement" },
+                line.setting.map { _ in "take this line\(place)" },
+            ].compactMap { $0 }.joined(separator: ", then "),
+        ].compactMap { $0 }.filter { !$0.isEmpty }.joined(separator: ", or ")
+        let answers = [
+            line.answer.map { "  \($0)" }, line.statement.map { "  \($0);" },
+            line.setting.map { "\(part): \($0)" },
+        ]
+        return Self.comment(
+            "? \(part): \(line.reason)" + (ways.isEmpty ? "" : "; \(ways):"), indent: 4)
+            + answers.compactMap { $0 }.map { "    # \($0.printable)" }
     }
 
-    /// A text as comments of at most 80 columns; what is copied from it stays on one line.
+    /// A text as comments of at most 80 columns.
     private static func comment(_ text: String, indent: Int) -> [String] {
         let start = String(repeating: " ", count: indent) + "# "
         return TerminalStyle(columns: 80 - start.count, isColoured: false)

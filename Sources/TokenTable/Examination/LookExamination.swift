@@ -156,6 +156,27 @@ extension TokenTable {
         return questions
     }
 
+    /// A newest registration that lies whole hours behind the clock, where no zone is named. Whether a device
+    /// has registered since only a person knows.
+    private static func clock(_ time: TimeLook, _ used: TimeColumn, _ look: LookedTable)
+        -> [ColumnQuestion]
+    {
+        let offset: Int
+        switch used.storage {
+        case .wallClock(_, let own), .text(let own): offset = own
+        case .epochSeconds, .epochMilliseconds: return []
+        }
+        let sample = ClockSample(time.known, now: look.now, .utc)
+        guard offset == 0, time.isClock, sample.ahead == 0, let zone = sample.zone else {
+            return []
+        }
+        let sentence =
+            "the newest \(used.name) of \(look.catalog.name) in the rows sampled is \(sample.minutes) minutes "
+            + "behind the clock, about whole hours: if a device has registered since, the application writes "
+            + "local time; name its zone then, such as \(zone), under store.active-users.registered-at.zone"
+        return [ColumnQuestion(column: used.name, finding: Finding(.note, "database", sentence))]
+    }
+
     /// A time that the device moves, where the settings name one that is set once.
     private static func registration(
         _ look: LookedTable, _ own: TokenCandidate, _ layout: TableLayout
@@ -165,9 +186,10 @@ extension TokenTable {
         else { return [] }
         // What the engine moves at every change says nothing about the device.
         let others = look.columns.filter { !$0.movesItself }.compactMap { TimeLook($0, of: look) }
-        guard let later = time.laterRival(among: others) else { return [] }
+        let clock = clock(time, used, look)
+        guard let later = time.laterRival(among: others) else { return clock }
         let count = later.rowsLater(than: time)
-        return [
+        return clock + [
             question(
                 later.column.name,
                 "column \(later.column.name) of \(layout.table) is later than \(used.name) in \(count.later) of "
@@ -179,11 +201,11 @@ extension TokenTable {
 
 extension ServingColumn {
     /// What serves a column whose values have tokens that no search finds, as a clause; nil where the values
-    /// can be searched, are rewritten by another statement, or have no tokens.
+    /// can be searched, are rewritten by another statement, or have no tokens. `fault` tries the expression.
     static func cure(
         _ column: CatalogColumn, _ rows: [ArraySlice<SQLValue>], _ catalog: CatalogTable,
-        _ dialect: SQLDialect
-    ) -> String? {
+        _ dialect: SQLDialect, fault: (ServingTrial) throws(StoreFailure) -> String?
+    ) throws(StoreFailure) -> String? {
         let look = LookedTable(
             catalog: catalog, columns: [column], rows: rows, now: EpochMilliseconds(0),
             dialect: dialect)
@@ -196,8 +218,12 @@ extension ServingColumn {
                 let serving = ServingColumn(
                     tokens: column, token.form, separators: [], in: catalog, dialect)
             else { return nil }
-            return "its values are \(token.form.words): run "
-                + "\(serving.statement(for: catalog.name, dialect)) and name \(serving.name) under token"
+            let fact = "its values are \(token.form.words)"
+            if let fault = try fault(ServingTrial(serving, tokens: token.form, in: column)) {
+                return "\(fact), and \(fault): let the application store hex in a column of its own"
+            }
+            return "\(fact): name \(serving.name) under token once this statement has run: "
+                + serving.statement(for: catalog.name, dialect)
         }
     }
 }

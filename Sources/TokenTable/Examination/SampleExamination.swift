@@ -21,11 +21,17 @@ extension TokenTable {
         }
         sample.newest = times(rows.all)?.newest
         report.sample = sample
-        let serving = catalog.column(layout.token.name).flatMap {
-            ServingColumn.cure($0, rows.all.map { $0.prefix(1) }, catalog, connection.dialect)
+        let serving = try catalog.column(layout.token.name).flatMap {
+            column throws(StoreFailure) in
+            try ServingColumn.cure(
+                column, rows.all.map { $0.prefix(1) }, catalog, connection.dialect
+            ) { trial throws(StoreFailure) in
+                try trial.fault(sampling, of: catalog, session, now: now)
+            }
         }
+        let isEmpty = try isWithoutTokens(layout, catalog, sample)
         report.findings += rows.findings { rows in
-            Self.findings(on: rows.compactMap(\.first), layout, serving)
+            Self.findings(on: rows.compactMap(\.first), layout, serving, isEmpty: isEmpty)
         }
         if !layout.token.unfindable(rows.all).isEmpty {
             let rewriting = SpellingRewriting(
@@ -66,8 +72,29 @@ extension TokenTable {
         }
     }
 
+    /// Whether a generated column certainly has no token in any row: its expression is wrong then, or no
+    /// device has registered. Of a column that the application writes nothing follows: Pushsweep may have
+    /// cleared it.
+    private func isWithoutTokens(
+        _ layout: TableLayout, _ catalog: CatalogTable, _ sample: TokenSample
+    ) throws(StoreFailure) -> Bool {
+        guard sample.total > 0, sample.total == sample.count(.blank, .placeholder),
+            catalog.column(layout.token.name)?.isGenerated == true
+        else { return false }
+        guard layout.hasTokenIndex else {
+            return layout.platform == nil && sample.total < RowSampling.size
+        }
+        let name = connection.dialect.quoted(layout.token.name)
+        let greatest = try retries.retrying(
+            "looking for tokens in \(layout.table)",
+            do: connection.query(
+                "SELECT MAX(\(name)) FROM \(layout.table.sql(connection.dialect))")
+        ).scalar
+        return greatest.map(TokenSample.isBlank) ?? true
+    }
+
     private static func findings(
-        on tokens: [SQLValue], _ layout: TableLayout, _ serving: String?
+        on tokens: [SQLValue], _ layout: TableLayout, _ serving: String?, isEmpty: Bool
     ) -> [Finding] {
         let sample = TokenSample(tokens)
         let misplaced = tokens.count(where: layout.token.isMisplaced)
@@ -87,7 +114,19 @@ extension TokenTable {
             ]
         }
         guard spelled > 0 else {
-            return [.ok("\(column): no tokens among \(sample.total) rows sampled")]
+            let fact = "\(column): no tokens among \(sample.total) rows sampled"
+            return [
+                isEmpty
+                    ? .failure(
+                        .configuration,
+                        "\(fact), and none in any other row: unless no device has registered yet, its "
+                            + "expression does not find the tokens in the columns from which it is made; "
+                            + "correct the expression, or let the application store the token itself",
+                        isAboutRows: true)
+                    : .warning(
+                        "\(fact); unless no device has registered yet, name the column of the tokens under "
+                            + "store.active-users.token")
+            ]
         }
         let fitting =
             layout.token.encoding == .binary

@@ -45,6 +45,9 @@ package struct DatabaseLook {
     /// Tables that were not looked at: without the right to read them, with a name that settings cannot
     /// have, or beyond the most.
     package private(set) var unread: [String] = []
+    /// Tables, and columns of the looked at that have room for tokens, whose names settings cannot have: with a
+    /// dot, or with a character that is no sign.
+    package private(set) var unnameable: [String] = []
 
     private var catalog: Catalog { Catalog(connection: session.connection) }
 
@@ -83,7 +86,8 @@ package struct DatabaseLook {
             let usable = all.filter {
                 !$0.name.contains(".") && !PlainText.hasControlCharacter($0.name)
             }
-            unread += all.filter { !usable.contains($0) }.map(\.description)
+            unnameable += all.filter { !usable.contains($0) }.map(\.description)
+            unread += unnameable
             let queues = try queues()
             names = usable.filter { name in
                 !queues.contains { $0.utf8.elementsEqual(name.name.utf8) }
@@ -129,6 +133,8 @@ package struct DatabaseLook {
         do {
             let table = try described(name)
             if table.isOfPushsweep { return }
+            unnameable += table.unnameable.filter(TokenCandidate.mayHoldTokens)
+                .map { "\(name).\($0.name)" }
             let look = try TokenTable.look(
                 at: table, session, now: now, where: TokenCandidate.mayHoldTokens)
             found += TokenCandidate.all(of: look).map {
@@ -196,15 +202,20 @@ package struct DatabaseLook {
         try answers.ensureFit(look) { column, word throws(StoreFailure) in
             try isThere(word, in: column, of: choice.table)
         }
-        func mapping() -> MappingProposal {
-            MappingSearch.mapping(of: look, tokens: token, beside: candidates, answers: answers)
+        let sampling = RowSampling(look.catalog, session.connection)
+        func mapping() throws(StoreFailure) -> MappingProposal {
+            try MappingSearch.mapping(
+                of: look, tokens: token, beside: candidates, answers: answers
+            ) { trial throws(StoreFailure) in
+                try trial.fault(sampling, of: look.catalog, session, now: now)
+            }
         }
-        let proposal = mapping()
+        let proposal = try mapping()
         guard case .named(let column) = proposal.mapping.registeredAt?.column else {
             return proposal
         }
         look.ahead = try TimesAhead.read(column, of: look, session)
-        return look.ahead == nil ? proposal : mapping()
+        return look.ahead == nil ? proposal : try mapping()
     }
 
     /// The most rows among which a word is looked for that the sample lacks.
@@ -231,6 +242,11 @@ package struct DatabaseLook {
 }
 
 extension CatalogTable {
+    /// The columns that the look passes over, because settings cannot have their names.
+    package var unnameable: [CatalogColumn] {
+        columns.filter { PlainText.hasControlCharacter($0.name) }
+    }
+
     /// Whether it is a table that Pushsweep keeps, or a queue that it sends from.
     fileprivate var isOfPushsweep: Bool {
         if name.name.lowercased().utf8.starts(with: "pushsweep_".utf8) { return true }

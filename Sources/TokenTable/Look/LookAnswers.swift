@@ -110,6 +110,56 @@ extension LookAnswers {
         platform = .rows(column: column, word: word)
     }
 
+    /// The option that answers so, as words of a shell; nil where no command line can say it.
+    static func option(_ mark: Mark) -> String? {
+        let text =
+            switch mark {
+            case .flag(let column, let living, let dead): "\(column)=\(living)/\(dead)"
+            case .time(let column): column
+            case .beside: "none"
+            }
+        return option("--mark", text) { answers throws(Refusal) in
+            try answers.setMark(text)
+            return answers.mark == mark
+        }
+    }
+
+    static func option(_ registration: Registration) -> String? {
+        let text =
+            switch registration {
+            case .column(let name): name
+            case .absent: "none"
+            }
+        return option("--registered-at", text) { answers throws(Refusal) in
+            try answers.setRegistration(text)
+            return answers.registeredAt == registration
+        }
+    }
+
+    static func option(_ platform: Platform) -> String? {
+        let text =
+            switch platform {
+            case .rows(let column, let word): "\(column)=\(word)"
+            case .absent: "none"
+            }
+        return option("--platform", text) { answers throws(Refusal) in
+            try answers.setPlatform(text)
+            return answers.platform == platform
+        }
+    }
+
+    /// An option, where its own reader finds in it what is meant.
+    private static func option(
+        _ name: String, _ text: String, reads: (inout LookAnswers) throws(Refusal) -> Bool
+    ) -> String? {
+        var answers = LookAnswers()
+        // Such a character cannot be in settings either, and a terminal shows another one.
+        guard !PlainText.hasControlCharacter(text), (try? reads(&answers)) == true else {
+            return nil
+        }
+        return text.asValue(of: name)
+    }
+
     /// What stands before and after the first of a sign of ASCII; nil without it.
     private static func parts(_ text: String, at sign: Unicode.Scalar) -> (String, String)? {
         let scalars = text.unicodeScalars
@@ -185,7 +235,9 @@ extension LookAnswers {
             throw refusal(
                 "--mark", table,
                 "column \(column.name) has no times but \(MappingSearch.list(words.sorted().prefix(8))); "
-                    + "for a column of two values write --mark \(column.name)=LIVING/DEAD")
+                    + "for a column of two values write "
+                    + (option(.flag(column: column.name, living: "LIVING", dead: "DEAD"))
+                        ?? "living into the settings"))
         }
         if let look, look.mapped == nil {
             throw refusal(

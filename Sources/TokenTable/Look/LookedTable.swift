@@ -98,7 +98,7 @@ extension TokenTable {
     ) throws(StoreFailure) -> LookedTable {
         let connection = session.connection
         let dialect = connection.dialect
-        // A name with a control character cannot stand in settings.
+        // The caller tells of those (`unnameable`).
         let columns = try readable(
             catalog.columns.filter { isWanted($0) && !PlainText.hasControlCharacter($0.name) },
             of: catalog,

@@ -22,8 +22,11 @@ package struct MappingProposal: Sendable {
         package let value: String?
         /// Why, in a clause.
         package let reason: String
-        /// The option of `init` that answers a question; nil for none.
+        /// The option of `init` that answers a question, as words of a shell; nil for none.
         package var answer: String?
+        /// The statement that has to run before the setting of a question is right, without its semicolon; nil
+        /// for none.
+        package var statement: String?
         /// The value as YAML that a person may take as the answer of a question; nil for none.
         package var setting: String?
         /// Whether a question is asked for the sake of completeness, and nothing speaks for the column.

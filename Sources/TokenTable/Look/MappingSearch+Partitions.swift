@@ -45,7 +45,12 @@ extension MappingSearch {
         guard let best, let word = best.apple.first else { return askPlatform(others, judged) }
         if best.apple.count > 1, ColumnWords(best.column.name).namesApp { return }
         let words = table.words(best.column)
-        apple = apple.filter { words[$0].map(best.apple.contains) == true }
+        apple = apple.filter { words[$0].map(best.apple.contains(exactly:)) == true }
+        guard !best.apple.contains(where: { PlainText.hasControlCharacter($0) }) else {
+            platforms = best.apple
+            return askSeveral(
+                best.apple, in: best.column, "no setting can have a control character")
+        }
         proposal.mapping.platform = PlatformMapping(column: best.column.name, value: word)
         add(
             .platform, best.column.name,
@@ -54,24 +59,43 @@ extension MappingSearch {
                 + "platforms")
         platforms = best.apple
         guard best.apple.count > 1 else { return }
-        let serving = ServingColumn(saying: best.apple, in: best.column, of: table)
-        let counts = best.apple.map { word in
+        askSeveral(best.apple, in: best.column, "only one word can be named")
+    }
+
+    /// Asks about words of which settings name one or none: a column that is 1 for all of them serves.
+    private mutating func askSeveral(
+        _ apple: [String], in column: CatalogColumn, _ why: String
+    ) {
+        let words = table.words(column)
+        let counts = apple.map { word in
             "`\(word)` (\(words.count { $0?.isExactly(word) == true }))"
         }
-        let name = best.column.name.yamlScalar
+        let name = column.name.yamlScalar
         let environments =
-            Self.mayBeEnvironments(best.apple)
+            Self.mayBeEnvironments(apple)
             ? "; or, where the words are its two environments, write no platform but environment: "
-                + "{column: \(name), values: {production: \(best.apple[0].yamlScalar), sandbox: "
-                + "\(best.apple[1].yamlScalar)}}" : ""
+                + "{column: \(name), values: {production: \(apple[0].yamlScalar), sandbox: "
+                + "\(apple[1].yamlScalar)}}" : ""
+        let serving = ServingColumn(saying: apple, in: column, of: table)
+        let fault = fault(
+            of: ServingTrial(serving, columns: [column], has: .integer(1)) { table in
+                table.words(column).map { $0.map(apple.contains(exactly:)) == true }
+            })
+        let stand = apple.count > 1 ? "all stand" : "stands"
+        let fact =
+            "\(why), and \(counts.joined(separator: ", ")) \(stand) in rows with Apple's tokens"
+        guard fault == nil else {
+            return ask(
+                .platform, about: column.name,
+                "\(fact), but \(fault ?? ""): correct the words in the rows\(environments)")
+        }
         ask(
-            .platform, about: best.column.name,
-            "only one word can be named, and \(counts.joined(separator: ", ")) all stand in rows with "
-                + "Apple's tokens; for all of them run "
-                + "\(serving.statement(for: table.catalog.name, dialect)) and write platform: {column: "
-                + "\(serving.name), value: 1}\(environments)",
-            answer: best.apple.prefix(3).map { "--platform \(best.column.name)=\($0)" }
-                .joined(separator: " or "))
+            .platform, about: column.name, "\(fact), so a column can say it of all\(environments)",
+            answer: apple.first.flatMap {
+                LookAnswers.option(.rows(column: column.name, word: $0))
+            },
+            statement: serving.statement(for: table.catalog.name, dialect),
+            setting: "{column: \(serving.name.yamlScalar), value: 1}")
     }
 
     /// Whether two words with one beginning may be the environments of Apple, as `IOS` and `IOD`. Spellings of
@@ -118,11 +142,13 @@ extension MappingSearch {
         for column in free where column.isText {
             guard let word = tellingWord(column, judged) else { continue }
             let serving = ServingColumn(saying: word, in: column, of: table)
+            guard fault(of: trial(of: serving, saying: word, in: column)) == nil else { continue }
             return ask(
                 .platform, about: column.name,
-                "\(fact) by a word of its own; `\(word)` stands in \(column.name) of Apple's rows only: "
-                    + "run \(serving.statement(for: table.catalog.name, dialect)) and write platform: "
-                    + "{column: \(serving.name), value: 1}")
+                "\(fact) by a word of its own; `\(word)` stands in \(column.name) of Apple's rows only, so a "
+                    + "column can say it",
+                statement: serving.statement(for: table.catalog.name, dialect),
+                setting: "{column: \(serving.name.yamlScalar), value: 1}")
         }
         ask(
             .platform,
@@ -134,9 +160,7 @@ extension MappingSearch {
     private mutating func addPlatform(besideTokenAt path: [String], _ judged: [Bool?]) -> Bool {
         let documents = table.values(token.column.name).map { value in
             value.text.flatMap {
-                try? JSONSerialization.jsonObject(with: Data($0.utf8)) as? [String: Any]
-            }.flatMap { document in
-                path.dropLast().reduce(document) { $0?[$1] as? [String: Any] }
+                JSONDocument.value(at: Array(path.dropLast()), in: Array($0.utf8)) as? [String: Any]
             }
         }
         let keys = Set(documents.compactMap { $0 }.flatMap(\.keys)).subtracting([path.last ?? ""])
@@ -146,7 +170,18 @@ extension MappingSearch {
                 split.apple.count == 1,
                 split.agreeing * 100 >= judged.count(where: { $0 != nil }) * 97
             else { continue }
-            let serving = ServingColumn(json: path.dropLast() + [key], in: token.column, of: table)
+            let (place, column) = (Array(path.dropLast()) + [key], token.column)
+            let serving = ServingColumn(json: place, in: column, of: table)
+            let fault = fault(
+                of: ServingTrial(serving, columns: [column], has: .text(word)) { table in
+                    table.values(column.name).map { value in
+                        value.text.map {
+                            let found = JSONDocument.value(at: place, in: Array($0.utf8))
+                            return (found as? String)?.isExactly(word) == true
+                        }
+                    }
+                })
+            guard fault == nil, !PlainText.hasControlCharacter(word) else { continue }
             proposal.statements.append(serving.statement(for: table.catalog.name, dialect))
             proposal.mapping.platform = PlatformMapping(column: serving.name, value: word)
             add(
@@ -158,16 +193,29 @@ extension MappingSearch {
         return false
     }
 
+    /// The words of letters in a longer value.
+    private static func parts(_ text: String?) -> Set<String> {
+        Set((text ?? "").split { !$0.isLetter }.map(String.init).filter { $0.count >= 3 })
+    }
+
+    /// A row whose value has the word is one of Apple's, and a row of another platform is not.
+    private func trial(
+        of serving: ServingColumn, saying word: String, in column: CatalogColumn
+    ) -> ServingTrial {
+        ServingTrial(serving, columns: [column, token.column], has: .integer(1)) { [token] table in
+            zip(table.words(column), table.values(token.column.name)).map { text, value in
+                Self.parts(text).contains(word) ? true : token.isApple(value) == false ? false : nil
+            }
+        }
+    }
+
     /// A word within longer values that stands in rows of Apple's devices and in no others.
     private func tellingWord(_ column: CatalogColumn, _ judged: [Bool?]) -> String? {
-        func parts(_ text: String?) -> Set<String> {
-            Set((text ?? "").split { !$0.isLetter }.map(String.init).filter { $0.count >= 3 })
-        }
         var mine: [String: Int] = [:]
         var theirs: [String: Int] = [:]
         for (word, isApple) in zip(table.words(column), judged) {
             guard let isApple else { continue }
-            for part in parts(word) {
+            for part in Self.parts(word) {
                 if isApple { mine[part, default: 0] += 1 } else { theirs[part, default: 0] += 1 }
             }
         }

@@ -60,7 +60,7 @@ extension MappingSearch {
                 .registeredAt, about: best.name,
                 "column \(best.name) may be the time at which a person signed up, which is set once; name it "
                     + "under registered-at only if the application writes it whenever a device registers",
-                answer: "--registered-at \(best.name)")
+                answer: LookAnswers.option(.column(best.name)))
         }
         let looks = scored.filter { !$0.movesByAnyWrite || best.movesByAnyWrite }.map(\.look)
         let first = best
@@ -80,7 +80,7 @@ extension MappingSearch {
             .registeredAt, about: best.name,
             "\(best.name) is later than \(other.name) in \(count.later) of \(count.all) rows of Apple's devices: "
                 + "which of them does the application write whenever a device registers? Until then the later "
-                + "one keeps more devices", answer: "--registered-at \(other.name)")
+                + "one keeps more devices", answer: LookAnswers.option(.column(other.name)))
     }
 
     /// Asks about a time with a good name that many rows lack: a row without one counts as never registered.
@@ -175,10 +175,12 @@ extension MappingSearch {
         guard let best = unread.max(by: { $0.score < $1.score }) else { return false }
         ask(
             .registeredAt, about: best.look.column.name,
-            "column \(best.look.column.name) has \(best.words); let the application write a DATETIME, or "
-                + "seconds since 1970, whenever a device registers")
+            "column \(best.look.column.name) has \(best.words); \(Self.comparableTime)")
         return true
     }
+
+    private static let comparableTime =
+        "let the application write a DATETIME, or seconds since 1970, whenever a device registers"
 
     private mutating func addRegistration(_ best: Scored) {
         let (look, name) = (best.look, best.name)
@@ -189,7 +191,7 @@ extension MappingSearch {
             return ask(
                 .registeredAt, about: name,
                 "column \(name) has times; name it under registered-at if the application writes it "
-                    + "whenever a device registers", answer: "--registered-at \(name)")
+                    + "whenever a device registers", answer: LookAnswers.option(.column(name)))
         }
         proposal.mapping.registeredAt = TimeMapping(column: .named(name), type: type)
         let notes = [Self.why(best), "the newest is of \(newest(look))", writer(of: best)]
@@ -204,12 +206,16 @@ extension MappingSearch {
         let name = look.column.name
         let value = Self.time(serving.name, serving.timeType)
         let statement = serving.statement(for: table.catalog.name, dialect)
-        guard !proposal.statements.isEmpty else {
+        let fact = "column \(name) has times in a form that cannot be compared"
+        if let fault = fault(of: ServingTrial(serving, times: look.column)) {
             return ask(
                 .registeredAt, about: name,
-                "column \(name) has times in a form that cannot be compared; run "
-                    + "\(statement) and write registered-at: \(value)",
-                answer: "--registered-at \(name)")
+                "\(fact), and \(fault): \(Self.comparableTime)")
+        }
+        guard !proposal.statements.isEmpty else {
+            return ask(
+                .registeredAt, about: name, "\(fact), so a column of such times has to be added",
+                answer: LookAnswers.option(.column(name)), statement: statement, setting: value)
         }
         proposal.statements.append(statement)
         proposal.mapping.registeredAt = TimeMapping(
@@ -224,6 +230,11 @@ extension MappingSearch {
             look: look, score: 0, movesByAnyWrite: movesByAnyWrite(look.column),
             newest: EpochMilliseconds(0), known: look.known.count, isLacking: false)
         if let serving = ServingColumn(times: look.column, look.form, of: table) {
+            if let fault = fault(of: ServingTrial(serving, times: look.column)) {
+                return ask(
+                    .registeredAt, about: look.column.name,
+                    "column \(look.column.name) was named, and \(fault): \(Self.comparableTime)")
+            }
             let value = Self.time(serving.name, serving.timeType)
             proposal.statements.append(serving.statement(for: table.catalog.name, dialect))
             proposal.mapping.registeredAt = TimeMapping(

@@ -21,15 +21,44 @@ struct MappingSearch {
     var apple: [Int] = []
     /// The words of the platform that stand in rows of Apple's devices, asked about where they are several.
     var platforms: [String] = []
+    /// What the expressions of the proposal have to give in the rows.
+    var trials: [ServingTrial] = []
+    /// What was wrong with expressions that were tried.
+    private let faults: [ExactText: String]
 
     var dialect: SQLDialect { table.dialect }
 
-    /// The mapping of a table whose tokens are in a column. The answers fit the table.
+    /// The mapping of a table whose tokens are in a column, with expressions that nothing has tried. The answers
+    /// fit the table.
     static func mapping(
         of table: LookedTable, tokens token: TokenCandidate, beside others: [TokenCandidate] = [],
         answers: LookAnswers = LookAnswers()
     ) -> MappingProposal {
-        var search = MappingSearch(table, token, answers)
+        search(table, token, others, answers, [:]).proposal
+    }
+
+    /// The same with no expression in which `fault` finds one: it is asked about each, and what it says stands
+    /// in the questions.
+    static func mapping(
+        of table: LookedTable, tokens token: TokenCandidate, beside others: [TokenCandidate],
+        answers: LookAnswers, fault: (ServingTrial) throws(StoreFailure) -> String?
+    ) throws(StoreFailure) -> MappingProposal {
+        var faults: [ExactText: String] = [:]
+        var tried: Set<ExactText> = []
+        while true {
+            let search = search(table, token, others, answers, faults)
+            let new = search.trials.filter { tried.insert($0.expression).inserted }
+            for trial in new { faults[trial.expression] = try fault(trial) }
+            // Without an expression another one may be proposed.
+            if !new.contains(where: { faults[$0.expression] != nil }) { return search.proposal }
+        }
+    }
+
+    private static func search(
+        _ table: LookedTable, _ token: TokenCandidate, _ others: [TokenCandidate],
+        _ answers: LookAnswers, _ faults: [ExactText: String]
+    ) -> MappingSearch {
+        var search = MappingSearch(table, token, answers, faults)
         search.others = others.map(\.column.name).filter { $0 != token.column.name }
         search.findToken()
         search.findKey()
@@ -44,16 +73,25 @@ struct MappingSearch {
         if !isAnswered { search.askMarks() }
         if answers.mark == .beside { search.ignoreMarks() }
         search.silenceDefaults()
-        return search.proposal
+        return search
     }
 
-    private init(_ table: LookedTable, _ token: TokenCandidate, _ answers: LookAnswers) {
-        (self.table, self.token, self.answers) = (table, token, answers)
+    private init(
+        _ table: LookedTable, _ token: TokenCandidate, _ answers: LookAnswers,
+        _ faults: [ExactText: String]
+    ) {
+        (self.table, self.token, self.answers, self.faults) = (table, token, answers, faults)
         var mapping = TableMapping()
         mapping.table = table.catalog.name.description
         proposal = MappingProposal(table: table.catalog, mapping: mapping)
         proposal.rows = table.rows.count
         taken = answers.columns(of: table.catalog).union([token.column.name])
+    }
+
+    /// What is wrong with an expression, as far as it was tried; nil where nothing is.
+    mutating func fault(of trial: ServingTrial) -> String? {
+        trials.append(trial)
+        return faults[trial.expression]
     }
 
     // MARK: Parts of every search
@@ -65,13 +103,16 @@ struct MappingSearch {
         if let column { taken.insert(column) }
     }
 
-    /// Asks about a part; `answer` is the option of `init` that answers.
+    /// Asks about a part; `answer` is the option of `init` that answers, `setting` the value of the part once
+    /// `statement` has run.
     mutating func ask(
         _ part: MappingProposal.Line.Part, about column: String? = nil, _ question: String,
-        answer: String? = nil
+        answer: String? = nil, statement: String? = nil, setting: String? = nil
     ) {
-        proposal.lines.append(
-            .init(part: part, column: column, value: nil, reason: question, answer: answer))
+        var line = MappingProposal.Line(
+            part: part, column: column, value: nil, reason: question, answer: answer)
+        (line.statement, line.setting) = (statement, setting)
+        proposal.lines.append(line)
     }
 
     /// Adds to the reason of a part that has a value.
@@ -151,19 +192,23 @@ struct MappingSearch {
             table.values(token.column.name).compactMap(\.text).prefix(200).flatMap {
                 $0.utf8.filter(UnfindableSpelling.separators.contains)
             })
-        guard
-            let serving = ServingColumn(
-                tokens: token.column, token.form, separators: separators, in: table.catalog, dialect
-            )
-        else {
+        let made = ServingColumn(
+            tokens: token.column, token.form, separators: separators, in: table.catalog, dialect)
+        let trial = made.map { ServingTrial($0, tokens: token.form, in: token.column) }
+        let fault = trial.flatMap { self.fault(of: $0) }
+        guard let serving = made, fault == nil else {
             let cure =
                 token.form == .spelled(.several)
                 ? UnfindableSpelling.oneRowEach
-                : "SQLite has no function that makes hex of it: let the application store hex"
+                : (fault ?? "SQLite has no function that makes hex of it")
+                    + ": let the application store hex in a column of its own"
             proposal.mapping.token = token.column.name
+            ask(
+                .token, about: token.column.name,
+                "\(share), which no search finds, so `check` refuses the table: \(cure)")
             return add(
                 .token, token.column.name, token.column.name.yamlScalar,
-                "\(share), which no search finds, so `check` refuses the table: \(cure)")
+                "as it is, until the question above is answered")
         }
         proposal.statements.append(serving.statement(for: table.catalog.name, dialect))
         proposal.mapping.token = serving.name
@@ -202,10 +247,11 @@ struct MappingSearch {
                 .key,
                 "no column identifies a row, so `check` refuses the table: give it a primary key"
                     + (dialect.engine == .mariaDB
-                        ? "; where no column is AUTO_INCREMENT and it has no partitions, run ALTER TABLE "
-                            + "\(catalog.name.sql(dialect)) ADD COLUMN pushsweep_id BIGINT UNSIGNED NOT "
-                            + "NULL AUTO_INCREMENT PRIMARY KEY"
-                        : ""))
+                        ? ", by the statement where no column is AUTO_INCREMENT and it has no partitions"
+                        : ""),
+                statement: dialect.engine == .mariaDB
+                    ? "ALTER TABLE \(catalog.name.sql(dialect)) ADD COLUMN pushsweep_id BIGINT UNSIGNED "
+                        + "NOT NULL AUTO_INCREMENT PRIMARY KEY" : nil)
         }
         proposal.mapping.key = unique.columns
         add(

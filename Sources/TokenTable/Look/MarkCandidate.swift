@@ -141,6 +141,10 @@ struct MarkSearch {
         candidate.doubt =
             name.isChoice
             ? "; its name is that of a person's choice, which a mark would overwrite" : ""
+        if words.count == 1, values.empty > 0, living == words[0] {
+            candidate.doubt +=
+                "; rows with nothing in it would count as living, whatever the application means by that"
+        }
         guard !values.areBytes else {
             candidate.doubt += "; its values are bytes, and no mark can be written as bytes"
             return candidate
@@ -157,9 +161,22 @@ struct MarkSearch {
         _ candidate: inout MarkCandidate, _ living: String?, _ dead: String?, others: [String]
     ) {
         let name = candidate.column.name
+        let odd = (others + [living, dead].compactMap { $0 }).filter {
+            PlainText.hasControlCharacter($0)
+        }
+        guard odd.isEmpty else {
+            candidate.doubt +=
+                "; no setting and no option can have the control character in \(MappingSearch.list(odd)), so "
+                + "it cannot be the mark as it is"
+            return
+        }
         guard let living, let dead else {
-            let word = dead ?? "WORD"
-            candidate.answer = "--mark \(name)=\(living ?? "WORD")/\(word)"
+            let (used, unused) = (living ?? "WORD", dead ?? "WORD")
+            candidate.answer = LookAnswers.option(
+                .flag(column: name, living: used, dead: unused))
+            if candidate.answer == nil {
+                candidate.setting = MappingSearch.flag(name, used, unused, others: others)
+            }
             candidate.doubt +=
                 "; name the word of \(dead == nil ? "unused" : "used") rows in place of WORD"
             return
@@ -169,7 +186,7 @@ struct MarkSearch {
                 table: table.catalog, dialect: table.dialect, group: "store.active-users"
             ).living(LivingMapping(column: name, living: living, dead: dead))
             candidate.setting = MappingSearch.flag(name, living, dead, others: others)
-            candidate.answer = "--mark \(name)=\(living)/\(dead)"
+            candidate.answer = LookAnswers.option(.flag(column: name, living: living, dead: dead))
             if !others.isEmpty {
                 candidate.doubt +=
                     "; rows with \(MappingSearch.list(others)) would count as living, for only one word is dead"
@@ -269,7 +286,7 @@ struct MarkSearch {
                 "; no row has a time, so its type is unknown: name it with epoch-seconds or another type"
         } else {
             candidate.setting = MappingSearch.time(column.name, look?.mapped ?? nil)
-            candidate.answer = "--mark \(column.name)"
+            candidate.answer = LookAnswers.option(.time(column.name))
         }
         return candidate
     }

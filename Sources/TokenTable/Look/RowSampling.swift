@@ -76,6 +76,14 @@ struct RowSampling {
             as: columns.map { Self.bounded($0, dialect) }.joined(separator: ", "))
     }
 
+    /// The same with the value of an expression behind the columns, which it is made of.
+    func rows(
+        _ columns: [CatalogColumn], and expression: String
+    ) throws(SQLFailure) -> SampledRows {
+        let list = columns.map { Self.bounded($0, dialect) } + [expression]
+        return try rows(columns.map(\.name), as: list.joined(separator: ", "))
+    }
+
     /// The most bytes or characters of a value that say what it is.
     static let longestValue = 4_096
 

@@ -18,6 +18,11 @@ struct ServingColumn {
     let expression: String
     var isIndexed = false
 
+    /// The expression with the type that the column gives it.
+    var converted: String {
+        type.utf8.starts(with: "DATETIME".utf8) ? "CAST(\(expression) AS \(type))" : expression
+    }
+
     /// The statement that adds it.
     func statement(for table: TableName, _ dialect: SQLDialect) -> String {
         let column = dialect.quoted(name)
@@ -108,20 +113,32 @@ extension ServingColumn {
             : "CASE WHEN json_valid(\(name)) THEN json_extract(\(name), \(place)) END"
     }
 
-    /// A column that is `1` where another one has a word within longer ones.
+    /// A column that is `1` where another one has a word within longer ones, in the same case.
     init(saying word: String, in column: CatalogColumn, of table: LookedTable) {
+        let sign = table.dialect.literal(word)
+        let text = Self.exact(column, table.dialect)
         self.init(
             "is_apple",
-            "\(table.dialect.quoted(column.name)) LIKE \(table.dialect.literal("%\(word)%"))",
-            table)
+            table.dialect.engine == .mariaDB
+                ? "LOCATE(\(sign), \(text)) > 0" : "instr(\(text), \(sign)) > 0", table)
     }
 
     /// A column that is `1` where another one has one of some words.
     init(saying words: [String], in column: CatalogColumn, of table: LookedTable) {
-        let list = words.map { column.isInteger ? $0 : table.dialect.literal($0) }
-        self.init(
-            "is_apple", "\(table.dialect.quoted(column.name)) IN (\(list.joined(separator: ", ")))",
-            table)
+        let dialect = table.dialect
+        let isNumber = column.isInteger || ["bit", "bool", "boolean"].contains(column.type)
+        let list = words.map { isNumber ? $0 : dialect.literal($0) }
+        let value = isNumber ? dialect.quoted(column.name) : Self.exact(column, dialect)
+        self.init("is_apple", "\(value) IN (\(list.joined(separator: ", ")))", table)
+    }
+
+    /// A column as text of which two are equal only in the same case and with the same accents, whatever the
+    /// column's own collation is.
+    private static func exact(_ column: CatalogColumn, _ dialect: SQLDialect) -> String {
+        let name = dialect.quoted(column.name)
+        return dialect.engine == .mariaDB
+            ? "CONVERT(\(name) USING utf8mb4) COLLATE utf8mb4_bin"
+            : "CAST(\(name) AS TEXT) COLLATE BINARY"
     }
 
     private init(_ name: String, _ condition: String, _ table: LookedTable) {

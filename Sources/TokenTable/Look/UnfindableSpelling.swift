@@ -128,8 +128,16 @@ enum UnfindableSpelling: Hashable {
     static func isBase64(_ text: [UInt8], bytes count: Int? = nil) -> Bool {
         let unpadded = text.reversed().drop { $0 == UInt8(ascii: "=") }.reversed()
         guard text.count - unpadded.count <= 2,
-            unpadded.contains(where: { Hex.value(of: $0) == nil }), !hasToken(atAnEndOf: text)
+            unpadded.contains(where: { Hex.value(of: $0) == nil }), !hasToken(atAnEndOf: text),
+            let bytes = bytes(ofBase64: text)
         else { return false }
+        return count.map { $0 == bytes.count }
+            ?? (usualDigits / 2...mostBytes).contains(bytes.count)
+    }
+
+    /// The bytes of a text in either alphabet, with or without padding; nil for other text.
+    static func bytes(ofBase64 text: [UInt8]) -> [UInt8]? {
+        let unpadded = text.reversed().drop { $0 == UInt8(ascii: "=") }.reversed()
         let plain = unpadded.map { byte in
             switch byte {
             case UInt8(ascii: "+"): UInt8(ascii: "-")
@@ -137,9 +145,7 @@ enum UnfindableSpelling: Hashable {
             default: byte
             }
         }
-        guard let bytes = Base64URL.decode(plain) else { return false }
-        return count.map { $0 == bytes.count }
-            ?? (usualDigits / 2...mostBytes).contains(bytes.count)
+        return Base64URL.decode(plain)
     }
 }
 

@@ -164,6 +164,23 @@ struct FirstLookTests {
         #expect(try database.firstLook().0.unread == ["a.b"])
     }
 
+    @Test("a table or a column whose name settings cannot have is named as left out")
+    func unnameable() throws {
+        let database = try TokenDatabase(.sqlite)
+        try database.execute("CREATE TABLE \"dev\n\"\"ices\" (device_token VARCHAR(255))")
+        try database.execute(
+            "CREATE TABLE devices (id INTEGER PRIMARY KEY, device_token VARCHAR(255), \"push\rtoken\" TEXT, "
+                + "\"seen\u{202E}\" INTEGER)")
+        for number in 0..<20 {
+            try database.execute(
+                "INSERT INTO devices VALUES (\(number), '\(Device.hex(number))', NULL, 1)")
+        }
+        let (look, proposal) = try database.firstLook()
+        #expect(look.unnameable == ["dev\n\"ices", "devices.push\rtoken"])
+        #expect(
+            try #require(proposal).table.unnameable.map(\.name) == ["push\rtoken", "seen\u{202E}"])
+    }
+
     @Test(
         "an account with SELECT alone is enough, and a table that it may not read is named",
         .needsServer)

@@ -47,6 +47,100 @@ struct ServingTokenTests {
         }
     }
 
+    /// A key of a document as programs write it, and the engines whose own expression finds it.
+    private static let keys: [(spelled: String, found: Set<TestEngine>)] = [
+        (#"ger\u00e4t"#, [.mariaDB]), (#"apns\/token"#, [.mariaDB]), (#"a\"b"#, [.mariaDB]),
+        (#"a\tb"#, [.mariaDB]), ("-x", [.sqlite]), ("gerät", [.mariaDB, .sqlite]),
+        ("it's", [.mariaDB, .sqlite]),
+    ]
+
+    @Test(
+        "an expression that does not find what the look found is not printed, and the question says why",
+        arguments: TestEngine.available, ServingTokenTests.keys.indices)
+    func unfound(_ engine: TestEngine, _ place: Int) throws {
+        let database = try TokenDatabase(engine)
+        try database.execute(
+            "CREATE TABLE devices (id INTEGER PRIMARY KEY, data TEXT)"
+                + (engine == .mariaDB ? " CHARACTER SET utf8mb4" : ""))
+        for number in 0..<120 {
+            try database.execute(
+                "INSERT INTO devices VALUES (?, ?)",
+                [
+                    .integer(Int64(number)),
+                    .text(
+                        "{\"\(Self.keys[place].spelled)\": {\"token\": \"\(Device.hex(number))\"}}"),
+                ])
+        }
+        let proposal = try #require(try database.firstLook().1)
+        let question = proposal.questions.first { $0.part == .token }
+        guard proposal.statements.isEmpty else {
+            #expect(question == nil)
+            for statement in proposal.statements[0].components(separatedBy: "; ") {
+                try database.execute(statement)
+            }
+            let all = try database.texts(
+                "SELECT \(proposal.mapping.token) FROM devices ORDER BY id")
+            #expect(all == (0..<120).map { [Device.hex($0)] })
+            return
+        }
+        #expect(!Self.keys[place].found.contains(engine))
+        #expect(proposal.mapping.token == "data")
+        #expect(
+            question?.reason.contains("gives something else in 120 of 120 rows tried") == true
+                || question?.reason.contains("the database refuses the expression") == true,
+            "\(proposal.lines)")
+        // `check` tries it, too.
+        database.settings.mapping = proposal.mapping
+        let refused = try database.store().examine(.read).findings.filter { $0.failure != nil }
+        #expect(!refused.contains { $0.sentence.contains("ALTER TABLE") }, "\(refused)")
+    }
+
+    @Test(
+        "a list of one document is a question, and check refuses it",
+        arguments: TestEngine.available)
+    func listOfOne(_ engine: TestEngine) throws {
+        let database = try TokenDatabase(engine)
+        try database.execute("CREATE TABLE devices (id INTEGER PRIMARY KEY, data TEXT)")
+        for number in 0..<40 {
+            try database.execute(
+                "INSERT INTO devices VALUES (\(number), '[{\"token\": \"\(Device.hex(number))\"}]')"
+            )
+        }
+        let proposal = try #require(try database.firstLook().1)
+        let question = try #require(proposal.questions.first { $0.part == .token })
+        #expect(question.reason.contains("several tokens in one text, which no search finds"))
+        database.settings.mapping = proposal.mapping
+        #expect(try database.store().examine(.read).firstFailure?.code == .configuration)
+    }
+
+    @Test(
+        "a generated column without any token is refused by check, and a column without one is warned of",
+        arguments: TestEngine.available, [true, false])
+    func withoutTokens(_ engine: TestEngine, _ isIndexed: Bool) throws {
+        let database = try TokenDatabase.withSideTables(engine)
+        try database.execute(
+            "CREATE TABLE devices (id INTEGER PRIMARY KEY, data VARCHAR(200), plain VARCHAR(200), made "
+                + "VARCHAR(200) AS (NULLIF(SUBSTR(data, 1, 1), 'x')) VIRTUAL)")
+        if isIndexed {
+            try database.execute("CREATE INDEX by_made ON devices (made)")
+            try database.execute("CREATE INDEX by_plain ON devices (plain)")
+        }
+        for number in 0..<40 {
+            try database.execute("INSERT INTO devices VALUES (\(number), 'x\(number)', NULL)")
+        }
+        func finding(_ column: String) throws -> Finding? {
+            try database.store {
+                ($0.table, $0.token, $0.encoding) = ("devices", column, .hex)
+            }.examine(.read).findings.first { $0.sentence.contains("no tokens among 40 rows") }
+        }
+        #expect(try finding("made")?.failure?.code == .configuration)
+        #expect(try finding("plain")?.severity == .medium)
+        #expect(try finding("plain")?.failure == nil)
+        // One token is enough: the others may belong to people without a device.
+        try database.execute("INSERT INTO devices VALUES (50, 'y', '\(Device.hex(1))')")
+        #expect(try finding("made") == nil)
+    }
+
     private static let odd: [SQLValue] = [
         .null, .text(""), .text("0"), .text("x"), .text("{"), .text("{\"a b\": 1}"),
         .text("\u{1F4F1}"),
