@@ -210,7 +210,9 @@ struct MarkSearch {
         }
         let isNamedDead = name.polarity == false
         if words.count == 1 {
-            let other = Self.opposite(first) ?? members.first { $0 != first && members.count == 2 }
+            let other =
+                Self.opposite(first)
+                ?? members.first { !$0.isExactly(first) && members.count == 2 }
             let isDead: Bool
             if ValueWords.isLiving(first) || ValueWords.isDead(first) {
                 isDead = ValueWords.isDead(first)
@@ -229,10 +231,12 @@ struct MarkSearch {
         }
         let dead =
             ValueWords.deadest(words) ?? (words.count == 2 ? nil : ValueWords.deadest(members))
+        func isSame(_ word: String, _ other: String?) -> Bool { other?.isExactly(word) == true }
         let living =
-            words.first { $0 != dead && ValueWords.isLiving($0) } ?? words.first { $0 != dead }
+            words.first { !isSame($0, dead) && ValueWords.isLiving($0) }
+            ?? words.first { !isSame($0, dead) }
         guard words.count == 2 else { return (living, dead) }
-        return (living, dead ?? words.first { $0 != living })
+        return (living, dead ?? words.first { !isSame($0, living) })
     }
 
     /// The other word of a pair of yes and no.

@@ -109,6 +109,24 @@ struct PrintedAnswerTests {
         #expect(LookAnswers.option(.flag(column: "c", living: "a=b", dead: "x=y")) != nil)
     }
 
+    @Test("two words that differ in their bytes alone are two words")
+    func alike() throws {
+        let database = try TokenDatabase(.sqlite)
+        try database.execute(
+            "CREATE TABLE devices (id INTEGER PRIMARY KEY, device_token TEXT, state TEXT)")
+        for device in Device.some(mixed: false) {
+            try database.execute(
+                "INSERT INTO devices VALUES (?, ?, ?)",
+                [
+                    .integer(Int64(device.number)), .text(device.token),
+                    .text(device.isGone ? "e\u{301}" : "\u{E9}"),
+                ])
+        }
+        let line = try #require(try database.firstLook().1).questions.first { $0.part == .living }
+        #expect(
+            line?.answer?.isExactly("--mark 'state=\u{E9}/e\u{301}'") == true, "\(line as Any)")
+    }
+
     @Test(
         "a value that no setting can have is asked about without a line to take",
         arguments: TestEngine.available)
