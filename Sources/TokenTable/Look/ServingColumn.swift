@@ -49,13 +49,13 @@ extension ServingColumn {
         case .hex, .bytes, .spelled(.several): return nil
         case .spelled(.grouped):
             expression = separators.sorted().reduce(name) { text, byte in
-                let sign = dialect.literal(String(decoding: [byte], as: UTF8.self))
+                let sign = Self.literal(String(decoding: [byte], as: UTF8.self), dialect)
                 return "REPLACE(\(text), \(sign), '')"
             }
         case .spelled(.prefixed(let word)):
             let count = word.unicodeScalars.count
             expression =
-                "CASE WHEN SUBSTR(\(name), 1, \(count)) = \(dialect.literal(word)) "
+                "CASE WHEN SUBSTR(\(name), 1, \(count)) = \(Self.literal(word, dialect)) "
                 + "THEN SUBSTR(\(name), \(count + 1)) ELSE \(name) END"
         case .spelled(.base64):
             guard isServer else { return nil }
@@ -107,7 +107,7 @@ extension ServingColumn {
     }
 
     private static func text(at path: [String], of name: String, _ dialect: SQLDialect) -> String {
-        let place = dialect.literal(JSONPath.text(path))
+        let place = literal(JSONPath.text(path), dialect)
         return dialect.engine == .mariaDB
             ? "CASE WHEN JSON_VALID(\(name)) THEN JSON_UNQUOTE(JSON_EXTRACT(\(name), \(place))) END"
             : "CASE WHEN json_valid(\(name)) THEN json_extract(\(name), \(place)) END"
@@ -115,7 +115,7 @@ extension ServingColumn {
 
     /// A column that is `1` where another one has a word within longer ones, in the same case.
     init(saying word: String, in column: CatalogColumn, of table: LookedTable) {
-        let sign = table.dialect.literal(word)
+        let sign = Self.literal(word, table.dialect)
         let text = Self.exact(column, table.dialect)
         self.init(
             "is_apple",
@@ -127,9 +127,19 @@ extension ServingColumn {
     init(saying words: [String], in column: CatalogColumn, of table: LookedTable) {
         let dialect = table.dialect
         let isNumber = column.isInteger || ["bit", "bool", "boolean"].contains(column.type)
-        let list = words.map { isNumber ? $0 : dialect.literal($0) }
+        let list = words.map { isNumber ? $0 : Self.literal($0, dialect) }
         let value = isNumber ? dialect.quoted(column.name) : Self.exact(column, dialect)
         self.init("is_apple", "\(value) IN (\(list.joined(separator: ", ")))", table)
+    }
+
+    /// A text that an expression keeps. A server stores an expression as text: MariaDB loses backslashes and
+    /// characters beyond ASCII of a literal there, which a SELECT does not show.
+    private static func literal(_ text: String, _ dialect: SQLDialect) -> String {
+        let usual = dialect.literal(text)
+        guard dialect.engine == .mariaDB, usual.utf8.first != UInt8(ascii: "'") else {
+            return usual
+        }
+        return "CONVERT(UNHEX('\(Hex.text(Array(text.utf8)))') USING utf8mb4) COLLATE utf8mb4_bin"
     }
 
     /// A column as text of which two are equal only in the same case and with the same accents, whatever the

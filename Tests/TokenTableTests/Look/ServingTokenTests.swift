@@ -49,8 +49,8 @@ struct ServingTokenTests {
 
     /// A key of a document as programs write it, and the engines whose own expression finds it.
     private static let keys: [(spelled: String, found: Set<TestEngine>)] = [
-        (#"ger\u00e4t"#, [.mariaDB]), (#"apns\/token"#, [.mariaDB]), (#"a\"b"#, [.mariaDB]),
-        (#"a\tb"#, [.mariaDB]), ("-x", [.sqlite]), ("gerät", [.mariaDB, .sqlite]),
+        (#"ger\u00e4t"#, []), (#"apns\/token"#, []), (#"a\"b"#, [.mariaDB]),
+        (#"a\tb"#, []), ("-x", [.sqlite]), ("gerät", [.mariaDB, .sqlite]),
         ("it's", [.mariaDB, .sqlite]),
     ]
 
@@ -126,7 +126,7 @@ struct ServingTokenTests {
             try database.execute("CREATE INDEX by_plain ON devices (plain)")
         }
         for number in 0..<40 {
-            try database.execute("INSERT INTO devices VALUES (\(number), 'x\(number)', NULL)")
+            try database.execute("INSERT INTO devices (id, data) VALUES (\(number), 'x\(number)')")
         }
         func finding(_ column: String) throws -> Finding? {
             try database.store {
@@ -137,7 +137,7 @@ struct ServingTokenTests {
         #expect(try finding("plain")?.severity == .medium)
         #expect(try finding("plain")?.failure == nil)
         // One token is enough: the others may belong to people without a device.
-        try database.execute("INSERT INTO devices VALUES (50, 'y', '\(Device.hex(1))')")
+        try database.execute("INSERT INTO devices (id, data) VALUES (50, 'y')")
         #expect(try finding("made") == nil)
     }
 
