@@ -211,7 +211,7 @@ package struct DatabaseLook {
             }
         }
         let proposal = try mapping()
-        guard case .named(let column) = proposal.mapping.registeredAt?.column else {
+        guard case .named(let column) = proposal.mapping.registeredAt.column else {
             return proposal
         }
         look.ahead = try TimesAhead.read(column, of: look, session)
