@@ -13,13 +13,13 @@ struct MovedRegistrationTests {
     /// How the table keeps its marks.
     enum Mark: CaseIterable { case time, twoValues }
 
-    private static func database(_ engine: TestEngine) throws -> TokenDatabase {
+    private static func database(_ engine: TestEngine, rows: Int = 40) throws -> TokenDatabase {
         let database = try TokenDatabase.withSideTables(engine)
         try database.execute(
             "CREATE TABLE devices (id INTEGER PRIMARY KEY, device_token VARCHAR(64) UNIQUE, "
                 + "nick VARCHAR(20), registered_at DATETIME NOT NULL, invalidated_at DATETIME NULL, "
                 + "active INTEGER)")
-        for number in 0..<40 {
+        for number in 0..<rows {
             try database.execute(
                 "INSERT INTO devices VALUES (?, ?, 'a', ?, NULL, 1)",
                 [
@@ -116,6 +116,45 @@ struct MovedRegistrationTests {
         try store.record("run", at: start + 600_000)
         #expect(try store.undo(.run("run")).restored == 37)
         #expect(try database.rows(of: "devices", Self.isDead) == 0)
+    }
+
+    @Test(
+        "a row whose mark moves another row's registration is refused, in one chunk or in several",
+        arguments: Mark.allCases, [40, 250])
+    func chained(_ mark: Mark, _ rows: Int) throws {
+        let database = try Self.database(.sqlite, rows: rows)
+        try database.execute("UPDATE devices SET nick = 'own' WHERE id >= \(rows - 10)")
+        // The mark of the last row writes the first ones, and that moves their registration.
+        try database.execute(
+            "CREATE TRIGGER a AFTER UPDATE ON devices WHEN NEW.id = \(rows - 1) BEGIN "
+                + "UPDATE devices SET nick = 'b' WHERE id IN (0, 3); END")
+        try database.execute(
+            "CREATE TRIGGER b AFTER UPDATE OF nick ON devices BEGIN UPDATE devices SET "
+                + "registered_at = '2030-01-01 00:00:00.000' WHERE id = NEW.id; END")
+        let store = try Self.store(database.settings, mark)
+        let progress = try store.apply(
+            (0..<rows).map { .dead($0, at: start + 60_000) }, run: "run")
+        #expect(progress.isApplied && progress.counts == Counts(applied: rows - 1, refused: 1))
+        #expect(
+            try database.texts("SELECT id FROM devices WHERE NOT (\(Self.isDead))")
+                == [["\(rows - 1)"]])
+        #expect(try database.rows(of: "devices", "registered_at > '2029-01-01 00:00:00'") == 0)
+        #expect(
+            try database.rows(
+                of: "pushsweep_change", "before_image = '{\"refused\":\"others\"}'") == 1)
+    }
+
+    @Test("where every mark moves the registrations of others, the run ends and names the triggers")
+    func chainedEverywhere() throws {
+        let database = try Self.database(.sqlite)
+        try database.execute(
+            "CREATE TRIGGER spread AFTER UPDATE OF invalidated_at ON devices BEGIN UPDATE devices "
+                + "SET registered_at = '2030-01-01 00:00:00.000' WHERE id <> NEW.id; END")
+        let before = try database.texts("SELECT * FROM devices ORDER BY id")
+        expectFailure(.configuration, "spread") {
+            try Self.store(database.settings, .time).apply(Self.evidence)
+        }
+        #expect(try database.texts("SELECT * FROM devices ORDER BY id") == before)
     }
 
     @Test(

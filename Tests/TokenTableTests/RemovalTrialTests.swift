@@ -15,6 +15,7 @@ struct RemovalTrialTests {
     /// Forty rows, of which every fourth has no name.
     private static func database(_ engine: TestEngine, more: String = "") throws -> TokenDatabase {
         let database = try TokenDatabase.withSideTables(engine)
+        try database.execute("CREATE TABLE owners (id INTEGER PRIMARY KEY)")
         try database.execute(
             "CREATE TABLE devices (id INTEGER PRIMARY KEY, device_token VARCHAR(64) UNIQUE, "
                 + "name VARCHAR(20) NULL, registered_at DATETIME NOT NULL, "
@@ -174,6 +175,71 @@ struct RemovalTrialTests {
         #expect(try database.rows(of: "devices", "id < \(hidden.count)") == left)
         #expect(try store.undo(.run("run")).restored == 40 - left)
         #expect(try database.texts("SELECT id, extra FROM devices ORDER BY id") == before)
+    }
+
+    @Test(
+        "a row that breaks a key or a check of the table already stays, and the others are removed and return",
+        arguments: TestEngine.available)
+    func brokenRules(_ engine: TestEngine) throws {
+        let database = try Self.database(
+            engine,
+            more:
+                ", owner INTEGER NULL, CONSTRAINT has_owner FOREIGN KEY (owner) REFERENCES owners (id), "
+                + "CONSTRAINT is_small CHECK (id < 1000 AND name <> 'odd')")
+        try database.execute("INSERT INTO owners VALUES (1)")
+        try database.execute("UPDATE devices SET owner = 1")
+        let broken = [5, 17, 38]
+        try database.execute("SET foreign_key_checks = 0", on: .mariaDB)
+        try database.execute("PRAGMA foreign_keys = OFF", on: .sqlite)
+        try database.execute("UPDATE devices SET owner = 9 WHERE id IN (5, 17, 38)")
+        try database.execute("SET foreign_key_checks = 1", on: .mariaDB)
+        try database.execute("PRAGMA foreign_keys = ON", on: .sqlite)
+        var unchecked: [Int] = []
+        if engine == .sqlite {
+            unchecked = [7, 30]
+            try database.execute("PRAGMA ignore_check_constraints = ON")
+            try database.execute("UPDATE devices SET name = 'odd' WHERE id IN (7, 30)")
+            try database.execute("PRAGMA ignore_check_constraints = OFF")
+        }
+        let before = try database.contents(of: "devices")
+        let store = try Self.store(database)
+        try store.sweep("run", Self.evidence, policy: Self.removal)
+        let left = (broken + unchecked).sorted()
+        #expect(
+            try database.texts("SELECT id FROM devices ORDER BY id") == left.map { ["\($0)"] })
+        #expect(try database.rows(of: "pushsweep_change", "action = 'refused'") == left.count)
+        #expect(try store.undo(.run("run")).restored == 40 - left.count)
+        #expect(try database.contents(of: "devices") == before)
+    }
+
+    @Test(
+        "the printed grants are enough to find rows that break a key, chunk by chunk",
+        .needsServer)
+    func brokenKeysByGrants() throws {
+        let database = try TokenDatabase.own(.mariaDB, 0..<400)
+        try database.execute("CREATE TABLE owners (id INTEGER PRIMARY KEY)")
+        try database.execute("SET foreign_key_checks = 0")
+        try database.execute("ALTER TABLE active_users ADD COLUMN owner INTEGER NOT NULL DEFAULT 9")
+        try database.execute(
+            "UPDATE active_users SET owner = 1 WHERE device_token <> ?",
+            [.bytes(DeviceToken.numbered(333).bytes)])
+        try database.execute("INSERT INTO owners VALUES (1)")
+        try database.execute(
+            "ALTER TABLE active_users ADD FOREIGN KEY (owner) REFERENCES owners (id)")
+        try database.execute("SET foreign_key_checks = 1")
+        let owner = try database.store()
+        let account = try ServerAccount(of: database)
+        try account.run(try owner.grants(for: Self.removal, user: "\(account.name)@%"))
+        let store = try TokenTable(account.settings, pacing: hurried())
+        try store.require(.apply(Self.removal))
+        let before = try database.contents()
+        try owner.record("run")
+        let progress = try store.apply(
+            (0..<400).map { .dead($0, at: start + 60_000) }, policy: Self.removal, run: "run")
+        #expect(progress.counts == Counts(applied: 399, refused: 1))
+        #expect(try database.rows() == 1)
+        #expect(try owner.undo(.run("run")).restored == 399)
+        #expect(try database.contents() == before)
     }
 
     @Test(

@@ -144,6 +144,9 @@ package struct CatalogIndex: Hashable, Sendable {
     /// Whether statements may use it: not an INVISIBLE index of MySQL or an IGNORED one of MariaDB, which
     /// also takes no hint (1176). It still keeps rows unique.
     package var isUsable = true
+    /// Whether it keeps some rows, or the beginnings of values, apart: an index with a condition in SQLite, one
+    /// over part of a column on a server.
+    var isUniqueInPart = false
 }
 
 /// Reads the descriptions of tables from the database.
@@ -334,15 +337,18 @@ package struct Catalog {
                 ?? ignored.map { rows[row, $0].text != "YES" } ?? true
             // An index over part of a column does not make whole values unique.
             let isUnique = rows[row, 1].count == 0 && rows[row, 3] == .null
+            let isUniqueInPart = rows[row, 1].count == 0 && rows[row, 3] != .null
             let column = rows[row, 2].text ?? ""
             if let last = indexes.last, last.name.isExactly(index) {
                 indexes[indexes.count - 1] = CatalogIndex(
                     name: index, isUnique: last.isUnique && isUnique,
-                    columns: last.columns + [column], isUsable: isUsable)
+                    columns: last.columns + [column], isUsable: isUsable,
+                    isUniqueInPart: last.isUniqueInPart || isUniqueInPart)
             } else {
                 indexes.append(
                     CatalogIndex(
-                        name: index, isUnique: isUnique, columns: [column], isUsable: isUsable))
+                        name: index, isUnique: isUnique, columns: [column], isUsable: isUsable,
+                        isUniqueInPart: isUniqueInPart))
             }
         }
         return indexes
@@ -380,7 +386,8 @@ package struct Catalog {
                 CatalogIndex(
                     name: list[row, 0].text ?? "",
                     isUnique: list[row, 1].count != 0 && list[row, 2].count == 0,
-                    columns: (0..<columns.count).map { columns[$0, 0].text ?? "" }))
+                    columns: (0..<columns.count).map { columns[$0, 0].text ?? "" },
+                    isUniqueInPart: list[row, 1].count != 0 && list[row, 2].count != 0))
         }
         return indexes
     }

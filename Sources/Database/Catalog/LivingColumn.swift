@@ -27,6 +27,9 @@ package struct LivingColumn: Hashable, Sendable {
             || ([living] + others).contains { folded(value) == folded($0) }
     }
 
+    /// Whether a stored value is the one that the settings name for living rows.
+    package func isLiving(_ value: SQLValue) -> Bool { folded(value) == folded(living) }
+
     /// Whether a stored value is that of a dead row.
     package func isDead(_ value: SQLValue) -> Bool { folded(value) == folded(dead) }
 

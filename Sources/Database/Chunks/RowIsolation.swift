@@ -194,6 +194,9 @@ package enum RowRefusal: String, Hashable, Sendable, CaseIterable {
     /// The change moves the row's own registration, by a trigger or because it is computed from the mark.
     /// A mark would be older than it, and void.
     case moved
+    /// The change removes other rows of the table, moves their registrations, or changes what an undo puts
+    /// back, by a trigger.
+    case others
     /// Deleted and inserted again on trial, the row is another one, or is refused.
     case altered
     /// A value of the row cannot be kept byte by byte, the row is too large for one statement, or it
@@ -216,6 +219,8 @@ package enum RowRefusal: String, Hashable, Sendable, CaseIterable {
         case .unmatched: "the database does not find it by its own key"
         case .registration: "its time of registration cannot be read"
         case .moved: "the change moves its time of registration, by a trigger or a computed column"
+        case .others:
+            "the change would remove other rows or move their time of registration, by a trigger"
         case .altered:
             "inserted again it would be another row or be refused, so it could not be restored"
         case .inexact:

@@ -159,6 +159,9 @@ package struct Sweep: RecordedRun {
             let findings: [Finding]
             (store, findings) = try openStore()
             logFindings(findings)
+            if plan.dryRun, plan.policy.action == .mark, try store.layout().marksNeedTrial {
+                outcome.report.untried = true
+            }
         } catch {
             return outcome.fail(storeUnusable(error, pending: left.count))
         }

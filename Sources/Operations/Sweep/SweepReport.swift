@@ -32,8 +32,8 @@ package struct SweepReport: RunReport, Codable, Hashable {
     package var problems: [RunProblem] = []
     package var exit: Int32 = 0
 
-    /// True in a dry run that would remove rows: whether each of them would come back was not tried; absent
-    /// otherwise.
+    /// True in a dry run that would remove rows, or mark rows of a table that may refuse it: whether the table
+    /// takes each change, and each removed row back, was not tried; absent otherwise.
     package var untried: Bool?
 
     /// Makes the report of a run that begins.
@@ -126,7 +126,8 @@ extension SweepReport {
             + "\(sum.newer) kept because they registered again"
             + (dryRun ? "; no row was changed" : "")
             + (untried == true
-                ? ", and it was not tried whether each removed row could come back" : "")
+                ? ", and it was not tried whether the table takes each change, and each removed row back"
+                : "")
     }
 }
 

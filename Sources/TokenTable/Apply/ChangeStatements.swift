@@ -95,7 +95,7 @@ struct ChangeStatements {
         let condition = condition(on: changes)
         let assignments = content.columns.map { "\(dialect.quoted($0)) = ?" }
         return Statement(
-            sql: "UPDATE \(layout.table.sql(dialect))\(lookup.keyHint) SET "
+            sql: "UPDATE\(layout.orAbort) \(layout.table.sql(dialect))\(lookup.keyHint) SET "
                 + (assignments + selfAssignments).joined(separator: ", ")
                 + " WHERE \(condition.sql)",
             values: content.values + condition.values, changes: changes,
@@ -181,7 +181,7 @@ struct ChangeStatements {
         let time = markTime(changes)
         let name = dialect.quoted(layout.mark?.name ?? "")
         let table = layout.table.sql(dialect)
-        var sql = "UPDATE \(table)\(lookup.keyHint) SET \(name) = \(time.sql)"
+        var sql = "UPDATE\(layout.orAbort) \(table)\(lookup.keyHint) SET \(name) = \(time.sql)"
         var values = time.values
         if let reason = layout.reason, let source {
             sql += ", \(dialect.quoted(reason)) = ?"

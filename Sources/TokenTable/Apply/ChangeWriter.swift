@@ -2,11 +2,19 @@ import Database
 import Encodings
 import TokenHygiene
 
+// A statement that counts its rows rightly may still do something else: a trigger takes the change back or moves
+// the registration, perhaps of a row that an earlier statement has changed. So where triggers may run, all rows
+// of a chunk are read again after its last statement. In SQLite, where a trigger may write its own table, the
+// rows that nobody meant show by themselves (see `TouchedRows`): then the chunk is redone row by row, and the row
+// whose statement wrote others is refused.
+
 /// Runs the statements of a chunk and checks that each changed exactly its intended rows.
 struct ChangeWriter {
     private let statements: ChangeStatements
     private let isolation: RowIsolation
     private let trial: RemovalTrial
+    /// What may happen at most to rows that nobody meant; more refuses the row.
+    private let spared: TouchedRows.Depth
 
     private var lookup: RowLookup { statements.lookup }
     private var layout: TableLayout { lookup.layout }
@@ -22,7 +30,9 @@ struct ChangeWriter {
     init(repeatingMarks lookup: RowLookup, _ isolation: RowIsolation) {
         self.init(
             ChangeStatements(
-                lookup: lookup, source: nil, repeated: [lookup.mark].compactMap { $0 }), isolation)
+                lookup: lookup, source: nil, repeated: [lookup.mark].compactMap { $0 }), isolation,
+            // An undo that takes the mark of another row away, or sets one, is none.
+            spared: .mark)
     }
 
     /// Prepares marks of rows that were read without a lock: they apply only while all that was read is
@@ -35,9 +45,13 @@ struct ChangeWriter {
             isolation)
     }
 
-    private init(_ statements: ChangeStatements, _ isolation: RowIsolation) {
+    private init(
+        _ statements: ChangeStatements, _ isolation: RowIsolation,
+        spared: TouchedRows.Depth = .row
+    ) {
         self.statements = statements
         self.isolation = isolation
+        self.spared = spared
         trial = RemovalTrial(statements, isolation)
     }
 
@@ -71,47 +85,118 @@ struct ChangeWriter {
         }
         let unfit = try trial.refusals(of: changes, besides: refused)
         refused.merge(unfit) { known, _ in known }
-        guard isolation.isOn else {
-            let open =
-                refused.isEmpty
-                ? changes : changes.indices.filter { refused[$0] == nil }.map { changes[$0] }
-            var moved: [ExactText] = []
-            for statement in plan(open) { moved += try write(statement) }
-            guard !moved.isEmpty else { return refused }
-            try note(moved: moved, sound: open.count - moved.count)
-            throw missed(moved.count, of: open.count)
+        let open =
+            refused.isEmpty
+            ? changes : changes.indices.filter { refused[$0] == nil }.map { changes[$0] }
+        let touched = try watch(open)
+        let keys = touched == nil ? [] : Set(open.map { lookup.name(of: $0.row) })
+        let chunk = Chunk(keys: keys, touched: touched)
+        if isolation.isOn {
+            let places = changes.indices.filter { refused[$0] == nil }
+            try writeOneByOne(changes, at: places, &refused, in: chunk, plan)
+        } else {
+            try writeTogether(plan(open), of: open.count, in: chunk)
         }
-        for (place, change) in changes.enumerated() {
-            if refused[place] != nil { continue }
-            for statement in plan([change]) {
-                refused[place] = try writeAlone(statement, of: change)
-            }
-        }
+        try chunk.touched?.end()
         return refused
     }
 
-    /// Records rows whose registration moved with their change.
-    ///
-    /// - Throws: `configuration` where that is so with every row of the run.
-    private func note(moved: [ExactText], sound: Int) throws(SQLFailure) {
-        guard isolation.noteReread(spoiled: moved, as: .moved, sound: sound) else { return }
-        let triggers = try Catalog(connection: connection).triggers(of: layout.table)
-        let names = Set(triggers.filter { $0.event == "UPDATE" }.map(\.name)).sorted()
-        throw SQLFailure(
-            kind: .configuration, code: 0,
-            message:
-                "marking a row of \(layout.table) moves its \(layout.registration?.name ?? "") too"
-                + (names.isEmpty ? "" : " (trigger \(names.joined(separator: ", ")))")
-                + ", so every mark would be void; nothing of this chunk was changed; let the trigger do "
-                + "nothing for this program (docs/registrations.md), or name another column under "
-                + "registered-at", longest: 480)
+    /// Makes changes one by one. A row to which another one refers may go after that one.
+    private func writeOneByOne(
+        _ changes: [RowChange], at places: [Int], _ refused: inout [Int: RowRefusal],
+        in chunk: Chunk, _ plan: ([RowChange]) -> [ChangeStatements.Statement]
+    ) throws(SQLFailure) {
+        func write(_ place: Int) throws(SQLFailure) {
+            for statement in plan([changes[place]]) {
+                refused[place] = try writeAlone(statement, of: changes[place], in: chunk)
+            }
+        }
+        for place in places { try write(place) }
+        func left() -> [Int] {
+            places.filter { refused[$0] == .referenced && changes[$0].verdict == .delete }
+        }
+        var waiting = left()
+        while !waiting.isEmpty {
+            for place in waiting.reversed() {
+                // It could not be tried before.
+                refused[place] = try trial.refusals(of: [changes[place]], besides: [:])[0]
+                if refused[place] == nil { try write(place) }
+            }
+            let rest = left()
+            if rest.count == waiting.count { return }
+            waiting = rest
+        }
     }
 
-    /// Runs a statement that changes many rows. Returns the names of those whose registration moved with
-    /// their change.
-    private func write(
-        _ statement: ChangeStatements.Statement
-    ) throws(SQLFailure) -> [ExactText] {
+    /// The rows of a chunk, and what writes down which rows are written; nil where nothing needs to.
+    private struct Chunk {
+        let keys: Set<ExactText>
+        let touched: TouchedRows?
+    }
+
+    private func watch(_ changes: [RowChange]) throws(SQLFailure) -> TouchedRows? {
+        guard lookup.dialect.engine == .sqlite, changes.contains(where: { $0.verdict != .delete })
+        else { return nil }
+        return try TouchedRows(
+            lookup, "UPDATE", of: Catalog(connection: connection).triggers(of: layout.table))
+    }
+
+    /// Runs the statements of a chunk, and reads all of its rows again where that is needed.
+    private func writeTogether(
+        _ plan: [ChangeStatements.Statement], of count: Int, in chunk: Chunk
+    ) throws(SQLFailure) {
+        guard !plan.isEmpty else { return }
+        for statement in plan { try write(statement) }
+        let triggers = try Catalog(connection: connection).triggers(of: layout.table)
+        var moved: [ExactText] = []
+        var reread = 0
+        for statement in plan where try mustReread(statement, triggers) {
+            switch try effect(of: statement) {
+            case .meant: reread += statement.changes.count
+            case .moving(let names): moved += names
+            // A trigger may have restored the old value.
+            case .none:
+                isolation.isolate()
+                throw missed(1, of: statement.changes.count)
+            }
+        }
+        if let touched = chunk.touched {
+            let hasOthers = try touched.hasOthers(than: chunk.keys, from: spared)
+            if hasOthers || !moved.isEmpty {
+                // By itself each row shows what its own statement does.
+                isolation.isolate()
+                throw missed(max(1, moved.count), of: count)
+            }
+        }
+        if reread > 0 { try note(moved: [], sound: reread) }
+        guard !moved.isEmpty else { return }
+        try note(moved: moved, sound: count - moved.count)
+        throw missed(moved.count, of: count)
+    }
+
+    /// Records rows whose registration moved with their change, or whose change wrote other rows.
+    ///
+    /// - Throws: `configuration` where that is so with every row of the run.
+    private func note(
+        moved: [ExactText], as refusal: RowRefusal = .moved, sound: Int
+    ) throws(SQLFailure) {
+        guard isolation.noteReread(spoiled: moved, as: refusal, sound: sound) else { return }
+        let triggers = try Catalog(connection: connection).triggers(of: layout.table)
+        let names = Set(triggers.filter { $0.event == "UPDATE" }.map(\.name)).sorted()
+        let cause = names.isEmpty ? "" : " (trigger \(names.joined(separator: ", ")))"
+        let cure = "nothing of this chunk was changed; let the trigger do nothing for this program"
+        throw SQLFailure(
+            kind: .configuration, code: 0,
+            message: refusal == .others
+                ? "marking a row of \(layout.table), or taking a mark back, removes other rows or moves "
+                    + "their marks or registrations\(cause); \(cure)"
+                : "marking a row of \(layout.table) moves its \(layout.registration?.name ?? "") too"
+                    + "\(cause), so every mark would be void; \(cure) (docs/registrations.md), or name "
+                    + "another column under registered-at", longest: 480)
+    }
+
+    /// Runs a statement that changes many rows.
+    private func write(_ statement: ChangeStatements.Statement) throws(SQLFailure) {
         let found: Int
         do {
             found = try isolation.watching { () throws(SQLFailure) in
@@ -121,18 +206,7 @@ struct ChangeWriter {
             isolation.note(error, isAboutRow: true)
             throw error
         }
-        if found == statement.changes.count {
-            // A trigger may have restored the old value.
-            guard try mustReread(statement) else { return [] }
-            switch try effect(of: statement) {
-            case .meant:
-                try note(moved: [], sound: found)
-                return []
-            case .moving(let names): return names
-            case .none: isolation.isolate()
-            }
-            throw missed(1, of: statement.changes.count)
-        }
+        guard found != statement.changes.count else { return }
         isolation.noteMiss()
         throw missed(statement.changes.count - found, of: statement.changes.count)
     }
@@ -140,13 +214,19 @@ struct ChangeWriter {
     /// Runs the statement of one row after a savepoint, and rolls back to it where the row is
     /// refused. A trigger of SQLite may fail a statement without undoing its effects (RAISE(FAIL)).
     private func writeAlone(
-        _ statement: ChangeStatements.Statement, of change: RowChange
+        _ statement: ChangeStatements.Statement, of change: RowChange, in chunk: Chunk
     ) throws(SQLFailure) -> RowRefusal? {
         let refusal: RowRefusal
         try connection.run("SAVEPOINT pushsweep_row")
         do throws(SQLFailure) {
+            try chunk.touched?.forget()
             let found = try execute(statement)
-            let isCounted = found == 1 ? try !mustReread(statement) : false
+            if let touched = chunk.touched, try spoilsOthers(touched, change, in: chunk) {
+                try note(moved: [lookup.name(of: change.row)], as: .others, sound: 0)
+                return try takeBack(.others)
+            }
+            let triggers = try Catalog(connection: connection).triggers(of: layout.table)
+            let isCounted = found == 1 ? try !mustReread(statement, triggers) : false
             let effect = isCounted ? .meant : try effect(of: statement)
             if case .meant = effect, !connection.hasBrokenKeys {
                 if !isCounted { try note(moved: [], sound: 1) }
@@ -176,20 +256,41 @@ struct ChangeWriter {
             if reason == .failure { try probe(statement, for: error) }
             refusal = reason
         }
+        return try takeBack(refusal)
+    }
+
+    /// Takes back what happened since the savepoint of a row.
+    private func takeBack(_ refusal: RowRefusal) throws(SQLFailure) -> RowRefusal {
         try connection.run("ROLLBACK TO SAVEPOINT pushsweep_row")
         try connection.run("RELEASE SAVEPOINT pushsweep_row")
         return refusal
     }
 
+    /// The most rows whose marks one statement may change beside its own, so that they are compared with the
+    /// rows of its chunk.
+    private static let mostTouched = 1_000
+
+    /// Whether the statement of one row wrote others that it must not: of the chunk, or any so far that they
+    /// are not to be spared.
+    private func spoilsOthers(
+        _ touched: TouchedRows, _ change: RowChange, in chunk: Chunk
+    ) throws(SQLFailure) -> Bool {
+        let own = lookup.name(of: change.row)
+        if try touched.hasOthers(than: [own], from: spared) { return true }
+        let rows = try touched.rows(from: .mark, limit: Self.mostTouched)
+        return rows.count == Self.mostTouched
+            || rows.contains { $0.name != own && chunk.keys.contains($0.name) }
+    }
+
     /// Whether the rows of a statement, which has run, have to be read again: it may have run triggers, or
-    /// the registration is computed. A trigger may have been made after the examination: now that the
-    /// transaction has changed the table, none comes or goes until its end.
+    /// the registration is computed. `triggers` are those of the table, read after it, since one may have been
+    /// made after the examination: now that the transaction has changed the table, none comes or goes until
+    /// its end.
     ///
     /// - Throws: `configuration` where removed rows have run one, whose effects no undo takes back.
     private func mustReread(
-        _ statement: ChangeStatements.Statement
+        _ statement: ChangeStatements.Statement, _ triggers: [TableReach.Trigger]
     ) throws(SQLFailure) -> Bool {
-        let triggers = try Catalog(connection: connection).triggers(of: layout.table)
         if case .removed = statement.effect {
             let new = triggers.first {
                 $0.event == "DELETE" && !layout.knownTriggers.contains($0.name)

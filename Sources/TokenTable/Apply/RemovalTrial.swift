@@ -8,16 +8,17 @@ import TokenHygiene
 //
 //   savepoint -> remove -> insert from the image -> read and compare -> roll back to the savepoint
 //
-// Where the table has no trigger for INSERT, one row of a run shows it. Where it has one, each row is tried,
-// because a trigger may change some rows only. What a trigger writes into tables without transactions stays, as
-// after any rollback.
+// Where nothing tells one row from another, one row of a run shows it. Each row is tried where the table has a
+// trigger for INSERT, which may change some rows only, or a rule that a row may break already: a foreign key
+// that was not checked when the row was written, a CHECK. What a trigger writes into tables without transactions
+// stays, as after any rollback.
 
 /// Tries whether rows that are to be removed would come back. Confined to the store's thread.
 final class RemovalTrial {
     private let lookup: RowLookup
     private let isolation: RowIsolation
     private let statements: ChangeStatements
-    /// Whether a row came back since the table had no trigger for INSERT.
+    /// Whether a row came back since the table had no trigger that an INSERT runs.
     private var isTried = false
 
     private var connection: any SQLConnection { lookup.connection }
@@ -42,26 +43,41 @@ final class RemovalTrial {
             changes[$0].verdict == .delete && refused[$0] == nil
         }
         guard !places.isEmpty else { return [:] }
-        let triggers = try Catalog(connection: connection).triggers(of: lookup.layout.table)
-            .filter { $0.event == "INSERT" && !$0.isOwn }.map(\.name)
+        let triggers = try insertTriggers()
+        let triesEach = !triggers.isEmpty || lookup.layout.rowsMayBreakRules
+        let comparing = !triggers.isEmpty || !isTried
         if !triggers.isEmpty {
             isTried = false
-        } else if isTried {
+        } else if isTried && !triesEach {
             return [:]
-        } else if !isolation.isOn {
+        } else if !isolation.isOn && !triesEach {
             places = [places[0]]
         }
-        if isolation.isOn { return try alone(changes, places, triggers) }
-        try together(places.map { changes[$0] }, triggers)
+        if isolation.isOn {
+            return try alone(changes, places, triggers, untilOneIsBack: !triesEach)
+        }
+        try together(places.map { changes[$0] }, triggers, comparing: comparing)
         isTried = triggers.isEmpty
         return [:]
     }
 
+    /// The triggers of others that an INSERT runs, by itself or by what one of our own writes.
+    private func insertTriggers() throws(SQLFailure) -> [String] {
+        let triggers = try Catalog(connection: connection).triggers(of: lookup.layout.table)
+        let hasOwn = triggers.contains { $0.event == "INSERT" && $0.isOwn }
+        let isFile = lookup.dialect.engine == .sqlite
+        return triggers.filter {
+            !$0.isOwn && ($0.event == "INSERT" || isFile && hasOwn && $0.event == "UPDATE")
+        }.map(\.name)
+    }
+
     private func together(
-        _ changes: [RowChange], _ triggers: [String]
+        _ changes: [RowChange], _ triggers: [String], comparing: Bool
     ) throws(SQLFailure) {
         try connection.run("SAVEPOINT pushsweep_trial")
+        var removed: [RowChange] = []
         for statement in statements.statements(for: changes) {
+            removed += statement.changes
             do {
                 let found = try isolation.watching { () throws(SQLFailure) in
                     try remove(statement)
@@ -76,7 +92,7 @@ final class RemovalTrial {
                 kind: .conflict, code: 0,
                 message: "rows of \(lookup.layout.table) changed after they were judged")
         }
-        let differing = try insertion.insertBack(changes.map(image))
+        let differing = try insertion.insertBack(removed.map(image), comparing: comparing)
         try connection.run("ROLLBACK TO SAVEPOINT pushsweep_trial")
         try connection.run("RELEASE SAVEPOINT pushsweep_trial")
         if !differing.isEmpty, lookup.dialect.engine == .sqlite {
@@ -84,41 +100,58 @@ final class RemovalTrial {
             isolation.isolate()
             throw RowInsertion.difference
         }
-        let names = differing.map { lookup.name(of: changes[$0].row) }
+        let names = differing.map { lookup.name(of: removed[$0].row) }
         try note(names, sound: changes.count - names.count, triggers)
         if !names.isEmpty { throw RowInsertion.difference }
     }
 
-    /// Tries rows one by one: until one comes back, or all where the table has triggers.
+    /// Tries rows one by one, all of them or until one comes back.
     private func alone(
-        _ changes: [RowChange], _ places: [Int], _ triggers: [String]
+        _ changes: [RowChange], _ places: [Int], _ triggers: [String], untilOneIsBack: Bool
     ) throws(SQLFailure) -> [Int: RowRefusal] {
         var refused: [Int: RowRefusal] = [:]
+        let touched = try insertion.watch()
         for place in places {
-            switch try comesBack(changes[place]) {
-            case nil: continue
-            case true?:
+            switch try trial(of: changes[place], touched) {
+            case .stays: continue
+            case .comesBack:
                 try note([], sound: 1, triggers)
                 isTried = triggers.isEmpty
-            case false?:
+            case .isRefused(let refusal):
                 refused[place] = .altered
+                // A rule that the row broke before is no fault of the table.
+                if [.dangling, .check].contains(refusal) { continue }
                 try note([lookup.name(of: changes[place].row)], sound: 0, triggers)
             }
-            if isTried { break }
+            if untilOneIsBack && isTried { break }
         }
+        try touched?.end()
         return refused
     }
 
-    /// Whether one row would come back; nil where it cannot even be removed.
-    private func comesBack(_ change: RowChange) throws(SQLFailure) -> Bool? {
+    /// What becomes of one row that is removed and inserted again.
+    private enum Outcome {
+        /// It cannot even be removed.
+        case stays
+        case comesBack
+        case isRefused(RowRefusal)
+    }
+
+    private func trial(
+        of change: RowChange, _ touched: TouchedRows?
+    ) throws(SQLFailure) -> Outcome {
         try connection.run("SAVEPOINT pushsweep_trial")
-        var comesBack: Bool?
+        var outcome = Outcome.stays
         do throws(SQLFailure) {
             var isRemoved = true
             for statement in statements.statements(for: [change]) {
                 if try remove(statement) != 1 { isRemoved = false }
             }
-            if isRemoved { comesBack = try insertion.insertAlone(image(change)) == nil }
+            if isRemoved {
+                outcome =
+                    try insertion.insertAlone(image(change), touched).map(Outcome.isRefused)
+                    ?? .comesBack
+            }
         } catch {
             // The removal itself meets the same failure, and judges it.
             guard connection.isInTransaction, RowRefusal(error) != nil || error.mayBeAboutRow else {
@@ -127,7 +160,7 @@ final class RemovalTrial {
         }
         try connection.run("ROLLBACK TO SAVEPOINT pushsweep_trial")
         try connection.run("RELEASE SAVEPOINT pushsweep_trial")
-        return comesBack
+        return outcome
     }
 
     private func remove(_ statement: ChangeStatements.Statement) throws(SQLFailure) -> Int {
@@ -153,7 +186,7 @@ final class RemovalTrial {
             kind: .configuration, code: 0,
             message:
                 "a removed row of \(lookup.layout.table) would not come back as it was: inserted again on "
-                + "trial, every row differs"
+                + "trial, every row differs or changes others"
                 + (triggers.isEmpty
                     ? "" : " (trigger \(Set(triggers).sorted().joined(separator: ", ")))")
                 + "; nothing of this chunk was removed; let the trigger do nothing for this program, or set "

@@ -2,11 +2,16 @@ import Database
 import Encodings
 
 // A removed row is restored exactly as in its image, or not at all. The insert is strict, so that
-// values are not shortened silently. The inserted rows are read again, because a trigger may have
-// written other values. A strict insert may refuse a value that the table held (the error value of
+// values are not shortened silently. The inserted rows are read again once all of a chunk are there, because a
+// trigger may have written other values, and one of SQLite other rows (see `TouchedRows`). A strict insert may
+// refuse a value that the table held (the error value of
 // an ENUM). Such a row is inserted once more without strictness, and stays if it reads back the
 // same. A row that differs is removed again and counts as refused. Generated columns are not inserted,
 // but compared: the table as it is now may compute another value than the image has.
+//
+// Rows of one table may refer to one another, and a row comes after the one that it refers to. A row that is
+// refused for that is tried again after the others. In SQLite rows that refer to one another in a circle come
+// back together, since keys are checked at the end there.
 
 /// Inserts removed rows again, as in their images.
 struct RowInsertion {
@@ -48,31 +53,54 @@ struct RowInsertion {
             }
             alike[row.columns.map(ExactText.init), default: []].append(index)
         }
-        for (_, indexes) in alike.sorted(by: { $0.value[0] < $1.value[0] }) {
+        let groups = alike.values.sorted { $0[0] < $1[0] }
+        guard !groups.isEmpty else { return refused }
+        let touched = try watch()
+        try checkingKeysLate { () throws(SQLFailure) in
             if isolation.isOn {
-                for index in indexes { refused[index] = try insertAlone(rows[index]) }
+                let places = groups.flatMap { $0 }
+                refused.merge(try insertOneByOne(rows, at: places, touched)) { known, _ in known }
             } else {
-                for batch in batches(indexes, rows) {
-                    try insertTogether(batch.map { rows[$0] })
-                }
+                try insertTogether(
+                    rows, groups.flatMap { batches($0, rows) }, touched)
             }
         }
+        try touched?.end()
         return refused
     }
 
-    /// Inserts rows with one statement. Any refusal requests another try row by row.
+    /// Begins to write down which rows triggers write; nil where none of others is run by an INSERT.
+    func watch() throws(SQLFailure) -> TouchedRows? {
+        guard dialect.engine == .sqlite else { return nil }
+        return try TouchedRows(
+            lookup, "INSERT", of: Catalog(connection: connection).triggers(of: layout.table))
+    }
+
+    /// Runs statements after each of which a foreign key may be broken that a later one mends, where the
+    /// engine can.
+    func checkingKeysLate(_ statements: () throws(SQLFailure) -> Void) throws(SQLFailure) {
+        guard dialect.engine == .sqlite else { return try statements() }
+        // The end of a transaction turns it off, too.
+        try connection.run("PRAGMA defer_foreign_keys = ON")
+        try statements()
+        try connection.run("PRAGMA defer_foreign_keys = OFF")
+    }
+
+    /// Inserts rows with few statements. Any refusal requests another try row by row.
     private func insertTogether(
-        _ rows: [RowContent]
+        _ rows: [RowContent], _ batches: [[Int]], _ touched: TouchedRows?
     ) throws(SQLFailure) {
-        do {
-            try isolation.watching { () throws(SQLFailure) in
-                try execute(rows)
+        for batch in batches {
+            let some = batch.map { rows[$0] }
+            do throws(SQLFailure) {
+                try isolation.watching { () throws(SQLFailure) in try execute(some) }
+            } catch {
+                isolation.note(error)
+                throw error
             }
-        } catch {
-            isolation.note(error)
-            throw error
         }
-        if try !differing(rows).isEmpty {
+        let inserted = batches.flatMap { $0 }.map { rows[$0] }
+        guard try isAlone(inserted, touched), try differing(inserted).isEmpty else {
             isolation.isolate()
             throw Self.difference
         }
@@ -82,30 +110,102 @@ struct RowInsertion {
     static let difference = SQLFailure(
         kind: .conflict, code: 0, message: "an inserted row differs from its image")
 
-    /// Inserts rows that were just removed, and returns the places of those that are not as they were.
-    /// All of them have the same columns.
-    func insertBack(_ rows: [RowContent]) throws(SQLFailure) -> [Int] {
-        var differing: [Int] = []
-        for batch in batches(Array(rows.indices), rows) {
-            let some = batch.map { rows[$0] }
-            do {
-                try isolation.watching { () throws(SQLFailure) in try execute(some) }
-            } catch {
-                isolation.note(error, isAboutRow: true)
-                throw error
+    /// Inserts rows that were just removed, the last one first, and returns the places of those that are not
+    /// as they were, where that is asked. All of them have the same columns.
+    func insertBack(_ rows: [RowContent], comparing: Bool = true) throws(SQLFailure) -> [Int] {
+        let touched = try watch()
+        try checkingKeysLate { () throws(SQLFailure) in
+            for batch in batches(rows.indices.reversed(), rows) {
+                let some = batch.map { rows[$0] }
+                do throws(SQLFailure) {
+                    try isolation.watching { () throws(SQLFailure) in try execute(some) }
+                } catch {
+                    isolation.note(error, isAboutRow: true)
+                    throw error
+                }
             }
-            differing += try self.differing(some).map { batch[$0] }
         }
-        return differing
+        guard try isAlone(rows, touched) else {
+            isolation.isolate()
+            throw Self.difference
+        }
+        return comparing ? try differing(rows) : []
+    }
+
+    /// Whether some rows are all that was written, and refer to nothing that is missing.
+    private func isAlone(
+        _ rows: [RowContent], _ touched: TouchedRows?
+    ) throws(SQLFailure) -> Bool {
+        connection.hasBrokenKeys ? false : try !hasOthers(than: rows, touched)
+    }
+
+    private func hasOthers(
+        than rows: [RowContent], _ touched: TouchedRows?
+    ) throws(SQLFailure) -> Bool {
+        try touched?.hasOthers(than: Set(rows.compactMap(name)), from: .value) == true
+    }
+
+    /// Inserts rows one by one, those that refer to a missing one again after the others, until none goes.
+    private func insertOneByOne(
+        _ rows: [RowContent], at places: [Int], _ touched: TouchedRows?
+    ) throws(SQLFailure) -> [Int: RowRefusal] {
+        var refused: [Int: RowRefusal] = [:]
+        var waiting = places
+        while true {
+            var left: [Int] = []
+            for place in waiting {
+                refused[place] = try insertAlone(rows[place], touched)
+                if refused[place] == .dangling { left.append(place) }
+            }
+            if left.isEmpty { return refused }
+            if left.count == waiting.count { break }
+            // What came first may refer to what came next.
+            waiting = left.reversed()
+        }
+        for place in try insertCircles(rows, at: waiting, touched) { refused[place] = nil }
+        return refused
+    }
+
+    /// Inserts those of some rows that refer to one another, and returns their places.
+    private func insertCircles(
+        _ rows: [RowContent], at places: [Int], _ touched: TouchedRows?
+    ) throws(SQLFailure) -> [Int] {
+        guard dialect.engine == .sqlite else { return [] }
+        var left = places
+        while left.count > 1 {
+            let some = left.map { rows[$0] }
+            try connection.run("SAVEPOINT pushsweep_row")
+            try touched?.forget()
+            var missing: [Int] = []
+            do throws(SQLFailure) {
+                for row in some { try execute([row]) }
+                let found = try lookup.rows(keys: some.compactMap(key), locking: false).rows
+                missing = left.filter { place in
+                    name(of: rows[place]).flatMap { found[$0] }.map { !lookup.isExact($0) } ?? true
+                }
+                if try isAlone(some, touched), try differing(some).isEmpty {
+                    try connection.run("RELEASE SAVEPOINT pushsweep_row")
+                    return left
+                }
+            } catch {
+                guard RowRefusal(error) != nil, connection.isInTransaction else { throw error }
+            }
+            try connection.run("ROLLBACK TO SAVEPOINT pushsweep_row")
+            try connection.run("RELEASE SAVEPOINT pushsweep_row")
+            guard !missing.isEmpty else { return [] }
+            left.removeAll(where: missing.contains)
+        }
+        return []
     }
 
     /// Inserts one row behind a savepoint. Returns why the table does not accept it unchanged; then it is not
     /// in the table.
     func insertAlone(
-        _ row: RowContent
+        _ row: RowContent, _ touched: TouchedRows?
     ) throws(SQLFailure) -> RowRefusal? {
         try connection.run("SAVEPOINT pushsweep_row")
-        var refusal = try refusal(of: row)
+        try touched?.forget()
+        var refusal = try refusal(of: row, touched)
         if refusal == .value, dialect.engine == .mariaDB {
             try connection.run("ROLLBACK TO SAVEPOINT pushsweep_row")
             try connection.run("SET SESSION sql_mode = '\(MariaDBConnection.lenientMode)'")
@@ -113,7 +213,7 @@ struct RowInsertion {
             defer {
                 try? connection.run("SET SESSION sql_mode = '\(MariaDBConnection.strictMode)'")
             }
-            refusal = try self.refusal(of: row)
+            refusal = try self.refusal(of: row, touched)
         }
         if refusal != nil { try connection.run("ROLLBACK TO SAVEPOINT pushsweep_row") }
         try connection.run("RELEASE SAVEPOINT pushsweep_row")
@@ -122,13 +222,15 @@ struct RowInsertion {
 
     /// The reason why the table does not accept a row unchanged; nil where it did.
     private func refusal(
-        of row: RowContent
+        of row: RowContent, _ touched: TouchedRows?
     ) throws(SQLFailure) -> RowRefusal? {
         do throws(SQLFailure) {
             try execute([row])
+            if try hasOthers(than: [row], touched) { return .others }
             if connection.hasBrokenKeys { return .dangling }
             if try differing([row]).isEmpty { return nil }
             try removeRegistration(of: row)
+            if try hasOthers(than: [row], touched) { return .others }
             return try differing([row]).isEmpty ? nil : .altered
         } catch {
             if isolation.isSignal(error) { return .trigger }
@@ -137,7 +239,8 @@ struct RowInsertion {
                 if let name = name(of: row) { isolation.remember(refusal, of: name) }
                 throw error
             }
-            return refusal
+            // SQLite has one error for both ends of a key, and an inserted row is the end that refers.
+            return refusal == .referenced ? .dangling : refusal
         }
     }
 
@@ -149,7 +252,7 @@ struct RowInsertion {
         let row = "(\(placeholders(columns.count)))"
         let names = columns.map(dialect.quoted).joined(separator: ", ")
         _ = try connection.execute(
-            "INSERT INTO \(layout.table.sql(dialect)) (\(names)) VALUES "
+            "INSERT\(layout.orAbort) INTO \(layout.table.sql(dialect)) (\(names)) VALUES "
                 + repeatElement(row, count: rows.count).joined(separator: ", "),
             rows.flatMap { row in columns.map { row[$0] ?? .null } })
     }
@@ -163,7 +266,7 @@ struct RowInsertion {
         else { return }
         let condition = layout.key.map { "\(dialect.quoted($0.name)) IS ?" }
         _ = try connection.execute(
-            "UPDATE \(layout.table.sql(dialect)) SET \(dialect.quoted(registration.name)) = ? WHERE "
+            "UPDATE\(layout.orAbort) \(layout.table.sql(dialect)) SET \(dialect.quoted(registration.name)) = ? WHERE "
                 + condition.joined(separator: " AND "), [value] + key)
     }
 
@@ -186,12 +289,12 @@ struct RowInsertion {
 
     private func name(of row: RowContent) -> ExactText? { key(row).map(RowImage.key) }
 
-    private func batches(_ indexes: [Int], _ rows: [RowContent]) -> [[Int]] {
+    private func batches(_ indexes: some Collection<Int>, _ rows: [RowContent]) -> [[Int]] {
         let width = indexes.first.map { rows[$0].columns.count } ?? 1
         let most = dialect.changesRowsInBatches ? max(1, Self.mostValues / max(width, 1)) : 1
         let lengths = Self.lengths.filter { $0 <= most }
         var batches: [[Int]] = []
-        var rest = indexes[...]
+        var rest = Array(indexes)[...]
         while !rest.isEmpty {
             var bytes = 0
             let fitting = rest.prefix { index in

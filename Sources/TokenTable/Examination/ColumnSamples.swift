@@ -148,6 +148,8 @@ struct LivingSample {
     private var others: [ExactText: Int] = [:]
     /// Rows that this program has marked itself.
     var own = 0
+    /// Whether marks of this program tell by themselves that the two values are exchanged.
+    var areExchanged = false
 
     init(_ column: LivingColumn, _ values: [SQLValue]) {
         self.column = column
@@ -169,7 +171,9 @@ struct LivingSample {
 
     private func exchange(_ table: TableName, _ words: LivingMapping) -> [Finding] {
         // Marks of this program would not be there if no report had found its row living.
-        guard isMostlyDead, (dead - own) * 2 > total, !words.mostlyDead else { return [] }
+        guard !areExchanged, isMostlyDead, (dead - own) * 2 > total, !words.mostlyDead else {
+            return []
+        }
         let sentence =
             "column \(column.name) of \(table): \(dead) of \(total) rows sampled have "
             + "`\(words.dead ?? "")`, the value for tokens that are not used, and a report about those is "

@@ -43,6 +43,8 @@ extension TokenTable {
         }
         report.findings += rows.findings { times($0)?.findings(of: layout.table) ?? [] }
         if let living = layout.living {
+            let exchanged = try exchangedMarks(layout, living, rows.all)
+            report.findings += [exchanged].compactMap { $0 }
             let own = try ownMarks(
                 among: rows.all.filter { $0.last.map(living.isDead) == true }, layout)
             report.findings += rows.findings { rows in
@@ -51,6 +53,7 @@ extension TokenTable {
                     row.last.map(living.isDead) == true
                         && row.first.flatMap(layout.token.token).map(own.contains) == true
                 }
+                marks.areExchanged = exchanged != nil
                 return marks.findings(of: layout.table, settings.mapping.living)
             }
         }

@@ -58,10 +58,27 @@ package struct TableLayout: Hashable, Sendable {
 
     /// Whether changing a row may run triggers, which may undo the change.
     var mayHaveUpdateTriggers = false
+    /// Whether a rule of the table may refuse a mark, or taking one back: a unique index or a foreign key with a
+    /// column of the mark, or a CHECK.
+    var marksMayBeRefused = false
+    /// Whether a row may break a rule of the table that was not applied when the row was written, and that no
+    /// expression in `exactness` tells.
+    var rowsMayBreakRules = false
+    /// What a statement says so that it is refused where the table would resolve a conflict by itself: SQLite
+    /// removes the other row where a unique key says ON CONFLICT REPLACE. Empty for other tables, because it
+    /// holds for the statements of triggers, too.
+    var orAbort = ""
+    /// Whether a trigger of others, or one that the account may not see, runs when a row is marked.
+    var mayRunForeignTriggers = false
     /// Whether a trigger may take a mark for a registration, so that its statements have to be seen.
     var mayMoveRegistration = false
     /// The names of the triggers that the examination has judged.
     var knownTriggers: Set<String> = []
+
+    /// Whether only trying shows that the table takes a mark.
+    package var marksNeedTrial: Bool {
+        !markColumns.isEmpty && (mayRunForeignTriggers || marksMayBeRefused)
+    }
 
     /// Whether an index leads from a token to its rows.
     package var hasTokenIndex: Bool { tokenIndex != nil }

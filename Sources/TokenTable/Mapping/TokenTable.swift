@@ -58,11 +58,18 @@ package final class TokenTable {
             let isKnown = triggers.contains { $0.event == "UPDATE" }
             layout.mayHaveUpdateTriggers = isKnown ? true : try !catalog.seesTriggers(of: name)
             layout.knownTriggers = Set(triggers.map(\.name))
+            layout.mayRunForeignTriggers =
+                triggers.contains { $0.event == "UPDATE" && !$0.isOwn }
+                || !isKnown && layout.mayHaveUpdateTriggers
+            let rules = try catalog.rules(of: name)
+            layout.marksMayBeRefused = rules.mayRefuse(layout.markColumns, of: table)
+            layout.rowsMayBreakRules = rules.mayBeBroken
+            layout.orAbort = rules.resolvesConflicts ? " OR ABORT" : ""
             layout.mayMoveRegistration =
                 layout.registration != nil && !layout.markColumns.isEmpty
                 && triggers.contains { $0.event == "UPDATE" && !$0.isOwn }
-            let rules = try [layout.exactness].compactMap { $0 } + catalog.insertConditions(name)
-            layout.exactness = rules.isEmpty ? nil : "(\(rules.joined(separator: " AND ")))"
+            let tests = try [layout.exactness].compactMap { $0 } + catalog.insertConditions(name)
+            layout.exactness = tests.isEmpty ? nil : "(\(tests.joined(separator: " AND ")))"
             layout.ignoresNameCase = try catalog.ignoresNameCase()
             return layout
         }

@@ -11,6 +11,10 @@
 // The same selection gives the same order again, so an undo that was killed continues after the
 // last processed row.
 
+// A row may refer to another one that comes later in this order. The table refuses it until that one is there, so
+// it waits: at the end another pass goes over the rows that wait, until none of them comes any more.
+// An undo that was killed has no list of them. It counts them as refused, and the next undo restores them.
+
 import APNsProtocol
 import Database
 import Encodings
@@ -47,7 +51,9 @@ package final class UndoPlan {
     /// The places of the entries, each with the partition of its checkpoint.
     fileprivate(set) var places: [(place: LedgerPlace, partition: Partition)] = []
     private let scratch: SQLiteConnection
-    private var waiting: [SQLValue] = []
+    private var pending: [SQLValue] = []
+    /// The rows that waited at the end of the last pass.
+    private var waitedBefore = Int.max
 
     /// Entries per insert: their values fit into the 999 parameters that every SQLite accepts.
     private static let entriesPerInsert = 64
@@ -65,6 +71,7 @@ package final class UndoPlan {
             rank INTEGER, part INTEGER, seq INTEGER, action TEXT, time INTEGER, source TEXT, \
             image INTEGER, companion INTEGER, PRIMARY KEY (target, moment, newness, age, rank, part, seq)) WITHOUT ROWID
             """)
+        try scratch.run("CREATE TABLE waiting (target TEXT PRIMARY KEY) WITHOUT ROWID")
         try scratch.run("BEGIN")
     }
 
@@ -88,7 +95,7 @@ package final class UndoPlan {
             entry.isBeside
             ? ["s", partition.app, partition.environment, entry.storedKey.string]
                 .joined(separator: "\u{1F}") : "r\u{1F}\(entry.storedKey)"
-        waiting += [
+        pending += [
             .text(target), .integer(0 &- entry.changed.rawValue),
             .integer(Int64(newness)), .integer(0 &- entry.evidence.rawValue),
             .integer(entry.action == "delete" ? 0 : 1), .integer(Int64(places.count - 1)),
@@ -96,35 +103,63 @@ package final class UndoPlan {
             .text(entry.source), .integer(entry.hasImage ? 1 : 0),
             .integer(entry.isCompanion ? 1 : 0),
         ]
-        if waiting.count == Self.entriesPerInsert * Self.width { try insertWaiting() }
+        if pending.count == Self.entriesPerInsert * Self.width { try insertPending() }
         entries += 1
         if !entry.isCompanion { changes += 1 }
         actions.insert(entry.action)
     }
 
-    private func insertWaiting() throws(SQLFailure) {
-        guard !waiting.isEmpty else { return }
+    private func insertPending() throws(SQLFailure) {
+        guard !pending.isEmpty else { return }
         let row = "(\(placeholders(Self.width)))"
-        let rows = repeatElement(row, count: waiting.count / Self.width)
+        let rows = repeatElement(row, count: pending.count / Self.width)
         _ = try scratch.execute(
-            "INSERT INTO entry VALUES \(rows.joined(separator: ", "))", waiting)
-        waiting.removeAll(keepingCapacity: true)
+            "INSERT INTO entry VALUES \(rows.joined(separator: ", "))", pending)
+        pending.removeAll(keepingCapacity: true)
     }
 
     /// Completes the plan after its last entry.
     func seal() throws(SQLFailure) {
-        try insertWaiting()
+        try insertPending()
         try scratch.run("COMMIT")
     }
 
-    /// The next targets after a position, at most `limit`; empty at the end.
-    func targets(after position: String?, limit: Int) throws(SQLFailure) -> [UndoTarget] {
+    /// Whether another pass may bring rows back that wait: some of them came in the last one.
+    var goesAgain: Bool {
+        get throws(SQLFailure) {
+            let count = try waitingRows()
+            return count > 0 && count < waitedBefore
+        }
+    }
+
+    private func waitingRows() throws(SQLFailure) -> Int {
+        try scratch.query("SELECT COUNT(*) FROM waiting").scalar?.count ?? 0
+    }
+
+    /// Notes after a commit which targets wait for others, and which do no more.
+    func note(
+        waiting: [ExactText], done: [ExactText], passIsOver: Bool
+    ) throws(SQLFailure) {
+        for name in waiting {
+            _ = try scratch.execute("INSERT OR IGNORE INTO waiting VALUES (?)", [.text(name)])
+        }
+        for name in done {
+            _ = try scratch.execute("DELETE FROM waiting WHERE target = ?", [.text(name)])
+        }
+        if passIsOver { waitedBefore = try waitingRows() }
+    }
+
+    /// The next targets after a position, at most `limit`, of those that wait or of all; empty at the end.
+    func targets(
+        after position: String?, limit: Int, waitingOnly: Bool = false
+    ) throws(SQLFailure) -> [UndoTarget] {
         // Most targets have one entry; a target with more than the limit is read again with a
         // higher one.
         var room = limit + 64
         while true {
             let rows = try scratch.query(
                 "SELECT target, part, seq, action, time, source, image, companion FROM entry WHERE "
+                    + (waitingOnly ? "target IN (SELECT target FROM waiting) AND " : "")
                     + "target > ? ORDER BY target, moment, newness, age, rank, part, seq LIMIT ?",
                 [.text(position ?? ""), .integer(Int64(room))])
             var targets: [UndoTarget] = []

@@ -41,6 +41,8 @@ package enum UndoObstacle: String, Hashable, Sendable, CaseIterable {
     case taken
     /// The table refused the removed row: a foreign key, a check, a new column.
     case refused
+    /// A trigger of the table would change or remove other rows with it.
+    case others
     /// The change was made to another table than the settings name now, or for another key, token or mark
     /// column.
     case foreign
@@ -57,6 +59,8 @@ package enum UndoObstacle: String, Hashable, Sendable, CaseIterable {
         case .present: "in the table again under the same key"
         case .taken: "with a token that is in another row now"
         case .refused: "refused by the table"
+        case .others:
+            "because a trigger of the table would change or remove other rows with them; undo again without it"
         case .foreign: "in another table or column, or under another key, than the settings name"
         case .unreadable: "unreadable in the ledger"
         }
@@ -87,6 +91,8 @@ package struct UndoProgress: Codable, Hashable, Sendable {
     package internal(set) var inserted = 0
     /// The number of rows removed again, by the undo of an undo.
     package internal(set) var removed = 0
+    /// The pass over rows that waited for others; nil in the first pass, which is over all.
+    var again: Int?
     /// Whether every chosen entry was processed.
     package internal(set) var isDone = false
 
@@ -97,9 +103,10 @@ package struct UndoProgress: Codable, Hashable, Sendable {
         restored + (untried ?? 0) + already + kept.values.reduce(0, +)
     }
 
+    /// Counts entries as kept, or takes some of them back where `count` is below 0.
     mutating func keep(_ obstacle: UndoObstacle, _ count: Int = 1) {
-        guard count > 0 else { return }
-        kept[obstacle.rawValue, default: 0] += count
+        let sum = (kept[obstacle.rawValue] ?? 0) + count
+        kept[obstacle.rawValue] = sum > 0 ? sum : nil
     }
 }
 

@@ -61,6 +61,11 @@ struct UndoTransaction {
         /// The row as read; nil without a row.
         let values: ArraySlice<SQLValue>?
         var row: UndoneRow
+        /// Whether the table refuses it until another row is there, or is gone.
+        var isWaiting = false
+
+        /// Whether the row comes or goes.
+        var isWhole: Bool { !target.isTokenMark && (current == nil) != (row.state == nil) }
 
         var isChanged: Bool {
             switch (current, row.state) {
@@ -68,6 +73,18 @@ struct UndoTransaction {
             case (let current?, let state?): !current.agrees(with: state)
             default: true
             }
+        }
+
+        /// Leaves the row as it is, because the table refuses its change.
+        mutating func refuse(_ refusal: RowRefusal) {
+            isWaiting = isWhole && [.dangling, .referenced].contains(refusal)
+            let obstacle: UndoObstacle =
+                switch refusal {
+                case .taken where current == nil: .taken
+                case .others: .others
+                default: .refused
+                }
+            row.keepAll(obstacle, current: current)
         }
 
         /// The change of a mark in `pushsweep_invalid`; nil for content that is no mark.
@@ -86,7 +103,9 @@ struct UndoTransaction {
     func undo(
         _ size: Int, after progress: UndoProgress
     ) throws(SQLFailure) -> ChunkOutcome<UndoProgress> {
-        let targets = try plan.targets(after: progress.position, limit: size)
+        let isAgain = progress.again != nil
+        let targets = try plan.targets(
+            after: progress.position, limit: size, waitingOnly: isAgain)
         let mostBytes = targets.count > 1 ? ChunkSizing.mostBytes : .max
         let entries = targets.flatMap(\.entries)
         guard
@@ -111,9 +130,13 @@ struct UndoTransaction {
         var undone = rows(targets, images, found)
         undone += try tokenMarks(targets.filter(\.isTokenMark), images)
         try yieldToTakenTokens(&undone)
+        if isAgain { undone.removeAll { !$0.isWhole } }
         var next = progress
         next.position = targets.last?.name.string ?? progress.position
         next.isDone = targets.isEmpty
+        if targets.isEmpty, try plan.goesAgain {
+            (next.again, next.position, next.isDone) = ((next.again ?? 0) + 1, nil, false)
+        }
         if isDry {
             tally(undone, into: &next)
         } else {
@@ -122,6 +145,10 @@ struct UndoTransaction {
                 return .committed(progress, entries: 0, bytes: 0)
             }
             try commit(undone, written, next)
+            try plan.note(
+                waiting: undone.filter(\.isWaiting).map(\.target.name),
+                done: isAgain ? undone.filter(\.isChanged).map(\.target.name) : [],
+                passIsOver: targets.isEmpty)
         }
         return .committed(next, entries: targets.count, bytes: found.bytes)
     }
@@ -289,8 +316,7 @@ struct UndoTransaction {
         guard !rows.isEmpty else { return }
         let insertion = RowInsertion(lookup: lookup, isolation: transaction.isolation)
         for (place, refusal) in try insertion.insert(rows) {
-            undone[places[place]].row.keepAll(
-                refusal == .taken ? .taken : .refused, current: nil)
+            undone[places[place]].refuse(refusal)
         }
     }
 
@@ -312,18 +338,16 @@ struct UndoTransaction {
             } else if lookup.isExact(values) {
                 removed.append((place, RowChange(verdict: .delete, row: row, time: time)))
             } else {
-                undone[place].row.keepAll(.refused, current: item.current)
+                undone[place].refuse(.inexact)
             }
         }
         if try transaction.isOutdated(by: removed.map(\.change)) { return false }
-        for (index, _) in try writer.write(removed.map(\.change)) {
-            let place = removed[index].place
-            undone[place].row.keepAll(.refused, current: undone[place].current)
+        for (index, refusal) in try writer.write(removed.map(\.change)) {
+            undone[removed[index].place].refuse(refusal)
         }
         for (content, items) in marked {
-            for (index, _) in try writer.restore(content, in: items.map(\.change)) {
-                let place = items[index].place
-                undone[place].row.keepAll(.refused, current: undone[place].current)
+            for (index, refusal) in try writer.restore(content, in: items.map(\.change)) {
+                undone[items[index].place].refuse(refusal)
             }
         }
         return true
@@ -362,22 +386,29 @@ struct UndoTransaction {
     }
 
     /// Whether only trying shows that the table takes the change of a row: it is inserted or removed, or a
-    /// trigger may refuse it.
+    /// trigger or a rule may refuse it.
     private func needsTrial(_ item: Undone) -> Bool {
         guard item.isChanged, !item.target.isTokenMark else { return false }
-        return item.current == nil || item.row.state == nil || layout.mayHaveUpdateTriggers
+        return item.isWhole || layout.mayHaveUpdateTriggers || layout.marksMayBeRefused
     }
 
     private func tally(_ undone: [Undone], into next: inout UndoProgress) {
         for item in undone {
+            if next.again != nil {
+                // The first pass has counted it as refused.
+                guard item.isChanged else { continue }
+                next.keep(.refused, -item.row.restored)
+            }
             let isUntried = isDry && needsTrial(item)
             if isUntried {
                 next.untried = (next.untried ?? 0) + item.row.restored
             } else {
                 next.restored += item.row.restored
             }
-            next.already += item.row.already
-            for (obstacle, count) in item.row.kept { next.keep(obstacle, count) }
+            if next.again == nil {
+                next.already += item.row.already
+                for (obstacle, count) in item.row.kept { next.keep(obstacle, count) }
+            }
             guard item.isChanged, !isUntried else { continue }
             next.rowsChanged += 1
             if item.row.takesCompanionBack { next.companions = (next.companions ?? 0) + 1 }

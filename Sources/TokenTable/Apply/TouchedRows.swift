@@ -1,0 +1,136 @@
+import Database
+import Encodings
+
+// A trigger of SQLite may write the table that it belongs to, by itself or by the triggers of another table. So
+// a statement about one row may remove another one or move its registration, and nothing of that shows in the
+// row itself nor in the count of changes. Reading the whole table again would show it. Triggers of our own
+// show it cheaper: they stand in the scratch database of the connection, for one chunk, and write down each row
+// that is written, whoever writes it.
+//
+//   begin chunk -> make the triggers -> statement -> read what it touched -> ... -> drop them -> commit
+//
+// A rollback takes them away with all else. They are made only where the table has triggers of others. Servers
+// refuse a trigger that writes its own table (1442).
+
+/// Writes down which rows of the token table statements write, in SQLite. Confined to the store's thread.
+struct TouchedRows {
+    /// What happened to a row, in the order of its weight.
+    enum Depth: Int, Comparable {
+        /// A column without a role changed.
+        case value
+        /// Its mark changed.
+        case mark
+        /// It came or went, or its key, its token or its registration changed.
+        case row
+
+        static func < (one: Depth, other: Depth) -> Bool { one.rawValue < other.rawValue }
+    }
+
+    /// A row that was written, by its key as the ledger spells it.
+    struct Row {
+        let name: ExactText
+        let depth: Depth
+    }
+
+    private let lookup: RowLookup
+
+    private var layout: TableLayout { lookup.layout }
+    private var connection: any SQLConnection { lookup.connection }
+
+    private static let table = "temp.pushsweep_touched"
+    private static let events = ["INSERT", "UPDATE", "DELETE"]
+
+    /// Begins to write down, where a change of some kind may run triggers of others that write the table; nil
+    /// elsewhere. `event` is `INSERT` or `UPDATE`.
+    init?(
+        _ lookup: RowLookup, _ event: String, of triggers: [TableReach.Trigger]
+    ) throws(SQLFailure) {
+        guard lookup.dialect.engine == .sqlite,
+            triggers.contains(where: { $0.event == event }),
+            triggers.contains(where: { !$0.isOwn })
+        else { return nil }
+        self.lookup = lookup
+        let keys = layout.key.indices.map { "k\($0)" }
+        try connection.run(
+            "CREATE TEMP TABLE IF NOT EXISTS pushsweep_touched (depth, "
+                + "\(keys.joined(separator: ", ")))")
+        for event in Self.events {
+            try connection.run(
+                "CREATE TEMP TRIGGER IF NOT EXISTS \(Self.name(event)) AFTER \(event) ON "
+                    + "\(layout.table.sql(lookup.dialect)) \(condition(event)) BEGIN "
+                    + "\(statements(event).joined()) END")
+        }
+        try forget()
+    }
+
+    private static func name(_ event: String) -> String {
+        "pushsweep_touched_\(event.lowercased())"
+    }
+
+    private func key(_ side: String) -> String {
+        layout.key.map { "\(side).\(lookup.dialect.quoted($0.name))" }.joined(separator: ", ")
+    }
+
+    /// Whether columns have the same values before and after, byte by byte.
+    private func same(_ columns: [String]) -> String {
+        let tests = columns.map { column in
+            let name = lookup.dialect.quoted(column)
+            return "OLD.\(name) IS NEW.\(name) COLLATE BINARY"
+        }
+        return tests.isEmpty ? "1" : "(\(tests.joined(separator: " AND ")))"
+    }
+
+    /// The columns of which a change is told; more make an expression that SQLite refuses.
+    private var compared: [String] { Array(layout.columns.prefix(500)) }
+
+    private func condition(_ event: String) -> String {
+        event == "UPDATE" && layout.columns.count <= compared.count
+            ? "WHEN NOT \(same(compared))" : ""
+    }
+
+    private func statements(_ event: String) -> [String] {
+        let beginning = "INSERT INTO pushsweep_touched SELECT"
+        let side = event == "INSERT" ? "NEW" : "OLD"
+        guard event == "UPDATE" else {
+            return ["\(beginning) \(Depth.row.rawValue), \(key(side));"]
+        }
+        let names = layout.key.map(\.name)
+        let identity = names + [layout.token.name] + [layout.registration?.name].compactMap { $0 }
+        let depth =
+            "CASE WHEN NOT \(same(identity)) THEN \(Depth.row.rawValue) "
+            + "WHEN NOT \(same(layout.markColumns)) THEN \(Depth.mark.rawValue) "
+            + "ELSE \(Depth.value.rawValue) END"
+        return [
+            "\(beginning) \(depth), \(key("OLD"));",
+            "\(beginning) \(Depth.row.rawValue), \(key("NEW")) WHERE NOT \(same(names));",
+        ]
+    }
+
+    /// Forgets what was written so far.
+    func forget() throws(SQLFailure) { try connection.run("DELETE FROM \(Self.table)") }
+
+    /// The rows that were written, each with the most that happened to it, at most `limit`.
+    func rows(from depth: Depth, limit: Int) throws(SQLFailure) -> [Row] {
+        let keys = layout.key.indices.map { "k\($0)" }.joined(separator: ", ")
+        let rows = try connection.query(
+            "SELECT MAX(depth), \(keys) FROM \(Self.table) WHERE depth >= ? GROUP BY \(keys) LIMIT ?",
+            [.integer(Int64(depth.rawValue)), .integer(Int64(limit))])
+        return (0..<rows.count).map { row in
+            Row(
+                name: RowImage.key(Array(rows.row(row).dropFirst())),
+                depth: Depth(rawValue: rows[row, 0].count ?? -1) ?? .row)
+        }
+    }
+
+    /// Whether another row than some was written.
+    func hasOthers(than own: Set<ExactText>, from depth: Depth) throws(SQLFailure) -> Bool {
+        try rows(from: depth, limit: own.count + 1).contains { !own.contains($0.name) }
+    }
+
+    /// Ends to write down; without it the rollback of the transaction does.
+    func end() throws(SQLFailure) {
+        for event in Self.events {
+            try connection.run("DROP TRIGGER IF EXISTS temp.\(Self.name(event))")
+        }
+    }
+}

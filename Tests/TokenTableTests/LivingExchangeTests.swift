@@ -1,0 +1,105 @@
+import APNsProtocol
+import TestSupport
+import Testing
+import TokenHygiene
+
+@testable import Database
+@testable import TokenTable
+
+/// Living and dead are exchanged in the settings after this program has marked rows.
+@Suite("Living and dead that are exchanged after marks")
+struct LivingExchangeTests {
+    /// What a run may know its own marks by.
+    enum Memory: CaseIterable { case ledger, marksAlone }
+
+    private static func database(
+        _ engine: TestEngine, rows: Int, type: String, living: String
+    ) throws -> TokenDatabase {
+        let database = try TokenDatabase.withSideTables(engine)
+        try database.execute(
+            "CREATE TABLE devices (id INTEGER PRIMARY KEY, device_token VARCHAR(64) UNIQUE, "
+                + "state \(type), registered_at DATETIME NOT NULL)")
+        for number in 0..<rows {
+            try database.execute(
+                "INSERT INTO devices VALUES (?, ?, \(living), ?)",
+                [
+                    .integer(Int64(number)), .text(DeviceToken.numbered(number).hex),
+                    database.time(start),
+                ])
+        }
+        database.settings.mapping.table = "devices"
+        database.settings.mapping.invalidatedAt.column = .absent
+        return database
+    }
+
+    private static func store(
+        _ database: TokenDatabase, _ living: String, _ dead: String, mostlyDead: Bool = false
+    ) throws -> TokenTable {
+        try database.store(pacing: hurried()) {
+            $0.living = LivingMapping(column: "state", living: living, dead: dead)
+            $0.living.mostlyDead = mostlyDead
+        }
+    }
+
+    @Test(
+        "a run refuses them, whatever share of the rows is marked, and names both values",
+        arguments: TestEngine.available, [1, 3, 12, 20])
+    func refused(_ engine: TestEngine, _ marked: Int) throws {
+        for (type, living, dead) in [("INTEGER", "1", "0"), ("VARCHAR(9)", "on", "off")] {
+            let database = try Self.database(
+                engine, rows: 20, type: type, living: type == "INTEGER" ? living : "'\(living)'")
+            try Self.store(database, living, dead).sweep(
+                "run", (0..<marked).map { .dead($0, at: start + 60_000) })
+            try Self.store(database, living, dead, mostlyDead: true).require(
+                .apply(RemovalPolicy()))
+            for mostlyDead in [false, true] {
+                expectFailure(
+                    .configuration, "`\(living)`", "`\(dead)`", "living and dead are exchanged",
+                    "write living: \(living), dead: \(dead)"
+                ) {
+                    try Self.store(database, dead, living, mostlyDead: mostlyDead)
+                        .require(.apply(RemovalPolicy()))
+                }
+            }
+            // A dry run is as careful, and an undo under the right settings is not stopped.
+            expectFailure(.configuration, "exchanged") {
+                try Self.store(database, dead, living).require(.read)
+            }
+            let right = try Self.store(database, living, dead, mostlyDead: true)
+            #expect(try right.undo(.run("run")).restored == marked)
+            try Self.store(database, living, dead).require(.apply(RemovalPolicy()))
+        }
+    }
+
+    @Test(
+        "marks alone tell it where the ledger is purged, by rows that did not register again",
+        arguments: TestEngine.available)
+    func purged(_ engine: TestEngine) throws {
+        let database = try Self.database(engine, rows: 40, type: "INTEGER", living: "1")
+        try Self.store(database, "1", "0").sweep(
+            "run", (0..<24).map { .dead($0, at: start + 60_000) })
+        try database.forgetLedger()
+        expectFailure(.configuration, "living and dead are exchanged") {
+            try Self.store(database, "0", "1").require(.apply(RemovalPolicy()))
+        }
+        try Self.store(database, "1", "0", mostlyDead: true).require(.apply(RemovalPolicy()))
+    }
+
+    @Test(
+        "devices that came back are no exchange, with a later registration or without",
+        arguments: TestEngine.available, Memory.allCases)
+    func cameBack(_ engine: TestEngine, _ memory: Memory) throws {
+        let database = try Self.database(engine, rows: 40, type: "INTEGER", living: "1")
+        let store = try Self.store(database, "1", "0")
+        try store.sweep("run", (0..<30).map { .dead($0, at: start + 60_000) })
+        if memory == .marksAlone { try database.forgetLedger() }
+        try database.execute(
+            "UPDATE devices SET state = 1, registered_at = ?", [database.time(start + 9_000_000)])
+        try Self.store(database, "1", "0").require(.apply(RemovalPolicy()))
+        // The application may set a row living and leave its time.
+        if memory == .ledger {
+            try database.execute("UPDATE devices SET registered_at = ?", [database.time(start)])
+            try Self.store(database, "1", "0").require(.apply(RemovalPolicy()))
+        }
+    }
+}
