@@ -46,7 +46,8 @@ extension String {
     }
 
     /// The text as one word of a shell. One with unprintable characters is in the form `$'…'`, which bash, zsh
-    /// and POSIX of 2024 read; an older sh takes it for another word, and so does nothing with the right one.
+    /// and POSIX of 2024 read. An older sh takes it for `$` and a text in quotes, so nothing in it is a quote: the sh takes another
+    /// word for it, and one word.
     package var shellWord: String {
         let scalars = unicodeScalars
         // A shell may take a word that begins with the sign for a command's path.
@@ -58,7 +59,8 @@ extension String {
         }
         return "$'"
             + replacing { scalar in
-                if scalar == "'" || scalar == "\\" { return "\\\(scalar)" }
+                if scalar == "\\" { return #"\\"# }
+                if scalar == "'" { return #"\047"# }
                 guard scalar.isUnprintable else { return nil }
                 // Three digits always, so that a digit behind is not read as one of them.
                 return UTF8.encode(scalar)?.map { "\\" + Self.octal($0) }.joined()

@@ -51,6 +51,26 @@ struct QuotingTests {
         #expect(zip(read, texts).allSatisfy { $0.elementsEqual($1.utf8) })
     }
 
+    @Test(
+        "an older shell takes one word with unprintable characters for one word, and runs nothing in it"
+    )
+    func wordsOfOlderShell() throws {
+        let folder = try TemporaryFolder()
+        let texts =
+            oddTexts.filter { $0.unicodeScalars.contains(where: \.isUnprintable) }
+            + ["\u{200D}';touch pwned;#", "\u{1}\\';touch pwned;'"]
+        let list = texts.map(\.shellWord).joined(separator: " ")
+        try folder.write(
+            "words", "cd \(folder.path.shellWord)\nfor word in \(list); do echo; done\n",
+            mode: 0o600)
+        let result = try RunningTool(
+            program: URL(fileURLWithPath: "/bin/sh"), [folder.file("words")]
+        ).wait()
+        #expect(result.exit == 0 && result.error.isEmpty)
+        #expect(result.output.utf8.count == texts.count && texts.count > 100)
+        #expect(!FileManager.default.fileExists(atPath: folder.file("pwned")))
+    }
+
     @Test("a quote is doubled whatever comes after it")
     func doubling() {
         for text in oddTexts {

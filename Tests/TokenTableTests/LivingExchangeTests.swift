@@ -65,10 +65,52 @@ struct LivingExchangeTests {
             expectFailure(.configuration, "exchanged") {
                 try Self.store(database, dead, living).require(.read)
             }
+            expectFailure(.configuration, "exchanged", "before you exchange them") {
+                try Self.store(database, dead, living)
+                    .require(.undo(actions: ["mark"], isDry: true))
+            }
             let right = try Self.store(database, living, dead, mostlyDead: true)
+            try right.require(.undo(actions: ["mark"], isDry: true))
             #expect(try right.undo(.run("run")).restored == marked)
             try Self.store(database, living, dead).require(.apply(RemovalPolicy()))
         }
+    }
+
+    @Test(
+        "an undo says of marks under other words that they are foreign",
+        arguments: TestEngine.available)
+    func foreign(_ engine: TestEngine) throws {
+        let database = try Self.database(engine, rows: 20, type: "INTEGER", living: "1")
+        try Self.store(database, "1", "0").sweep("run", [.dead(3, at: start + 60_000)])
+        let undone = try Self.store(database, "0", "1").undo(.run("run"))
+        #expect(undone.restored == 0 && undone.kept == ["foreign": 1], "\(undone)")
+    }
+
+    @Test(
+        "a row that an undo leaves dead keeps the time of its mark, and comes back where nothing refuses it",
+        arguments: TestEngine.available)
+    func keptTime(_ engine: TestEngine) throws {
+        let database = try Self.database(engine, rows: 20, type: "INTEGER", living: "1")
+        try database.execute("ALTER TABLE devices ADD COLUMN verified INTEGER NOT NULL DEFAULT 1")
+        try database.execute(
+            engine == .sqlite
+                ? "CREATE TRIGGER v BEFORE UPDATE ON devices WHEN NEW.state = 1 AND NEW.verified = 0 "
+                    + "BEGIN SELECT RAISE(ABORT, 'not verified'); END"
+                : "ALTER TABLE devices ADD CONSTRAINT v CHECK (state = 0 OR verified = 1)")
+        let store = try Self.store(database, "1", "0")
+        try store.sweep("run", [.dead(3, at: start + 60_000), .dead(4, at: start + 60_000)])
+        func times() throws -> Int? {
+            try database.sql.query("SELECT COUNT(*) FROM pushsweep_invalid").scalar?.count
+        }
+        #expect(try times() == 2)
+        try database.execute("UPDATE devices SET verified = 0 WHERE id = 3")
+        #expect(try store.undo(.run("run"), as: "first").restored == 1)
+        #expect(try times() == 1)
+        try database.execute("UPDATE devices SET verified = 1 WHERE id = 3")
+        #expect(try store.undo(.run("run"), as: "second", at: start + 1_800_000).restored == 1)
+        #expect(try times() == 0)
+        let dead = try database.sql.query("SELECT COUNT(*) FROM devices WHERE state = 0").scalar
+        #expect(dead?.count == 0)
     }
 
     @Test(

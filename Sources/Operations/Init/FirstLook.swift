@@ -152,6 +152,12 @@ package struct FirstLook {
             listing: report.candidates.prefix(10).map(\.line))
     }
 
+    /// The reason of a line in one sentence, with what the text puts on lines of their own.
+    private static func whole(_ line: MappingProposal.Line) -> String {
+        guard let statement = line.statement, let setting = line.setting else { return line.reason }
+        return "\(line.reason); run \(statement) and write \(line.part.rawValue): \(setting)"
+    }
+
     private mutating func propose(_ proposal: MappingProposal, _ settings: Settings) throws {
         let draft = SettingsDraft(
             proposal: proposal, location: settings.store.location, ca: settings.store.tls.ca,
@@ -159,7 +165,7 @@ package struct FirstLook {
         report.table = proposal.table.name.description
         report.parts = proposal.lines.map {
             InitReport.Part(
-                part: $0.part.rawValue, column: $0.column, value: $0.value, reason: $0.reason,
+                part: $0.part.rawValue, column: $0.column, value: $0.value, reason: Self.whole($0),
                 answer: $0.answer, statement: $0.statement, setting: $0.setting)
         }
         report.statements = proposal.statements

@@ -25,8 +25,13 @@ struct ChangeImages {
         switch entry.action {
         case "mark", "advance":
             guard let image else { return layout.mark == nil }
-            guard let columns = RowImageReader.content(image)?.columns else { return false }
-            return columns.map(ExactText.init) != layout.markColumns.map(ExactText.init)
+            guard let content = RowImageReader.content(image) else { return false }
+            if content.columns.map(ExactText.init) != layout.markColumns.map(ExactText.init) {
+                return true
+            }
+            // No mark of ours was set on a dead row: other words were living and dead then.
+            guard entry.action == "mark", let living = layout.living else { return false }
+            return content[living.name].map(living.isDead) == true
         case "restore":
             guard let image, let change = RowImageReader.pair(image) else { return false }
             return change.after?.columns.map(ExactText.init)

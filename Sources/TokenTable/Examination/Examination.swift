@@ -50,7 +50,19 @@ extension TokenTable {
         if let failure = report.failure(judgingRows: judgingRows && need.findsTokens) {
             throw failure
         }
+        if case .undo(let actions, _) = need, actions.contains("mark") {
+            try ensureWordsOfMarks()
+        }
         return report
+    }
+
+    /// Refuses to take marks back under exchanged words: each row would seem to be changed by another program.
+    private func ensureWordsOfMarks() throws(StoreFailure) {
+        let layout = try layout()
+        guard let living = layout.living,
+            let failure = try exchangedMarks(layout, living, [])?.failure
+        else { return }
+        throw failure
     }
 
     /// Examines the database for a use and reports all findings. `partitions` are those whose rows

@@ -43,8 +43,9 @@ extension TokenTable {
             "column \(living.name) of \(layout.table): \(marked.wereDead) of \(marked.count) rows that this "
                 + "program has marked, and whose marks are in force, were marked with `\(now)`, the value for "
                 + "living, and `\(dead)` would count as dead: living and dead are exchanged; write living: "
-                + "\(dead), dead: \(now) under store.active-users.living, or take those marks back first "
-                + "where they were wrong (`pushsweep undo --list`)", isAboutRows: true)
+                + "\(dead), dead: \(now) under store.active-users.living; where those marks are wrong, take "
+                + "them back under these words before you exchange them (`pushsweep undo --list`)",
+            isAboutRows: true)
     }
 
     /// Rows that this program has marked, and those of them that were dead before by the settings.

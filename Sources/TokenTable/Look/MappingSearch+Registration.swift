@@ -92,7 +92,7 @@ extension MappingSearch {
             .registeredAt, about: lacking.name,
             "column \(lacking.name) has a time in \(lacking.known) of \(apple.count) rows of Apple's devices, "
                 + "and any signal marks a row without one: does the application write it whenever a device "
-                + "registers?\(rest)", answer: "--registered-at \(lacking.name)")
+                + "registers?\(rest)", answer: LookAnswers.option(.column(lacking.name)))
     }
 
     /// Asks about the time at which the token was made, where a time of the row is mapped.
@@ -104,7 +104,7 @@ extension MappingSearch {
             .registeredAt, about: other.name,
             "\(best.name) may move whatever is written, and \(other.name) is the time of the token by its "
                 + "name: does the application write it whenever a device registers? Until then the later one "
-                + "keeps more devices", answer: "--registered-at \(other.name)")
+                + "keeps more devices", answer: LookAnswers.option(.column(other.name)))
     }
 
     /// A time whose name is worth as much, and than which the best one is later in many rows.

@@ -20,7 +20,8 @@ extension ColumnWords {
         "invalid", "invalidated", "stale", "expired", "unregistered", "deregistered", "uninstalled",
         "unsubscribed", "inactive", "disabled", "deactivated", "deleted", "removed", "revoked",
         "rejected", "blocked", "banned", "blacklist", "blacklisted", "blocklist", "denylist",
-        "purged", "orphaned", "orphans", "unreachable", "undeliverable", "gone", "bad", "crash",
+        "purged", "optout", "optouts", "suppression", "suppressions", "suppressed", "ignored",
+        "outgoing", "orphaned", "orphans", "unreachable", "undeliverable", "gone", "bad", "crash",
         "crashes", "feedback", "feedbacks", "receipts",
     ]
     /// Words that say so at the end of a name.
@@ -39,6 +40,7 @@ extension ColumnWords {
         "entry", "entries", "item", "items", "record", "records", "row", "rows", "line", "lines",
         "data", "list", "table", "tbl", "info", "details", "all", "new",
     ]
+    private static let devices: Set = ["push", "device", "devices", "apn", "apns", "mobile"]
     private static let copies: Set = [
         "bak", "backup", "backups", "bkp", "bkup", "bck", "copy", "copies", "old", "older",
         "archive", "archives", "archived", "arch", "tmp", "temp", "temporary", "snapshot",
@@ -69,13 +71,21 @@ extension ColumnWords {
             }
     }
 
-    /// Whether a table's name is that of logins, and speaks of no device.
+    /// Words that say that a table has keys of sessions and of people, those of devices among them.
+    private static let logins: Set = [
+        "access", "session", "sessions", "oauth", "auth", "authentication", "password", "passwords",
+        "reset",
+        "resets", "verification", "verifications", "verify", "refresh", "remember", "csrf", "login",
+        "logins", "signin", "confirmation", "confirmations", "unsubscribe", "unsubscribes", "otp",
+        "otps",
+        "trusted", "pairing", "pairings",
+    ]
+
+    /// Whether a table's name is that of logins.
     var isOfLogins: Bool {
-        has([
-            "access", "session", "sessions", "oauth", "auth", "password", "reset", "resets",
-            "verification", "verifications", "refresh", "api", "invitations", "remember", "csrf",
-            "logins", "jobs", "cache",
-        ]) && !has(["push", "device", "devices", "apn", "apns", "mobile"])
+        has(Self.logins)
+            || has(["api", "invitations", "jobs", "cache"])
+                && !has(Self.devices)
     }
 
     /// How much the name of a table speaks for the place where devices register.
@@ -84,7 +94,7 @@ extension ColumnWords {
         let isOfDevices = [
             "device", "push", "apn", "token", "notif", "subscription", "registration", "install",
         ].contains(where: squashed.contains)
-        if isOfLogins { return -4 }
+        if isOfLogins { return isOfDevices && has(Self.devices) ? 1.5 : -4 }
         return isOfDevices ? 1.5 : 0
     }
 

@@ -267,6 +267,7 @@ struct UndoTransaction {
     ) throws(SQLFailure) -> [LedgerRange]? {
         try insert(&undone)
         guard try removeAndMark(&undone) else { return nil }
+        try keepMarksOfDeadRows(&undone)
         let changed = undone.filter(\.isChanged)
         var number = next.rowsChanged
         var written: [LedgerRange] = []
@@ -301,6 +302,29 @@ struct UndoTransaction {
                 try invalidTokens(of: partition).write(items.compactMap(\.tokenMarkChange))
             }
             try checkpoint.update(next, ended: next.isDone ? work.now() : nil)
+        }
+    }
+
+    /// Keeps the time in the side table that belongs to a column of two values, where the rows have stayed
+    /// dead: without it nothing says that they are so by a mark of ours. Rows come before these times.
+    private func keepMarksOfDeadRows(_ undone: inout [Undone]) throws(SQLFailure) {
+        guard layout.living != nil else { return }
+        var removed: [Partition: [DeviceToken: Int]] = [:]
+        for (index, item) in undone.enumerated()
+        where item.target.isTokenMark && item.isChanged && item.row.state == nil
+            && item.target.entries.allSatisfy(\.isCompanion)
+        {
+            guard let token = item.target.token else { continue }
+            removed[item.target.partition, default: [:]][token] = index
+        }
+        for (partition, indexes) in removed {
+            var areDead: [DeviceToken: Bool] = [:]
+            for (token, row) in try rows(with: Array(indexes.keys), in: partition) {
+                areDead[token] = areDead[token] != false && row.isDead == true
+            }
+            for (token, index) in indexes where areDead[token] == true {
+                undone[index].row.keepAll(.changed, current: undone[index].current)
+            }
         }
     }
 

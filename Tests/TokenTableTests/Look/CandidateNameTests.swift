@@ -71,7 +71,7 @@ struct CandidateNameTests {
             devices_prev devicesbackup DevicesBackup devices_backup_v2 device_archive archived_devices \
             old_devices olddevices devices_bak devices_copy devices_tmp tmp_devices devices_staging \
             devices_import import_devices devices_gho historicaldevice devices_2024 devices_obsolete \
-            devices_snapshot test_devices
+            devices_snapshot test_devices push_optouts push_suppressions ignored_devices push_outgoing
             """.split(separator: " ").map(String.init)
         for (name, doubt) in try Self.doubts(engine, names) {
             let said = try #require(doubt, "\(name) is taken")
@@ -119,7 +119,10 @@ struct CandidateNameTests {
     func plainTokens(_ engine: TestEngine) throws {
         let others = """
             email_verifications contracts users orders tokens user_tokens subscriptions invites \
-            newsletter_signups documents event_registrations verification_tokens email_tokens bookings
+            newsletter_signups documents event_registrations verification_tokens email_tokens bookings \
+            device_access_tokens mobile_refresh_tokens device_verification_tokens device_login_tokens \
+            device_sessions mobile_sessions notification_unsubscribe_tokens push_confirmation_tokens \
+            user_device_auth_tokens trusted_devices
             """.split(separator: " ").map(String.init)
         for (name, doubt) in try Self.doubts(engine, others, "token VARCHAR(200)") {
             let said = try #require(doubt, "\(name).token is taken")

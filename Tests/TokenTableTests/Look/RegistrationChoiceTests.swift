@@ -141,6 +141,33 @@ struct RegistrationChoiceTests {
     }
 
     @Test(
+        "each answer about a registration is words of a shell, whatever the column is called",
+        arguments: TestEngine.available)
+    func hostileNames(_ engine: TestEngine) throws {
+        let tail = "; touch pwned #"
+        func answers(_ first: String, _ second: String, _ value: @escaping (Device) -> String)
+            throws
+            -> [String?]
+        {
+            try Self.proposal(
+                engine,
+                [
+                    ("`\(first)\(tail)`", "DATETIME", value),
+                    ("`\(second)\(tail)`", "DATETIME", Self.late),
+                ]
+            ).questions.filter { $0.part == .registeredAt }.map(\.answer)
+        }
+        let option = "--registered-at 'token_created_at\(tail)'"
+        #expect(try answers("token_created_at", "updated_at", Self.early) == [option])
+        let lacking = try answers("token_updated_at", "updated_at") {
+            $0.number % 10 < 3 ? Self.early($0) : "NULL"
+        }
+        #expect(lacking == ["--registered-at 'token_updated_at\(tail)'"])
+        let rivals = try answers("registered_at", "last_seen_at", Self.early)
+        #expect(rivals == ["--registered-at 'registered_at\(tail)'"])
+    }
+
+    @Test(
         "a person's sign-up is a question, and not mapped", arguments: TestEngine.available)
     func signUp(_ engine: TestEngine) throws {
         let alone = try Self.proposal(
