@@ -34,6 +34,9 @@ struct UndoTriggerTests {
     enum Insert: CaseIterable {
         case removesOthers, removesBefore, changesOthers, replacesOthers, throughAnotherTable
 
+        /// What keeps the row away: our statements let no trigger replace rows.
+        var obstacle: UndoObstacle { self == .replacesOthers ? .taken : .others }
+
         var statements: [String] {
             let others = "WHERE user_id = NEW.user_id AND id <> NEW.id"
             let begin = "CREATE TRIGGER single AFTER INSERT ON devices BEGIN"
@@ -110,7 +113,7 @@ struct UndoTriggerTests {
         for statement in insert.statements { try database.execute(statement) }
         let undone = try Self.store(database, form).undo(.run("run"))
         #expect(undone.restored == 1 && undone.inserted == 1)
-        #expect(undone.kept == [UndoObstacle.others.rawValue: 2])
+        #expect(undone.kept == [insert.obstacle.rawValue: 2])
         let rows = try Self.rows(database)
         #expect(rows.map { $0[0] } == ["2", "3"])
         #expect(rows.contains(living[0]))
@@ -130,7 +133,7 @@ struct UndoTriggerTests {
         #expect(try database.rows(of: "devices") == 0)
         for statement in insert.statements { try database.execute(statement) }
         let undone = try Self.store(database, form).undo(.run("run"))
-        #expect(undone.restored == 5 && undone.kept == [UndoObstacle.others.rawValue: 245])
+        #expect(undone.restored == 5 && undone.kept.values.reduce(0, +) == 245)
         let rows = try Self.rows(database)
         #expect(rows.count == 5 && rows.allSatisfy(before.contains))
     }
@@ -219,5 +222,51 @@ struct UndoTriggerTests {
         let living = try database.texts("SELECT * FROM devices ORDER BY id")
         #expect(try store.undo(.run("run")).inserted == 0)
         #expect(try database.texts("SELECT * FROM devices ORDER BY id") == living)
+    }
+
+    @Test(
+        "a living row that a trigger would replace stays, at a mark, at its undo and at what comes back",
+        arguments: ["\"devices\"", "Devices", "[devices]"])
+    func replacing(_ table: String) throws {
+        let database = try TokenDatabase.withSideTables(.sqlite)
+        try database.execute(
+            "CREATE TABLE devices (id INTEGER PRIMARY KEY, device_token TEXT UNIQUE, user INTEGER, slot INTEGER, "
+                + "registered_at TEXT, invalidated_at TEXT, invalid_reason TEXT, UNIQUE (user, slot))"
+        )
+        for number in 1...4 {
+            try database.execute(
+                "INSERT INTO devices VALUES (?, ?, 7, ?, ?, NULL, NULL)",
+                [
+                    .integer(Int64(number)), .text(DeviceToken.numbered(number).hex),
+                    .integer(Int64(number)), database.time(start),
+                ])
+        }
+        database.settings.mapping.table = "devices"
+        func trigger(_ condition: String) -> String {
+            "CREATE TRIGGER slots AFTER UPDATE OF invalidated_at ON devices "
+                + "WHEN NEW.invalidated_at \(condition) BEGIN UPDATE OR REPLACE \(table) SET slot = 3 "
+                + "WHERE id = NEW.id + 1; END"
+        }
+        let living = try database.texts("SELECT * FROM devices ORDER BY id")
+        try database.execute(trigger("IS NOT NULL"))
+        try database.store(pacing: hurried()).sweep("run", [.dead(1, at: start + 60_000)])
+        #expect(try database.texts("SELECT * FROM devices ORDER BY id") == living)
+        try database.execute("DROP TRIGGER slots")
+        try database.store(pacing: hurried()).sweep("marks", [.dead(1, at: start + 70_000)])
+        let marked = try database.texts("SELECT * FROM devices ORDER BY id")
+        #expect(marked != living)
+        try database.execute(trigger("IS NULL"))
+        #expect(try database.store(pacing: hurried()).undo(.run("marks")).restored == 0)
+        #expect(try database.texts("SELECT * FROM devices ORDER BY id") == marked)
+        try database.execute("DROP TRIGGER slots")
+        try database.store(pacing: hurried()).undo(.run("marks"), at: start + 1_800_000)
+        try database.store(pacing: hurried())
+            .sweep("removal", [.dead(1, at: start + 80_000)], policy: Self.removal)
+        try database.execute(
+            "CREATE TRIGGER back BEFORE INSERT ON devices BEGIN INSERT OR REPLACE INTO devices "
+                + "SELECT 3, NEW.device_token, 7, 9, NEW.registered_at, NULL, NULL; END")
+        let rest = try database.texts("SELECT * FROM devices ORDER BY id")
+        #expect(try database.store(pacing: hurried()).undo(.run("removal")).inserted == 0)
+        #expect(try database.texts("SELECT * FROM devices ORDER BY id") == rest)
     }
 }

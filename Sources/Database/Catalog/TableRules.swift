@@ -13,7 +13,8 @@ package struct TableRules: Hashable, Sendable {
     /// Whether a row may break one of them already, which the database does not show by an expression; see
     /// `Catalog.insertConditions`.
     package var mayBeBroken = false
-    /// Whether a key of SQLite says what becomes of a conflict, such as that the other row is removed.
+    /// Whether a key of SQLite says what becomes of a conflict, such as that the other row is removed, or a
+    /// trigger does.
     package var resolvesConflicts = false
 
     /// Whether a rule of a table may refuse new values in some columns.
@@ -93,12 +94,31 @@ extension Catalog {
         var rules = TableRules()
         let words = Self.words(made.scalar?.text ?? "").filter { !$0.isQuoted }.map(\.text)
         rules.hasChecks = words.contains("check")
-        rules.resolvesConflicts = words.contains("conflict")
+        let isReplaced = try isReplaced(name, in: schema)
+        rules.resolvesConflicts = words.contains("conflict") || isReplaced
         for row in 0..<columns.count {
             rules.references.insert(ExactText((columns[row, 0].text ?? "").lowercased()))
         }
         // A connection may ignore checks. Its keys are in the conditions of an INSERT.
         rules.mayBeBroken = rules.hasChecks
         return rules
+    }
+
+    /// Whether a trigger of SQLite replaces rows of a table, `OR REPLACE` or `REPLACE INTO`: those that go so run
+    /// no trigger, and nothing tells of them.
+    private func isReplaced(_ name: TableName, in schema: String) throws(SQLFailure) -> Bool {
+        let triggers = try connection.query(
+            "SELECT sql FROM \(schema).sqlite_master WHERE type = 'trigger' AND sql LIKE '%replace%'"
+        )
+        let table = ExactText(name.name.lowercased())
+        return (0..<triggers.count).contains { row in
+            let words = Self.words(triggers[row, 0].text ?? "")
+            return words.indices.contains { place in
+                guard !words[place].isQuoted, words[place].text == "replace" else { return false }
+                let rest = words[(place + 1)...]
+                let target = rest.first?.text == "into" ? rest.dropFirst() : rest
+                return target.first.map { ExactText($0.text) } == table
+            }
+        }
     }
 }

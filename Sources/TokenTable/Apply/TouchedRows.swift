@@ -50,17 +50,19 @@ struct TouchedRows {
             triggers.contains(where: { !$0.isOwn })
         else { return nil }
         self.lookup = lookup
+        // The last chunk of the connection may have been about another table, or another key.
+        try end()
+        try connection.run("DROP TABLE IF EXISTS \(Self.table)")
         let keys = layout.key.indices.map { "k\($0)" }
         try connection.run(
-            "CREATE TEMP TABLE IF NOT EXISTS pushsweep_touched (depth, "
+            "CREATE TEMP TABLE pushsweep_touched (depth, "
                 + "\(keys.joined(separator: ", ")))")
         for event in Self.events {
             try connection.run(
-                "CREATE TEMP TRIGGER IF NOT EXISTS \(Self.name(event)) AFTER \(event) ON "
+                "CREATE TEMP TRIGGER \(Self.name(event)) AFTER \(event) ON "
                     + "\(layout.table.sql(lookup.dialect)) \(condition(event)) BEGIN "
                     + "\(statements(event).joined()) END")
         }
-        try forget()
     }
 
     private static func name(_ event: String) -> String {

@@ -103,8 +103,8 @@ struct CandidateWeighing {
         _ found: inout DatabaseLook.Found, _ candidate: TokenCandidate, _ look: LookedTable
     ) {
         let words = ColumnWords(found.column)
-        let table = ColumnWords(found.table.name)
-        let isOfDevices = table.tableScore > 0
+        let place = ColumnWords(found.table.name)
+        let isOfDevices = place.tableScore > 0
         let isIdentified = candidate.others * 20 >= candidate.filled
         if candidate.nameScore >= 6 {
             found.reasons.append("its name is that of push tokens")
@@ -124,17 +124,21 @@ struct CandidateWeighing {
         if case .json = candidate.form { isInDocument = true }
         if words.isOfSecret, !isInDocument {
             found.doubts.append("its name is that of a secret or a hash")
-        } else if table.isOfCipher || table.has(["hash", "hashes", "hashed", "digests"]) {
+        } else if place.isOfCipher || place.has(["hash", "hashes", "hashed", "digests"]) {
             found.doubts.append("the name of its table is that of hashes or ciphers")
         } else if let tail = words.tokenTail, candidate.form != .url, !isInDocument {
             found.doubts.append(
                 "`\(tail)` of its name says more than token, as that of a hash or a cipher does")
-        } else if table.isOfLogins || table.isOfSecret && !table.speaksOfDevices,
+        } else if place.isOfLogins || place.isOfSecret && !place.speaksOfDevices,
             candidate.nameScore < 6
         {
             found.doubts.append("its table is that of logins")
         } else if found.rank == 0 || !speaksOfDevices(candidate, look) {
             found.doubts.append("neither its name nor its table speaks of push")
+        } else if table == nil, !isIdentified, !isInDocument, candidate.form != .url,
+            candidate.form != .spelled(.several), !words.mayNameTokens
+        {
+            found.doubts.append("its name is not that of a token")
         }
         if let width = Self.width(candidate, look) {
             found.doubts.append(

@@ -89,6 +89,13 @@ struct ColumnWords: Hashable {
         return score
     }
 
+    /// Whether a column of that name may have tokens without anything else that says so. Devices have other keys
+    /// and numbers of 64 digits.
+    var mayNameTokens: Bool {
+        tokenScore >= 2 || squashed.contains("token")
+            || has(["ios", "apple", "iphone", "ipad", "notification", "notifications"])
+    }
+
     private static let otherTokens: Set = [
         "old", "prev", "previous", "last", "activity", "watch", "widget", "sandbox", "live",
     ]
@@ -282,6 +289,15 @@ struct ColumnWords: Hashable {
     var namesEnvironment: Bool {
         has(["env", "environment", "sandbox", "apns", "apn"]) || words == ["mode"]
             || words == ["development"] || words == ["gateway"]
+    }
+
+    /// Whether the name speaks of the environment of something else than APNs: of receipts, servers, releases.
+    var isOfOtherEnvironment: Bool {
+        has([
+            "receipt", "receipts", "storekit", "server", "backend", "workspace", "release",
+            "channel",
+            "billing", "payment", "payments", "store", "deploy", "deployment", "build", "stage",
+        ])
     }
 
     var isSandboxFlag: Bool {

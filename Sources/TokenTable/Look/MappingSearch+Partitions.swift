@@ -343,9 +343,12 @@ extension MappingSearch {
             let empty = apple.count - found.reduce(0) { $0 + $1.count }
             guard let values = Self.environments(found.map(\.word), name),
                 empty * 20 <= apple.count,
-                column.type != "bit"
+                column.type != "bit", !name.isOfOtherEnvironment
             else {
-                if name.namesEnvironment { doubts.append((column, found.map(\.word), empty)) }
+                let isLike = Self.environments(found.map(\.word), name) != nil
+                if name.namesEnvironment || name.isOfOtherEnvironment && isLike {
+                    doubts.append((column, found.map(\.word), empty))
+                }
                 continue
             }
             return addEnvironment(column, values, found)
@@ -377,6 +380,15 @@ extension MappingSearch {
 
     private mutating func askEnvironment(_ column: CatalogColumn, _ words: [String], _ empty: Int) {
         guard !proposal.questions.contains(where: { $0.column == column.name }) else { return }
+        func first(_ known: Set<String>, else others: (String) -> Bool) -> String? {
+            words.first { known.contains($0.lowercased()) } ?? words.first(where: others)
+        }
+        let production =
+            first(ValueWords.production) { !ValueWords.sandbox.contains($0.lowercased()) } ?? "1"
+        let sandbox =
+            first(ValueWords.sandbox) {
+                $0 != production && !ValueWords.production.contains($0.lowercased())
+            } ?? "0"
         let cure =
             column.type == "bit"
             ? "; a BIT cannot be compared: add a generated column of TINYINT" : ""
@@ -385,8 +397,8 @@ extension MappingSearch {
             "column \(column.name) may be the environment: it has \(Self.list(words.prefix(8)))"
                 + (empty > 0 ? ", and nothing in \(empty) rows" : "")
                 + "; write `none`, or its values, such as environment: {column: \(column.name.yamlScalar), "
-                + "values: {production: \((words.first ?? "1").yamlScalar), sandbox: "
-                + "\((words.dropFirst().first ?? "0").yamlScalar)}}\(cure)")
+                + "values: {production: \(production.yamlScalar), sandbox: "
+                + "\(sandbox.yamlScalar)}}\(cure)")
     }
 
     /// The words for production and sandbox, as far as they are known; nil where the words mean

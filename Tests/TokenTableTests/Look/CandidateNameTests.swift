@@ -173,6 +173,24 @@ struct CandidateNameTests {
         }
     }
 
+    @Test(
+        "a column of devices whose name says nothing of a token is a question, unless others' tokens stand in it",
+        arguments: TestEngine.available)
+    func otherKeys(_ engine: TestEngine) throws {
+        let names = """
+            psk pubkey hw_key ident serial_no identifier_for_vendor content device_id lookup
+            """.split(separator: " ").map(String.init)
+        for (name, doubt) in try Self.doubts(engine, columns: names) {
+            #expect(doubt != nil, "\(name) is taken")
+        }
+        let mixed = try Self.doubts(engine, columns: ["device_id"]) {
+            $0.number % 3 == 0
+                ? "'dGx\($0.number):APA91b\(String(repeating: "aZ-_9", count: 26))'"
+                : "'\($0.token)'"
+        }
+        #expect(mixed.count == 1 && mixed.values.allSatisfy { $0 == nil }, "\(mixed)")
+    }
+
     @Test("a column whose name says only token stays sure", arguments: TestEngine.available)
     func tokens(_ engine: TestEngine) throws {
         let names = """

@@ -79,6 +79,26 @@ struct LeftOutTests {
     }
 
     @Test(
+        "the environment of receipts, servers and releases is a question, whose line names each word once",
+        arguments: TestEngine.available,
+        ["receipt_environment", "storekit_env", "server_env", "workspace", "release_channel"])
+    func otherEnvironments(_ engine: TestEngine, _ name: String) throws {
+        let database = try TokenDatabase.withSideTables(engine)
+        try database.make(
+            "devices", "id INTEGER PRIMARY KEY, device_token VARCHAR(255), \(name) VARCHAR(20)"
+        ) {
+            "\($0.number), '\($0.token)', '\($0.number % 3 == 0 ? "prod" : "dev")'"
+        }
+        let proposal = try #require(try database.firstLook().1)
+        #expect(proposal.line(.environment)?.column == nil)
+        let asked = proposal.questions.filter { $0.part == .environment }
+        #expect(
+            asked.count == 1
+                && asked[0].reason.contains("values: {production: prod, sandbox: dev}"),
+            "\(asked)")
+    }
+
+    @Test(
         "a flag of any spelling is the environment, and of SQLite's own type too",
         arguments: TestEngine.available,
         [
