@@ -46,8 +46,8 @@ extension String {
     }
 
     /// The text as one word of a shell. One with unprintable characters is in the form `$'…'`, which bash, zsh
-    /// and POSIX of 2024 read. An older sh takes it for `$` and a text in quotes, so nothing in it is a quote: the sh takes another
-    /// word for it, and one word.
+    /// and POSIX of 2024 read. An older sh takes it for `$` and a text in quotes. So no quote is in it: that sh
+    /// reads another word, but one word, and runs nothing.
     package var shellWord: String {
         let scalars = unicodeScalars
         // A shell may take a word that begins with the sign for a command's path.

@@ -101,10 +101,12 @@ struct LivingRowsTests {
         let connection = FaultyConnection(database.driver(), [])
         let store = try TokenTable(database.settings, connection, hurried())
         let living = LivingRows(store, in: chat, fewRows: 1_000, span: 1_000)
+        // What a run reads once about the table is not of the sample.
+        _ = try store.layout()
         let begin = connection.log.count
         #expect(try living.count(atMost: 10_000) == 10_000)
         let asked = connection.log.count - begin
-        #expect(asked < 26, "\(asked) statements for a sample")
+        #expect(asked < 20, "\(asked) statements for a sample")
         let exact = try living.count(atMost: .max)
         let whole = connection.log.count
         #expect(whole - begin < asked + 70)

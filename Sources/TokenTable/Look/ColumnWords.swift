@@ -1,5 +1,5 @@
-// What names of columns say, and of tables (`TableWords`). A name decides nothing by itself: the values do, and the name
-// chooses between columns whose values would do. A name counts by its words and not by its letters:
+// What names of columns say, and of tables (`TableWords`). A name decides nothing by itself: the values do, and
+// the name chooses between columns whose values would do. A name counts by its words and not by its letters:
 // `location_enabled` is not `enabled`, `reason` does not end in `on`, `disconnected_at` is no `connected_at`.
 // Names without signs between their words (`lastupdate`, `issandbox`) are taken apart by the words that
 // projects use.

@@ -40,6 +40,7 @@ extension ColumnWords {
         "entry", "entries", "item", "items", "record", "records", "row", "rows", "line", "lines",
         "data", "list", "table", "tbl", "info", "details", "all", "new",
     ]
+    /// Words for devices, beside which a few words of logins say nothing.
     private static let devices: Set = ["push", "device", "devices", "apn", "apns", "mobile"]
     private static let copies: Set = [
         "bak", "backup", "backups", "bkp", "bkup", "bck", "copy", "copies", "old", "older",
@@ -74,18 +75,15 @@ extension ColumnWords {
     /// Words that say that a table has keys of sessions and of people, those of devices among them.
     private static let logins: Set = [
         "access", "session", "sessions", "oauth", "auth", "authentication", "password", "passwords",
-        "reset",
-        "resets", "verification", "verifications", "verify", "refresh", "remember", "csrf", "login",
-        "logins", "signin", "confirmation", "confirmations", "unsubscribe", "unsubscribes", "otp",
-        "otps",
-        "trusted", "pairing", "pairings",
+        "reset", "resets", "verification", "verifications", "verify", "refresh", "remember", "csrf",
+        "login", "logins", "signin", "confirmation", "confirmations", "unsubscribe", "unsubscribes",
+        "otp", "otps", "trusted", "pairing", "pairings",
     ]
 
     /// Whether a table's name is that of logins.
     var isOfLogins: Bool {
         has(Self.logins)
-            || has(["api", "invitations", "jobs", "cache"])
-                && !has(Self.devices)
+            || has(["api", "invitations", "jobs", "cache"]) && !has(Self.devices)
     }
 
     /// How much the name of a table speaks for the place where devices register.

@@ -37,7 +37,8 @@ package enum UndoObstacle: String, Hashable, Sendable, CaseIterable {
     case gone
     /// A row with the key of the removed one exists.
     case present
-    /// The token of the removed row is in another row, and may be in one only.
+    /// The token of the removed row is in another row, and may be in one only; or another unique value is in
+    /// use.
     case taken
     /// The table refused the removed row: a foreign key, a check, a new column.
     case refused
@@ -57,7 +58,7 @@ package enum UndoObstacle: String, Hashable, Sendable, CaseIterable {
         case .undated: "with no registration time that shows who set them dead or living last"
         case .gone: "no longer in the table"
         case .present: "in the table again under the same key"
-        case .taken: "with a token that is in another row now"
+        case .taken: "with a token or another unique value that is in use now"
         case .refused: "refused by the table"
         case .others:
             "because a trigger of the table would change or remove other rows with them; undo again without it"
