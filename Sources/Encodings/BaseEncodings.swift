@@ -83,11 +83,15 @@ package enum Hex {
 package enum Base64URL {
     /// The spelling of some bytes, without padding.
     package static func text(_ bytes: some Sequence<UInt8>) -> String {
-        var text = Data(bytes).base64EncodedString()
-        for (usual, ours) in [("+", "-"), ("/", "_"), ("=", "")] {
-            text = text.replacing(usual, with: ours)
+        let spelling = Data(bytes).base64EncodedData().compactMap { byte -> UInt8? in
+            switch byte {
+            case UInt8(ascii: "+"): UInt8(ascii: "-")
+            case UInt8(ascii: "/"): UInt8(ascii: "_")
+            case UInt8(ascii: "="): nil
+            default: byte
+            }
         }
-        return text
+        return String(decoding: spelling, as: UTF8.self)
     }
 
     /// Decodes a spelling; nil for any character outside the alphabet, padding included, for an

@@ -56,7 +56,7 @@ enum TokenForm: Hashable {
     }
 
     private static func url(_ text: [UInt8]) -> TokenForm? {
-        guard text.contains("://".utf8),
+        guard text.isOfAddress,
             let last = text.split(separator: UInt8(ascii: "/")).last, isHex(Array(last))
         else { return nil }
         return .url

@@ -98,7 +98,7 @@ package struct TokenSample: Hashable, Sendable {
             case .oddLength: return .oddLength
             case .several: return .several
             default:
-                if text.containsAddress { return .url }
+                if text.isOfAddress { return .url }
                 if UnfindableSpelling.isBase64(text) { return .base64Like }
                 return UnfindableSpelling(ofText: text) == .several ? .several : .other
             }
@@ -107,12 +107,5 @@ package struct TokenSample: Hashable, Sendable {
         let hasUpper = text.contains { (UInt8(ascii: "A")...UInt8(ascii: "F")).contains($0) }
         let hasLower = text.contains { (UInt8(ascii: "a")...UInt8(ascii: "f")).contains($0) }
         return hasUpper ? (hasLower ? .mixedHex : .upperHex) : .lowerHex
-    }
-}
-
-extension [UInt8] {
-    /// Whether a text has the sign between the scheme and the host of an address.
-    fileprivate var containsAddress: Bool {
-        contains("://".utf8)
     }
 }

@@ -74,7 +74,7 @@ enum UnfindableSpelling: Hashable {
             digits = Hex.value(of: byte) == nil ? 0 : digits + 1
             runs += digits == usualDigits ? 1 : 0
         }
-        if runs > 1 { return !isAddress(text) && text.first != UInt8(ascii: "{") }
+        if runs > 1 { return !text.isOfAddress && text.first != UInt8(ascii: "{") }
         guard runs == 0, text.contains(where: isListSign) else { return false }
         let words = text.split(whereSeparator: isListSign)
         // Longer words may be the lines of a key.
@@ -92,17 +92,13 @@ enum UnfindableSpelling: Hashable {
 
     /// Whether a text is a list with a token in it.
     private static func isList(_ text: [UInt8]) -> Bool {
-        guard text.contains(where: isListSign), !isAddress(text), text.first != UInt8(ascii: "{")
+        guard text.contains(where: isListSign), !text.isOfAddress, text.first != UInt8(ascii: "{")
         else { return false }
         let words = text.split(whereSeparator: isListSign)
         return words.count > 1
             && words.contains {
                 $0.count >= usualDigits && $0.allSatisfy { Hex.value(of: $0) != nil }
             }
-    }
-
-    private static func isAddress(_ text: [UInt8]) -> Bool {
-        String(validating: text, as: UTF8.self)?.contains("://") == true
     }
 
     /// The characters before a token in hex. Letters that are hex digits too are part of the digits, so
@@ -126,19 +122,22 @@ enum UnfindableSpelling: Hashable {
 
     /// Whether a text is base64 of as many bytes as a token may have, and no hex; `bytes`: of so many.
     static func isBase64(_ text: [UInt8], bytes count: Int? = nil) -> Bool {
-        let unpadded = text.reversed().drop { $0 == UInt8(ascii: "=") }.reversed()
-        guard text.count - unpadded.count <= 2,
-            unpadded.contains(where: { Hex.value(of: $0) == nil }), !hasToken(atAnEndOf: text),
-            let bytes = bytes(ofBase64: text)
+        let unpadded = unpadded(text)
+        let size = unpadded.count * 3 / 4
+        guard count.map({ $0 == size }) ?? (usualDigits / 2...mostBytes).contains(size),
+            text.count - unpadded.count <= 2,
+            unpadded.contains(where: { Hex.value(of: $0) == nil }), !hasToken(atAnEndOf: text)
         else { return false }
-        return count.map { $0 == bytes.count }
-            ?? (usualDigits / 2...mostBytes).contains(bytes.count)
+        return bytes(ofBase64: text) != nil
+    }
+
+    private static func unpadded(_ text: [UInt8]) -> ArraySlice<UInt8> {
+        text[..<(text.lastIndex { $0 != UInt8(ascii: "=") }.map { $0 + 1 } ?? 0)]
     }
 
     /// The bytes of a text in either alphabet, with or without padding; nil for other text.
     static func bytes(ofBase64 text: [UInt8]) -> [UInt8]? {
-        let unpadded = text.reversed().drop { $0 == UInt8(ascii: "=") }.reversed()
-        let plain = unpadded.map { byte in
+        let plain = unpadded(text).map { byte in
             switch byte {
             case UInt8(ascii: "+"): UInt8(ascii: "-")
             case UInt8(ascii: "/"): UInt8(ascii: "_")
@@ -194,6 +193,15 @@ extension UnfindableSpelling {
         case .prefixed(let word): "hex after `\(word)`"
         case .base64: "Base64"
         case .several: "several tokens in one text"
+        }
+    }
+}
+
+extension [UInt8] {
+    /// Whether a text has the sign between the scheme and the host of an address, `://`.
+    var isOfAddress: Bool {
+        indices.contains { place in
+            self[place] == UInt8(ascii: ":") && self[place...].starts(with: "://".utf8)
         }
     }
 }
