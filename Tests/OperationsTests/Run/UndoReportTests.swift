@@ -17,7 +17,8 @@ struct UndoReportTests {
                     "changed since by another program", "registered again",
                     "with no registration time that shows who set them dead or living last",
                     "no longer in the table", "in the table again under the same key",
-                    "with a token or another unique value that is in use now", "refused by the table",
+                    "with a token or another unique value that is in use now",
+                    "refused by the table",
                     "because a trigger of the table would change or remove other rows with them; undo again "
                         + "without it",
                     "in another table or column, or under another key, than the settings name",
