@@ -84,7 +84,7 @@ extension String {
         let isPlain =
             first?.isPlain(or: "") == true
             && unicodeScalars.allSatisfy { $0.isPlain(or: ".-_") }
-            && !Self.yamlWords.contains(lowercased())
+            && !Self.yamlWords.contains(lowercased()) && !looksLikeNumber
         if isPlain { return self }
         return "\""
             + replacing { scalar in
@@ -98,6 +98,14 @@ extension String {
                 default: nil
                 }
             } + "\""
+    }
+
+    /// Whether some reader of YAML takes the text for another number than its digits: `01`, `0x1F`, `1_000`, `1e3`.
+    private var looksLikeNumber: Bool {
+        let bytes = Array(utf8)
+        guard let first = bytes.first, DecimalDigits.isDigit(first) else { return false }
+        let isWhole = bytes.allSatisfy(DecimalDigits.isDigit)
+        return !isWhole || bytes.count > 1 && first == UInt8(ascii: "0")
     }
 
     /// Words that YAML reads as something else than text.

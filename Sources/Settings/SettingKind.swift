@@ -402,8 +402,7 @@ package enum SettingText {
     }
 
     fileprivate static func checkIdentifier(_ text: some StringProtocol) throws(Refusal) {
-        // 64 characters is the longest identifier of MySQL and MariaDB.
-        guard (1...64).contains(text.unicodeScalars.count), text.first != " ", text.last != " "
+        guard PlainText.isIdentifier(text)
         else { throw refusal("must be a name of 1 to 64 characters without outer spaces", text) }
     }
 

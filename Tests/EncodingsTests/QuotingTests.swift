@@ -113,10 +113,13 @@ struct QuotingTests {
                 #expect(read?.isExactly(text) == true, "\(text.debugDescription) \(scalar)")
             }
         }
-        for word in ["no", "On", "null", "", "-", "a: b", "tab Push"] {
+        for word in [
+            "no", "On", "null", "", "-", "a: b", "tab Push", "01", "0x1F", "1_000", "1e3", "1.10",
+        ] {
             #expect(word.yamlScalar == "\"\(word)\"")
         }
         #expect("devices".yamlScalar == "devices" && "1".yamlScalar == "1")
+        #expect("0".yamlScalar == "0" && "120".yamlScalar == "120")
     }
 
     @Test("the members of a declaration are read one by one")

@@ -50,14 +50,15 @@ struct ExtremeValueTests {
         "in a column that is looked at as one of times", arguments: [SQLDialect.mariaDB, .sqlite])
     func looks(_ dialect: SQLDialect) {
         var random = SeededGenerator("extreme values")
+        let nows = [EpochMilliseconds(1_700_000_000_000), .init(.min), .init(.max)]
         let usual: [[SQLValue]] = [
-            (0..<60).map { .integer(1_500_000_000 + 7_919 * $0) },
-            (0..<60).map { .integer(1_500_000_000_000 + 7_919 * $0) },
-            (0..<60).map { .integer(1_500_000_000_000_000 + 7_919 * $0) },
-            (0..<60).map { .real(1.5e9 + 7_919.5 * Double($0)) },
-            (0..<60).map { .text("15000000\(10 + $0)") },
-            (0..<60).map { .text("2024-01-01 00:00:\(10 + $0 % 50)") },
-            (0..<60).map { .text("202401010000\(10 + $0 % 50)") },
+            (0..<20).map { .integer(1_500_000_000 + 7_919 * $0) },
+            (0..<20).map { .integer(1_500_000_000_000 + 7_919 * $0) },
+            (0..<20).map { .integer(1_500_000_000_000_000 + 7_919 * $0) },
+            (0..<20).map { .real(1.5e9 + 7_919.5 * Double($0)) },
+            (0..<20).map { .text("15000000\(10 + $0)") },
+            (0..<20).map { .text("2024-01-01 00:00:\(10 + $0 % 50)") },
+            (0..<20).map { .text("202401010000\(10 + $0 % 50)") },
         ]
         for (round, rows) in usual.enumerated() {
             for type in ["bigint", "double", "varchar", "text", "datetime", "date", "", "decimal"] {
@@ -69,16 +70,14 @@ struct ExtremeValueTests {
                 {
                     let column = Self.column("seen_at", type)
                     let all = (rows + value).map { [$0, .integer(1)][...] }
-                    for now in [EpochMilliseconds(1_700_000_000_000), .init(.min), .init(.max)] {
-                        let table = LookedTable(
-                            catalog: CatalogTable(
-                                name: TableName(name: "t"), canonicalName: "t", columns: [column],
-                                indexes: []),
-                            columns: [column], rows: all, now: now, dialect: dialect)
-                        guard let look = TimeLook(column, of: table) else { continue }
-                        #expect(look.times.count == all.count, "round \(round)")
-                        _ = look.isLater(than: look)
-                    }
+                    let table = LookedTable(
+                        catalog: CatalogTable(
+                            name: TableName(name: "t"), canonicalName: "t", columns: [column],
+                            indexes: []),
+                        columns: [column], rows: all, now: nows.one(&random), dialect: dialect)
+                    guard let look = TimeLook(column, of: table) else { continue }
+                    #expect(look.times.count == all.count, "round \(round)")
+                    _ = look.isLater(than: look)
                 }
             }
         }

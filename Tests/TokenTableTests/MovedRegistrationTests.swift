@@ -144,6 +144,28 @@ struct MovedRegistrationTests {
                 of: "pushsweep_change", "before_image = '{\"refused\":\"others\"}'") == 1)
     }
 
+    @Test(
+        "a row whose mark sets living rows dead by a trigger is refused, and the others are marked",
+        arguments: Mark.allCases)
+    func spreading(_ mark: Mark) throws {
+        let database = try Self.database(.sqlite)
+        let column = mark == .time ? "invalidated_at" : "active"
+        // The last row shares its user with rows of which nobody reported.
+        try database.execute("UPDATE devices SET nick = 'user' WHERE id >= 35")
+        try database.execute(
+            "CREATE TRIGGER spread AFTER UPDATE OF \(column) ON devices WHEN NEW.nick = 'user' BEGIN "
+                + "UPDATE devices SET \(column) = NEW.\(column) WHERE nick = NEW.nick; END")
+        let store = try Self.store(database.settings, mark)
+        let progress = try store.apply(Array(Self.evidence[..<35] + Self.evidence[39...]))
+        #expect(progress.counts == Counts(applied: 35, refused: 1))
+        #expect(
+            try database.texts("SELECT id FROM devices WHERE NOT (\(Self.isDead)) ORDER BY id")
+                == (35..<40).map { ["\($0)"] })
+        #expect(
+            try database.rows(
+                of: "pushsweep_change", "before_image = '{\"refused\":\"others\"}'") == 1)
+    }
+
     @Test("where every mark moves the registrations of others, the run ends and names the triggers")
     func chainedEverywhere() throws {
         let database = try Self.database(.sqlite)

@@ -194,7 +194,7 @@ package enum RowRefusal: String, Hashable, Sendable, CaseIterable {
     /// The change moves the row's own registration, by a trigger or because it is computed from the mark.
     /// A mark would be older than it, and void.
     case moved
-    /// The change removes other rows of the table, moves their registrations, or changes what an undo puts
+    /// The change removes other rows of the table, changes their marks or registrations, or what an undo puts
     /// back, by a trigger.
     case others
     /// Deleted and inserted again on trial, the row is another one, or is refused.
@@ -211,7 +211,7 @@ package enum RowRefusal: String, Hashable, Sendable, CaseIterable {
     package var words: String {
         switch self {
         case .trigger: "a trigger refuses the change"
-        case .referenced: "rows of another table refer to it"
+        case .referenced: "other rows refer to it"
         case .dangling: "it would refer to a row that does not exist"
         case .check: "a check of the table refuses the change"
         case .taken: "a unique key has the new value in another row"
@@ -220,7 +220,7 @@ package enum RowRefusal: String, Hashable, Sendable, CaseIterable {
         case .registration: "its time of registration cannot be read"
         case .moved: "the change moves its time of registration, by a trigger or a computed column"
         case .others:
-            "the change would remove other rows or move their time of registration, by a trigger"
+            "the change would remove other rows, or change their marks or times of registration, by a trigger"
         case .altered:
             "inserted again it would be another row or be refused, so it could not be restored"
         case .inexact:

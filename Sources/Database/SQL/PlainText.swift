@@ -8,6 +8,14 @@ package enum PlainText {
         text.unicodeScalars.contains(where: \.isUnprintable)
     }
 
+    /// Whether settings can have a text as the name of a table or of a column. 64 characters is the longest
+    /// identifier of MySQL and MariaDB.
+    package static func isIdentifier(_ text: some StringProtocol) -> Bool {
+        let scalars = text.unicodeScalars
+        return (1...64).contains(scalars.count) && scalars.first != " " && scalars.last != " "
+            && !hasControlCharacter(text)
+    }
+
     /// Whether a text can be a host name, an IPv4 or an IPv6 address.
     package static func isHost(_ text: some StringProtocol) -> Bool {
         guard (1...255).contains(text.utf8.count) else { return false }

@@ -124,7 +124,8 @@ package struct InitReport: PrintedLines, Codable, Hashable, Sendable {
 
     /// What is left out for its name, as a clause.
     static func leftOut(_ names: [String]) -> String {
-        "left out, for a dot or an unprintable character in the name, which settings cannot have: "
+        "left out, for a name that settings cannot have (longer than 64 characters, or with an outer blank, an "
+            + "unprintable character or, of a table, a dot): "
             + names.prefix(20).map { "`\($0)`" }.joined(separator: ", ")
             + (names.count > 20 ? ", ..." : "")
     }

@@ -13,8 +13,6 @@ struct ChangeWriter {
     private let statements: ChangeStatements
     private let isolation: RowIsolation
     private let trial: RemovalTrial
-    /// What may happen at most to rows that nobody meant; more refuses the row.
-    private let spared: TouchedRows.Depth
 
     private var lookup: RowLookup { statements.lookup }
     private var layout: TableLayout { lookup.layout }
@@ -30,9 +28,7 @@ struct ChangeWriter {
     init(repeatingMarks lookup: RowLookup, _ isolation: RowIsolation) {
         self.init(
             ChangeStatements(
-                lookup: lookup, source: nil, repeated: [lookup.mark].compactMap { $0 }), isolation,
-            // An undo that takes the mark of another row away, or sets one, is none.
-            spared: .mark)
+                lookup: lookup, source: nil, repeated: [lookup.mark].compactMap { $0 }), isolation)
     }
 
     /// Prepares marks of rows that were read without a lock: they apply only while all that was read is
@@ -45,13 +41,9 @@ struct ChangeWriter {
             isolation)
     }
 
-    private init(
-        _ statements: ChangeStatements, _ isolation: RowIsolation,
-        spared: TouchedRows.Depth = .row
-    ) {
+    private init(_ statements: ChangeStatements, _ isolation: RowIsolation) {
         self.statements = statements
         self.isolation = isolation
-        self.spared = spared
         trial = RemovalTrial(statements, isolation)
     }
 
@@ -89,26 +81,24 @@ struct ChangeWriter {
             refused.isEmpty
             ? changes : changes.indices.filter { refused[$0] == nil }.map { changes[$0] }
         let touched = try watch(open)
-        let keys = touched == nil ? [] : Set(open.map { lookup.name(of: $0.row) })
-        let chunk = Chunk(keys: keys, touched: touched)
         if isolation.isOn {
             let places = changes.indices.filter { refused[$0] == nil }
-            try writeOneByOne(changes, at: places, &refused, in: chunk, plan)
+            try writeOneByOne(changes, at: places, &refused, touched, plan)
         } else {
-            try writeTogether(plan(open), of: open.count, in: chunk)
+            try writeTogether(plan(open), of: open, touched)
         }
-        try chunk.touched?.end()
+        try touched?.end()
         return refused
     }
 
     /// Makes changes one by one. A row to which another one refers may go after that one.
     private func writeOneByOne(
         _ changes: [RowChange], at places: [Int], _ refused: inout [Int: RowRefusal],
-        in chunk: Chunk, _ plan: ([RowChange]) -> [ChangeStatements.Statement]
+        _ touched: TouchedRows?, _ plan: ([RowChange]) -> [ChangeStatements.Statement]
     ) throws(SQLFailure) {
         func write(_ place: Int) throws(SQLFailure) {
             for statement in plan([changes[place]]) {
-                refused[place] = try writeAlone(statement, of: changes[place], in: chunk)
+                refused[place] = try writeAlone(statement, of: changes[place], touched)
             }
         }
         for place in places { try write(place) }
@@ -128,12 +118,7 @@ struct ChangeWriter {
         }
     }
 
-    /// The rows of a chunk, and what writes down which rows are written; nil where nothing needs to.
-    private struct Chunk {
-        let keys: Set<ExactText>
-        let touched: TouchedRows?
-    }
-
+    /// What writes down which rows are written; nil where nothing needs to.
     private func watch(_ changes: [RowChange]) throws(SQLFailure) -> TouchedRows? {
         guard lookup.dialect.engine == .sqlite, changes.contains(where: { $0.verdict != .delete })
         else { return nil }
@@ -143,7 +128,7 @@ struct ChangeWriter {
 
     /// Runs the statements of a chunk, and reads all of its rows again where that is needed.
     private func writeTogether(
-        _ plan: [ChangeStatements.Statement], of count: Int, in chunk: Chunk
+        _ plan: [ChangeStatements.Statement], of open: [RowChange], _ touched: TouchedRows?
     ) throws(SQLFailure) {
         guard !plan.isEmpty else { return }
         for statement in plan { try write(statement) }
@@ -160,18 +145,19 @@ struct ChangeWriter {
                 throw missed(1, of: statement.changes.count)
             }
         }
-        if let touched = chunk.touched {
-            let hasOthers = try touched.hasOthers(than: chunk.keys, from: spared)
+        if let touched {
+            let own = Set(open.map { lookup.name(of: $0.row) })
+            let hasOthers = try touched.hasOthers(than: own, from: .role)
             if hasOthers || !moved.isEmpty {
                 // By itself each row shows what its own statement does.
                 isolation.isolate()
-                throw missed(max(1, moved.count), of: count)
+                throw missed(max(1, moved.count), of: open.count)
             }
         }
         if reread > 0 { try note(moved: [], sound: reread) }
         guard !moved.isEmpty else { return }
-        try note(moved: moved, sound: count - moved.count)
-        throw missed(moved.count, of: count)
+        try note(moved: moved, sound: open.count - moved.count)
+        throw missed(moved.count, of: open.count)
     }
 
     /// Records rows whose registration moved with their change, or whose change wrote other rows.
@@ -188,7 +174,7 @@ struct ChangeWriter {
         throw SQLFailure(
             kind: .configuration, code: 0,
             message: refusal == .others
-                ? "marking a row of \(layout.table), or taking a mark back, removes other rows or moves "
+                ? "marking a row of \(layout.table), or taking a mark back, removes other rows or changes "
                     + "their marks or registrations\(cause); \(cure)"
                 : "marking a row of \(layout.table) moves its \(layout.registration?.name ?? "") too"
                     + "\(cause), so every mark would be void; \(cure) (docs/registrations.md), or name "
@@ -214,15 +200,16 @@ struct ChangeWriter {
     /// Runs the statement of one row after a savepoint, and rolls back to it where the row is
     /// refused. A trigger of SQLite may fail a statement without undoing its effects (RAISE(FAIL)).
     private func writeAlone(
-        _ statement: ChangeStatements.Statement, of change: RowChange, in chunk: Chunk
+        _ statement: ChangeStatements.Statement, of change: RowChange, _ touched: TouchedRows?
     ) throws(SQLFailure) -> RowRefusal? {
         let refusal: RowRefusal
         try connection.run("SAVEPOINT pushsweep_row")
         do throws(SQLFailure) {
-            try chunk.touched?.forget()
+            try touched?.forget()
             let found = try execute(statement)
-            if let touched = chunk.touched, try spoilsOthers(touched, change, in: chunk) {
-                try note(moved: [lookup.name(of: change.row)], as: .others, sound: 0)
+            let own = lookup.name(of: change.row)
+            if try touched?.hasOthers(than: [own], from: .role) == true {
+                try note(moved: [own], as: .others, sound: 0)
                 return try takeBack(.others)
             }
             let triggers = try Catalog(connection: connection).triggers(of: layout.table)
@@ -264,22 +251,6 @@ struct ChangeWriter {
         try connection.run("ROLLBACK TO SAVEPOINT pushsweep_row")
         try connection.run("RELEASE SAVEPOINT pushsweep_row")
         return refusal
-    }
-
-    /// The most rows whose marks one statement may change beside its own, so that they are compared with the
-    /// rows of its chunk.
-    private static let mostTouched = 1_000
-
-    /// Whether the statement of one row wrote others that it must not: of the chunk, or any so far that they
-    /// are not to be spared.
-    private func spoilsOthers(
-        _ touched: TouchedRows, _ change: RowChange, in chunk: Chunk
-    ) throws(SQLFailure) -> Bool {
-        let own = lookup.name(of: change.row)
-        if try touched.hasOthers(than: [own], from: spared) { return true }
-        let rows = try touched.rows(from: .mark, limit: Self.mostTouched)
-        return rows.count == Self.mostTouched
-            || rows.contains { $0.name != own && chunk.keys.contains($0.name) }
     }
 
     /// Whether the rows of a statement, which has run, have to be read again: it may have run triggers, or

@@ -15,21 +15,11 @@ import Encodings
 /// Writes down which rows of the token table statements write, in SQLite. Confined to the store's thread.
 struct TouchedRows {
     /// What happened to a row, in the order of its weight.
-    enum Depth: Int, Comparable {
+    enum Depth: Int {
         /// A column without a role changed.
         case value
-        /// Its mark changed.
-        case mark
-        /// It came or went, or its key, its token or its registration changed.
-        case row
-
-        static func < (one: Depth, other: Depth) -> Bool { one.rawValue < other.rawValue }
-    }
-
-    /// A row that was written, by its key as the ledger spells it.
-    struct Row {
-        let name: ExactText
-        let depth: Depth
+        /// It came or went, or its key, its token, its registration or its mark changed.
+        case role
     }
 
     private let lookup: RowLookup
@@ -94,39 +84,36 @@ struct TouchedRows {
         let beginning = "INSERT INTO pushsweep_touched SELECT"
         let side = event == "INSERT" ? "NEW" : "OLD"
         guard event == "UPDATE" else {
-            return ["\(beginning) \(Depth.row.rawValue), \(key(side));"]
+            return ["\(beginning) \(Depth.role.rawValue), \(key(side));"]
         }
         let names = layout.key.map(\.name)
-        let identity = names + [layout.token.name] + [layout.registration?.name].compactMap { $0 }
+        let roles =
+            names + [layout.token.name] + [layout.registration?.name].compactMap { $0 }
+            + layout.markColumns
         let depth =
-            "CASE WHEN NOT \(same(identity)) THEN \(Depth.row.rawValue) "
-            + "WHEN NOT \(same(layout.markColumns)) THEN \(Depth.mark.rawValue) "
+            "CASE WHEN NOT \(same(roles)) THEN \(Depth.role.rawValue) "
             + "ELSE \(Depth.value.rawValue) END"
         return [
             "\(beginning) \(depth), \(key("OLD"));",
-            "\(beginning) \(Depth.row.rawValue), \(key("NEW")) WHERE NOT \(same(names));",
+            "\(beginning) \(Depth.role.rawValue), \(key("NEW")) WHERE NOT \(same(names));",
         ]
     }
 
     /// Forgets what was written so far.
     func forget() throws(SQLFailure) { try connection.run("DELETE FROM \(Self.table)") }
 
-    /// The rows that were written, each with the most that happened to it, at most `limit`.
-    func rows(from depth: Depth, limit: Int) throws(SQLFailure) -> [Row] {
+    /// The keys of rows that were written, as the ledger spells them, at most `limit`.
+    private func names(from depth: Depth, limit: Int) throws(SQLFailure) -> [ExactText] {
         let keys = layout.key.indices.map { "k\($0)" }.joined(separator: ", ")
         let rows = try connection.query(
-            "SELECT MAX(depth), \(keys) FROM \(Self.table) WHERE depth >= ? GROUP BY \(keys) LIMIT ?",
+            "SELECT DISTINCT \(keys) FROM \(Self.table) WHERE depth >= ? LIMIT ?",
             [.integer(Int64(depth.rawValue)), .integer(Int64(limit))])
-        return (0..<rows.count).map { row in
-            Row(
-                name: RowImage.key(Array(rows.row(row).dropFirst())),
-                depth: Depth(rawValue: rows[row, 0].count ?? -1) ?? .row)
-        }
+        return (0..<rows.count).map { RowImage.key(Array(rows.row($0))) }
     }
 
     /// Whether another row than some was written.
     func hasOthers(than own: Set<ExactText>, from depth: Depth) throws(SQLFailure) -> Bool {
-        try rows(from: depth, limit: own.count + 1).contains { !own.contains($0.name) }
+        try names(from: depth, limit: own.count + 1).contains { !own.contains($0) }
     }
 
     /// Ends to write down; without it the rollback of the transaction does.

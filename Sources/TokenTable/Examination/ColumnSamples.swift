@@ -8,7 +8,7 @@ import Encodings
 /// The times of registrations in a sample of rows.
 struct RegistrationSample {
     /// The times from which on most of them say what the column is.
-    private static let enough = 20
+    static let enough = 20
 
     private let column: TimeColumn
     private let now: EpochMilliseconds
@@ -51,7 +51,20 @@ struct RegistrationSample {
     }
 
     func findings(of table: TableName) -> [Finding] {
-        form(of: table) + future(of: table)
+        form(of: table) + future(of: table) + missing(of: table)
+    }
+
+    /// A warning where most rows have no time.
+    private func missing(of table: TableName) -> [Finding] {
+        let without = total - known - unreadable
+        guard known > 0, total >= Self.enough, without * 2 > total else { return [] }
+        return [
+            .warning(
+                "column \(column.name) of \(table): \(without) of \(total) rows sampled have no time, and any "
+                    + "signal marks such a row, however old it is; write the time whenever a device registers, "
+                    + "or name under store.active-users.registered-at the column that most rows have"
+            )
+        ]
     }
 
     private func form(of table: TableName) -> [Finding] {
@@ -136,7 +149,7 @@ extension TimeColumn.Storage {
 /// count as living under any word but the one that the settings call dead.
 struct LivingSample {
     /// The rows from which on most of them say what a value means.
-    private static let enough = 20
+    private static let enough = 8
     /// One in so many rows with a word that no setting names is no mistake in a row.
     private static let share = 100
     private static let fewest = 3

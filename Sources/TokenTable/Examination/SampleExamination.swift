@@ -8,8 +8,11 @@ extension TokenTable {
     func sample(_ layout: TableLayout, into report: inout StoreReport) throws(StoreFailure) {
         let catalog = try catalogTable()
         let sampling = RowSampling(layout, catalog, connection)
-        let read = [layout.token.name, layout.registration?.name, layout.living?.name]
-            .compactMap { $0 }.compactMap(catalog.column)
+        // One of the last two is there at most.
+        let read = [
+            layout.token.name, layout.registration?.name, layout.living?.name, layout.mark?.name,
+        ]
+        .compactMap { $0 }.compactMap(catalog.column)
         let rows = try retries.retrying(
             "sampling rows of \(layout.table)", do: sampling.rows(read))
         var sample = TokenSample(rows.all.compactMap(\.first))
@@ -42,6 +45,7 @@ extension TokenTable {
             }
         }
         report.findings += rows.findings { times($0)?.findings(of: layout.table) ?? [] }
+        report.findings += Self.marks(layout, rows.all)
         if let living = layout.living {
             let exchanged = try exchangedMarks(layout, living, rows.all)
             report.findings += [exchanged].compactMap { $0 }
@@ -57,6 +61,27 @@ extension TokenTable {
                 return marks.findings(of: layout.table, settings.mapping.living)
             }
         }
+    }
+
+    /// A warning where each of some rows, whose last value is the mark, counts as dead.
+    private static func marks(_ layout: TableLayout, _ rows: [ArraySlice<SQLValue>]) -> [Finding] {
+        guard layout.living == nil, let mark = layout.mark, rows.count >= RegistrationSample.enough
+        else {
+            return []
+        }
+        let areDead = rows.allSatisfy { row in
+            guard let time = row.last.flatMap(mark.mark) else { return false }
+            return layout.registration?.registration(row[row.startIndex + 1]).map { $0 <= time }
+                ?? true
+        }
+        guard areDead else { return [] }
+        return [
+            .warning(
+                "column \(mark.name) of \(layout.table): each of \(rows.count) rows sampled has a time there and "
+                    + "registered no later, so no device would get a notification, and a report changes nothing; "
+                    + "unless all of them are dead, name under store.active-users.invalidated-at the column of "
+                    + "dead tokens, or `none`")
+        ]
     }
 
     /// The tokens that have a mark of this program, of rows that begin with the token; none where its table is

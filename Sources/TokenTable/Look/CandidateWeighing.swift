@@ -130,7 +130,7 @@ struct CandidateWeighing {
             found.doubts.append(
                 "`\(tail)` of its name says more than token, as that of a hash or a cipher does")
         } else if place.isOfLogins || place.isOfSecret && !place.speaksOfDevices,
-            candidate.nameScore < 6
+            candidate.nameScore < 6 || place.isOfTrust && !words.speaksOfPush && !isIdentified
         {
             found.doubts.append("its table is that of logins")
         } else if found.rank == 0 || !speaksOfDevices(candidate, look) {

@@ -291,13 +291,14 @@ struct ColumnWords: Hashable {
             || words == ["development"] || words == ["gateway"]
     }
 
-    /// Whether the name speaks of the environment of something else than APNs: of receipts, servers, releases.
+    /// Whether the name may speak of the environment of something else than APNs: of receipts, servers, releases.
     var isOfOtherEnvironment: Bool {
-        has([
-            "receipt", "receipts", "storekit", "server", "backend", "workspace", "release",
-            "channel",
-            "billing", "payment", "payments", "store", "deploy", "deployment", "build", "stage",
-        ])
+        words.last == "demo"
+            || has([
+                "receipt", "receipts", "storekit", "server", "backend", "workspace", "release",
+                "channel",
+                "billing", "payment", "payments", "store", "deploy", "deployment", "build", "stage",
+            ])
     }
 
     var isSandboxFlag: Bool {
@@ -418,6 +419,12 @@ struct ColumnWords: Hashable {
 
     /// Whether the name speaks of the token or its device, and not only of the row.
     var isOfDeviceTime: Bool { (registrationScore ?? 0) >= 3.5 }
+
+    /// Whether the name speaks of a registration and not of whose: a person's, or the first one of a device.
+    var isBareRegistration: Bool {
+        (registrationScore ?? 0) == 5 && !has(Self.tokenWords)
+            && !has(["installation", "install", "last", "reregistered"])
+    }
 
     /// Whether the name says that the time is set when the row is made and never again.
     var isSetOnce: Bool {

@@ -45,8 +45,7 @@ package struct DatabaseLook {
     /// Tables that were not looked at: without the right to read them, with a name that settings cannot
     /// have, or beyond the most.
     package private(set) var unread: [String] = []
-    /// Tables, and columns of the looked at that have room for tokens, whose names settings cannot have: with a
-    /// dot, or with a character that is no sign.
+    /// Tables, and columns of the looked at that have room for tokens, whose names settings cannot have.
     package private(set) var unnameable: [String] = []
 
     private var catalog: Catalog { Catalog(connection: session.connection) }
@@ -84,7 +83,7 @@ package struct DatabaseLook {
                 "listing the tables of \(session.settings.location)", do: catalog.tables())
             // In settings a dot stands between a database and a table.
             let usable = all.filter {
-                !$0.name.contains(".") && !PlainText.hasControlCharacter($0.name)
+                !$0.name.contains(".") && PlainText.isIdentifier($0.name)
             }
             unnameable += all.filter { !usable.contains($0) }.map(\.description)
             unread += unnameable
@@ -244,7 +243,7 @@ package struct DatabaseLook {
 extension CatalogTable {
     /// The columns that the look passes over, because settings cannot have their names.
     package var unnameable: [CatalogColumn] {
-        columns.filter { PlainText.hasControlCharacter($0.name) }
+        columns.filter { !PlainText.isIdentifier($0.name) }
     }
 
     /// Whether it is a table that Pushsweep keeps, or a queue that it sends from.

@@ -100,7 +100,7 @@ extension TokenTable {
         let dialect = connection.dialect
         // The caller tells of those (`unnameable`).
         let columns = try readable(
-            catalog.columns.filter { isWanted($0) && !PlainText.hasControlCharacter($0.name) },
+            catalog.columns.filter { isWanted($0) && PlainText.isIdentifier($0.name) },
             of: catalog,
             session)
         let rows = try session.retries.retrying("sampling rows of \(catalog.name)") {

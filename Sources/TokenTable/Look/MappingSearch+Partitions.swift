@@ -306,9 +306,17 @@ extension MappingSearch {
         table.catalog.isUnique([column.name])
     }
 
-    /// Whether a text can be the value of an app in settings and messages: a key or a document cannot.
+    /// Whether a text can be the value of an app in settings and messages: a key, a document or the number of
+    /// a version cannot.
     private static func isName(_ text: String) -> Bool {
-        text.utf8.count <= longestWord && !PlainText.hasControlCharacter(text)
+        text.utf8.count <= longestWord && !PlainText.hasControlCharacter(text) && !isVersion(text)
+    }
+
+    /// Whether a text is the number of a version, such as `2.10.1`.
+    private static func isVersion(_ text: String) -> Bool {
+        let parts = text.utf8.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
+        return parts.count > 1
+            && parts.allSatisfy { !$0.isEmpty && $0.allSatisfy(DecimalDigits.isDigit) }
     }
 
     private static let domains: Set = [
@@ -343,10 +351,14 @@ extension MappingSearch {
             let empty = apple.count - found.reduce(0) { $0 + $1.count }
             guard let values = Self.environments(found.map(\.word), name),
                 empty * 20 <= apple.count,
-                column.type != "bit", !name.isOfOtherEnvironment
+                column.type != "bit",
+                name.namesEnvironment || name.isSandboxFlag || name.isProductionFlag,
+                !name.isOfOtherEnvironment,
+                name.words != ["mode"] || found.allSatisfy({ $0.word.utf8.count == 1 })
             else {
+                // The words alone may be about anything that is tried out before it is sold.
                 let isLike = Self.environments(found.map(\.word), name) != nil
-                if name.namesEnvironment || name.isOfOtherEnvironment && isLike {
+                if name.namesEnvironment || isLike {
                     doubts.append((column, found.map(\.word), empty))
                 }
                 continue

@@ -1,9 +1,10 @@
 // When a device registered last. A wrong column here marks living devices, or never marks any, so names and
 // rows decide together:
 //
-//   the name speaks of the token, the registration or the device    before a plain time of the row
-//   two of such names, or two plain times, one later in a fifth     a question; the later one is mapped until
-//   of the rows                                                     it is answered, for it keeps devices
+//   the name speaks of the token or the device                      before a plain time of the row
+//   two of such names, two plain times, or a registration of        a question; the later one is mapped until
+//   nobody (`registered_at`) and another time, one later in a       it is answered, for it keeps devices
+//   fifth of the rows
 //   moved by any write of the row (ON UPDATE, a trigger)            after others of its kind, and said to be so
 //   set once by its name; a person's sign-up                        only where nothing else is there
 //   the better name, and a fifth of the rows lack it                a question; another time is mapped
@@ -65,7 +66,9 @@ extension MappingSearch {
         let looks = scored.filter { !$0.movesByAnyWrite || best.movesByAnyWrite }.map(\.look)
         let first = best
         for _ in scored {
-            guard let later = best.look.laterRival(among: looks, in: apple) else { break }
+            guard let later = best.look.laterRival(among: looks, in: apple, isSure: false) else {
+                break
+            }
             best = scored.first { $0.name == later.column.name } ?? best
         }
         addRegistration(best)
@@ -307,9 +310,13 @@ extension MappingSearch {
 
 extension TimeLook {
     /// A time that speaks against this one: later in a fifth of some rows, and its name not worse. The time of
-    /// a row is later than that of a device in every table, and says nothing.
-    func laterRival(among others: [TimeLook], in rows: [Int]? = nil) -> TimeLook? {
-        let isOfDevice = ColumnWords(column.name).isOfDeviceTime
+    /// a row is later than that of a device in every table, and says nothing. Where nobody `isSure` of a bare
+    /// `registered_at`, it may be set once.
+    func laterRival(
+        among others: [TimeLook], in rows: [Int]? = nil, isSure: Bool = true
+    ) -> TimeLook? {
+        let name = ColumnWords(column.name)
+        let isOfDevice = name.isOfDeviceTime && (isSure || !name.isBareRegistration)
         return others.first { other in
             let words = ColumnWords(other.column.name)
             return words.moves && (!isOfDevice || words.isOfDeviceTime)

@@ -216,7 +216,7 @@ extension ServingColumn {
             "CASE WHEN \(number) <= 0 THEN NULL WHEN \(number) < \(limit(unit)) "
             + "THEN CAST(CEILING(\(scaled)) AS SIGNED) WHEN \(name) IS NOT NULL THEN 1 END"
         guard isText else { return value }
-        return "CASE WHEN \(name) REGEXP '^[[:space:]]*$' THEN NULL "
+        return "CASE WHEN \(name) NOT REGEXP '[^ ]' THEN NULL "
             + "WHEN \(name) REGEXP '^[0-9]{1,18}([.][0-9]{1,20})?$' AND \(name) NOT REGEXP '[^0-9.]' "
             + "THEN \(value) WHEN \(name) IS NOT NULL THEN 1 END"
     }

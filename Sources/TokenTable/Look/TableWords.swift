@@ -76,9 +76,16 @@ extension ColumnWords {
     private static let logins: Set = [
         "access", "session", "sessions", "oauth", "auth", "authentication", "password", "passwords",
         "reset", "resets", "verification", "verifications", "verify", "refresh", "remember", "csrf",
+        "remembered",
         "login", "logins", "signin", "confirmation", "confirmations", "unsubscribe", "unsubscribes",
         "otp", "otps", "trusted", "pairing", "pairings",
     ]
+
+    /// Whether a table's name is that of devices that need no second factor: its tokens are secrets of cookies.
+    var isOfTrust: Bool { has(["trusted", "remembered", "pairing", "pairings"]) && !speaksOfPush }
+
+    /// Whether the name speaks of push.
+    var speaksOfPush: Bool { has(["push", "apn", "apns", "notification", "notifications"]) }
 
     /// Whether a table's name is that of logins.
     var isOfLogins: Bool {

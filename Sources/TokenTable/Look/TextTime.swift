@@ -2,7 +2,7 @@
 // makes a DATETIME of them. Whatever the look accepts that column reads too, by the rules of this file: once
 // in Swift for the sample, once as SQL for the column.
 //
-//   nothing         NULL, spaces, 0, 0000-00-00...: the row has no time
+//   nothing         NULL, blanks, 0, 0000-00-00...: the row has no time
 //   a moment        2026-11-27T10:00:00.5+01:00: T or a blank, seconds and fraction may be missing, a zone
 //                   may follow; 20261127100000
 //   a day           2026-11-27: its end, so that a device that registered at noon is not older than a
@@ -27,7 +27,8 @@ enum TextTime: Hashable {
     /// Reads a text.
     init(_ text: some Sequence<UInt8>) {
         let text = Array(text)
-        let isNothing = text.allSatisfy { Self.spaces.contains($0) || $0 == UInt8(ascii: "0") }
+        // Patterns of servers call more than this a space, and not the same on both.
+        let isNothing = text.allSatisfy { $0 == UInt8(ascii: " ") || $0 == UInt8(ascii: "0") }
         if isNothing, text.count(where: { $0 == UInt8(ascii: "0") }) <= 1 {
             self = .none
         } else if text.starts(with: "0000-00-00".utf8) {
@@ -36,8 +37,6 @@ enum TextTime: Hashable {
             self = Self.time(text) ?? .unreadable
         }
     }
-
-    private static let spaces: [UInt8] = Array(0x09...0x0D) + [0x20]
 
     private static func time(_ text: [UInt8]) -> TextTime? {
         guard [0x31, 0x32].contains(text.first) else { return nil }
@@ -105,7 +104,7 @@ enum TextTime: Hashable {
             return sign.isEmpty ? digits : "'\(sign)', \(digits)"
         }
         return
-            "CASE WHEN \(text) REGEXP '^[[:space:]]*0?[[:space:]]*$' OR \(text) LIKE '0000-00-00%' THEN NULL "
+            "CASE WHEN \(text) NOT REGEXP '[^ 0]|0.*0' OR \(text) LIKE '0000-00-00%' THEN NULL "
             // A dollar stands before a line end too.
             + "WHEN \(text) REGEXP '[^-0-9TZtz:.+ ]' THEN \(later) "
             + "WHEN \(text) REGEXP '^(\(days("-")))[Tt ]\(minutes(":"))(:[0-5][0-9]([.][0-9]+)?)?"

@@ -220,7 +220,9 @@ struct TimeLook {
             let unit = [1, 1_000, 1_000_000].first(where: {
                 (1.2e9...3e9).contains(middle / Double($0))
             })
-        else { return nil }
+        else {
+            return otherNumbers(filled).map { (.unread($0), values.map { _ in nil }, true) }
+        }
         let times = numbers.map { number in
             number?.milliseconds(Int64(unit)).flatMap {
                 // Smaller ones are read as no time in a column of milliseconds.
@@ -235,6 +237,28 @@ struct TimeLook {
             return (.unread("numbers of seven digits (FLOAT)"), times, true)
         }
         return (.number(unit: Int64(unit)), times, true)
+    }
+}
+
+extension TimeLook {
+    /// What numbers are that may be times since 2008 in a form that nothing here reads; nil where they are none.
+    /// `numbers` are sorted, and above zero.
+    private static func otherNumbers(_ numbers: [Double]) -> String? {
+        let forms: [(ClosedRange<Double>, String)] = [
+            (1.2e18...3e18, "numbers of nanoseconds since 1970"),
+            (6.335e17...6.52e17, "ticks of 100 nanoseconds since the year 1"),
+            (1.285e17...1.5e17, "steps of 100 nanoseconds since 1601"),
+            (
+                2.008e13...2.1e13,
+                "numbers such as 20261127101500, whose digits are a day and a time"
+            ),
+            (2.008e7...2.1e7, "numbers such as 20261127, whose digits are a day"),
+            (2_454_466...2_480_000, "days of the Julian count"),
+        ]
+        return forms.first {
+            $0.0.contains(numbers[0]) && $0.0.contains(numbers[numbers.count - 1])
+        }?
+        .1
     }
 }
 

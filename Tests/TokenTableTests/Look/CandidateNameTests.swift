@@ -128,6 +128,9 @@ struct CandidateNameTests {
             let said = try #require(doubt, "\(name).token is taken")
             #expect(said.contains("its table"), "\(name): \(said)")
         }
+        // Devices that need no second factor have tokens of cookies.
+        let trusted = try Self.doubts(engine, ["trusted_devices", "remembered_devices"])
+        #expect(trusted.values.allSatisfy { $0 != nil }, "\(trusted)")
         for name in ["mobile_token", "ios_token", "push_token", "notification_token"] {
             let found = try Self.doubts(engine, ["users", "contracts"], "\(name) VARCHAR(200)")
             #expect(found.values.allSatisfy { $0 == nil }, "\(name): \(found)")

@@ -17,12 +17,11 @@ struct Device: Sendable {
     var time: String { Self.time(registered) }
 
     static func time(_ seconds: Int) -> String {
-        let format = DateFormatter()
-        format.locale = Locale(identifier: "en_US_POSIX")
-        format.timeZone = TimeZone(identifier: "UTC")
-        format.dateFormat = "yyyy-MM-dd HH:mm:ss"
-        return format.string(from: Date(timeIntervalSince1970: TimeInterval(seconds)))
+        Date(timeIntervalSince1970: TimeInterval(seconds)).formatted(style)
     }
+
+    private static let style = Date.ISO8601FormatStyle(timeZone: .gmt).year().month().day()
+        .dateTimeSeparator(.space).time(includingFractionalSeconds: false)
 
     /// A number of 64 hex digits that looks random, the same for the same seed.
     static func hex(_ seed: Int) -> String {

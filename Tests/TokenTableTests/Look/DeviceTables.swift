@@ -342,7 +342,7 @@ extension DeviceTable {
             marks: ["living: {column: deleted, living: 0, dead: 1}"]),
         DeviceTable(
             description:
-                "a time of the registration is taken beside one that moves with the row",
+                "a registration of nobody is a question beside a later time of the row, with a wrong clock in one",
             ddl: [
                 "CREATE TABLE devices (id INTEGER PRIMARY KEY, device_token VARCHAR(255), registered_at DATETIME, "
                     + "updated_at DATETIME)"
@@ -356,7 +356,8 @@ extension DeviceTable {
                     )
                 ]
             },
-            expected: ["token: device_token", "registered-at: registered_at"]),
+            expected: ["token: device_token", "registered-at: updated_at"],
+            asked: ["registered-at"]),
         DeviceTable(
             description: "an environment in other words is asked about, and a key is no app",
             ddl: [

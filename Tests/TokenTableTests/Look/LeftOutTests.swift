@@ -79,9 +79,13 @@ struct LeftOutTests {
     }
 
     @Test(
-        "the environment of receipts, servers and releases is a question, whose line names each word once",
+        "the environment of anything but APNs is a question, whose line names each word once",
         arguments: TestEngine.available,
-        ["receipt_environment", "storekit_env", "server_env", "workspace", "release_channel"])
+        [
+            "receipt_environment", "storekit_env", "server_env", "workspace", "release_channel",
+            "tier",
+            "zweig", "mode",
+        ])
     func otherEnvironments(_ engine: TestEngine, _ name: String) throws {
         let database = try TokenDatabase.withSideTables(engine)
         try database.make(
@@ -96,6 +100,24 @@ struct LeftOutTests {
             asked.count == 1
                 && asked[0].reason.contains("values: {production: prod, sandbox: dev}"),
             "\(asked)")
+    }
+
+    @Test(
+        "a flag of demonstrations and a mode of payments are no environment without an answer",
+        arguments: TestEngine.available, [("is_demo", "1", "0"), ("mode", "test", "live")])
+    func ofOtherThings(
+        _ engine: TestEngine, _ column: (name: String, sandbox: String, production: String)
+    ) throws {
+        let database = try TokenDatabase.withSideTables(engine)
+        try database.make(
+            "devices",
+            "id INTEGER PRIMARY KEY, device_token VARCHAR(255), \(column.name) VARCHAR(9)"
+        ) {
+            "\($0.number), '\($0.token)', '\($0.number % 3 == 0 ? column.sandbox : column.production)'"
+        }
+        let proposal = try #require(try database.firstLook().1)
+        #expect(proposal.line(.environment)?.column == nil)
+        #expect(proposal.questions.contains { $0.column == column.name })
     }
 
     @Test(

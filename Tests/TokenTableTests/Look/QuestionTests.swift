@@ -124,6 +124,45 @@ struct QuestionTests {
         #expect(try refusal(living, dead).isEmpty)
     }
 
+    @Test(
+        "exchanged living and dead of a few rows are refused too", arguments: TestEngine.available)
+    func exchangedFew(_ engine: TestEngine) throws {
+        let database = try Self.table(engine, "device_token VARCHAR(255), x SMALLINT") {
+            "'\($0.token)', \($0.isGone ? 0 : 1)"
+        }
+        try database.execute("DELETE FROM devices WHERE id >= 10")
+        let said = try refusal(database) {
+            $0.living = LivingMapping(column: "x", living: "0", dead: "1")
+        }
+        #expect(said.contains("9 of 10 rows sampled have `1`"), "\(said)")
+        #expect(
+            try refusal(database) {
+                $0.living = LivingMapping(column: "x", living: "1", dead: "0")
+            }.isEmpty)
+    }
+
+    @Test(
+        "a time of the mark that every row has, and a registration that most rows lack, are warnings",
+        arguments: TestEngine.available)
+    func filledMark(_ engine: TestEngine) throws {
+        let database = try Self.table(
+            engine, "device_token VARCHAR(255), changed_at DATETIME, registered_at DATETIME"
+        ) {
+            let registered = $0.number % 3 == 0 ? "'\($0.time)'" : "NULL"
+            return "'\($0.token)', '\($0.time)', \(registered)"
+        }
+        func warnings(_ mark: OptionalColumn) throws -> [String] {
+            try findings(database) { $0.invalidatedAt.column = mark }.map(\.sentence)
+        }
+        let filled = try warnings(.named("changed_at"))
+        #expect(filled.contains { $0.contains("each of 120 rows sampled has a time there") })
+        #expect(filled.contains { $0.contains("80 of 120 rows sampled have no time") })
+        try database.execute("UPDATE devices SET changed_at = NULL WHERE id = 3")
+        #expect(try !warnings(.named("changed_at")).contains { $0.contains("has a time there") })
+        try database.execute("UPDATE devices SET registered_at = changed_at WHERE id < 80")
+        #expect(try !warnings(.absent).contains { $0.contains("have no time") })
+    }
+
     @Test("marks of our own never stop a run", arguments: TestEngine.available)
     func ownMarks(_ engine: TestEngine) throws {
         let database = try Self.table(engine, "device_token VARCHAR(255), push_ok SMALLINT") {

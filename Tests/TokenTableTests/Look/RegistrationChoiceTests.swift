@@ -52,7 +52,8 @@ struct RegistrationChoiceTests {
         arguments: TestEngine.available,
         [
             "token_updated_at", "apns_token_refreshed_at", "token_saved_at", "tokenRefreshedAt",
-            "last_token_refresh", "notification_token_updated_at", "registered_at", "last_seen_at",
+            "last_token_refresh", "notification_token_updated_at", "device_registered_at",
+            "last_seen_at",
             "device_token_modified", "push_token_set_at",
         ])
     func named(_ engine: TestEngine, _ name: String) throws {
@@ -64,7 +65,8 @@ struct RegistrationChoiceTests {
         "two times of one kind are a question, and the later one is mapped until it is answered",
         arguments: TestEngine.available,
         [
-            ("registered_at", "last_seen_at"), ("token_updated_at", "last_active"),
+            ("registered_at", "last_seen_at"), ("registered_at", "updated_at"),
+            ("token_updated_at", "last_active"),
             ("modified_at", "last_update"), ("reg_date", "upd_date"), ("REG_DTTM", "MOD_DTTM"),
         ])
     func rivals(_ engine: TestEngine, _ names: (first: String, second: String)) throws {

@@ -27,6 +27,7 @@ private struct TimeCase: CustomTestStringConvertible, Sendable {
             "1732640000.",
             "1732640000.00000000000000000001", "1732640000.5", "2026-11-27 10:00:00\n",
             "2026-11-27\n",
+            "\u{A0}", "\u{3000}", "\t", "00", " 0 ", "0\n", "\u{A0}0",
             "1999-12-31 23:59:59.999999", "2199-12-31T23:59:59-14:00", "1899-12-31 00:00:00",
         ].map { "'\($0)'" } + ["NULL"]
     private static let texts = words + ["CONCAT('2026-11-27 10:00:00', CHAR(0))", "CHAR(0)"]
@@ -177,6 +178,36 @@ struct ServingTimeTests {
         let (_, look) = try Self.look(database, "seen")
         #expect(look.form == .date)
         #expect(look.known == [EpochMilliseconds(1_795_737_599_999)])
+    }
+
+    /// Numbers of some days, the first of which is given.
+    private static let otherForms: [(type: String, words: String, first: Int, day: Int)] = [
+        ("BIGINT", "nanoseconds since 1970", 1_790_000_000_000_000_000, 86_400_000_000_000),
+        ("BIGINT", "since the year 1", 639_000_000_000_000_000, 864_000_000_000),
+        ("BIGINT", "since 1601", 133_000_000_000_000_000, 864_000_000_000),
+        ("INTEGER", "digits are a day", 20_261_101, 1),
+        ("DOUBLE", "the Julian count", 2_461_000, 1),
+    ]
+
+    @Test(
+        "numbers that are times in a form that nothing reads are named by it",
+        arguments: TestEngine.available, ServingTimeTests.otherForms)
+    func otherNumbers(
+        _ engine: TestEngine, _ shape: (type: String, words: String, first: Int, day: Int)
+    ) throws {
+        let database = try TokenDatabase(engine)
+        try database.execute(
+            "CREATE TABLE devices (id INTEGER PRIMARY KEY, device_token VARCHAR(255), "
+                + "updated_at \(shape.type))")
+        for number in 0..<40 {
+            try database.execute(
+                "INSERT INTO devices VALUES (\(number), '\(Device.hex(number))', \(shape.first + number % 28 * shape.day))"
+            )
+        }
+        let proposal = try #require(try database.firstLook().1)
+        #expect(proposal.line(.registeredAt) == nil)
+        let asked = proposal.questions.filter { $0.column == "updated_at" }
+        #expect(asked.count == 1 && asked[0].reason.contains(shape.words), "\(proposal.lines)")
     }
 
     @Test(

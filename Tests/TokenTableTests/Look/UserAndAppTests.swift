@@ -55,14 +55,18 @@ struct UserAndAppTests {
     }
 
     @Test(
-        "what a device or a person has is no app, however few values it has",
+        "what a device or a person has is no app, however few values it has, nor is a version",
         arguments: TestEngine.available,
-        ["lang VARCHAR(9)", "push_permission VARCHAR(9)", "theme VARCHAR(9)", "os VARCHAR(9)"])
-    func noApps(_ engine: TestEngine, _ column: String) throws {
+        [
+            ("lang VARCHAR(9)", ["aa", "bb"]), ("push_permission VARCHAR(9)", ["aa", "bb"]),
+            ("theme VARCHAR(9)", ["aa", "bb"]), ("os VARCHAR(9)", ["aa", "bb"]),
+            ("app VARCHAR(9)", ["2.10.1", "2.9"]),
+        ])
+    func noApps(_ engine: TestEngine, _ shape: (column: String, values: [String])) throws {
         let database = try TokenDatabase(engine)
         try database.make(
-            "devices", "id INTEGER PRIMARY KEY, device_token VARCHAR(255), \(column)"
-        ) { "\($0.number), '\($0.token)', '\($0.number % 2 == 0 ? "aa" : "bb")'" }
+            "devices", "id INTEGER PRIMARY KEY, device_token VARCHAR(255), \(shape.column)"
+        ) { "\($0.number), '\($0.token)', '\(shape.values[$0.number % 2])'" }
         let proposal = try #require(try database.firstLook().1)
         #expect(Self.columns(proposal, .app).isEmpty)
     }
