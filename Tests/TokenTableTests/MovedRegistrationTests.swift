@@ -166,6 +166,30 @@ struct MovedRegistrationTests {
                 of: "pushsweep_change", "before_image = '{\"refused\":\"others\"}'") == 1)
     }
 
+    @Test(
+        "a mark that takes a row out of its environment by a trigger is not made, its own row or another",
+        arguments: TestEngine.available, [true, false])
+    func leaving(_ engine: TestEngine, _ isOwn: Bool) throws {
+        // A server refuses a trigger that writes other rows of its own table.
+        guard isOwn || engine == .sqlite else { return }
+        let database = try Self.database(engine)
+        try database.execute("ALTER TABLE devices ADD COLUMN environment VARCHAR(20)")
+        try database.execute("UPDATE devices SET environment = 'production'")
+        try database.execute(
+            "CREATE TRIGGER retire BEFORE UPDATE ON devices FOR EACH ROW SET NEW.environment = "
+                + "IF(NEW.id = 3, 'retired', NEW.environment)", on: .mariaDB)
+        try database.execute(
+            "CREATE TRIGGER retire AFTER UPDATE OF invalidated_at ON devices WHEN NEW.id = 3 BEGIN "
+                + "UPDATE devices SET environment = 'retired' WHERE id \(isOwn ? "=" : "<>") NEW.id; END",
+            on: .sqlite)
+        var settings = database.settings
+        settings.mapping.environment = .named("environment")
+        let progress = try Self.store(settings, .time).apply(Self.evidence)
+        #expect(progress.counts == Counts(applied: 39, refused: 1))
+        #expect(try database.rows(of: "devices", "environment = 'production'") == 40)
+        #expect(try database.rows(of: "devices", "id = 3 AND invalidated_at IS NULL") == 1)
+    }
+
     @Test("where every mark moves the registrations of others, the run ends and names the triggers")
     func chainedEverywhere() throws {
         let database = try Self.database(.sqlite)

@@ -40,6 +40,24 @@ struct ReachTests {
     }
 
     @Test(
+        "a foreign key that refers to what is computed from the mark stops marks, too",
+        arguments: TestEngine.available)
+    func referencedComputation(_ engine: TestEngine) throws {
+        let database = try TokenDatabase.withSideTables(engine)
+        let number = engine == .sqlite ? "INTEGER" : "BIGINT"
+        try database.sql.run(
+            "CREATE TABLE active_users (id \(number) PRIMARY KEY, device_token VARCHAR(64), "
+                + "registered_at DATETIME, invalidated_at DATETIME NULL, invalid_reason VARCHAR(64), "
+                + "living VARCHAR(64) AS (CASE WHEN invalidated_at IS NULL THEN device_token END) STORED UNIQUE)"
+        )
+        try database.sql.run(
+            "CREATE TABLE subscriptions (device VARCHAR(64), FOREIGN KEY (device) "
+                + "REFERENCES active_users (living) ON UPDATE SET NULL)")
+        let failure = try Self.refusal(database, RemovalPolicy())
+        #expect(failure?.sentence.contains("subscriptions (ON UPDATE SET NULL)") == true)
+    }
+
+    @Test(
         "a foreign key that refers to the mark and follows it stops marks and is named",
         arguments: TestEngine.available, ["CASCADE", "SET NULL"])
     func referencedMarks(_ engine: TestEngine, _ rule: String) throws {

@@ -224,6 +224,54 @@ struct UndoTriggerTests {
         #expect(try database.texts("SELECT * FROM devices ORDER BY id") == living)
     }
 
+    /// Triggers that replace a living row by way of something else than the table's plain name.
+    private static let chains: [[String]] = [
+        [
+            "CREATE TABLE gone (id INTEGER PRIMARY KEY, at TEXT)",
+            "CREATE TRIGGER one AFTER UPDATE OF invalidated_at ON devices BEGIN "
+                + "INSERT OR REPLACE INTO gone VALUES (NEW.id, 'x'); END",
+            "CREATE TRIGGER two AFTER INSERT ON gone BEGIN UPDATE devices SET slot = 2 "
+                + "WHERE id = NEW.id; END",
+        ],
+        [
+            "CREATE TRIGGER one AFTER UPDATE OF invalidated_at ON devices BEGIN "
+                + "UPDATE OR REPLACE 'devices' SET slot = 2 WHERE id = NEW.id; END"
+        ],
+        [
+            "CREATE VIEW v AS SELECT * FROM devices",
+            "CREATE TRIGGER inside INSTEAD OF UPDATE ON v BEGIN UPDATE devices SET slot = NEW.slot "
+                + "WHERE id = NEW.id; END",
+            "CREATE TRIGGER one AFTER UPDATE OF invalidated_at ON devices BEGIN "
+                + "UPDATE OR REPLACE v SET slot = 2 WHERE id = NEW.id; END",
+        ],
+    ]
+
+    @Test(
+        "a living row that a chain of triggers would replace stays, and the row that would do it is refused",
+        arguments: UndoTriggerTests.chains.indices)
+    func replacingChain(_ place: Int) throws {
+        let database = try TokenDatabase.withSideTables(.sqlite)
+        try database.execute(
+            "CREATE TABLE devices (id INTEGER PRIMARY KEY, device_token TEXT UNIQUE, user INTEGER, slot INTEGER, "
+                + "registered_at TEXT, invalidated_at TEXT, invalid_reason TEXT, UNIQUE (user, slot))"
+        )
+        for number in 1...2 {
+            try database.execute(
+                "INSERT INTO devices VALUES (?, ?, 7, ?, ?, NULL, NULL)",
+                [
+                    .integer(Int64(number)), .text(DeviceToken.numbered(number).hex),
+                    .integer(Int64(number)), database.time(start),
+                ])
+        }
+        database.settings.mapping.table = "devices"
+        for statement in Self.chains[place] { try database.execute(statement) }
+        let living = try database.texts("SELECT * FROM devices ORDER BY id")
+        let progress = try database.store(pacing: hurried())
+            .apply([.dead(1, at: start + 60_000)], run: "run")
+        #expect(progress.counts == Counts(applied: 0, refused: 1))
+        #expect(try database.texts("SELECT * FROM devices ORDER BY id") == living)
+    }
+
     @Test(
         "a living row that a trigger would replace stays, at a mark, at its undo and at what comes back",
         arguments: ["\"devices\"", "Devices", "[devices]"])

@@ -188,6 +188,8 @@ extension SQLFailure {
             case SQLITE_BUSY, SQLITE_LOCKED: .conflict
             case SQLITE_READONLY: .readOnly
             case SQLITE_PERM, SQLITE_AUTH, SQLITE_CANTOPEN: .permission
+            // A trigger of the row runs itself.
+            case SQLITE_ERROR where message.contains("levels of trigger recursion"): .refused
             case SQLITE_ERROR, SQLITE_NOTADB, SQLITE_CORRUPT, SQLITE_MISMATCH, SQLITE_TOOBIG:
                 .configuration
             case SQLITE_CONSTRAINT: .refused

@@ -134,7 +134,7 @@ package struct FirstLook {
                 .configuration, .store,
                 "looking for Apple's tokens in \(report.database): none of \(tables) has a column whose "
                     + "values are 64 hex digits, bytes or another form of them; check the database in the "
-                    + "address"
+                    + "address, or run it again when devices have registered"
                     + (report.hidden.isEmpty
                         ? ""
                         : ", and grant SELECT on "

@@ -212,7 +212,7 @@ struct ChangeStatements {
     }
 
     /// A query for the mark, the registration and the key, where the table has them, of the rows that some
-    /// changes name by key and token.
+    /// changes name by key and token. Without those that a trigger has taken out of their partition.
     func rereading(_ changes: ArraySlice<RowChange>) -> BoundSQL {
         let columns =
             [stateColumn, layout.registration?.name].map { $0.map(dialect.quoted) ?? "NULL" }
@@ -223,8 +223,8 @@ struct ChangeStatements {
         let rows = repeatElement("(\(match))", count: padded.count).joined(separator: " OR ")
         return (
             "SELECT \(columns.joined(separator: ", ")) FROM \(layout.table.sql(dialect))"
-                + "\(lookup.keyHint) WHERE \(rows)",
-            padded.flatMap { key($0) + [value($0, lookup.token)] }
+                + "\(lookup.keyHint) WHERE (\(rows))\(lookup.condition.sql)",
+            padded.flatMap { key($0) + [value($0, lookup.token)] } + lookup.condition.values
         )
     }
 

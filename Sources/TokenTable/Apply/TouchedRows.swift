@@ -18,7 +18,7 @@ struct TouchedRows {
     enum Depth: Int {
         /// A column without a role changed.
         case value
-        /// It came or went, or its key, its token, its registration or its mark changed.
+        /// It came or went, or a column with a role changed.
         case role
     }
 
@@ -26,6 +26,9 @@ struct TouchedRows {
 
     private var layout: TableLayout { lookup.layout }
     private var connection: any SQLConnection { lookup.connection }
+
+    /// Whether triggers may remove rows by REPLACE, and our statements do not forbid it.
+    private var isRecursive: Bool { layout.mayReplaceRows && layout.orAbort.isEmpty }
 
     private static let table = "temp.pushsweep_touched"
     private static let events = ["INSERT", "UPDATE", "DELETE"]
@@ -42,6 +45,8 @@ struct TouchedRows {
         self.lookup = lookup
         // The last chunk of the connection may have been about another table, or another key.
         try end()
+        // Rows that REPLACE removes run no trigger otherwise.
+        if isRecursive { try connection.run("PRAGMA recursive_triggers = ON") }
         try connection.run("DROP TABLE IF EXISTS \(Self.table)")
         let keys = layout.key.indices.map { "k\($0)" }
         try connection.run(
@@ -87,11 +92,8 @@ struct TouchedRows {
             return ["\(beginning) \(Depth.role.rawValue), \(key(side));"]
         }
         let names = layout.key.map(\.name)
-        let roles =
-            names + [layout.token.name] + [layout.registration?.name].compactMap { $0 }
-            + layout.markColumns
         let depth =
-            "CASE WHEN NOT \(same(roles)) THEN \(Depth.role.rawValue) "
+            "CASE WHEN NOT \(same(layout.usedColumns)) THEN \(Depth.role.rawValue) "
             + "ELSE \(Depth.value.rawValue) END"
         return [
             "\(beginning) \(depth), \(key("OLD"));",
@@ -118,6 +120,7 @@ struct TouchedRows {
 
     /// Ends to write down; without it the rollback of the transaction does.
     func end() throws(SQLFailure) {
+        if isRecursive { try connection.run("PRAGMA recursive_triggers = OFF") }
         for event in Self.events {
             try connection.run("DROP TRIGGER IF EXISTS temp.\(Self.name(event))")
         }

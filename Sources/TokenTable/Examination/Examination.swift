@@ -91,8 +91,9 @@ extension TokenTable {
             return report
         }
         report.findings += partitionFindings(layout, partitions)
-        report.findings += try missingTables(
-            need.requiredTables(hasMarkColumn: layout.mark != nil))
+        let own = need.requiredTables(hasMarkColumn: layout.mark != nil)
+        report.findings += try missingTables(own)
+        if need.writes { report.findings += try ownTriggerFindings(own) }
         if !report.findings.contains(where: { $0.failure?.code == .configuration }) {
             report.findings += try rightsFindings(layout, need, server.account)
         }

@@ -11,7 +11,8 @@ struct LayoutExamination {
     var findings: [Finding] {
         [layoutSummary]
             + [
-                marksBeside, unnamedMark, tokenIndex, tokenRoom, tokenPadding, keyRoom, reasonType,
+                marksBeside, unnamedMark, exchangedEnvironments, tokenIndex, tokenRoom,
+                tokenPadding, keyRoom, reasonType,
                 reasonRoom, registration, vectors, company,
             ].compactMap { $0 }
     }
@@ -62,6 +63,32 @@ struct LayoutExamination {
             parts.append("mark \(layout.mark?.name ?? "in pushsweep_invalid")")
         }
         return .ok("table \(layout.table): \(parts.joined(separator: ", "))")
+    }
+
+    /// Words of the environment that mean the other one.
+    private var exchangedEnvironments: Finding? {
+        guard let column = layout.environment else { return nil }
+        let words = mapping.environmentValues
+        let (production, sandbox) = (words["production"] ?? "", words["sandbox"] ?? "")
+        let isExchanged =
+            ValueWords.means(production, ValueWords.sandbox)
+            || ValueWords.means(sandbox, ValueWords.production)
+        if isExchanged {
+            return .failure(
+                .configuration,
+                "environment.values of store.active-users calls `\(production.prefix(64))` production and "
+                    + "`\(sandbox.prefix(64))` sandbox in column \(column.name) of \(layout.table): they are "
+                    + "exchanged, and a token that is sent to the other server of APNs looks dead; write each "
+                    + "under its own name")
+        }
+        let name = ColumnWords(column.name)
+        guard name.tellsEnvironment, let flag = ValueWords.flag(production),
+            name.isSandboxFlag && flag || name.isProductionFlag && !flag
+        else { return nil }
+        return .warning(
+            "environment.values of store.active-users calls `\(production)` production in column "
+                + "\(column.name) of \(layout.table), whose name says the opposite: a token that is sent to the "
+                + "other server of APNs looks dead")
     }
 
     private var tokenIndex: Finding? {

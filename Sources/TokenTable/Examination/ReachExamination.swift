@@ -34,7 +34,7 @@ extension TokenTable {
     private func markSpreadFindings(
         _ reach: TableReach, _ layout: TableLayout, _ table: CatalogTable
     ) -> [Finding] {
-        let spreading = reach.keys.filter { $0.spreads(updating: layout.markColumns) }
+        let spreading = reach.keys.filter { $0.spreads(updating: layout.changedByMarks) }
         guard !layout.markColumns.isEmpty, !spreading.isEmpty else { return [] }
         let list = Set(spreading.map { "\($0.table) (ON UPDATE \($0.updateRule))" }).sorted()
         return [
@@ -164,6 +164,25 @@ extension TokenTable {
                     + "this server shows them only to accounts with the right TRIGGER; run \(grant)",
                 grant: grant)
         ]
+    }
+
+    /// Warnings of triggers of some tables of this program: they may write the token table with every entry, and
+    /// no row of a chunk shows it.
+    func ownTriggerFindings(_ tables: [PushsweepTable]) throws(StoreFailure) -> [Finding] {
+        var findings: [Finding] = []
+        for own in tables {
+            let triggers = try retries.retrying(
+                "reading the triggers of \(own.name)",
+                do: Catalog(connection: connection).triggers(of: TableName(name: own.name)))
+            guard !triggers.isEmpty else { continue }
+            let names = Set(triggers.map(\.name)).sorted().joined(separator: ", ")
+            findings.append(
+                .warning(
+                    "table \(own.name) has triggers (\(names)), and what they write to other tables is in no "
+                        + "ledger, so no undo takes it back; a program can follow `pushsweep changes` in their "
+                        + "place"))
+        }
+        return findings
     }
 
     private func triggerWarning(_ reach: TableReach, _ table: CatalogTable) -> Finding? {

@@ -52,6 +52,15 @@ extension TokenTable {
                 )
             ]
         }
+        if ColumnWords(column.name).isOfSender {
+            return [
+                .warning(
+                    "column \(column.name) of \(layout.table) is named as a time of the sender: a token to which "
+                        + "something was sent looks registered again, and a report about it is ignored; name "
+                        + "under store.active-users.registered-at the time that a registration writes"
+                )
+            ]
+        }
         guard let sample, sample.total > 0 else { return [] }
         guard let newest = try newest(layout, column, sample) else {
             return [

@@ -145,6 +145,9 @@ struct CandidateWeighing {
                 "most of its values have \(width) bytes, as hashes and ciphers may; Apple's tokens of devices "
                     + "have 32")
         }
+        if let other = Self.betterNamed(than: candidate, in: look) {
+            found.doubts.append("\(other) stands beside it, whose name is that of push tokens")
+        }
         if let other = Self.opaque(beside: candidate, in: look) {
             found.doubts.append("\(other) stands beside it, of which it may be the hash")
         }
@@ -219,6 +222,25 @@ struct CandidateWeighing {
             let opaque = both.count { isOpaque(values[$0]) }
             return !both.isEmpty && opaque * 5 >= both.count * 4
                 && both.count * 2 >= candidate.count
+        }?.name
+    }
+
+    /// A column of the same rows whose name says push tokens, or a token of logins in the same form, where that
+    /// of a candidate says only tokens; nil without one.
+    private static func betterNamed(
+        than candidate: TokenCandidate, in look: LookedTable
+    ) -> String? {
+        guard candidate.nameScore < 6, case .hex = candidate.form else { return nil }
+        return look.columns.first { column in
+            let words = ColumnWords(column.name)
+            guard !column.name.isExactly(candidate.column.name),
+                TokenCandidate.mayHoldTokens(column)
+            else { return false }
+            // Of two in one form a person decides.
+            return words.tokenScore >= 6 && !words.isOfOtherToken
+                && !look.values(column.name).contains {
+                    TokenForm($0, of: column) == candidate.form
+                }
         }?.name
     }
 

@@ -291,6 +291,11 @@ struct ColumnWords: Hashable {
             || words == ["development"] || words == ["gateway"]
     }
 
+    /// Whether the name says that the column tells the environments of APNs apart, by words or as a flag.
+    var tellsEnvironment: Bool {
+        (namesEnvironment || isSandboxFlag || isProductionFlag) && !isOfOtherEnvironment
+    }
+
     /// Whether the name may speak of the environment of something else than APNs: of receipts, servers, releases.
     var isOfOtherEnvironment: Bool {
         words.last == "demo"
@@ -298,6 +303,11 @@ struct ColumnWords: Hashable {
                 "receipt", "receipts", "storekit", "server", "backend", "workspace", "release",
                 "channel",
                 "billing", "payment", "payments", "store", "deploy", "deployment", "build", "stage",
+                "paypal", "stripe", "braintree", "adyen", "klarna", "iap", "purchase", "purchases",
+                "subscription", "user", "account", "customer", "member", "person", "facebook",
+                "google",
+                "apple", "status", "state", "result", "error", "response", "not", "no", "non",
+                "without",
             ])
     }
 
@@ -345,7 +355,7 @@ struct ColumnWords: Hashable {
     ]
 
     /// Whether the name is that of a time at which a sender did something: `last_push_t` too.
-    private var isOfSender: Bool {
+    var isOfSender: Bool {
         if has(Self.senderTimes) { return true }
         let rest = words.filter { !Self.timeWords.contains($0) }
         return rest == ["push"] || rest == ["apns"] || rest == ["apn"] || rest == ["pushes"]
@@ -358,7 +368,10 @@ struct ColumnWords: Hashable {
 
     /// How much the name speaks for the time of the last registration; nil for another time.
     var registrationScore: Double? {
+        if isOfLoginToken { return 1 }
         if namesTokenTime { return 6 }
+        // Since when something is so, or when one value of the row changed, is no time of its device.
+        if has(["since", "from", "intro"]) || movesByName && has(Self.partsOfRows) { return 1 }
         let isRegistration = has(["registered", "registration", "registrations"])
         if isRegistration, polarity == false || has(Self.ends) { return nil }
         if has(Self.otherTimes) || isOfSender, !isRegistration { return nil }
@@ -374,6 +387,23 @@ struct ColumnWords: Hashable {
         }
         if movesByName { return 3 }
         return [["timestamp"], ["tstamp"], ["ts"], ["time"], ["date"]].contains(words) ? 2 : 1
+    }
+
+    /// Values of a row that change by themselves.
+    private static let partsOfRows: Set = [
+        "status", "state", "profile", "email", "mail", "name", "settings", "setting", "preferences",
+        "preference", "subscription", "plan", "location", "position", "address", "badge", "avatar",
+        "photo", "terms", "consent", "role", "language", "locale", "timezone", "version", "balance",
+        "score", "phone", "price",
+    ]
+
+    /// Whether the name speaks of a token with which people or programs log in: `refresh_token_at`. The time of
+    /// a refresh is `token_refresh_at`.
+    private var isOfLoginToken: Bool {
+        zip(words, words.dropFirst()).contains { first, second in
+            ["refresh", "access", "session", "auth", "id", "csrf", "login"].contains(first)
+                && ["token", "tokens"].contains(second)
+        }
     }
 
     /// Whether the name is that of a time at which the token was written: `token_saved_at`.
@@ -420,10 +450,12 @@ struct ColumnWords: Hashable {
     /// Whether the name speaks of the token or its device, and not only of the row.
     var isOfDeviceTime: Bool { (registrationScore ?? 0) >= 3.5 }
 
-    /// Whether the name speaks of a registration and not of whose: a person's, or the first one of a device.
-    var isBareRegistration: Bool {
-        (registrationScore ?? 0) == 5 && !has(Self.tokenWords)
-            && !has(["installation", "install", "last", "reregistered"])
+    /// Whether a time of this name may be that of the first registration or visit, or of a person: nothing says
+    /// that it is the last one, or that it is about a token.
+    var mayBeOfFirst: Bool {
+        guard let score = registrationScore, (3.5...5).contains(score) else { return false }
+        return !has(["last", "latest", "reregistered", "heartbeat"])
+            && !(score == 5 && has(Self.tokenWords.union(["installation", "install"])))
     }
 
     /// Whether the name says that the time is set when the row is made and never again.
@@ -436,25 +468,4 @@ struct ColumnWords: Hashable {
 
     /// Whether the name says that the time moves whenever the row or its device does.
     var moves: Bool { (registrationScore ?? 0) >= 3 }
-}
-
-/// The words that the rows of real projects have for a state of a row or a server of Apple.
-enum ValueWords {
-    static let production: Set = [
-        "production", "prod", "apns_prod", "apnsprod", "live", "release", "store", "p",
-    ]
-    static let sandbox: Set = [
-        "sandbox", "development", "dev", "apns_dev", "apnsdev", "apns_test", "debug", "test", "d",
-        "s",
-    ]
-    /// Words that mean an environment only in a column whose name says so.
-    static let ambiguous: Set = ["live", "release", "store", "p", "debug", "test", "d", "s"]
-
-    /// Words for Apple's devices and their service, in lower case.
-    static let apple: Set = ["ios", "apns", "apn", "apple", "iphone", "ipad", "ipados"]
-
-    /// Texts that programs store where they have no token.
-    static let placeholders: Set = [
-        "null", "(null)", "<null>", "undefined", "nil", "none", "n/a", "false", "blacklisted",
-    ]
 }

@@ -368,7 +368,10 @@ extension MappingSearch {
             add(
                 .living, column.name, Self.flag(column.name, living, dead, others: others),
                 "\(LookAnswers.reason): \(gone) of \(apple.count) rows of Apple's devices have `\(dead)`"
-                    + (others.isEmpty ? "" : ", and rows with the others count as living"))
+                    + (others.isEmpty ? "" : ", and rows with the others count as living")
+                    + (gone * 2 > apple.count
+                        ? "; those are most, so a run refuses them until living and dead are exchanged, or "
+                            + "mostly-dead: true is written there" : ""))
         case .time(let name):
             guard let column = table.catalog.column(name) else { return false }
             let type = TimeLook(column, of: table)?.mapped ?? nil

@@ -2,7 +2,7 @@ import Database
 import Encodings
 import Foundation
 
-// Which rows are those of Apple's devices, and to which app and environment they belong.
+// Which rows are those of Apple's devices, and to which environment they belong.
 
 extension MappingSearch {
     /// A column whose words tell rows of Apple's devices from others.
@@ -27,14 +27,14 @@ extension MappingSearch {
     private static let mostPlatforms = 12
     /// The values from which on any column may tell platforms apart.
     private static let enough = 50
-    private static let longestWord = 64
+    static let longestWord = 64
 
     mutating func findPlatform() {
         if takePlatform() { return }
         let judged = table.values(token.column.name).map(token.isApple)
         let total = judged.count { $0 != nil }
         let others = judged.count { $0 == false }
-        guard others * 100 >= max(total, 1), !apple.isEmpty else { return }
+        guard others * 100 >= max(total, 1), !apple.isEmpty else { return askNamedPlatforms() }
         // In few rows many a column tells them apart by chance.
         let isEnough = total >= Self.enough
         let splits = free.filter { isEnough || ColumnWords($0.name).namesPlatform }
@@ -60,6 +60,22 @@ extension MappingSearch {
         platforms = best.apple
         guard best.apple.count > 1 else { return }
         askSeveral(best.apple, in: best.column, "only one word can be named")
+    }
+
+    /// Asks about a column with words of other platforms, whose tokens look like Apple's.
+    private mutating func askNamedPlatforms() {
+        for column in free {
+            guard let found = words(column, atMost: Self.mostPlatforms) else { continue }
+            let mine = found.filter { ValueWords.apple.contains($0.word.lowercased()) }
+            let theirs = found.filter { ValueWords.otherPlatforms.contains($0.word.lowercased()) }
+            guard let word = mine.first?.word, !theirs.isEmpty else { continue }
+            let counts = (mine + theirs).map { "`\($0.word)` (\($0.count))" }
+            return ask(
+                .platform, about: column.name,
+                "column \(column.name) has \(counts.joined(separator: ", ")), and all values of "
+                    + "\(token.column.name) look like Apple's: where the others are not sent to APNs, name it",
+                answer: LookAnswers.option(.rows(column: column.name, word: word)))
+        }
     }
 
     /// Asks about words of which settings name one or none: a column that is 1 for all of them serves.
@@ -224,148 +240,52 @@ extension MappingSearch {
             .min { ($1.value, $0.key) < ($0.value, $1.key) }?.key
     }
 
-    // MARK: App
-
-    private static let mostApps = 20
-
-    mutating func findApp() {
-        for column in free where !isUnique(column) {
-            let name = ColumnWords(column.name)
-            let found = words(column, atMost: Self.mostApps)
-            let areBundles = found?.allSatisfy { Self.isBundle($0.word) } == true
-            let mayBeKey = name.mayNameApp && column.isInteger
-            guard let found, name.namesApp || areBundles || mayBeKey,
-                found.allSatisfy({ Self.isName($0.word) })
-            else { continue }
-            let empty = apple.count - found.reduce(0) { $0 + $1.count }
-            guard empty * 20 <= apple.count else {
-                ask(
-                    .app, about: column.name,
-                    "column \(column.name) has an app in \(apple.count - empty) of \(apple.count) rows of "
-                        + "Apple's devices; rows without one would belong to none, so name it under app only "
-                        + "if they do")
-                continue
-            }
-            let isUsual = column.name.lowercased() == "app_id"
-            guard found.count > 1 || isUsual || tellsOthers(column, found[0].word) else {
-                if areBundles { proposal.topic = found[0].word }
-                continue
-            }
-            proposal.apps = found.map(\.word)
-            proposal.mapping.app = .named(column.name)
-            let some = found.prefix(4).map { "`\($0.word)` (\($0.count))" }
-            return add(
-                .app, column.name, column.name.yamlScalar,
-                "it has \(found.count) \(found.count == 1 ? "value" : "values"): "
-                    + some.joined(separator: ", ") + (found.count > 4 ? ", ..." : ""))
-        }
-        askApp()
-    }
-
-    /// Asks about columns that may be the app under a name that is none of the usual ones: one that another
-    /// table explains, or one of two words.
-    private mutating func askApp() {
-        for column in free where !isUnique(column) {
-            let name = ColumnWords(column.name)
-            let explained = table.explained[column.name]
-            guard !proposal.questions.contains(where: { $0.column == column.name }),
-                let found = words(column, atMost: Self.mostApps), found.count > 1,
-                found.allSatisfy({ Self.isName($0.word) }),
-                found.reduce(0, { $0 + $1.count }) * 20 >= apple.count * 19,
-                Self.environments(found.map(\.word), name) == nil
-            else { continue }
-            // A state is a question of its own, and a secret that rows share is nothing to print.
-            let isFlag = found.contains { ValueWords.isFlagOrState($0.word) }
-            if name.isOfSecret || name.isOfPerson || name.namesEnvironment { continue }
-            let isPair = found.count == 2 && column.isText && !isFlag && !name.tellsNoApp
-            guard name.mayTellApps || isPair || explained != nil && !name.tellsNoApp else {
-                continue
-            }
-            let some = found.prefix(6).map { word, count in
-                let text = explained?.texts[ExactText(word)].map { ", \($0)" } ?? ""
-                return "`\(word)` (\(count)\(text))"
-            }
-            ask(
-                .app, about: column.name,
-                "column \(column.name) may tell apps apart: it has \(some.joined(separator: ", "))"
-                    + (found.count > 6 ? ", ..." : "")
-                    + (explained.map { ", as \($0.table) explains them" } ?? "")
-                    + "; where each has a topic of its own, write app: \(column.name.yamlScalar), and "
-                    + "an app with this value for each under apps")
-        }
-    }
-
-    /// Whether rows of other platforms have other values of an app's column, and nothing else tells them
-    /// apart.
-    private func tellsOthers(_ column: CatalogColumn, _ word: String) -> Bool {
-        guard proposal.mapping.platform.column == nil else { return false }
-        return table.words(column).contains { $0 != nil && $0 != word }
-    }
-
-    private func isUnique(_ column: CatalogColumn) -> Bool {
-        table.catalog.isUnique([column.name])
-    }
-
-    /// Whether a text can be the value of an app in settings and messages: a key, a document or the number of
-    /// a version cannot.
-    private static func isName(_ text: String) -> Bool {
-        text.utf8.count <= longestWord && !PlainText.hasControlCharacter(text) && !isVersion(text)
-    }
-
-    /// Whether a text is the number of a version, such as `2.10.1`.
-    private static func isVersion(_ text: String) -> Bool {
-        let parts = text.utf8.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
-        return parts.count > 1
-            && parts.allSatisfy { !$0.isEmpty && $0.allSatisfy(DecimalDigits.isDigit) }
-    }
-
-    private static let domains: Set = [
-        "com", "org", "net", "io", "co", "app", "dev", "me", "tv", "edu", "gov", "biz", "info",
-        "mobi",
-    ]
-
-    /// Whether a text is a bundle identifier in its usual form, a domain from its end.
-    private static func isBundle(_ text: String) -> Bool {
-        let parts = text.split(separator: ".", omittingEmptySubsequences: false)
-        let first = String(parts[0])
-        let isDomain =
-            domains.contains(first) || first.count == 2 && first.allSatisfy(\.isLowercase)
-        return parts.count >= 3 && isDomain
-            && parts.allSatisfy { part in
-                !part.isEmpty
-                    && part.utf8.allSatisfy {
-                        PlainText.isAlphanumeric($0) || $0 == UInt8(ascii: "-")
-                    }
-            } && text.contains { $0.isLetter }
-    }
-
     // MARK: Environment
 
     mutating func findEnvironment() {
         var doubts: [(CatalogColumn, [String], Int)] = []
-        let columns = free.filter { words($0, atMost: 8) != nil }
-        let named = columns.filter { ColumnWords($0.name).namesEnvironment }
-        for column in named + columns where !taken.contains(column.name) {
-            let found = words(column, atMost: 8) ?? []
+        var sure: [(column: CatalogColumn, values: [String: String])] = []
+        for column in free {
+            guard let found = words(column, atMost: 8) else { continue }
             let name = ColumnWords(column.name)
             let empty = apple.count - found.reduce(0) { $0 + $1.count }
-            guard let values = Self.environments(found.map(\.word), name),
-                empty * 20 <= apple.count,
-                column.type != "bit",
-                name.namesEnvironment || name.isSandboxFlag || name.isProductionFlag,
-                !name.isOfOtherEnvironment,
+            let values = Self.environments(found.map(\.word), name)
+            if let values, empty * 20 <= apple.count, column.type != "bit", name.tellsEnvironment,
                 name.words != ["mode"] || found.allSatisfy({ $0.word.utf8.count == 1 })
-            else {
+            {
+                sure.append((column, values))
+            } else if name.namesEnvironment || values != nil {
                 // The words alone may be about anything that is tried out before it is sold.
-                let isLike = Self.environments(found.map(\.word), name) != nil
-                if name.namesEnvironment || isLike {
-                    doubts.append((column, found.map(\.word), empty))
-                }
-                continue
+                doubts.append((column, found.map(\.word), empty))
             }
-            return addEnvironment(column, values, found)
         }
-        for (column, words, empty) in doubts { askEnvironment(column, words, empty) }
+        // One that names APNs, then one of both words.
+        let best = sure.enumerated().max { one, other in
+            func rank(
+                _ one: (offset: Int, element: (column: CatalogColumn, values: [String: String]))
+            )
+                -> [Int]
+            {
+                let name = ColumnWords(one.element.column.name)
+                return [
+                    name.has(["apns", "apn", "push", "token"]) ? 1 : 0,
+                    name.namesEnvironment ? 1 : 0, one.element.values.count, -one.offset,
+                ]
+            }
+            return rank(one).lexicographicallyPrecedes(rank(other))
+        }
+        guard let best else {
+            for (column, words, empty) in doubts { askEnvironment(column, words, empty) }
+            return
+        }
+        addEnvironment(
+            best.element.column, best.element.values,
+            words(best.element.column, atMost: 8) ?? [])
+        for other in sure where other.column.name != best.element.column.name {
+            askEnvironment(
+                other.column, (words(other.column, atMost: 8) ?? []).map(\.word), 0,
+                beside: best.element.column.name)
+        }
     }
 
     private mutating func addEnvironment(
@@ -390,7 +310,10 @@ extension MappingSearch {
                 + found.map { "`\($0.word)` (\($0.count))" }.joined(separator: ", "))
     }
 
-    private mutating func askEnvironment(_ column: CatalogColumn, _ words: [String], _ empty: Int) {
+    /// Asks about a column that may be the environment, perhaps beside one that is taken.
+    private mutating func askEnvironment(
+        _ column: CatalogColumn, _ words: [String], _ empty: Int, beside taken: String? = nil
+    ) {
         guard !proposal.questions.contains(where: { $0.column == column.name }) else { return }
         func first(_ known: Set<String>, else others: (String) -> Bool) -> String? {
             words.first { known.contains($0.lowercased()) } ?? words.first(where: others)
@@ -406,7 +329,9 @@ extension MappingSearch {
             ? "; a BIT cannot be compared: add a generated column of TINYINT" : ""
         ask(
             .environment, about: column.name,
-            "column \(column.name) may be the environment: it has \(Self.list(words.prefix(8)))"
+            "column \(column.name) may be the environment"
+                + (taken.map { " in place of \($0)" } ?? "")
+                + ": it has \(Self.list(words.prefix(8)))"
                 + (empty > 0 ? ", and nothing in \(empty) rows" : "")
                 + "; write `none`, or its values, such as environment: {column: \(column.name.yamlScalar), "
                 + "values: {production: \(production.yamlScalar), sandbox: "

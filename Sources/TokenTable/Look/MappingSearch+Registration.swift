@@ -2,9 +2,9 @@
 // rows decide together:
 //
 //   the name speaks of the token or the device                      before a plain time of the row
-//   two of such names, two plain times, or a registration of        a question; the later one is mapped until
-//   nobody (`registered_at`) and another time, one later in a       it is answered, for it keeps devices
-//   fifth of the rows
+//   two of such names, two plain times, or one that may be the      a question; the later one is mapped until
+//   first (`registered_at`, `connected_at`) and another time, one   it is answered, for it keeps devices
+//   later in a fifth of the rows
 //   moved by any write of the row (ON UPDATE, a trigger)            after others of its kind, and said to be so
 //   set once by its name; a person's sign-up                        only where nothing else is there
 //   the better name, and a fifth of the rows lack it                a question; another time is mapped
@@ -310,13 +310,13 @@ extension MappingSearch {
 
 extension TimeLook {
     /// A time that speaks against this one: later in a fifth of some rows, and its name not worse. The time of
-    /// a row is later than that of a device in every table, and says nothing. Where nobody `isSure` of a bare
-    /// `registered_at`, it may be set once.
+    /// a row is later than that of a device in every table, and says nothing. Where nobody `isSure` of
+    /// `registered_at` or `connected_at`, it may be set once.
     func laterRival(
         among others: [TimeLook], in rows: [Int]? = nil, isSure: Bool = true
     ) -> TimeLook? {
         let name = ColumnWords(column.name)
-        let isOfDevice = name.isOfDeviceTime && (isSure || !name.isBareRegistration)
+        let isOfDevice = name.isOfDeviceTime && (isSure || !name.mayBeOfFirst)
         return others.first { other in
             let words = ColumnWords(other.column.name)
             return words.moves && (!isOfDevice || words.isOfDeviceTime)

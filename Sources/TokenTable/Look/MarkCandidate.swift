@@ -44,6 +44,7 @@ struct MarkCandidate {
 struct MarkSearch {
     /// The most words of a column of states, and the most bytes of one.
     private static let mostStates = 8
+    private static let mostNamedStates = 24
     private static let longestWord = 32
 
     let table: LookedTable
@@ -99,7 +100,9 @@ struct MarkSearch {
             }
             guard word.utf8.count <= Self.longestWord else { return nil }
             counts[ExactText(word), default: 0] += 1
-            if counts.count > Self.mostStates { return nil }
+            let most =
+                ColumnWords(column.name).endsAsState ? Self.mostNamedStates : Self.mostStates
+            if counts.count > most { return nil }
         }
         values.words = counts.sorted { ($1.value, $0.key) < ($0.value, $1.key) }
             .map { (word: $0.key.string, count: $0.value) }
@@ -115,6 +118,10 @@ struct MarkSearch {
         // A key or an address that many rows share is nothing to print.
         let isPlain = words.allSatisfy { $0.utf8.count <= 2 || ValueWords.isFlagOrState($0) }
         guard isPlain || !name.isOfSecret && !name.isOfPerson else { return nil }
+        // What tells devices or environments apart is no mark, whatever it is called.
+        guard !ValueWords.arePlatforms(words), !ValueWords.areEnvironments(words) else {
+            return nil
+        }
         let isState = name.endsAsState || words.contains(where: ValueWords.isState)
         let isTyped = column.holdsTwoValues
         let isPair = words.count == 2 || words.count == 1 && values.empty > 0

@@ -151,6 +151,49 @@ extension ColumnWords {
     }
 }
 
+/// The words that the rows of real projects have for a state of a row or a server of Apple.
+enum ValueWords {
+    static let production: Set = [
+        "production", "prod", "apns_prod", "apnsprod", "live", "release", "store", "p",
+    ]
+    static let sandbox: Set = [
+        "sandbox", "development", "dev", "apns_dev", "apnsdev", "apns_test", "debug", "test", "d",
+        "s",
+    ]
+    /// Words that mean an environment only in a column whose name says so.
+    static let ambiguous: Set = ["live", "release", "store", "p", "debug", "test", "d", "s"]
+
+    /// Whether some words tell Apple's devices from those of others.
+    static func arePlatforms(_ words: [String]) -> Bool {
+        words.contains { apple.contains($0.lowercased()) }
+            && words.contains { otherPlatforms.contains($0.lowercased()) }
+    }
+
+    /// Whether some words are those of both environments.
+    static func areEnvironments(_ words: [String]) -> Bool {
+        words.contains { means($0, production) } && words.contains { means($0, sandbox) }
+    }
+
+    /// Whether a word means an environment whatever the column is called.
+    static func means(_ word: String, _ environment: Set<String>) -> Bool {
+        environment.subtracting(ambiguous).contains(word.lowercased())
+    }
+
+    /// Words for Apple's devices and their service, in lower case.
+    static let apple: Set = ["ios", "apns", "apn", "apple", "iphone", "ipad", "ipados"]
+
+    /// Words for the devices and services of others, in lower case.
+    static let otherPlatforms: Set = [
+        "android", "fcm", "gcm", "firebase", "google", "huawei", "hms", "web", "webpush", "chrome",
+        "firefox", "windows", "wns", "mpns", "amazon", "adm", "xiaomi", "mipush", "oppo", "vivo",
+    ]
+
+    /// Texts that programs store where they have no token.
+    static let placeholders: Set = [
+        "null", "(null)", "<null>", "undefined", "nil", "none", "n/a", "false", "blacklisted",
+    ]
+}
+
 extension ValueWords {
     private static let living: Set = [
         "active", "enabled", "valid", "living", "alive", "registered", "subscribed", "ok", "on",

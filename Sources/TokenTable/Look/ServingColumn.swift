@@ -68,18 +68,21 @@ extension ServingColumn {
         case .json(let path): expression = Self.text(at: path, of: name, dialect)
         }
         self.name = Self.free("\(column.name)_hex", in: table)
-        type = isServer ? "VARCHAR(255)" : "TEXT"
+        type = isServer ? "VARCHAR(255) \(Self.anyText)" : "TEXT"
         // The application may store anything, and no row of its own may be refused for this column.
         self.expression = isServer ? "LEFT(LOWER(\(expression)), 255)" : "LOWER(\(expression))"
         isIndexed = true
     }
+
+    /// The characters that the application's own text may have, whatever the table's are.
+    private static let anyText = "CHARACTER SET utf8mb4"
 
     /// A column of the text at a place of a JSON document.
     init(json path: [String], in column: CatalogColumn, of table: LookedTable) {
         let dialect = table.dialect
         let isServer = dialect.engine == .mariaDB
         name = Self.free("\(column.name)_\(path.last ?? "")", in: table.catalog)
-        type = isServer ? "VARCHAR(64)" : "TEXT"
+        type = isServer ? "VARCHAR(64) \(Self.anyText)" : "TEXT"
         let text = Self.text(at: path, of: Self.text(of: column, dialect), dialect)
         expression = isServer ? "LEFT(\(text), 64)" : text
     }

@@ -90,7 +90,9 @@ extension ColumnWords {
     /// Whether a table's name is that of logins.
     var isOfLogins: Bool {
         has(Self.logins)
-            || has(["api", "invitations", "jobs", "cache"]) && !has(Self.devices)
+            || has(["api", "invitations", "jobs", "cache"])
+                && !has(Self.devices.subtracting(["mobile"]))
+            || has(["payment", "payments", "card", "cards", "billing"])
     }
 
     /// How much the name of a table speaks for the place where devices register.

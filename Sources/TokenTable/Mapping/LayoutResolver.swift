@@ -56,10 +56,19 @@ struct LayoutResolver {
                 $0.isUsable ? $0.name : nil
             })
         layout.columnForms = table.columns.map(\.form)
+        let marks = layout.markColumns.map { ExactText($0.lowercased()) }
+        // SQLite tells no expressions.
+        layout.computedFromMarks = layout.generated.filter { name in
+            !marks.isEmpty
+                && (dialect.engine == .sqlite
+                    || table.columns(behind: name).contains {
+                        marks.contains(ExactText($0.lowercased()))
+                    })
+        }
         layout.marksMayBeReferenced = table.indexes.contains { index in
             let names = index.columns.map { $0.lowercased() }
             return (index.isUnique || table.isUnique(names))
-                && layout.markColumns.contains { names.contains($0.lowercased()) }
+                && layout.changedByMarks.contains { names.contains($0.lowercased()) }
         }
         return layout
     }

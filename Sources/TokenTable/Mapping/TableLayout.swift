@@ -43,6 +43,8 @@ package struct TableLayout: Hashable, Sendable {
     /// has no type and no rule of this kind.
     var exactness: String?
 
+    /// The columns that the database may compute from the mark.
+    var computedFromMarks: [String] = []
     /// Whether a column of the mark is in an index that a foreign key of another table can refer to: one that
     /// names a single row.
     var marksMayBeReferenced = false
@@ -68,6 +70,8 @@ package struct TableLayout: Hashable, Sendable {
     /// removes the other row where a unique key says ON CONFLICT REPLACE. Empty for other tables, because it
     /// holds for the statements of triggers, too.
     var orAbort = ""
+    /// Whether a trigger of SQLite may remove rows by `REPLACE`, of this table by way of another one.
+    var mayReplaceRows = false
     /// Whether a trigger of others, or one that the account may not see, runs when a row is marked.
     var mayRunForeignTriggers = false
     /// Whether a trigger may take a mark for a registration, so that its statements have to be seen.
@@ -115,6 +119,9 @@ package struct TableLayout: Hashable, Sendable {
     var markColumns: [String] {
         living.map { [$0.name] } ?? [mark?.name, reason].compactMap { $0 }
     }
+
+    /// The columns that a mark changes, by itself or by what is computed from it.
+    var changedByMarks: [String] { markColumns + computedFromMarks }
 
     /// Whether no column of the row says that it is marked.
     package var marksStandBeside: Bool { markColumns.isEmpty }

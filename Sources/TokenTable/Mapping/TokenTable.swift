@@ -65,6 +65,7 @@ package final class TokenTable {
             layout.marksMayBeRefused = rules.mayRefuse(layout.markColumns, of: table)
             layout.rowsMayBreakRules = rules.mayBeBroken
             layout.orAbort = rules.resolvesConflicts ? " OR ABORT" : ""
+            layout.mayReplaceRows = rules.mayReplaceRows
             layout.mayMoveRegistration =
                 layout.registration != nil && !layout.markColumns.isEmpty
                 && triggers.contains { $0.event == "UPDATE" && !$0.isOwn }

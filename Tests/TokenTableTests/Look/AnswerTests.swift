@@ -64,6 +64,18 @@ struct AnswerTests {
         #expect(report.firstFailure == nil, "\(report.findings)")
     }
 
+    @Test("two values that are exchanged are taken with a warning", arguments: TestEngine.available)
+    func exchanged(_ engine: TestEngine) throws {
+        let database = try Self.database(engine)
+        func reason(_ mark: String) throws -> String {
+            let answers = try Self.answers { try $0.setMark(mark) }
+            return try #require(try database.firstLook(answers: answers).1).line(.living)?.reason
+                ?? ""
+        }
+        #expect(try reason("push_ok=0/1").contains("until living and dead are exchanged"))
+        #expect(try !reason("push_ok=1/0").contains("exchanged"))
+    }
+
     @Test("`none` is an answer too, and a time is a mark", arguments: TestEngine.available)
     func none(_ engine: TestEngine) throws {
         let database = try Self.database(engine)

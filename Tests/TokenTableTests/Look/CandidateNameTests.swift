@@ -131,6 +131,16 @@ struct CandidateNameTests {
         // Devices that need no second factor have tokens of cookies.
         let trusted = try Self.doubts(engine, ["trusted_devices", "remembered_devices"])
         #expect(trusted.values.allSatisfy { $0 != nil }, "\(trusted)")
+        let ofOthers = try Self.doubts(
+            engine, ["mobile_api_tokens", "mobile_payment_cards"], "token VARCHAR(200)")
+        #expect(ofOthers.values.allSatisfy { $0 != nil }, "\(ofOthers)")
+        // A better name stands beside it.
+        for value in ["NULL", "'fcm:APA91b'"] {
+            let beside = try Self.doubts(
+                engine, ["devices"], "token VARCHAR(200), push_token VARCHAR(200)"
+            ) { "'\($0.token)', \(value)" }
+            #expect(beside.values.allSatisfy { $0?.contains("push_token") == true }, "\(beside)")
+        }
         for name in ["mobile_token", "ios_token", "push_token", "notification_token"] {
             let found = try Self.doubts(engine, ["users", "contracts"], "\(name) VARCHAR(200)")
             #expect(found.values.allSatisfy { $0 == nil }, "\(name): \(found)")

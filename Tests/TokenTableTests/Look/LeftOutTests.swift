@@ -104,7 +104,11 @@ struct LeftOutTests {
 
     @Test(
         "a flag of demonstrations and a mode of payments are no environment without an answer",
-        arguments: TestEngine.available, [("is_demo", "1", "0"), ("mode", "test", "live")])
+        arguments: TestEngine.available,
+        [
+            ("is_demo", "1", "0"), ("mode", "test", "live"), ("not_sandbox", "0", "1"),
+            ("paypal_sandbox", "1", "0"), ("sandbox_user", "1", "0"), ("apns_status", "d", "p"),
+        ])
     func ofOtherThings(
         _ engine: TestEngine, _ column: (name: String, sandbox: String, production: String)
     ) throws {
@@ -118,6 +122,23 @@ struct LeftOutTests {
         let proposal = try #require(try database.firstLook().1)
         #expect(proposal.line(.environment)?.column == nil)
         #expect(proposal.questions.contains { $0.column == column.name })
+    }
+
+    @Test(
+        "of two columns of environments the one that names APNs is taken, and the other is a question",
+        arguments: TestEngine.available)
+    func twoEnvironments(_ engine: TestEngine) throws {
+        let database = try TokenDatabase.withSideTables(engine)
+        try database.make(
+            "devices",
+            "id INTEGER PRIMARY KEY, device_token VARCHAR(255), env VARCHAR(20), apns_env VARCHAR(20)"
+        ) {
+            "\($0.number), '\($0.token)', 'prod', '\($0.number % 5 == 0 ? "sandbox" : "production")'"
+        }
+        let proposal = try #require(try database.firstLook().1)
+        #expect(proposal.mapping.environment == .named("apns_env"))
+        #expect(proposal.questions.contains { $0.part == .environment && $0.column == "env" })
+        #expect(!proposal.questions.contains { $0.part == .living && $0.column == "apns_env" })
     }
 
     @Test(

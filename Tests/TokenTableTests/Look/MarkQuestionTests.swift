@@ -118,6 +118,43 @@ struct MarkQuestionTests {
     }
 
     @Test(
+        "who removed a row, why, or its own key is a question without a line, and a state of many words is one",
+        arguments: TestEngine.available,
+        [
+            ("deleted BIGINT", "0", "#"), ("deleted_by INTEGER", "NULL", "#"),
+            ("unregistered_reason VARCHAR(40)", "NULL", "'reason #'"),
+            ("push_status VARCHAR(40)", "'ok'", "'word#'"),
+        ])
+    func varying(
+        _ engine: TestEngine, _ shape: (column: String, used: String, unused: String)
+    ) throws {
+        let database = try TokenDatabase(engine)
+        try database.make(
+            "devices", "id INTEGER PRIMARY KEY, device_token VARCHAR(255), \(shape.column)"
+        ) {
+            let value = $0.number % 9 == 0 ? shape.unused : shape.used
+            return "\($0.number), '\($0.token)', \(value.replacing("#", with: "\($0.number + 5)"))"
+        }
+        let name = String(shape.column.prefix { $0 != " " })
+        let proposal = try #require(try database.firstLook().1)
+        #expect(proposal.questions.contains { $0.column == name }, "\(proposal.lines)")
+    }
+
+    @Test(
+        "words of platforms beside tokens of one form are a question of the platform, and no mark",
+        arguments: TestEngine.available)
+    func platforms(_ engine: TestEngine) throws {
+        let database = try TokenDatabase(engine)
+        try database.make(
+            "devices", "id INTEGER PRIMARY KEY, device_token VARCHAR(255), platform VARCHAR(9)"
+        ) { "\($0.number), '\($0.token)', '\($0.number % 4 == 0 ? "android" : "ios")'" }
+        let proposal = try #require(try database.firstLook().1)
+        let asked = proposal.questions.filter { $0.column == "platform" }
+        #expect(asked.map(\.part) == [.platform])
+        #expect(asked.first?.answer == "--platform platform=ios")
+    }
+
+    @Test(
         "each is one question with its values and the line to take, whatever its name is, and none is mapped",
         arguments: TestEngine.available)
     func names(_ engine: TestEngine) throws {

@@ -26,6 +26,10 @@ struct QuestionTests {
     }
 
     private func findings(
+        _ database: TokenDatabase, _ change: (inout TableMapping) -> Void
+    ) throws -> [Finding] { try findings(database, .read, change) }
+
+    private func findings(
         _ database: TokenDatabase, _ use: TableUse = .read,
         _ change: (inout TableMapping) -> Void = { _ in }
     ) throws -> [Finding] {
@@ -161,6 +165,33 @@ struct QuestionTests {
         #expect(try !warnings(.named("changed_at")).contains { $0.contains("has a time there") })
         try database.execute("UPDATE devices SET registered_at = changed_at WHERE id < 80")
         #expect(try !warnings(.absent).contains { $0.contains("have no time") })
+    }
+
+    @Test(
+        "environments that are exchanged are refused by their words, and warned of by the name of a flag",
+        arguments: TestEngine.available)
+    func exchangedEnvironments(_ engine: TestEngine) throws {
+        let database = try Self.table(
+            engine, "device_token VARCHAR(255), environment VARCHAR(20), is_sandbox SMALLINT"
+        ) { "'\($0.token)', '\($0.isGone ? "sandbox" : "production")', \($0.isGone ? 1 : 0)" }
+        func mapped(_ column: String, _ production: String, _ sandbox: String) -> (
+            inout TableMapping
+        ) -> Void {
+            {
+                $0.environment = .named(column)
+                $0.environmentValues = ["production": production, "sandbox": sandbox]
+            }
+        }
+        #expect(
+            try refusal(database, mapped("environment", "sandbox", "production"))
+                .contains("they are exchanged"))
+        #expect(try refusal(database, mapped("environment", "production", "sandbox")).isEmpty)
+        func warned(_ production: String, _ sandbox: String) throws -> Bool {
+            try findings(database, mapped("is_sandbox", production, sandbox))
+                .contains { $0.sentence.contains("says the opposite") }
+        }
+        #expect(try warned("1", "0"))
+        #expect(try !warned("0", "1"))
     }
 
     @Test("marks of our own never stop a run", arguments: TestEngine.available)

@@ -76,6 +76,27 @@ struct RegistrationChoiceTests {
     }
 
     @Test(
+        "since when something is so, and a visit of something else, never win over a later time of the row",
+        arguments: TestEngine.available,
+        [
+            "active_since", "online_since", "active_from", "connected_at", "facebook_connected_at",
+            "terms_seen_at", "onboarding_seen_at", "checkin_date", "refresh_token_at",
+            "session_token_updated_at",
+        ])
+    func setOnce(_ engine: TestEngine, _ name: String) throws {
+        #expect(try Self.choice(engine, name, "updated_at").mapped == "updated_at")
+    }
+
+    @Test(
+        "the time at which one value of the row changed is a question",
+        arguments: TestEngine.available,
+        ["status_changed_at", "profile_updated_at", "emailModified"])
+    func ofValue(_ engine: TestEngine, _ name: String) throws {
+        let found = try Self.choice(engine, "created_at", name)
+        #expect(found.mapped != name && !found.asked.isEmpty, "\(found)")
+    }
+
+    @Test(
         "a time of the sender is never the registration", arguments: TestEngine.available,
         [
             "last_sent", "last_push_t", "last_pinged_at", "last_success", "pushed_at", "last_push",

@@ -95,6 +95,35 @@ struct ServingTokenTests {
         #expect(!refused.contains { $0.sentence.contains("ALTER TABLE") }, "\(refused)")
     }
 
+    /// A form with a token in place of T, and what the application writes beside it.
+    private static let forms: [(type: String, form: String, odd: String)] = [
+        ("VARCHAR(200)", "apns:T", "web:登録📱"), ("VARCHAR(200)", "<T>", "<登録>"),
+        ("VARCHAR(200)", "https://push.example.com/T", "https://push.example.com/登録"),
+        ("JSON", #"{"push": {"token": "T"}}"#, #"{"push": {"token": "未登録"}}"#),
+    ]
+
+    @Test(
+        "a statement for tokens refuses no text of the application, whatever the table's characters are",
+        .needsServer, arguments: ServingTokenTests.forms.indices)
+    func otherCharacters(_ place: Int) throws {
+        let shape = Self.forms[place]
+        let database = try TokenDatabase(.mariaDB)
+        let column = shape.type == "JSON" ? "JSON" : "\(shape.type) CHARACTER SET utf8mb4"
+        try database.execute(
+            "CREATE TABLE devices (id INTEGER PRIMARY KEY, token \(column)) CHARACTER SET latin1")
+        for number in 0..<60 {
+            try database.execute(
+                "INSERT INTO devices VALUES (\(number), ?)",
+                [.text(shape.form.replacing("T", with: Device.hex(number)))])
+        }
+        let proposal = try #require(try database.firstLook().1)
+        let served = proposal.statements + proposal.questions.compactMap(\.statement)
+        #expect(served.count == 1)
+        for statement in served { try database.execute(statement) }
+        try database.execute("INSERT INTO devices (id, token) VALUES (99, ?)", [.text(shape.odd)])
+        #expect(try database.rows(of: "devices") == 61)
+    }
+
     @Test(
         "a list of one document is a question, and check refuses it",
         arguments: TestEngine.available)

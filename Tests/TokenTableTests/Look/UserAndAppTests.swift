@@ -71,6 +71,31 @@ struct UserAndAppTests {
         #expect(Self.columns(proposal, .app).isEmpty)
     }
 
+    @Test(
+        "many apps are a question, one app does not hide several bundles, and states are no apps",
+        arguments: TestEngine.available)
+    func manyApps(_ engine: TestEngine) throws {
+        func proposal(_ columns: String, _ values: @escaping (Int) -> String) throws
+            -> MappingProposal
+        {
+            let database = try TokenDatabase(engine)
+            try database.make(
+                "devices", "id INTEGER PRIMARY KEY, device_token VARCHAR(255), \(columns)"
+            ) { "\($0.number), '\($0.token)', \(values($0.number))" }
+            return try #require(try database.firstLook().1)
+        }
+        let many = try proposal("bundle_id VARCHAR(40)") { "'com.example.a\($0 % 25)'" }
+        #expect(Self.columns(many, .app) == ["bundle_id"])
+        let both = try proposal("app_id INTEGER, bundle_id VARCHAR(40)") {
+            "1, 'com.example.\($0 % 2 == 0 ? "chat" : "shop")'"
+        }
+        #expect(both.mapping.app == .named("bundle_id"))
+        let states = try proposal("application VARCHAR(20)") {
+            "'\($0 % 9 == 0 ? "rejected" : "confirmed")'"
+        }
+        #expect(states.mapping.app == TableMapping().app)
+    }
+
     /// A column of users, its value for a number, and whether an index has it.
     struct UserShape: Sendable {
         let column: String
