@@ -73,6 +73,29 @@ struct EntryColumnTests {
     }
 
     @Test(
+        "an undo under another word for dead takes no word of the application for a mark",
+        arguments: TestEngine.available)
+    func otherWord(_ engine: TestEngine) throws {
+        let database = try Self.database(engine)
+        func store(_ dead: String, _ other: String) throws -> TokenTable {
+            try database.store(pacing: hurried()) {
+                $0.table = "devices"
+                $0.token = "push_token"
+                $0.living = LivingMapping(
+                    column: "active", living: "1", dead: dead, others: [other])
+            }
+        }
+        try store("0", "2").sweep("run", Array(Self.evidence.prefix(4)))
+        // The application's own word for a row that it put aside.
+        try database.execute("UPDATE devices SET active = 2 WHERE id < 2")
+        let before = try Self.contents(database)
+        let undone = try store("2", "0").undo(.run("run"))
+        #expect(undone.restored == 0 && undone.kept == ["foreign": 4], "\(undone)")
+        #expect(try Self.contents(database) == before)
+        #expect(try store("0", "2").undo(.run("run")).restored == 2)
+    }
+
+    @Test(
         "an undo after the mark was given another column leaves the old marks alone and says so",
         arguments: TestEngine.available)
     func otherMark(_ engine: TestEngine) throws {

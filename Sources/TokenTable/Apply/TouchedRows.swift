@@ -9,6 +9,10 @@ import Encodings
 //
 //   begin chunk -> make the triggers -> statement -> read what it touched -> ... -> drop them -> commit
 //
+// Rows that REPLACE removes run no trigger, unless triggers may be recursive. A trigger that says REPLACE makes
+// the statements of all triggers that it runs say it, too, also about this table. So where one says it, triggers
+// are recursive while rows are written down. One that would run itself for ever is refused with its row.
+//
 // A rollback takes them away with all else. They are made only where the table has triggers of others. Servers
 // refuse a trigger that writes its own table (1442).
 

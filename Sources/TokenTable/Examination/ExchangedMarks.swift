@@ -61,7 +61,7 @@ extension TokenTable {
                 + "ORDER BY changed_at DESC LIMIT \(Self.mostFeeds)",
             [.text(layout.table.description)])
         for feed in 0..<feeds.count
-        where layout.entryColumns.likeness(to: feeds[feed, 3].text).hasMark {
+        where layout.entryColumns.likeness(to: feeds[feed, 3].text).hasMarkColumns {
             let entries = try connection.query(
                 "SELECT token, before_image FROM pushsweep_change WHERE run = ? AND feed = ? "
                     + "AND part = ? AND seq >= 0 AND action = 'mark' "

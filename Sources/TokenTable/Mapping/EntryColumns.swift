@@ -5,6 +5,10 @@ import Encodings
 // checkpoint has the columns that its entries are about:
 //
 //   key | token | mark,reason        id | push_token | invalidated_at,invalid_reason
+//   key | token | mark=dead          id | push_token | active=0
+//
+// The value of dead rows is there because an entry does not say what was written: under other words an undo
+// would take the application's own value for it.
 //
 // Checkpoints of 0.3.0 have the key alone: their entries may be about any token. A feed that began under one
 // text and ends under another has entries of both; its text is empty, which fits nothing.
@@ -14,16 +18,20 @@ struct EntryColumns: Hashable {
     private let key: String
     private let token: String
     private let mark: String
+    /// The mark without the value that it writes.
+    private let markColumns: String
 
-    /// The columns of one mapping, in any case of letters, since databases ignore it.
-    init(key: [String], token: String, mark: [String]) {
+    /// The columns of one mapping, in any case of letters, since databases ignore it, and the value of dead rows
+    /// where the mark is a column of two.
+    init(key: [String], token: String, mark: [String], dead: String? = nil) {
         func list(_ names: [String], longest: Int) -> String {
             Self.shortened(
                 names.map { $0.lowercased() }.joined(separator: ","), longest: longest)
         }
         self.key = list(key, longest: 120)
         self.token = list([token], longest: 60)
-        self.mark = list(mark, longest: 69)
+        markColumns = list(mark, longest: 69)
+        self.mark = Self.shortened(markColumns + (dead.map { "=\($0)" } ?? ""), longest: 69)
     }
 
     /// At most 255 characters.
@@ -40,20 +48,24 @@ struct EntryColumns: Hashable {
         var hasKey = false
         /// Whether it is about the same token.
         var hasToken = false
-        /// Whether it has the same mark.
+        /// Whether it has the same mark, with the same value.
         var hasMark = false
+        /// Whether it has the same mark, with whatever value.
+        var hasMarkColumns = false
     }
 
     /// Compares with the text of a checkpoint, byte by byte.
     func likeness(to stored: String?) -> Likeness {
         guard let stored = stored?.utf8 else { return Likeness() }
         if stored.elementsEqual(key.utf8) {
-            return Likeness(hasKey: true, hasToken: true, hasMark: true)
+            return Likeness(hasKey: true, hasToken: true, hasMark: true, hasMarkColumns: true)
         }
         return Likeness(
             hasKey: stored.starts(with: "\(key) | ".utf8),
             hasToken: stored.starts(with: keyAndToken.utf8),
-            hasMark: stored.elementsEqual(text.utf8))
+            hasMark: stored.elementsEqual(text.utf8),
+            hasMarkColumns: stored.elementsEqual("\(keyAndToken)\(markColumns)".utf8)
+                || stored.starts(with: "\(keyAndToken)\(markColumns)=".utf8))
     }
 
     /// A text of limited length, whose end stands for what is cut.

@@ -104,7 +104,12 @@ package struct TableLayout: Hashable, Sendable {
 
     /// The columns by which the ledger's entries about this table are understood.
     var entryColumns: EntryColumns {
-        EntryColumns(key: key.map(\.name), token: token.name, mark: markColumns)
+        EntryColumns(
+            key: key.map(\.name), token: token.name, mark: markColumns,
+            dead: living.map { living in
+                let word = living.compared(living.dead)
+                return word.text ?? word.integer.map(String.init) ?? "\(word)"
+            })
     }
 
     /// One column of the key.
