@@ -40,6 +40,24 @@ struct ReachTests {
     }
 
     @Test(
+        "a trigger on a table of this program is named as what no undo takes back",
+        arguments: TestEngine.available)
+    func ownTriggers(_ engine: TestEngine) throws {
+        let database = try TokenDatabase.own(engine)
+        func warned() throws -> Bool {
+            try database.store().examine(.apply(RemovalPolicy())).findings.contains {
+                $0.failure == nil
+                    && $0.sentence.contains("pushsweep_change has triggers (mirror)")
+            }
+        }
+        #expect(try !warned())
+        try database.execute(
+            "CREATE TRIGGER mirror AFTER INSERT ON pushsweep_change FOR EACH ROW BEGIN "
+                + "DELETE FROM active_users WHERE id = -1; END")
+        #expect(try warned())
+    }
+
+    @Test(
         "a foreign key that refers to what is computed from the mark stops marks, too",
         arguments: TestEngine.available)
     func referencedComputation(_ engine: TestEngine) throws {

@@ -272,6 +272,40 @@ struct UndoTriggerTests {
         #expect(try database.texts("SELECT * FROM devices ORDER BY id") == living)
     }
 
+    @Test("a chain that would replace a living row keeps a removed one from coming back")
+    func replacingReturn() throws {
+        let database = try Self.database(.rowid, rows: 2) { $0 }
+        let store = try Self.store(database, .rowid)
+        try store.sweep("run", [.dead(0, at: start + 60_000)], policy: Self.removal)
+        let living = try Self.rows(database)
+        for statement in [
+            "CREATE UNIQUE INDEX users ON devices (user_id)",
+            "CREATE TABLE seen (id INTEGER PRIMARY KEY)",
+            "CREATE TRIGGER one AFTER INSERT ON devices BEGIN INSERT OR REPLACE INTO seen "
+                + "VALUES (NEW.id); END",
+            "CREATE TRIGGER two AFTER INSERT ON seen BEGIN UPDATE devices SET user_id = 1 "
+                + "WHERE id = NEW.id; END",
+        ] { try database.execute(statement) }
+        let undone = try Self.store(database, .rowid).undo(.run("run"))
+        #expect(undone.inserted == 0 && undone.kept == [UndoObstacle.others.rawValue: 1])
+        #expect(try Self.rows(database) == living)
+    }
+
+    @Test("a trigger that would run itself for ever refuses its rows, and the others are marked")
+    func endless() throws {
+        let database = try Self.database(.rowid, rows: 4) { $0 }
+        for statement in [
+            "CREATE TABLE seen (id INTEGER PRIMARY KEY, number INTEGER)",
+            "CREATE TRIGGER one AFTER UPDATE ON devices WHEN NEW.id < 2 BEGIN "
+                + "INSERT OR REPLACE INTO seen VALUES (NEW.id, 1); "
+                + "UPDATE devices SET current = current + 1 WHERE id = NEW.id; END",
+        ] { try database.execute(statement) }
+        let progress = try Self.store(database, .rowid).apply(
+            (0..<4).map { .dead($0, at: start + 60_000) }, run: "run")
+        #expect(progress.counts == Counts(applied: 2, refused: 2))
+        #expect(try database.rows(of: "devices", "invalidated_at IS NULL AND current = 1") == 2)
+    }
+
     @Test(
         "a living row that a trigger would replace stays, at a mark, at its undo and at what comes back",
         arguments: ["\"devices\"", "Devices", "[devices]"])

@@ -87,6 +87,7 @@ package struct BinaryTotals: GatewayTotals, Equatable {
 
     package init() {}
 
+    /// Adds one frame with its answer.
     package mutating func count(_ record: BinaryRecord) {
         frames += 1
         if record.isAccepted { accepted += 1 }

@@ -147,6 +147,7 @@ package struct RequestTotals: GatewayTotals, Equatable {
 
     package init() {}
 
+    /// Adds one request with how it ended.
     package mutating func count(_ record: ProviderRecord) {
         requests += 1
         switch record.end {

@@ -210,7 +210,7 @@ package enum RowRefusal: String, Hashable, Sendable, CaseIterable {
     /// The middle of a sentence about the row.
     package var words: String {
         switch self {
-        case .trigger: "a trigger refuses the change"
+        case .trigger: "a trigger refuses the change, takes it back, or moves the row elsewhere"
         case .referenced: "other rows refer to it"
         case .dangling: "it would refer to a row that does not exist"
         case .check: "a check of the table refuses the change"

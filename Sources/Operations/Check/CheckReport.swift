@@ -126,6 +126,7 @@ extension CheckReport {
         let exit: Int32
     }
 
+    /// Writes the fields of docs/json/check.schema.json.
     package func encode(to encoder: any Encoder) throws {
         var fields = encoder.container(keyedBy: CodingKeys.self)
         try fields.encode(settings, forKey: .settings)

@@ -69,7 +69,9 @@ struct LayoutExamination {
     private var exchangedEnvironments: Finding? {
         guard let column = layout.environment else { return nil }
         let words = mapping.environmentValues
-        let (production, sandbox) = (words["production"] ?? "", words["sandbox"] ?? "")
+        let (production, sandbox) = (
+            words["production"] ?? "production", words["sandbox"] ?? "sandbox"
+        )
         let isExchanged =
             ValueWords.means(production, ValueWords.sandbox)
             || ValueWords.means(sandbox, ValueWords.production)

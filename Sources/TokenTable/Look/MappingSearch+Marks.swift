@@ -40,25 +40,6 @@ extension MappingSearch {
                             ? ", and here a row is a person, whom a mark might log out" : ""))
         )
         for candidate in candidates { ask(candidate) }
-        let known = asked.union(candidates.map(\.column.name))
-        for column in free where !known.contains(column.name) { askVarying(column) }
-    }
-
-    /// Asks about a column that is empty, or 0, in rows that are used, and has a value of its own in each that is
-    /// not: who removed it, why, or its own key. No setting can name it.
-    private mutating func askVarying(_ column: CatalogColumn) {
-        guard ColumnWords(column.name).polarity == false, !apple.isEmpty else { return }
-        let words = table.words(column)
-        guard words.count == table.rows.count else { return }
-        let values = apple.compactMap { words[$0] }.filter { !$0.isExactly("0") }
-        let kinds = Set(values.map(ExactText.init)).count
-        guard kinds > 1, values.count * 2 <= apple.count else { return }
-        ask(
-            .living, about: column.name,
-            "column \(column.name) has \(kinds) values in \(values.count) of \(apple.count) rows of Apple's devices "
-                + "and nothing, or 0, in the others: where your sender leaves those rows out, they count as "
-                + "living; for a mark add a column of two values that is computed from it, or let your sender "
-                + "read the view of `pushsweep schema print --view`")
     }
 
     /// Takes away the candidates' questions, as `check` would ask them, where a person wants no mark.

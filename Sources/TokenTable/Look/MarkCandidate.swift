@@ -7,7 +7,8 @@
 //   name      says used or unused, or speaks of pushes      the likeliest first
 //   values    yes and no, words of states                   then these
 //   other     any other two values, any time that most      each once, at the end
-//             rows lack
+//             rows lack, and who, why or which key, where
+//             the name says unused and most rows have none
 //
 // Which of two values means unused follows from the words, then from the name, then from the numbers: in a
 // table that is used most rows are.
@@ -56,7 +57,7 @@ struct MarkSearch {
         columns.filter {
             !table.catalog.primaryKey.contains($0.name) && !table.catalog.isUnique([$0.name])
         }
-        .compactMap { time($0) ?? flag($0) }
+        .compactMap { time($0) ?? flag($0) ?? varying($0) }
         // Equal ones keep the order of the table.
         .enumerated().sorted {
             ($1.element.likelihood, $0.offset) < ($0.element.likelihood, $1.offset)
@@ -255,6 +256,28 @@ struct MarkSearch {
                 "TRUE": "FALSE", "FALSE": "TRUE", "on": "off", "off": "on", "J": "N", "j": "n",
                 "ja": "nein", "nein": "ja", "A": "D", "D": "A",
             ][word]
+    }
+
+    /// A column that is empty, or 0, in rows that are used, and has a value of its own in each that is not: who
+    /// removed it, why, or its own key. No setting can name it.
+    private func varying(_ column: CatalogColumn) -> MarkCandidate? {
+        let name = ColumnWords(column.name)
+        let words = table.words(column)
+        guard name.polarity == false, !apple.isEmpty, words.count == table.rows.count else {
+            return nil
+        }
+        let values = apple.compactMap { words[$0] }.filter { !$0.isExactly("0") }
+        let kinds = Set(values.map(ExactText.init)).count
+        guard kinds > 1, values.count * 2 <= apple.count else { return nil }
+        var candidate = MarkCandidate(
+            column: column, part: .living,
+            facts:
+                "column \(column.name) has \(kinds) values in \(values.count) of \(apple.count) rows of "
+                + "Apple's devices and nothing, or 0, in the others")
+        candidate.likelihood = name.markScore
+        candidate.doubt =
+            "; a mark has one value, so it can only be a column that is computed from it"
+        return candidate
     }
 
     // MARK: Times

@@ -194,6 +194,29 @@ struct QuestionTests {
         #expect(try !warned("0", "1"))
     }
 
+    @Test(
+        "a time of the sender as the registration is warned of", arguments: TestEngine.available,
+        [("last_sent_at", true), ("pushed_at", true), ("last_seen_at", false)])
+    func ofSender(_ engine: TestEngine, _ column: (name: String, isWarned: Bool)) throws {
+        let database = try Self.table(
+            engine, "device_token VARCHAR(255), \(column.name) DATETIME"
+        ) { "'\($0.token)', '\($0.time)'" }
+        let said = try findings(database) { $0.registeredAt.column = .named(column.name) }
+        #expect(said.contains { $0.sentence.contains("a time of the sender") } == column.isWarned)
+    }
+
+    @Test(
+        "an environment under one word alone is refused where that is the other's",
+        arguments: TestEngine.available)
+    func halfExchanged(_ engine: TestEngine) throws {
+        let database = try Self.table(engine, "device_token VARCHAR(255), environment VARCHAR(20)")
+        {
+            "'\($0.token)', 'production'"
+        }
+        let said = try refusal(database) { $0.environmentValues = ["sandbox": "prod"] }
+        #expect(said.contains("`production` production and `prod` sandbox"), "\(said)")
+    }
+
     @Test("marks of our own never stop a run", arguments: TestEngine.available)
     func ownMarks(_ engine: TestEngine) throws {
         let database = try Self.table(engine, "device_token VARCHAR(255), push_ok SMALLINT") {
