@@ -119,10 +119,6 @@ struct MarkSearch {
         // A key or an address that many rows share is nothing to print.
         let isPlain = words.allSatisfy { $0.utf8.count <= 2 || ValueWords.isFlagOrState($0) }
         guard isPlain || !name.isOfSecret && !name.isOfPerson else { return nil }
-        // What tells devices or environments apart is no mark, whatever it is called.
-        guard !ValueWords.arePlatforms(words), !ValueWords.areEnvironments(words) else {
-            return nil
-        }
         let isState = name.endsAsState || words.contains(where: ValueWords.isState)
         let isTyped = column.holdsTwoValues
         let isPair = words.count == 2 || words.count == 1 && values.empty > 0

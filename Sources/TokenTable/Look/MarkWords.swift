@@ -163,17 +163,6 @@ enum ValueWords {
     /// Words that mean an environment only in a column whose name says so.
     static let ambiguous: Set = ["live", "release", "store", "p", "debug", "test", "d", "s"]
 
-    /// Whether some words tell Apple's devices from those of others.
-    static func arePlatforms(_ words: [String]) -> Bool {
-        words.contains { apple.contains($0.lowercased()) }
-            && words.contains { otherPlatforms.contains($0.lowercased()) }
-    }
-
-    /// Whether some words are those of both environments.
-    static func areEnvironments(_ words: [String]) -> Bool {
-        words.contains { means($0, production) } && words.contains { means($0, sandbox) }
-    }
-
     /// Whether a word means an environment whatever the column is called.
     static func means(_ word: String, _ environment: Set<String>) -> Bool {
         environment.subtracting(ambiguous).contains(word.lowercased())
