@@ -23,12 +23,12 @@ struct ClusterBenchmark {
         var conflicts: [Double] = []
         for run in 1...context.runs {
             try plain.restore()
-            references.append(try apply.apply(plain, connections: 2).total)
+            references.append(try apply.apply(plain).total)
             try node.restore()
             let before = try refusals(node)
             let load = try RowWriters(writers, on: node, round: run)
             defer { load.stop() }
-            let result = try apply.apply(node, connections: 2)
+            let result = try apply.apply(node)
             ours.append(result.total)
             load.stop()
             conflicts.append(Double(try refusals(node) - before))

@@ -247,16 +247,21 @@ final class LargeTable {
 
 /// Evidence that is in order already, as the journal returns it.
 struct OrderedEvidence: EvidenceStream {
-    private var rest: ArraySlice<TokenEvidence>
-
-    /// The entries from a token on.
-    init(rest: ArraySlice<TokenEvidence>, from token: DeviceToken?) {
-        self.rest = rest.drop { item in token.map { item.token < $0 } ?? false }
-    }
+    var rest: ArraySlice<TokenEvidence>
 
     mutating func next(_ limit: Int) -> [TokenEvidence] {
         defer { rest = rest.dropFirst(limit) }
         return Array(rest.prefix(limit))
+    }
+}
+
+/// The same as reports, one for each token.
+struct SingleReports: ReportSource {
+    var rest: ArraySlice<TokenEvidence>
+
+    mutating func next(_ limit: Int) -> [NumberedReport] {
+        defer { rest = rest.dropFirst(limit) }
+        return rest.prefix(limit).map { NumberedReport(token: $0.token, number: 0, time: $0.time) }
     }
 }
 

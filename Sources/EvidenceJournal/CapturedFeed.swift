@@ -10,13 +10,13 @@ package enum FeedState: String, CaseIterable, Hashable, Sendable {
     /// Its bytes are durable, and it is not known yet whether their source gave them up; see
     /// `openIntakes`.
     case taking
-    /// Its bytes are durable, and its evidence is not applied yet.
+    /// Its bytes are durable, and the database has not all of its reports yet.
     case pending
-    /// The token database has all changes that follow from it.
+    /// The database has all of its reports, and decides about them.
     case applied
-    /// It waits for a person's decision.
+    /// As pending; its batch in the database will be held. Version 0.3.0 had its holds here.
     case held
-    /// A person discarded it. Its bytes are kept as long as those of an applied feed.
+    /// A person discarded it in version 0.3.0. Its bytes are kept as long as those of an applied feed.
     case discarded
 }
 
@@ -70,37 +70,6 @@ extension CapturedFeed {
         gate = try row.optionalWord("gate")
         closedAt = try row.optional("settled")
         isPurged = try row.value("purged") as Int != 0
-    }
-}
-
-// The first feed that the guard stops holds its partition. Later feeds of the partition wait behind
-// it, because the suspicion about the first one will apply to them too. Once a person has decided
-// about the first, the guard judges the others like any feed.
-
-extension EvidenceJournal {
-    /// The feed that holds a partition: the first that the guard stopped by one of its own gates.
-    package func holder(of partition: Partition) throws(JournalFailure) -> CapturedFeed? {
-        try rows(
-            "looking for what holds \(partition)",
-            """
-            SELECT * FROM feed WHERE state = \(FeedState.held) AND app = \(partition.app)
-            AND environment = \(partition.environment) AND gate IS NOT NULL
-            AND gate <> \(GuardGate.behind) ORDER BY opened, rowid LIMIT 1
-            """, CapturedFeed.init
-        ).first
-    }
-
-    /// Makes pending the feeds that wait behind feeds that are decided.
-    package func releaseFollowers() throws(JournalFailure) {
-        try change(
-            "freeing feeds that wait behind others",
-            """
-            UPDATE feed SET state = \(FeedState.pending), cause = NULL, gate = NULL
-            WHERE state = \(FeedState.held) AND gate = \(GuardGate.behind) AND NOT EXISTS (
-                SELECT 1 FROM feed AS holder WHERE holder.state = \(FeedState.held)
-                AND holder.app = feed.app AND holder.environment = feed.environment
-                AND holder.gate <> \(GuardGate.behind))
-            """)
     }
 }
 
@@ -158,16 +127,11 @@ extension EvidenceJournal {
         }
     }
 
-    /// Number of the feeds that an intake brought, of those that a person discarded, and of those held.
-    package func feeds(
-        ofIntake intake: String
-    ) throws(JournalFailure) -> (all: Int, discarded: Int, held: Int) {
-        let states: [FeedState] = try rows(
-            "looking for intake \(intake)", "SELECT state FROM feed WHERE intake = \(intake)"
-        ) { try $0.word("state") }
-        return (
-            states.count, states.count { $0 == .discarded }, states.count { $0 == .held }
-        )
+    /// The names of the feeds that an intake brought.
+    package func feeds(ofIntake intake: String) throws(JournalFailure) -> [String] {
+        try rows(
+            "looking for intake \(intake)", "SELECT id FROM feed WHERE intake = \(intake)"
+        ) { try $0.value("id") }
     }
 
     /// Removes the feeds of an intake that did not happen: their source still has the reports.

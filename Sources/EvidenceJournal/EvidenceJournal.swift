@@ -188,11 +188,9 @@ package final class EvidenceJournal {
         }
     }
 
-    /// Makes pending the feeds whose run ended without recording it, and the followers of holds that
-    /// are decided. Call it under the lock, before reading. Returns the number of interrupted feeds.
+    /// Makes pending the feeds whose run ended without recording it. Call it under the lock, before reading. Returns the number of interrupted feeds.
     @discardableResult
     package func recoverInterrupted(at now: EpochMilliseconds) throws(JournalFailure) -> Int {
-        try releaseFollowers()
         try takeArrived()
         return try change(
             "recovering feeds of an interrupted run",

@@ -1,5 +1,5 @@
 // A feed may name a token more than once, and only its latest time counts. A feed may also hold more
-// tokens than fit in memory. So the tuples go into a scratch table, and SQLite sorts and groups them
+// tokens than fit in memory. So the tuples go into a scratch table, and SQLite sorts and numbers them
 // and spills to disk itself. The order by token has two uses: neighbours in the user's token index
 // are processed close together in time, and an interrupted application can continue after the last
 // token that it applied.
@@ -63,10 +63,11 @@ package final class EvidenceTable {
             try db.run(
                 """
                 INSERT INTO evidence
-                    SELECT token, MAX(time), COUNT(*) FROM statement GROUP BY token ORDER BY token;
+                    SELECT token, ROW_NUMBER() OVER (PARTITION BY token ORDER BY time DESC) - 1, time
+                    FROM statement ORDER BY 1, 2;
                 DROP TABLE statement;
                 """)
-            return try db.query("SELECT COUNT(*) FROM evidence").scalar?.count ?? 0
+            return try db.query("SELECT COUNT(*) FROM evidence WHERE number = 0").scalar?.count ?? 0
         }
         return SortedEvidence(scratch: scratch, count: tokens)
     }
@@ -88,45 +89,70 @@ package struct SortedEvidence: Sendable {
     package func tokensAtOneTime() throws(JournalFailure) -> Int {
         try scratch?.perform { db in
             try db.query(
-                "SELECT MAX(tokens) FROM (SELECT COUNT(*) AS tokens FROM evidence GROUP BY time)"
+                "SELECT MAX(n) FROM (SELECT COUNT(*) AS n FROM evidence WHERE number = 0 GROUP BY time)"
             ).scalar?.count
         } ?? 0
     }
 
-    /// The evidence from one token on, and after another token, where these are given.
-    package func stream(
-        from first: DeviceToken? = nil, after position: DeviceToken? = nil
-    ) -> Stream {
-        if let position, first.map({ $0 <= position }) ?? true {
-            return Stream(scratch: scratch, position: Array(position.bytes), isIncluded: false)
-        }
-        return Stream(
-            scratch: scratch, position: first.map { Array($0.bytes) } ?? [], isIncluded: true)
+    /// The evidence after a token, or all of it.
+    package func stream(after position: DeviceToken? = nil) -> Stream {
+        Stream(scratch: scratch, position: position.map { Array($0.bytes) } ?? [])
+    }
+
+    /// Each report behind a token and number, or all of them.
+    package func reports(after place: (token: DeviceToken, number: Int)? = nil) -> Reports {
+        Reports(
+            scratch: scratch,
+            position: (place.map { Array($0.token.bytes) } ?? [], place?.number ?? -1))
     }
 
     /// An iterator over the evidence.
     package struct Stream: EvidenceStream {
         fileprivate let scratch: ScratchDatabase?
         fileprivate var position: [UInt8]
-        fileprivate var isIncluded: Bool
 
         /// The next tokens, at most `limit`; throws `JournalFailure`.
         package mutating func next(_ limit: Int) throws -> [TokenEvidence] {
             guard let scratch else { return [] }
-            let (start, comparison) = (position, isIncluded ? ">=" : ">")
+            let start = position
             let batch = try scratch.perform { db in
                 let rows = try db.query(
                     """
-                    SELECT token, time, statements FROM evidence
-                    WHERE token \(comparison) ? ORDER BY token LIMIT ?
+                    SELECT token, MAX(time), COUNT(*) FROM evidence
+                    WHERE token > ? GROUP BY token ORDER BY token LIMIT ?
                     """, [.bytes(start), .integer(Int64(limit))])
                 return try (0..<rows.count).map { try TokenEvidence(rows, $0) }
             }
-            if let last = batch.last {
-                position = Array(last.token.bytes)
-                isIncluded = false
-            }
+            if let last = batch.last { position = Array(last.token.bytes) }
             return batch
+        }
+    }
+
+    /// An iterator over the single reports.
+    package struct Reports: ReportSource {
+        fileprivate let scratch: ScratchDatabase?
+        fileprivate var position: (token: [UInt8], number: Int)
+
+        /// The next reports, at most `limit`; throws `JournalFailure`.
+        package mutating func next(_ limit: Int) throws -> [NumberedReport] {
+            guard let scratch else { return [] }
+            let (token, number) = position
+            let reports = try scratch.perform { db in
+                let rows = try db.query(
+                    """
+                    SELECT token, number, time FROM evidence
+                    WHERE (token, number) > (?, ?) ORDER BY token, number LIMIT ?
+                    """, [.bytes(token), .integer(Int64(number)), .integer(Int64(limit))])
+                return try (0..<rows.count).map { row in
+                    guard let token = rows.scratchToken(row), let number = rows[row, 1].count,
+                        let time = rows[row, 2].integer
+                    else { throw Refusal.column("token, number or time") }
+                    return NumberedReport(
+                        token: token, number: number, time: EpochMilliseconds(time))
+                }
+            }
+            if let last = reports.last { position = (Array(last.token.bytes), last.number) }
+            return reports
         }
     }
 }
@@ -154,8 +180,8 @@ private final class ScratchDatabase: Sendable {
             PRAGMA cache_size = -1024;
             CREATE TABLE statement (token BLOB NOT NULL, time INTEGER NOT NULL);
             CREATE TABLE evidence (
-                token BLOB NOT NULL PRIMARY KEY, time INTEGER NOT NULL,
-                statements INTEGER NOT NULL) WITHOUT ROWID;
+                token BLOB NOT NULL, number INTEGER NOT NULL, time INTEGER NOT NULL,
+                PRIMARY KEY (token, number)) WITHOUT ROWID;
             BEGIN;
             """)
         do {
@@ -181,10 +207,17 @@ private final class ScratchDatabase: Sendable {
 
 extension TokenEvidence {
     fileprivate init(_ rows: SQLRows, _ row: Int) throws(Refusal) {
-        guard case .bytes(let bytes) = rows[row, 0],
-            let token = bytes.withUnsafeBytes({ DeviceToken($0) }),
-            let time = rows[row, 1].integer, let statements = rows[row, 2].count
+        guard let token = rows.scratchToken(row), let time = rows[row, 1].integer,
+            let statements = rows[row, 2].count
         else { throw .column("token, time or statements") }
         self.init(token: token, time: EpochMilliseconds(time), statements: statements)
+    }
+}
+
+extension SQLRows {
+    /// The token in the first column.
+    fileprivate func scratchToken(_ row: Int) -> DeviceToken? {
+        guard case .bytes(let bytes) = self[row, 0] else { return nil }
+        return bytes.withUnsafeBytes { DeviceToken($0) }
     }
 }

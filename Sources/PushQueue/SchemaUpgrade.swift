@@ -86,6 +86,10 @@ extension TokenTable {
                 continue
             }
             guard let lack = table.lack(of: known, indexesToo: true) else { continue }
+            if let completion = table.completion(of: known, connection.dialect) {
+                statements += completion
+                continue
+            }
             throw StoreFailure(
                 .configuration,
                 "reading the schema: table \(table.name) \(lack), so it is of another version or hidden "

@@ -43,10 +43,6 @@ extension SettingsTable {
             "How long a failed step is tried again once the database was in use, so longer than a failover takes."
         )
         setting(
-            "store.connections", .integer(1...16), "2", \.store.connections,
-            "Connections over which one large feed is compared and applied, each with a range of tokens; SQLite has one."
-        )
-        setting(
             "store.accept-replica", .boolean, "false", \.store.acceptsReplica,
             "Whether changes may go to a replica that is the only host, and over a connection whose reads a proxy sends elsewhere."
         )

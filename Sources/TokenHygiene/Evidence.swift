@@ -77,6 +77,25 @@ package protocol EvidenceStream {
     mutating func next(_ limit: Int) throws -> [TokenEvidence]
 }
 
+/// One report of a batch.
+package struct NumberedReport: Hashable, Sendable {
+    package let token: DeviceToken
+    /// 0 for the latest report about the token in its batch, and so on.
+    package let number: Int
+    /// The time at which APNs found the token dead.
+    package let time: EpochMilliseconds
+
+    package init(token: DeviceToken, number: Int, time: EpochMilliseconds) {
+        (self.token, self.number, self.time) = (token, number, time)
+    }
+}
+
+/// Reports in the order of token and number. Two passes give the same reports in the same order.
+package protocol ReportSource {
+    /// The next reports, at most `limit`; fewer only at the end.
+    mutating func next(_ limit: Int) throws -> [NumberedReport]
+}
+
 /// The reason why a well-formed feedback tuple is not usable evidence and goes to quarantine.
 package enum EvidenceRejection: String, Hashable, Sendable, CaseIterable, CustomStringConvertible {
     /// The tuple has a token of zero bytes.

@@ -260,22 +260,6 @@ struct LeaseTests {
         #expect(try database.everything() == before)
     }
 
-    @Test("two connections of one run both apply under the lease", arguments: TestEngine.available)
-    func workers(_ engine: TestEngine) throws {
-        let database = try TokenDatabase.own(engine, 0..<2_000)
-        let evidence = (0..<2_000).map { TokenEvidence.dead($0, at: start + 60_000) }
-            .sorted { $0.token < $1.token }
-        let lease = try #require(try database.store().takeLease(LeaseApplicant("a")).lease)
-        let progress = try StoreWorkers(database.settings, pacing: hurried()).apply(
-            FeedApplication(
-                run: "r", feed: "f",
-                partition: chat,
-                policy: RemovalPolicy(), source: .feedback, lease: lease),
-            over: database.store(),
-            evidence: { _, position in EvidenceList(evidence, after: position) })
-        #expect(progress.isApplied && progress.counts.applied == 2_000)
-    }
-
     @Test(
         "the run renews the lease while it works, until it loses it",
         arguments: TestEngine.available)

@@ -42,15 +42,32 @@ struct EvidenceTableTests {
         let middle = expected[expected.count / 2].token
         var rest = EvidenceList(evidence, after: middle)
         #expect(try all(sorted.stream(after: middle), by: 900) == rest.next(.max))
-        #expect(
-            try all(sorted.stream(from: middle), by: 900)
-                == expected.filter { $0.token >= middle })
-        #expect(
-            try all(sorted.stream(from: expected[3].token, after: middle), by: 900)
-                == expected.filter { $0.token > middle })
-        #expect(
-            try all(sorted.stream(from: middle, after: expected[3].token), by: 900)
-                == expected.filter { $0.token >= middle })
+    }
+
+    @Test("each report of a token has a number, the latest first, and reading resumes behind any of them")
+    func numbersReports() throws {
+        var random = SeededGenerator("numbered reports")
+        let table = try EvidenceTable(in: folder)
+        var times: [DeviceToken: [Int64]] = [:]
+        for _ in 0..<400 {
+            let token = DeviceToken.numbered(Int.random(in: 0...60, using: &random))
+            let time = Int64.random(in: 0...9, using: &random)
+            times[token, default: []].append(time)
+            try table.add(token, EpochMilliseconds(time))
+        }
+        let expected = times.sorted { $0.key < $1.key }.flatMap { token, times in
+            times.sorted(by: >).enumerated().map {
+                NumberedReport(token: token, number: $0, time: EpochMilliseconds($1))
+            }
+        }
+        let sorted = try table.seal()
+        for place in [nil, 0, 1, 17, 200, 398, 399] as [Int?] {
+            let last = place.map { (token: expected[$0].token, number: expected[$0].number) }
+            var reports = sorted.reports(after: last)
+            var found: [NumberedReport] = []
+            while case let page = try reports.next(7), !page.isEmpty { found += page }
+            #expect(found == Array(expected.dropFirst(place.map { $0 + 1 } ?? 0)), "seed \(random.seed)")
+        }
     }
 
     @Test("the table leaves no file behind")

@@ -92,15 +92,15 @@ extension ToolStage {
     func shown(_ feed: String? = nil) throws -> [String: Any] {
         let settings = try loaded()
         let name = try feed ?? holdList().first?["hold"] as? String ?? ""
-        return try Self.object(
-            Holds(state: settings.state).hold(of: name).report(settings, .silent()))
+        return try Self.object(settings.holds { try $0.report(of: name, settings, .silent()) })
     }
 
     /// Discards a feed of a hold, or all of them.
     @discardableResult
     func discarded(_ name: String, whole: Bool = false) throws -> DiscardReport {
-        try Holds(state: loaded().state).discard(
-            name, whole: whole, because: "a mistake", .silent())
+        try loaded().holds(for: .changes) {
+            try $0.discard(name, whole: whole, because: "a mistake", .silent())
+        }
     }
 
     private static func object(_ report: some Encodable) throws -> [String: Any] {

@@ -16,6 +16,33 @@ package func hurried(_ instead: @escaping @Sendable () -> Void = {}) -> Pacing {
         firstChunk: 90, monotonic: { 0 }, sleep: { _ in instead() }, random: { 0.5 })
 }
 
+/// The statements of a stream, each as a report of its own.
+package struct ExpandedReports<Stream: EvidenceStream>: ReportSource {
+    private var stream: Stream
+    private var waiting: [NumberedReport] = []
+    private let place: (token: DeviceToken, number: Int)?
+
+    package init(_ stream: Stream, after place: (token: DeviceToken, number: Int)? = nil) {
+        (self.stream, self.place) = (stream, place)
+    }
+
+    package mutating func next(_ limit: Int) throws -> [NumberedReport] {
+        while waiting.count < limit {
+            let some = try stream.next(limit)
+            if some.isEmpty { break }
+            for item in some {
+                waiting += (0..<item.statements).map {
+                    NumberedReport(token: item.token, number: $0, time: item.time)
+                }.filter { report in
+                    place.map { ($0.token, $0.number) < (report.token, report.number) } ?? true
+                }
+            }
+        }
+        defer { waiting.removeFirst(min(limit, waiting.count)) }
+        return Array(waiting.prefix(limit))
+    }
+}
+
 extension Expiry {
     /// The removal of rows a week after their mark, as a feed of its own.
     package static func afterAWeek(at now: Int64, run: String = "sweep") -> Expiry {
@@ -40,6 +67,24 @@ extension TokenTable {
             run: run, feed: feed, partition: Partition(app: app, environment: environment),
             policy: policy, source: .feedback, lease: lease)
         return try apply(&list, application, shouldStop: shouldStop, report: report)
+    }
+
+    /// Inserts evidence as a batch of its own, unless the database has the batch, and judges it.
+    @discardableResult
+    package func apply(
+        _ evidence: inout some EvidenceStream, _ application: FeedApplication,
+        shouldStop: () -> Bool = { false }, report: (FeedProgress) -> Void = { _ in }
+    ) throws -> FeedProgress {
+        let stream = evidence
+        // Faults are for the judgement.
+        let filler = connection is FaultyConnection ? try TokenTable(settings) : self
+        _ = try filler.fill(
+            ReportBatch(
+                id: application.feed, run: application.run, application.partition,
+                application.source, .gateway, label: "test", host: "h",
+                opened: EpochMilliseconds(start)), lease: application.lease
+        ) { place in ExpandedReports(stream, after: place) }
+        return try settle(&evidence, application, shouldStop: shouldStop, report: report)
     }
 
     /// Records a sweep that has not ended.

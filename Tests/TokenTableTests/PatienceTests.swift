@@ -56,22 +56,6 @@ struct PatienceTests {
         }
     }
 
-    @Test("a connection that is not needed does not wait for a limit of connections, and others do")
-    func spare() throws {
-        for (isSpare, waited) in [(true, 0.0), (false, 60_000)] {
-            let time = VirtualTime()
-            let database = try TokenDatabase.own(.sqlite)
-            var pacing = time.pacing
-            pacing.isSpare = isSpare
-            let connection = FaultyConnection(database.driver(), [])
-            connection.outage = { SQLFailure(kind: .overloaded, code: 1_226, message: "a limit") }
-            let failure = #expect(throws: StoreFailure.self) {
-                try TokenTable(database.settings, connection, pacing)
-            }
-            #expect(time.now == waited && failure?.isOfLimit == true)
-        }
-    }
-
     @Test("a database that returns within the patience costs nothing but time")
     func returns() throws {
         for kind in [SQLFailure.Kind.lost, .unreachable, .overloaded, .conflict] {

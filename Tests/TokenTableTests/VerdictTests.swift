@@ -143,7 +143,6 @@ struct VerdictTests {
         let again = try store.apply([.dead(1, at: start + 9_000)], feed: "f-1")
         #expect(first == again)
         #expect(try store.progress(of: "f-1") == first)
-        #expect(try store.progressIfVisible(of: "f-1") == first)
         #expect(try store.progress(of: "f-2") == nil)
     }
 

@@ -85,7 +85,6 @@ struct RetryClock {
         switch failure.kind {
         case .unreachable where isFirstConnection, .lost where isFirstConnection:
             min(pacing.connectPatience, pacing.patience)
-        case .overloaded where isFirstConnection && pacing.isSpare: 0
         case .conflict, .lost, .overloaded, .unreachable:
             wholePatience
         // Another node may have become the writable one.
@@ -158,9 +157,6 @@ package struct Pacing: Sendable {
     /// The same for a first connection that nobody answers: a person waits for it, and a database
     /// that is down at the start of a run seldom returns within seconds.
     package var connectPatience = 3_000.0
-    /// Whether the work goes on without this connection, so that a limit of connections is no reason to
-    /// wait.
-    package var isSpare = false
     /// The number of tokens in the first chunk of a feed.
     package var firstChunk: Int
     /// Milliseconds on a monotonic clock.

@@ -18,6 +18,9 @@ package struct PushsweepTable: Hashable, Sendable {
 
         /// Whether it holds characters.
         package var isText: Bool { server.hasPrefix("VARCHAR") }
+
+        /// Whether rows that are there already can do without a value of their own.
+        var mayBeAdded: Bool { !server.contains("NOT NULL") || server.contains("DEFAULT") }
     }
 
     /// An index other than the primary key.
@@ -45,6 +48,8 @@ package struct PushsweepTable: Hashable, Sendable {
     package let primaryKey: [String]
     /// The indexes besides the primary key.
     package var indexes: [Index] = []
+    /// Whether its rows are in the order of the primary key in SQLite too, as they are in InnoDB.
+    package var isClustered = false
 
     /// The statements that create the table and its indexes where it does not exist.
     package func creation(_ dialect: SQLDialect, named table: TableName? = nil) -> [String] {
@@ -70,7 +75,8 @@ package struct PushsweepTable: Hashable, Sendable {
         }
         let options =
             dialect.engine == .mariaDB
-            ? " ENGINE=InnoDB ROW_FORMAT=DYNAMIC DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin" : ""
+            ? " ENGINE=InnoDB ROW_FORMAT=DYNAMIC DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin"
+            : isClustered ? " WITHOUT ROWID" : ""
         let body = lines.map { "  \($0)" }.joined(separator: ",\n")
         statements.insert(
             "CREATE TABLE IF NOT EXISTS \(table.sql(dialect)) (\n\(body)\n)\(options)", at: 0)
@@ -99,18 +105,32 @@ package struct PushsweepTable: Hashable, Sendable {
     }
 
     /// What an existing table of this name lacks, as the rest of a sentence; nil where it has all.
-    ///
-    /// Only the whole layout is of use: nothing here changes a table of another version.
     package func lack(of known: CatalogTable, indexesToo: Bool) -> String? {
-        let absent = columns.map(\.name).filter { known.column($0) == nil }
+        let absent = absentColumns(of: known).map(\.name)
         if !absent.isEmpty { return "lacks the columns \(absent.joined(separator: ", "))" }
-        let index = indexes.first { index in
+        guard indexesToo, let index = absentIndexes(of: known).first else { return nil }
+        return "lacks an index over \(index.columns.joined(separator: ", "))"
+    }
+
+    private func absentColumns(of known: CatalogTable) -> [Column] {
+        columns.filter { known.column($0.name) == nil }
+    }
+
+    private func absentIndexes(of known: CatalogTable) -> [Index] {
+        indexes.filter { index in
             !known.indexes.contains {
                 $0.columns.map { $0.lowercased() }.starts(with: index.columns)
             }
         }
-        guard indexesToo, let index else { return nil }
-        return "lacks an index over \(index.columns.joined(separator: ", "))"
+    }
+
+    /// The statements that give a table of an earlier version what it lacks; nil where a column is among it
+    /// that no version left out, so that the table is another one, or hidden in part. Rows stay as they are.
+    package func completion(of known: CatalogTable, _ dialect: SQLDialect) -> [String]? {
+        let (columns, table) = (absentColumns(of: known), TableName(name: name))
+        guard columns.allSatisfy(\.mayBeAdded) else { return nil }
+        return columns.map { addition(of: $0, to: table, dialect) }
+            + absentIndexes(of: known).map { creation(of: $0, on: table, dialect) }
     }
 
     /// The same table whose rows are for production, unless they say otherwise, by the word that a mapping

@@ -66,10 +66,12 @@ extension PushsweepTable {
         ],
         primaryKey: ["id"])
 
-    /// One row per captured feed and part, the checkpoint: its progress, how many living rows it made
-    /// invalid and when last, and whether a person released it. The row changes in the transaction
-    /// of every chunk, so it is right after any crash. The guard reads 30 days of it. `key_columns`
-    /// are the columns by which the ledger names the rows, with those of the token and the mark.
+    /// One row per batch of reports, and per checkpoint of an undo or a removal. Of a batch it has where the
+    /// reports came from, its state, and how many of its reports had each outcome; see `BatchState`. While a
+    /// batch waits, `app` and `environment` are the names in the settings, once it is judged the values of the
+    /// table's rows. The row changes in the transaction of every chunk, so it is right after any crash. The
+    /// guard reads 30 days of it. `key_columns` are the columns by which the ledger names the rows, with
+    /// those of the token and the mark. Only an undo has parts: its partitions.
     package static let feed = PushsweepTable(
         name: "pushsweep_feed",
         columns: [
@@ -89,14 +91,52 @@ extension PushsweepTable {
             Column("released", "SMALLINT NOT NULL DEFAULT 0", "INTEGER NOT NULL DEFAULT 0"),
             Column("state", "VARCHAR(16) NOT NULL", "TEXT NOT NULL"),
             column("changed_at", timeOrNull),
-        ],
+        ] + batchColumns,
         primaryKey: ["feed", "part"],
         indexes: [
             Index(
                 name: "removals",
                 columns: ["app", "environment", "changed_at", "released", "invalidated"],
-                isUnique: false)
+                isUnique: false),
+            Index(name: "open", columns: ["state", "trimmed", "changed_at"], isUnique: false),
         ])
+
+    /// What a batch has besides its checkpoint. `inlet` is empty for an undo, a removal, and a feed of
+    /// version 0.3.0. `reports` counts what is or was in `pushsweep_report`, `quarantined` what could not be
+    /// used. `trimmed` says what the end of its time removed: 1 its reports about dead rows, 2 all.
+    private static let batchColumns = [
+        Column("inlet", "VARCHAR(16) NOT NULL DEFAULT ''", "TEXT NOT NULL DEFAULT ''"),
+        Column("label", "VARCHAR(1024) NULL", "TEXT NULL"),
+        Column("host", "VARCHAR(255) NULL", "TEXT NULL"),
+        column("opened_at", timeOrNull),
+        Column("ending", "VARCHAR(16) NULL", "TEXT NULL"),
+        Column("detail", "VARCHAR(1024) NULL", "TEXT NULL"),
+        column("held_at", timeOrNull),
+        Column("gate", "VARCHAR(32) NULL", "TEXT NULL"),
+        Column("cause", "VARCHAR(1024) NULL", "TEXT NULL"),
+        Column("origin", "VARCHAR(36) CHARACTER SET ascii COLLATE ascii_bin NULL", "TEXT NULL"),
+        column("reports", number), column("quarantined", number), column("out_of_bounds", number),
+        column("bytes", number), column("quarantined_bytes", number), column("removed", number),
+        Column("trimmed", "SMALLINT NOT NULL DEFAULT 0", "INTEGER NOT NULL DEFAULT 0"),
+    ]
+
+    /// One row per report: what APNs said against one token, and what became of it (`ReportState`). The
+    /// reports of a token in one batch are numbered from 0, the latest first. Reason, app and environment
+    /// are those of the batch.
+    package static let report = PushsweepTable(
+        name: "pushsweep_report",
+        columns: [
+            column("batch", uuid),
+            Column("token", "VARBINARY(1024) NOT NULL", "BLOB NOT NULL"),
+            Column("number", "INT NOT NULL", "INTEGER NOT NULL"),
+            column("evidence_at", time),
+            Column("state", "SMALLINT NOT NULL DEFAULT 0", "INTEGER NOT NULL DEFAULT 0"),
+            Column("refusal", "VARCHAR(32) NULL", "TEXT NULL"),
+            column("decided_at", timeOrNull),
+        ],
+        primaryKey: ["batch", "token", "number"],
+        indexes: [Index(name: "token", columns: ["token"], isUnique: false)],
+        isClustered: true)
 
     /// The ledger, one row per changed row: the action, the before-image, and the time by the
     /// database's clock. Rows that refused a change have numbers below 0, and the reason in place of
@@ -198,6 +238,6 @@ extension PushsweepTable {
 
     /// The tables that this program keeps beside the user's.
     package static let sideTables = [
-        run, feed, change, commit, invalid, lease, evidence, intake, day,
+        run, feed, change, commit, invalid, lease, evidence, intake, day, report,
     ]
 }

@@ -22,8 +22,6 @@ package struct StoreSettings: Sendable, CustomStringConvertible {
     package var use = StoreUse.changes
     /// Whether changes may go to a replica, and over a connection that a proxy splits.
     package var acceptsReplica = false
-    /// The number of connections over which one feed is applied, from 1.
-    package var connections = 2
     /// Which of several hosts the connections of this run use. Copies of the settings share it.
     package var hosts = HostChoice()
     /// Whether `schema apply` creates the queue where it is missing, because the settings send.

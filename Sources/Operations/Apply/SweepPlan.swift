@@ -44,7 +44,7 @@ package struct SweepPlan: Sendable {
         case waiting
         /// A file with the raw bytes of a feed, or with the reports of another sender.
         case file(GivenFile)
-        /// A feed of the journal, by its name.
+        /// A batch, or a feed of the journal that is none yet, by its name.
         case journaled(String)
         /// The answers that a sender's own run received.
         case answers
@@ -126,17 +126,8 @@ package struct SweepPlan: Sendable {
         }
     }
 
-    /// Whether a person named this feed, so that it is processed even though it is held.
-    func releases(_ feed: String) -> Bool {
-        if case .journaled(feed) = work { return true }
-        return isRelease
-    }
-
-    /// Whether a person has seen the feeds and wants them applied; the guard is not asked.
-    var isRelease: Bool {
-        if case .release = work { return true }
-        return false
-    }
+    /// Whether a person named the batch, so that it is judged even though it is held.
+    var isAboutOneBatch: Bool { if case .journaled = work { true } else { false } }
 }
 
 extension SweepPlan {

@@ -27,9 +27,6 @@ extension Audit {
             do {
                 let entries = try journal.journal.runs(limit: 100_000)
                 runs += entries.filter { $0.started <= now }
-                for entry in entries where entry.started >= period.since {
-                    if entry.started <= period.until { decide(entry) }
-                }
                 try examine(journal)
             } catch {
                 seesHost = false
@@ -40,64 +37,56 @@ extension Audit {
     }
 
     private mutating func examine(_ facts: HostFacts.Journal) throws {
-        let (journal, holds) = (facts.journal, facts.holds)
-        let (today, fault) = holds.isEmpty ? ([:], nil) : entries(of: journal)
-        for hold in holds {
-            var entry = AuditedHold(
-                app: hold.partition.app, environment: hold.partition.environment,
-                state: "open", held: hold.since.rfc3339, cause: hold.cause,
-                tuples: try hold.feeds.reduce(0) { try $0 + journal.counts(of: $1).tuples })
-            let now = today[hold.id]
-            (entry.candidates, entry.living) = (now?.candidates, now?.living)
-            entry.judgement = now?.judgement
-            if let gap = now?.gap ?? fault { report.gaps.append("hold \(hold.id): \(gap)") }
-            report.holds.append(entry)
-        }
         for found in facts.quarantined {
             report.quarantine.feeds += 1
             report.quarantine.bytes += found.bytes
-            for part in try journal.quarantined(of: found.feed.id, limit: 1_000) {
+            for part in try facts.journal.quarantined(of: found.feed.id, limit: 1_000) {
                 report.quarantine.add(part.reason)
             }
         }
     }
 
-    /// The holds of a journal with their numbers of today, by name, or why these are not known. They are
-    /// taken from a copy, since the tokens of a hold are sorted in its folder.
-    private func entries(
-        of journal: EvidenceJournal
-    ) -> (byName: [String: HoldEntry], fault: String?) {
+    // MARK: Holds
+
+    /// Lists the open holds with their numbers of today, and those that were decided in the period.
+    mutating func examineHolds(_ store: TokenTable) {
+        let facts = BatchFacts(store)
+        if let unseen = facts.unseen {
+            seesHolds = false
+            return skip("holds", unseen)
+        }
+        for hold in facts.holds {
+            let now = HoldEntry(hold, settings, context, in: store)
+            var entry = AuditedHold(
+                app: now.app, environment: now.environment, state: "open", held: now.since,
+                cause: now.cause, tuples: now.tuples)
+            (entry.candidates, entry.living) = (now.candidates, now.living)
+            entry.judgement = now.judgement
+            if let gap = now.gap { report.gaps.append("hold \(hold.id): \(gap)") }
+            report.holds.append(entry)
+        }
         do {
-            let copy = try TemporaryState()
-            defer { withExtendedLifetime(copy) {} }
-            try journal.copy(into: copy.path)
-            let holds = try Holds.holds(in: EvidenceJournal(in: StateFolder(copy.path)))
-            let table = HoldTable(settings)
-            let entries = holds.map { ($0.id, HoldEntry($0, settings, context, table)) }
-            return (Dictionary(entries, uniquingKeysWith: { first, _ in first }), nil)
+            for run in try store.decisions(from: period.since, to: period.until) { decide(run) }
         } catch {
-            let cause = RunFailure.wrapping(error, at: .state)
-            return (
-                [:],
-                "its numbers of today are not known, because they need a copy of the journal in the "
-                    + "folder of TMPDIR: \(cause); or name another folder in TMPDIR"
-            )
+            skip("decisions about holds", error)
+        }
+        report.holds.sort {
+            ($0.state != "open" ? 1 : 0, $1.held) < ($1.state != "open" ? 1 : 0, $0.held)
         }
     }
 
     /// Lists the holds that a run released or discarded.
-    private mutating func decide(_ entry: RunEntry) {
-        guard ["release", "discard"].contains(entry.kind), entry.exit != nil else { return }
-        let by = entry.operator.isEmpty ? "unknown" : entry.operator
+    private mutating func decide(_ entry: RunRecord) {
+        let by = entry.operator ?? "unknown"
         let decision = "\(by), \(entry.started.rfc3339)"
         if entry.kind == "discard" {
-            guard let discarded = DiscardReport(line: entry.summary) else { return }
+            guard let discarded = DiscardReport(line: entry.counts) else { return }
             var hold = AuditedHold(
                 app: discarded.app, environment: discarded.environment, state: "discarded",
                 held: discarded.heldSince, cause: discarded.heldCause, tuples: 0)
             (hold.decision, hold.reason) = (decision, discarded.reason)
             report.holds.append(hold)
-        } else if let released = SweepReport(line: entry.summary) {
+        } else if let released = SweepReport(line: entry.counts) {
             for feed in released.apps {
                 var hold = AuditedHold(
                     app: feed.app, environment: feed.environment, state: "released",
@@ -111,9 +100,6 @@ extension Audit {
 
     /// Sums up the runs of this host.
     private mutating func summarize(_ runs: [RunEntry], _ now: EpochMilliseconds) {
-        report.holds.sort {
-            ($0.state != "open" ? 1 : 0, $1.held) < ($1.state != "open" ? 1 : 0, $0.held)
-        }
         let sweeps = runs.filter { $0.kind == "sweep" && !$0.isTrial }.sorted {
             $0.started < $1.started
         }

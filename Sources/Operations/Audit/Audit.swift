@@ -66,14 +66,18 @@ package struct Audit {
         if wish.isDeep { try examineDeeply(store, stored) }
         readHistory(store, stored)
         examineJournals(now)
+        examineHolds(store)
         listRuns(store)
         if let baseline = wish.baseline { report.changes = report.changes(since: baseline) }
-        report.judge(seesHost: seesHost, otherRows: otherRows, unowned: unowned)
+        report.judge(
+            seesHost: seesHost, seesHolds: seesHolds, otherRows: otherRows, unowned: unowned)
     }
 
     let host: HostFacts
     /// Whether nothing of this host that is there stayed unread.
     var seesHost = true
+    /// Whether the account sees what is held.
+    var seesHolds = true
     /// Rows of the table that no app of the settings has.
     private var otherRows = 0
     /// Waiting rows of the queue that no app of the settings has.

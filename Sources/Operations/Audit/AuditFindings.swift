@@ -11,6 +11,8 @@ struct AuditFacts {
     /// False where a state folder or a journal is there and could not be read: what is not seen in it is
     /// not called absent.
     let seesHost: Bool
+    /// Whether the account sees batches, and so what is held.
+    var seesHolds = true
     /// Rows of the table that no app of the settings has.
     let otherRows: Int
     /// Waiting rows of the queue that no app of the settings has; nil for none.
@@ -19,9 +21,12 @@ struct AuditFacts {
 
 extension AuditReport {
     /// Adds the findings that follow from the facts, gravest first, and writes the headline.
-    mutating func judge(seesHost: Bool, otherRows: Int, unowned: UnownedRows? = nil) {
+    mutating func judge(
+        seesHost: Bool, seesHolds: Bool = true, otherRows: Int, unowned: UnownedRows? = nil
+    ) {
         let facts = AuditFacts(
-            report: self, seesHost: seesHost, otherRows: otherRows, unowned: unowned)
+            report: self, seesHost: seesHost, seesHolds: seesHolds, otherRows: otherRows,
+            unowned: unowned)
         findings = AuditRules.all.flatMap { $0.findings(facts) }.map(\.audited).worstFirst
         let high = findings.filter { $0.severity == .high }
         healthy = high.isEmpty
@@ -98,13 +103,12 @@ enum AuditRules {
                     cause: hold.judgement ?? hold.cause,
                     cure: "look at it with: pushsweep holds list; then release or discard it")
             }
-            guard facts.seesHost else {
+            guard facts.seesHolds else {
                 return findings + [
                     Finding(
                         .high, "holds", "whether a removal waits is not known",
-                        cause:
-                            "the state folder of this host, or a journal in it, could not be read",
-                        cure: "run the audit as the user who sweeps")
+                        cause: "the account may not read pushsweep_feed and pushsweep_report",
+                        cure: "give it the rights that pushsweep check --grants prints")
                 ]
             }
             return open.isEmpty

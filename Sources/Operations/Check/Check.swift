@@ -192,12 +192,12 @@ package struct Check {
         }
         report.note("state", .ok, "\(folder.path) is private and writable")
         for feed in facts.feeds(in: .reading, .pending, .held) {
-            let next = feed.state == .held ? "look at it with: pushsweep holds list" : waiting
             report.note(
                 "state", .medium,
                 "feed \(feed.id) of \(feed.partition), \(feed.bytes.counting("byte")), is "
-                    + "\(feed.state.rawValue)" + (feed.cause.map { ": \($0)" } ?? "") + "; " + next)
-            report.noteWaiting(isHeld: feed.state == .held)
+                    + "\(feed.state.rawValue)" + (feed.cause.map { ": \($0)" } ?? "") + "; "
+                    + waiting)
+            report.noteWaiting(isHeld: false)
         }
         if !facts.quarantined.isEmpty {
             report.note(
@@ -232,6 +232,7 @@ package struct Check {
                 enter(try store.session.examineThrottle(lease: lease))
             }
             enter(try store.examineIntake())
+            examineBatches(BatchFacts(store))
             report.grants = (try? store.grants(for: policy)) ?? []
             report.grants += (try? store.intakeGrants()) ?? []
             report.grants += (try? store.session.lagGrants()) ?? []
@@ -260,6 +261,25 @@ package struct Check {
             if !isRefused { report.fail("database", error.exitOfReading, error.sentence) }
             return store
         }
+    }
+
+    /// Notes the batches that wait. That they cannot be seen is among the findings about rights.
+    private mutating func examineBatches(_ facts: BatchFacts) {
+        let held = facts.holds
+        for hold in held {
+            report.note(
+                "database", .medium,
+                "hold \(hold.id) of \(hold.partition), \(hold.batches.count.counting("batch")), waits for a "
+                    + "decision: \(hold.cause); look at it with: pushsweep holds list")
+            report.noteWaiting(isHeld: true)
+        }
+        let waiting = facts.open.filter { $0.state != .held }
+        guard let first = waiting.first else { return }
+        report.note(
+            "database", .medium,
+            "\(waiting.count.counting("batch")) of reports wait for the next sweep, the first is \(first.id), "
+                + "heard \(first.opened.rfc3339) on \(first.host)")
+        for _ in waiting { report.noteWaiting(isHeld: false) }
     }
 
     /// An installation that only sweeps has no queue.

@@ -1,6 +1,6 @@
 // Tells what happened to a token, and what is true now. It reads the token table, the marks beside
-// it, the ledger, reports that wait, the queue, and the journals of this host. It takes no lock and
-// writes nothing. Apart from the token table, a part that cannot be read is named among the gaps, and
+// it, the ledger, reports with what became of them, and the queue. It takes no lock and writes nothing. It says
+// the same on every host, but for lists that a host has not poured into the database yet. Apart from the token table, a part that cannot be read is named among the gaps, and
 // the others are read all the same.
 
 import APNsProtocol
@@ -53,11 +53,13 @@ package struct Explain {
     private mutating func readAll() throws {
         try readRows()
         read("pushsweep_change") { try $0.readChanges() }
-        let (holds, isBlind) = readJournals()
+        var facts = BatchFacts()
+        read("pushsweep_report") { facts = try $0.readReports() }
+        noteJournals()
         read("pushsweep_evidence") { try $0.readWaiting() }
         read("queue") { try $0.readQueue() }
         read("pushsweep_run") { try $0.readRuns() }
-        report.tokens = tokens.compactMap { stories[$0]?.told(holds: holds, isBlind: isBlind) }
+        report.tokens = tokens.compactMap { stories[$0]?.told(facts) }
         if !frame.wholeTokens { try report.shorten(tokens) }
     }
 
@@ -134,42 +136,56 @@ package struct Explain {
         }
     }
 
-    /// Searches the journals of this host: those of sweeps and of its senders. Returns the names of open
-    /// holds by app, and whether one may be unseen.
-    private mutating func readJournals() -> (holds: [Partition: String], isBlind: Bool) {
-        let host = HostFacts(in: frame.settings.state)
-        guard host.hasState else {
-            report.gaps.append(
-                "this host: no state folder \(frame.settings.state), so evidence, holds and decisions "
-                    + "of this host are not known")
-            return ([:], false)
+    /// Reads what batches say about the tokens. Returns the batches that are open.
+    private mutating func readReports() throws -> BatchFacts {
+        let facts = BatchFacts(store)
+        if let unseen = facts.unseen {
+            skip("pushsweep_report", unseen)
+            return facts
         }
-        var search = JournalSearch(tokens)
-        var failures: [(String, any Error)] = host.unreadable.map { ($0.place, $0.failure) }
+        let history = ReportHistory(store)
+        var found: [(DeviceToken, TokenReport)] = []
+        for token in tokens {
+            let (reports, isCut) = try history.reports(about: token)
+            found += reports.map { (token, $0) }
+            guard isCut else { continue }
+            report.notes.append(
+                "\(token.redacted): there are more than \(ReportHistory.mostReports) reports; the latest of them "
+                    + "are explained")
+        }
+        let wereHeld = found.contains { $0.1.batch.hold != nil }
+        let decisions =
+            try wereHeld && mayRead(.run, "id, kind, started, ended, host, operator, counts")
+            ? store.decisions(from: EvidenceBounds.earliest, to: frame.now) : []
+        for (token, report) in found { stories[token]?.add(report, decisions) }
+        return facts
+    }
+
+    /// Tells what only a journal of this host has: its quarantine, and lists of gateways that no run has poured.
+    private mutating func noteJournals() {
+        let host = HostFacts(in: frame.settings.state)
+        for (place, failure) in host.unreadable { skip(place, failure) }
+        var search = QuarantineSearch(tokens)
         for journal in host.journals {
             do {
                 try search.search(journal)
             } catch {
-                failures.append(("journal in \(journal.journal.folder.path)", error))
+                skip("journal in \(journal.journal.folder.path)", error)
             }
         }
-        for (place, failure) in failures { skip(place, failure) }
-        if search.isCut {
-            report.notes.append(
-                "the journal has more applied feeds than were searched, the newest "
-                    + "\(JournalSearch.mostRetained >> 20) MiB")
-        }
-        for (token, evidence) in search.found {
-            for item in evidence { stories[token]?.add(item, search.decisions[item.feed.id] ?? []) }
-        }
-        return (search.holds, !failures.isEmpty)
+        for (token, found) in search.found { for item in found { stories[token]?.add(item) } }
+        let feeds = host.journals.reduce(0) { $0 + $1.feeds.count }
+        guard feeds > 0 else { return }
+        report.notes.append(
+            "\(feeds.counting("feed")) of this host \(feeds == 1 ? "is" : "are") not in the database yet and not "
+                + "searched; the next sweep stores and judges them")
     }
 
     private mutating func readWaiting() throws {
         let intake = EvidenceIntake(store)
         let visibility = try intake.visibility()
         guard visibility != .absent, note(visibility, of: .evidence) else { return }
-        let (rows, isCut) = try intake.waiting(about: Set(tokens), limit: JournalSearch.mostFound)
+        let (rows, isCut) = try intake.waiting(about: Set(tokens), limit: ReportHistory.mostReports)
         for (token, rows) in rows {
             for row in rows { stories[token]?.add(row) }
         }
@@ -204,14 +220,7 @@ package struct Explain {
         defer { for token in tokens { stories[token]?.tellChanges(runs) } }
         guard try mayRead(.run, "id, kind, started, ended, host, operator") else { return }
         let names = stories.values.flatMap(\.changes).map(\.place.run)
-        let hosts: [String]
-        (runs, hosts) = try frame.history.runs(Set(names))
-        let others = hosts.filter { $0 != context.host }
-        guard !others.isEmpty else { return }
-        report.notes.append(
-            "the journals of other hosts are not read here (\(others.prefix(5).joined(separator: ", "))"
-                + "\(others.count > 5 ? " and \(others.count - 5) more" : "")): evidence that "
-                + "changed no row, waits or is held there is known there alone")
+        runs = try frame.history.runs(Set(names))
     }
 }
 

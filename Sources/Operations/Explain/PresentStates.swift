@@ -9,8 +9,12 @@ import TokenHygiene
 import TokenTable
 
 extension TokenStory {
-    /// The whole story. `holds` are the names of open holds by app; `isBlind` where one may be unseen.
-    func told(holds: [Partition: String], isBlind: Bool) -> ExplainedToken {
+    /// The whole story, with the batches that are open.
+    func told(_ facts: BatchFacts) -> ExplainedToken {
+        let holds = Dictionary(
+            facts.holds.filter { $0.gate != nil }.map { ($0.partition, $0.id) },
+            uniquingKeysWith: { first, _ in first })
+        let isBlind = facts.unseen != nil
         var told = ExplainedToken(
             token: frame.wholeTokens ? token.hex : token.redacted, bytes: token.count,
             events: events)
@@ -24,7 +28,7 @@ extension TokenStory {
         told.known = !told.events.isEmpty
         guard told.known else {
             told.now =
-                "no table, ledger entry, journal or queue that could be read has this token; a sender "
+                "no table, ledger entry, report or queue that could be read has this token; a sender "
                 + "would not send to it"
             told.next = "nothing to do for it"
             return told
@@ -95,16 +99,16 @@ extension TokenStory {
         var parts = open.map(\.words)
         if let hold {
             let words =
-                "change nothing by evidence, because hold \(hold) of this app waits for a decision"
+                "change nothing by that evidence, because hold \(hold) of this app waits for a decision"
                 + (heldApps.contains(app) ? ", which has evidence about the token" : "")
             parts = [words] + parts.map { "after the decision, \($0)" }
         }
         if let expiry { parts.append(expiry.words) }
         if isBlind {
-            parts.append("what the journals of this host hold about it is not known")
+            parts.append("what reports hold about it is not known")
         }
         guard !parts.isEmpty else {
-            return "change nothing: no evidence about it waits on this host"
+            return "change nothing: no evidence about it waits"
         }
         let isDue = expiry?.due.map { $0 <= frame.now } ?? false
         let isGuarded = hold == nil && open.contains(where: \.changes) || isDue

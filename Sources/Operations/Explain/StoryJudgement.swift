@@ -1,9 +1,5 @@
-// The rules by which the evidence about a token is judged. They are those of the sweep (`RemovalPolicy`),
-// asked about the rows as they are now.
-//
-// For evidence that was applied the ledger says what it did. Where it did nothing, no record says
-// why: the sweep counts, and does not list. Then the rows of today tell. That is right as long as
-// nobody changed a row since, so the event says `present` and not `ledger`.
+// The rules by which evidence that waits is judged. They are those of the sweep (`RemovalPolicy`), asked about
+// the rows as they are now. What became of evidence that was judged stands in its report and in the ledger.
 
 import APNsProtocol
 import Database

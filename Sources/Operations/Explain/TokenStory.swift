@@ -120,77 +120,127 @@ struct TokenStory {
 
     // MARK: Evidence
 
-    /// Adds evidence of a journal, and what persons decided about its feed.
-    mutating func add(_ item: JournalEvidence, _ decisions: [TimedEvent]) {
+    /// Adds what a batch says, and what the guard and persons decided about the batch.
+    mutating func add(_ report: TokenReport, _ decisions: [RunRecord]) {
+        let (batch, app) = (report.batch, app(of: report.batch))
+        var event = ExplainedEvent(.evidence, of: app, at: report.time)
+        (event.source, event.arrived, event.feed) = (batch.label, batch.opened.rfc3339, batch.id)
+        if batch.source != .feedback { event.reason = batch.source.rawValue }
+        let often = report.statements > 1 ? ", \(report.statements) times" : ""
+        let what =
+            batch.source == .feedback
+            ? "the feedback list of \(batch.label) calls it dead\(often)"
+            : "answers 410 \(batch.source.rawValue) from \(batch.label) call it dead\(often)"
+        let outcome = outcome(of: report, app, &event)
+        event.text = "\(app): \(what), read at \(batch.opened.rfc3339): \(outcome)"
+        timed.append((report.time, event))
+        addDecisions(about: batch, app, decisions)
+    }
+
+    /// Adds what lies in the quarantine of this host.
+    mutating func add(_ item: QuarantinedReport) {
         let (feed, app) = (item.feed, item.feed.partition)
         var event = ExplainedEvent(.evidence, of: app, at: item.time)
         (event.source, event.arrived, event.feed) = (feed.source, feed.opened.rfc3339, feed.id)
-        if feed.kind != .feedback { event.reason = feed.kind.rawValue }
-        let often = item.statements > 1 ? ", \(item.statements) times" : ""
-        let what =
-            switch feed.kind {
-            case .feedback: "the feedback list of \(feed.source) calls it dead\(often)"
-            case .unusable: "a report from \(feed.source) names it"
-            default: "answers 410 \(feed.kind.rawValue) from \(feed.source) call it dead\(often)"
-            }
-        let outcome = outcome(of: item, &event)
+        (event.rule, event.reason) = (.quarantined, item.refusal)
         event.text =
             (app == .noApp ? "" : "\(app): ")
-            + "\(what), read at \(feed.opened.rfc3339): \(outcome)"
+            + (feed.kind == .feedback
+                ? "the feedback list of \(feed.source) calls it dead"
+                : "a report from \(feed.source) names it")
+            + ", read at \(feed.opened.rfc3339): quarantined (\(item.refusal))"
         timed.append((item.time, event))
-        timed += decisions
-        if feed.state == .held { heldApps.insert(app) }
     }
 
-    /// What became of a piece of evidence, in words, with the rule.
+    /// The app of a batch, as the settings name it.
+    private func app(of batch: ReportBatch) -> Partition {
+        [.applying, .applied].contains(batch.state) ? frame.named(batch.partition) : batch.partition
+    }
+
+    /// What became of a report, in words, with the rule.
     private mutating func outcome(
-        of item: JournalEvidence, _ event: inout ExplainedEvent
+        of report: TokenReport, _ app: Partition, _ event: inout ExplainedEvent
     ) -> String {
-        let feed = item.feed
-        if let refusal = item.refusal {
-            (event.rule, event.reason) = (.quarantined, refusal)
-            return "quarantined (\(refusal))"
-        }
-        guard let time = item.time else { return "it changed nothing" }
-        switch feed.state {
+        let batch = report.batch
+        switch batch.state {
         case .discarded:
-            (event.rule, event.reason) = (.discarded, feed.cause)
+            let reason = batch.hold?.cause
+            (event.rule, event.reason) = (.discarded, reason)
             return
-                "a person discarded it (\(feed.cause ?? "no reason was noted")), so it changed nothing"
+                "a person discarded it (\(reason ?? "no reason was noted")), so it changed nothing"
         case .held:
-            (event.rule, event.reason) = (.held, feed.cause)
-            return "held (\(feed.cause ?? "no cause was noted")), so it changed nothing yet"
-        case .reading, .taking, .pending:
-            let (rule, words) = judgement(dead: time, feed.partition)
+            (event.rule, event.reason) = (.held, batch.hold?.cause)
+            heldApps.insert(app)
+            return "held (\(batch.hold?.cause ?? "no cause was noted")), so it changed nothing yet"
+        case .filling, .waiting, .applying, .applied: break
+        }
+        guard report.state != .waiting else {
+            let (rule, words) = judgement(dead: report.time, app)
             (event.rule, event.basis) = (rule, "waiting")
             open.append(
-                (
-                    feed.partition, "apply the evidence of \(time.rfc3339): \(words)",
-                    rule.changesRows
-                ))
+                (app, "apply the evidence of \(report.time.rfc3339): \(words)", rule.changesRows))
             return "it waits; judged now: \(words)"
-        case .applied: return applied(feed, time, &event)
+        }
+        event.basis = "report"
+        if let entry = changes.first(where: { $0.place.feed == batch.id }) {
+            (event.rule, event.basis) = (rule(of: entry), "ledger")
+        }
+        let when = report.decided.map { " at \($0.rfc3339)" } ?? ""
+        switch report.state {
+        case .waiting: return ""
+        case .applied:
+            return event.rule == nil
+                ? "applied\(when), it changed the row; the ledger's entry was purged"
+                : "applied, it changed the row, see the change"
+        case .already:
+            event.rule = event.rule ?? .already
+            return event.basis == "ledger"
+                ? "applied, it changed the row, see the change"
+                : "judged\(when): the row was invalid already"
+        case .newer:
+            event.rule = .newer
+            return
+                "judged\(when): the row was kept, because the device had registered after this evidence"
+        case .unknown:
+            let others = otherApps(than: app)
+            event.rule = others == nil ? .unknown : .otherApp
+            return "judged\(when): no row of this app and environment had the token"
+                + (others.map { "; rows of \($0) have it now" } ?? "")
+        case .refused:
+            (event.rule, event.reason) = (.refused, report.refusal?.rawValue ?? event.reason)
+            return "judged\(when): the row refused the change"
+                + (report.refusal.map { ": \($0.words)" } ?? "")
         }
     }
 
-    private func applied(
-        _ feed: CapturedFeed, _ time: EpochMilliseconds, _ event: inout ExplainedEvent
-    ) -> String {
-        if let entry = changes.first(where: { $0.place.feed == feed.id }) {
-            (event.rule, event.basis) = (rule(of: entry), "ledger")
-            return entry.refusal == nil
-                ? "applied, it changed the row, see the change" : "the row refused the change"
+    /// Adds that the guard held a batch, and who released or discarded it.
+    private mutating func addDecisions(
+        about batch: ReportBatch, _ app: Partition, _ runs: [RunRecord]
+    ) {
+        guard let since = batch.hold?.since else { return }
+        if batch.state != .discarded {
+            add(.hold, at: since, of: app) { event in
+                let cause = batch.hold?.cause
+                event.text =
+                    "\(app): the guard held the evidence from \(batch.label): \(cause ?? "no cause was noted")"
+                (event.action, event.feed, event.run) = ("held", batch.id, batch.run)
+                event.reason = cause
+            }
         }
-        let (rule, words) = judgement(dead: time, feed.partition)
-        event.basis = "present"
-        guard rule.changesRows else {
-            event.rule = rule
-            return "applied, it changed nothing; by the rows of today: \(words)"
+        for run in runs where run.counts?.contains(batch.id) == true {
+            let isRelease = run.kind == "release"
+            let who = run.operator ?? "somebody unknown"
+            let discard = isRelease ? nil : DiscardReport(line: run.counts)
+            add(.decision, at: run.ended ?? run.started, of: app) { event in
+                event.text =
+                    "\(app): \(who) \(isRelease ? "released" : "discarded") the evidence from \(batch.label)"
+                    + (isRelease ? "" : ": \(discard?.reason ?? "no cause was noted")")
+                (event.action, event.feed, event.run) = (
+                    isRelease ? "released" : "discarded", batch.id, run.id
+                )
+                (event.reason, event.operator) = (discard?.reason, run.operator)
+            }
         }
-        // The rows of today say the opposite, so somebody changed them since.
-        return
-            "applied, and the ledger has no change by it: at that time a rule kept the row, which "
-            + "was changed since, or the entry was purged"
     }
 
     /// Adds a row of `pushsweep_evidence` that waits, as the next sweep will read it.

@@ -5,6 +5,7 @@
 import APNsProtocol
 import EvidenceJournal
 import TokenHygiene
+import TokenTable
 
 /// The exit code of a run; values follow sysexits(3) where one fits.
 package enum ExitStatus: Int32, Hashable, Sendable, CaseIterable {
@@ -85,26 +86,26 @@ package enum ExitStatus: Int32, Hashable, Sendable, CaseIterable {
 }
 
 extension ExitStatus {
-    /// The exit code for a feed whose evidence was applied. It depends on whether the gateway kept to
-    /// the protocol, and on whether all of the feed could be used.
-    static func following(_ feed: FeedEvidence, _ counts: Counts) -> ExitStatus {
-        let bytes: ExitStatus =
-            switch feed.end {
-            // Silence inside a tuple is a fault of the connection, not bad input. The fragment is
-            // kept, and the list may continue next time.
-            case .timeout: .pending
-            case _ where counts.quarantined > 0 || feed.quarantinedBytes > 0: .quarantined
-            case _ where counts.refused > 0: .quarantined
-            default: .done
-            }
-        let connection: ExitStatus =
-            switch feed.captureEnd {
-            case .closeNotify, .idle, .file: .done
-            case .cut, .reset, .broken: .protocolBroken
-            // The cause is on our side, and a message reports it. The gateway kept to the protocol,
-            // and the bytes read are applied.
-            case .crashed, .stopped, .full: .done
-            }
-        return worse(bytes, connection)
+    /// The exit code for a batch that was judged. It depends on whether all of it could be used.
+    static func following(_ batch: ReportBatch, _ counts: Counts) -> ExitStatus {
+        switch batch.ending {
+        // Silence inside a tuple is a fault of the connection, not bad input. The fragment is
+        // kept, and the list may continue next time.
+        case .timeout: .pending
+        case _ where counts.quarantined > 0 || batch.quarantinedBytes > 0: .quarantined
+        case _ where counts.refused > 0: .quarantined
+        default: .done
+        }
+    }
+
+    /// The exit code for the reading of a feed: whether the gateway kept to the protocol.
+    static func following(_ end: CaptureEnd) -> ExitStatus {
+        switch end {
+        case .closeNotify, .idle, .file: .done
+        case .cut, .reset, .broken: .protocolBroken
+        // The cause is on our side, and a message reports it. The gateway kept to the protocol,
+        // and the bytes read are applied.
+        case .crashed, .stopped, .full: .done
+        }
     }
 }

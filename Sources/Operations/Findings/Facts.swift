@@ -13,15 +13,13 @@ struct HostFacts {
         let journal: EvidenceJournal
         /// The number of the sender's folder; nil for the state folder itself.
         let sender: Int?
-        /// The feeds that are not applied and not discarded.
+        /// The feeds that are not poured into the database.
         let feeds: [CapturedFeed]
-        let holds: [Hold]
         let quarantined: [QuarantinedFeed]
 
         init(_ journal: EvidenceJournal, sender: Int? = nil) throws(JournalFailure) {
             (self.journal, self.sender) = (journal, sender)
             feeds = try journal.feeds(.reading, .taking, .pending, .held)
-            holds = try Holds.holds(in: journal)
             quarantined = try journal.quarantinedFeeds()
         }
 
@@ -33,7 +31,7 @@ struct HostFacts {
     private(set) var journals: [Journal] = []
     /// The warnings about journals that were set aside as damaged.
     private(set) var damage: [String] = []
-    /// What could not be read, and why. A hold may be in it.
+    /// What could not be read, and why.
     private(set) var unreadable: [(place: String, failure: JournalFailure)] = []
     /// Whether there is a state folder. A container without a volume has none yet.
     private(set) var hasState = false

@@ -1,95 +1,82 @@
-// The feeds that the guard stopped, grouped for a person. All held feeds of one app and environment
-// in one journal are one hold, and one decision is made about them. A hold has the name of the feed
-// that the guard stopped first. Later feeds wait behind that feed and belong to the hold as well.
+// The batches that the guard stopped, grouped for a person. All held batches of one app, environment and inlet
+// are one hold, and one decision is made about them, from any host. A hold has the name of the batch that the
+// guard stopped first. Later batches of the inlet wait behind that one and belong to the hold as well.
 //
-// A decision is about a set that a person has seen, while sweeps add feeds to it. So a set has a
-// digest, taken feed by feed in the order in which the feeds were held. The digest of the first n
-// feeds does not change when others join. Releasing a digest applies exactly the feeds that the
+// A decision is about a set that a person has seen, while sweeps add batches to it. So a set has a
+// digest, taken batch by batch in the order in which they were held. The digest of the first n
+// batches does not change when others join. Releasing a digest applies exactly the batches that the
 // person saw; the guard judges the later ones again. The person also sees what a release would do:
 // the digest begins with the policy and with the table, columns and values by which rows are found.
 //
-// A feed that is held for another reason, such as reaching feedback.max-bytes, holds no other feed
+// A batch that is held for another reason, such as a list that reached feedback.max-bytes, holds no other batch
 // and is a hold of its own.
 
 import APNsProtocol
+import Database
 import Encodings
 import EvidenceJournal
 import Foundation
 import SecureTransport
 import Settings
 import TokenHygiene
+import TokenTable
 
-/// Held feeds with one common decision.
+/// Held batches with one common decision.
 package struct Hold {
-    /// The journal of the feeds.
-    let journal: EvidenceJournal
-    /// The app and environment of the feeds.
+    /// The app and environment of the batches, as the settings name them.
     package let partition: Partition
-    /// The feeds in the order in which they were held, at least one.
-    let feeds: [CapturedFeed]
+    /// The batches in the order in which they were held, at least one.
+    let batches: [ReportBatch]
 
-    /// The name of the feed that was held first.
-    package var id: String { feeds[0].id }
-    /// The guard's gate; nil when the guard did not hold the feeds.
-    package var gate: GuardGate? { feeds[0].gate }
+    /// The name of the batch that was held first.
+    package var id: String { batches[0].id }
+    /// The guard's gate; nil when the guard did not hold the batches.
+    package var gate: GuardGate? { batches[0].hold?.gate }
     /// The reason for the hold, in one sentence.
-    package var cause: String { feeds[0].cause ?? "no cause was noted" }
-    /// The time at which the first feed was held.
-    package var since: EpochMilliseconds { feeds[0].closedAt ?? feeds[0].opened }
+    package var cause: String { batches[0].hold?.cause ?? "no cause was noted" }
+    /// The time at which the first batch was held.
+    package var since: EpochMilliseconds { batches[0].hold?.since ?? batches[0].opened }
+
+    /// Groups held batches, the oldest hold first.
+    static func grouped(_ held: [ReportBatch]) -> [Hold] {
+        let alone = held.filter { $0.hold?.gate == nil }.map { [$0] }
+        let together = Dictionary(grouping: held.filter { $0.hold?.gate != nil }) {
+            [$0.partition.app, $0.partition.environment, $0.inlet.rawValue].map { Array($0.utf8) }
+        }.values.map { $0.sorted { $0.heldBefore($1) } }
+        return (alone + together).map { Hold(partition: $0[0].partition, batches: $0) }
+            .sorted { ($0.since, $0.id) < ($1.since, $1.id) }
+    }
 }
 
-/// The holds of this host: those of sweeps and of its senders, whether or not the senders are alive.
+/// The holds of a database.
 package struct Holds {
-    /// The journal of the state folder, then those of its senders.
-    package let journals: [EvidenceJournal]
-    /// The journal of the state folder. This process holds the folder's lock.
-    package let main: EvidenceJournal
+    private let store: TokenTable
+    private var batches: Batches { Batches(store) }
 
-    /// Takes the lock of the state folder.
-    ///
-    /// - Throws: `RunFailure` with exit 4 when another run holds it.
-    package init(state: String) throws {
-        try self.init(beside: EvidenceJournal(in: StateFolder(state)))
-    }
-
-    /// Uses a journal that is open already, and the senders' folders below its folder.
-    init(beside main: EvidenceJournal) throws {
-        self.main = main
-        journals =
-            try [main]
-            + SenderFolders.visited(in: main.folder.path).map { folder in
-                try EvidenceJournal(in: folder)
-            }
-    }
-
-    /// The journal that has a feed; that of the state folder where none has it.
-    package func journal(of feed: String) -> EvidenceJournal {
-        journals.first { (try? $0.feed(feed)) != nil } ?? main
-    }
+    /// The holds in the database of a token table.
+    init(_ store: TokenTable) { self.store = store }
 
     /// All holds, oldest first.
+    ///
+    /// - Throws: exit 77 or 78 where the account cannot see them, which is not the same as none.
     package func all() throws -> [Hold] {
-        try journals.flatMap(Self.holds).sorted { ($0.since, $0.id) < ($1.since, $1.id) }
+        try batches.ensureVisible()
+        return Hold.grouped(try batches.all(.held))
     }
 
-    /// The holds of one journal, unordered.
-    static func holds(in journal: EvidenceJournal) throws(JournalFailure) -> [Hold] {
-        let held = try journal.feeds(.held)
-        let alone = held.filter { $0.gate == nil }
-            .map { Hold(journal: journal, partition: $0.partition, feeds: [$0]) }
-        let together = Dictionary(grouping: held.filter { $0.gate != nil }, by: \.partition)
-            .map { partition, feeds in
-                Hold(
-                    journal: journal, partition: partition,
-                    feeds: feeds.sorted { $0.holdOrder < $1.holdOrder })
-            }
-        return alone + together
-    }
-
-    /// The hold of a feed, by the feed's name or its beginning; without one the only hold.
+    /// The hold of a batch, by the batch's name or its beginning; without one the only hold.
     ///
     /// - Throws: `RunFailure` with exit 64 when no hold matches, or more than one.
-    package func hold(of feed: String?) throws -> Hold { try feed.map(found)?.hold ?? only() }
+    package func hold(of name: String?) throws -> Hold { try name.map(found)?.hold ?? only() }
+
+    /// What a hold would do now; see `hold(of:)`.
+    ///
+    /// - Throws: as `hold(of:)`, and failures of looking at it.
+    package func report(
+        of name: String?, _ settings: Settings, _ context: RunContext
+    ) throws -> HoldReport {
+        try hold(of: name).report(settings, context, in: store)
+    }
 
     /// The only hold.
     ///
@@ -108,76 +95,109 @@ package struct Holds {
             listing: names)
     }
 
-    /// A held feed with its hold, by the feed's name or its beginning, as `holds show` prints it.
+    /// A held batch with its hold, by the batch's name or its beginning, as `holds show` prints it.
     ///
-    /// - Throws: `RunFailure` with exit 64 when no held feed matches, or more than one.
-    private func found(_ feed: String) throws -> (hold: Hold, feeds: [CapturedFeed]) {
-        guard let beginning = NameBeginning(feed) else {
+    /// - Throws: `RunFailure` with exit 64 when no held batch matches, or more than one.
+    private func found(_ name: String) throws -> (hold: Hold, batches: [ReportBatch]) {
+        guard let beginning = NameBeginning(name) else {
             throw RunFailure(
                 .usage, .state,
-                "looking for the hold \(SettingText.quoted(feed)): \(NameBeginning.refusal); see: "
+                "looking for the hold \(SettingText.quoted(name)): \(NameBeginning.refusal); see: "
                     + "pushsweep holds list")
         }
         let matching = try all().compactMap { hold in
-            let feeds = hold.feeds.filter { beginning.begins($0.id) }
-            return feeds.isEmpty ? nil : (hold, feeds)
+            let batches = hold.batches.filter { beginning.begins($0.id) }
+            return batches.isEmpty ? nil : (hold, batches)
         }
         guard let only = matching.first, matching.count == 1 else {
             throw RunFailure(
                 .usage, .state,
-                "looking for the hold \(feed.prefix(40)): "
+                "looking for the hold \(name.prefix(40)): "
                     + (matching.isEmpty ? "nothing of this name is held" : "several begin so")
                     + "; see: pushsweep holds list")
         }
         return only
     }
 
-    /// Discards a held feed, by default that of the only hold, or with `whole` all feeds of its hold, and
-    /// stores the reason. What is discarded stays in the journal for 30 days and can be replayed until
-    /// then. The other feeds stay held; where the feed that the guard stopped is discarded they become
-    /// pending, and the guard judges them in the next sweep.
+    /// Discards a held batch, by default that of the only hold, or with `whole` all batches of its hold, and
+    /// stores the reason. What is discarded stays in the database for 30 days and can be judged again until
+    /// then. The other batches stay held; where the batch that the guard stopped is discarded they wait
+    /// for the next sweep, and the guard judges them.
     ///
-    /// - Throws: `RunFailure` with exit 64 when no held feed has the name, or several begin so.
+    /// - Throws: `RunFailure` with exit 64 when no held batch has the name, or several begin so.
     package func discard(
-        _ feed: String?, whole: Bool, because reason: String, _ context: RunContext
+        _ name: String?, whole: Bool, because reason: String, _ context: RunContext
     ) throws -> DiscardReport {
-        let (hold, named) = try feed.map(found) ?? { ($0, $0.feeds) }(try only())
+        let (hold, named) = try name.map(found) ?? { ($0, $0.batches) }(try only())
         guard whole || named.count == 1 else {
             throw RunFailure(
                 .usage, .state,
-                (feed.map {
-                    "discarding the held feed \($0.prefix(40)): several begin so; name one whole: "
-                } ?? "discarding the hold: it has \(named.count) feeds; name one, or add --all: ")
+                (name.map {
+                    "discarding the held batch \($0.prefix(40)): several begin so; name one whole: "
+                }
+                    ?? "discarding the hold: it has \(named.count) batches; name one, or add --all: ")
                     + "pushsweep holds show \(hold.id)")
         }
-        let feeds = whole ? hold.feeds : named
-        let run = UUID().uuidString.lowercased()
-        try main.beginRun(run, kind: "discard", by: context.operator, at: context.now())
-        for feed in feeds {
-            try hold.journal.close(feed.id, as: .discarded, cause: reason, at: context.now())
+        let (run, started) = (UUID().uuidString.lowercased(), context.now())
+        var discarded: [String] = []
+        for batch in whole ? hold.batches : named {
+            guard try batches.discard(batch.id, because: reason) else {
+                throw RunFailure(
+                    .usage, .state,
+                    "discarding the held batch \(batch.id): somebody has decided about it meanwhile; see: "
+                        + "pushsweep holds list")
+            }
+            discarded.append(batch.id)
         }
         var report = DiscardReport(
             run: run, hold: hold.id, app: hold.partition.app,
-            environment: hold.partition.environment, feeds: feeds.map(\.id), reason: reason,
+            environment: hold.partition.environment, feeds: discarded, reason: reason,
             heldSince: hold.since.rfc3339, heldCause: hold.cause)
-        try hold.journal.releaseFollowers()
-        let others = Set(hold.feeds.map(\.id)).subtracting(report.feeds)
-        report.held = try hold.journal.feeds(.held).count { others.contains($0.id) }
+        try batches.releaseFollowers()
+        let others = Set(hold.batches.map(\.id)).subtracting(report.feeds)
+        report.held = try batches.all(.held).count { others.contains($0.id) }
         report.pending = others.count - report.held
-        try main.endRun(run, exit: 0, summary: report.jsonLine, at: context.now())
+        try store.session.record(
+            RunRecord(
+                id: run, kind: "discard", started: started, ended: context.now(),
+                host: context.host, operator: context.operator, counts: report.jsonLine))
         return report
     }
 }
 
-extension CapturedFeed {
-    /// The sort key of feeds in a hold. The feed that holds its partition comes first, even if the
-    /// clock was set back.
-    fileprivate var holdOrder: (Int, EpochMilliseconds, EpochMilliseconds, String) {
-        (gate == .behind ? 1 : 0, closedAt ?? opened, opened, id)
+extension Batches {
+    /// Requires that the account sees batches and reports.
+    ///
+    /// - Throws: exit 77 where it may not read them, exit 78 where they are not there.
+    func ensureVisible() throws {
+        switch try visibility() {
+        case .readable: return
+        case .hidden:
+            throw RunFailure(
+                .permission, .store,
+                "reading pushsweep_feed and pushsweep_report: the account may not; grant SELECT on both, as "
+                    + "`pushsweep check --grants` prints it")
+        case .absent:
+            throw RunFailure(
+                .configuration, .store,
+                "reading pushsweep_feed and pushsweep_report: a table or a column is missing; run "
+                    + "`pushsweep schema apply`")
+        }
     }
 }
 
-/// Computes the digest of a hold: what a release would do, then for each feed every token in order,
+extension Settings {
+    /// Opens the database of these settings and runs a body on its holds.
+    ///
+    /// - Throws: failures to open it, and those of the body.
+    package func holds<Value>(
+        for use: StoreUse = .reports, _ body: (Holds) throws -> Value
+    ) throws(RunFailure) -> Value {
+        try reading(for: use) { try body(Holds($0)) }
+    }
+}
+
+/// Computes the digest of a hold: what a release would do, then for each batch every token in order,
 /// with the latest time at which it was reported dead.
 struct HoldDigest {
     private static let tokensPerBatch = 1_000
@@ -198,14 +218,15 @@ struct HoldDigest {
         try digest.update(Array(text.utf8))
     }
 
-    /// Adds a feed. Returns the digest of all feeds so far, in hex.
+    /// Adds a batch. Returns the digest of all batches so far, in hex.
     func take(
-        _ feed: FeedEvidence, _ body: (TokenEvidence) throws -> Void = { _ in }
+        _ batch: ReportBatch, in store: TokenTable,
+        _ body: (TokenEvidence) throws -> Void = { _ in }
     ) throws -> String {
-        var stream = feed.tokens.stream()
-        while case let batch = try stream.next(Self.tokensPerBatch), !batch.isEmpty {
+        var stream = StoredReports(of: batch.id, in: store)
+        while case let page = try stream.next(Self.tokensPerBatch), !page.isEmpty {
             var bytes: [UInt8] = []
-            for item in batch {
+            for item in page {
                 AnswerRecord(token: item.token, time: item.time).encode(into: &bytes)
                 try body(item)
             }
@@ -225,60 +246,63 @@ package struct DiscardReport: PrintedLines, Codable, Hashable, Sendable {
     package let app: String
     /// `production` or `sandbox`.
     package let environment: String
-    /// The discarded feeds.
+    /// The discarded batches.
     package let feeds: [String]
     /// The reason, in the words of the person who discarded the hold.
     package let reason: String
-    /// When the first feed was held, RFC 3339 in UTC.
+    /// When the first batch was held, RFC 3339 in UTC.
     package let heldSince: String
     /// Why it was held, in one sentence.
     package let heldCause: String
-    /// Feeds of the hold that stay held.
+    /// Batches of the hold that stay held.
     package var held = 0
-    /// Feeds of the hold that the next sweep judges.
+    /// Batches of the hold that the next sweep judges.
     package var pending = 0
     package var exit: Int32 = 0
 
     package var lines: [String] {
         var lines = [
-            "\(app)/\(environment): \(feeds.count.counting("held feed")) discarded; within 30 days: "
-                + "pushsweep replay --feed \(feeds.first ?? hold)"
+            "\(app)/\(environment): \(feeds.count.counting("held batch")) discarded; within 30 "
+                + "days, from any host:"
         ]
+        lines += feeds.prefix(20).map { "  pushsweep replay --feed \($0)" }
+        if feeds.count > 20 {
+            lines.append("  and \(feeds.count - 20) more, see the record of this run")
+        }
         if held > 0 {
-            lines.append("\(held.counting("feed")) of the hold stay held: pushsweep holds list")
+            lines.append(
+                "\(held.counting("batch")) of the hold stay held: pushsweep holds list")
         }
         if pending > 0 {
-            lines.append("\(pending.counting("feed")) of the hold wait for the next sweep")
+            lines.append(
+                "\(pending.counting("batch")) of the hold wait for the next sweep")
         }
         return lines
     }
 }
 
 extension SweepPlan {
-    /// The plan of applying the held feeds that a digest names.
+    /// The plan of applying the held batches that a digest names.
     package init(releasing digest: String, because reason: String?, settings: Settings) {
         self.init(settings, .release(digest.lowercased()), dryRun: false)
         self.reason = reason
     }
 }
 
-extension JournalApplier {
-    /// The feeds that a digest names, with the applier of their journal.
+extension EvidenceRun {
+    /// The batches that a digest names.
     ///
     /// - Throws: `RunFailure` when no held set has this digest: the set changed, was released or
     ///   discarded, or its release would now do something else.
-    func released(by digest: String) throws -> (feeds: [CapturedFeed], applier: JournalApplier) {
-        let holds = try Holds(beside: journal).all()
-        for hold in holds {
+    func released(by digest: String) throws -> [ReportBatch] {
+        for hold in try Holds(store).all() {
             // An app that the settings no longer name cannot have been examined since.
             guard let partition = plan.partitions[hold.partition] else { continue }
             let digests = try HoldDigest(
                 hold.partition, plan.policy, terms: store.terms(of: partition))
-            let last = try hold.feeds.firstIndex {
-                try digests.take(hold.journal.evidence(of: $0)) == digest
-            }
+            let last = try hold.batches.firstIndex { try digests.take($0, in: store) == digest }
             guard let last else { continue }
-            return (Array(hold.feeds[...last]), on(hold.journal))
+            return Array(hold.batches[...last])
         }
         throw RunFailure(
             .usage, .state,

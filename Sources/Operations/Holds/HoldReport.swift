@@ -1,45 +1,48 @@
 import APNsProtocol
 import Database
-import EvidenceJournal
 import Settings
 import TokenHygiene
 import TokenTable
 
 /// One hold in a list.
 package struct HoldEntry: PrintedLines, Codable, Hashable, Sendable {
-    /// The name of the feed that was held first.
+    /// The name of the batch that was held first.
     package let hold: String
     /// The app's name in the settings.
     package let app: String
     /// `production` or `sandbox`.
     package let environment: String
-    /// The sources of the feeds, each once.
+    /// `table`, `gateway`, `file` or `sender`: where the batches came from.
+    package let inlet: String
+    /// The labels of the batches, each once.
     package let sources: [String]
-    /// The guard's gate; nil when the guard did not hold the feeds.
+    /// The hosts that heard them, each once.
+    package let hosts: [String]
+    /// The guard's gate; nil when the guard did not hold the batches.
     package let gate: String?
     /// The reason for the hold, in one sentence.
     package let cause: String
-    /// The time at which the first feed was held, RFC 3339.
+    /// The time at which the first batch was held, RFC 3339.
     package let since: String
-    /// The feeds, in the order in which they were held.
+    /// The batches, in the order in which they were held.
     package let feeds: [String]
-    /// Number of bytes of all feeds.
+    /// Bytes of the gateways' lists among them.
     package let bytes: Int
-    /// Whole tuples of all feeds; absent, as the next three, where they are not known.
-    package fileprivate(set) var tuples: Int?
-    /// Living rows that would become invalid now.
+    /// Reports of all batches.
+    package let tuples: Int
+    /// Living rows that would become invalid now; absent, as the next two, where that is not known.
     package fileprivate(set) var candidates: Int?
     /// Living rows of the app and environment now.
     package fileprivate(set) var living: Int?
-    /// What the guard says of all feeds together now; absent where it would not stop them.
+    /// What the guard says of all batches together now; absent where it would not stop them.
     package fileprivate(set) var judgement: String?
     /// Why today's numbers are not known; absent where they are.
     package private(set) var gap: String?
 
-    /// Describes a hold, with its numbers of today from `table`.
-    init(_ hold: Hold, _ settings: Settings, _ context: RunContext, _ table: HoldTable) {
+    /// Describes a hold, with its numbers of today.
+    init(_ hold: Hold, _ settings: Settings, _ context: RunContext, in store: TokenTable) {
         do {
-            self = try hold.report(settings, context, from: table).entry
+            self = try hold.report(settings, context, in: store).entry
         } catch {
             self.init(hold)
             gap = "\(RunFailure.wrapping(error, at: .store))"
@@ -50,25 +53,28 @@ package struct HoldEntry: PrintedLines, Codable, Hashable, Sendable {
         self.hold = hold.id
         app = hold.partition.app
         environment = hold.partition.environment
-        sources = Array(Set(hold.feeds.map(\.source))).sorted()
+        inlet = hold.batches[0].inlet.rawValue
+        sources = Array(Set(hold.batches.map(\.label))).sorted()
+        hosts = Array(Set(hold.batches.map(\.host))).sorted()
         gate = hold.gate?.rawValue
         cause = hold.cause
         since = hold.since.rfc3339
-        feeds = hold.feeds.map(\.id)
-        bytes = hold.feeds.reduce(0) { $0 + $1.bytes }
+        feeds = hold.batches.map(\.id)
+        bytes = hold.batches.reduce(0) { $0 + $1.bytes }
+        tuples = hold.batches.reduce(0) { $0 + $1.counts.tuples }
     }
 
     package var lines: [String] {
         [
             "\(hold) \(app)/\(environment) from \(sources.joined(separator: ", ")), since \(since): "
-                + "\(feeds.count.counting("feed")), \(bytes.counting("byte"))",
+                + "\(feeds.count.counting("batch")), \(tuples.counting("report"))",
             "  \(judgement ?? cause)",
             "  now: \(gap.map { "not known: \($0)" } ?? today)",
         ]
     }
 
     private var today: String {
-        "\(effect), by \((tuples ?? 0).counting("tuple"))"
+        "\(effect), by \(tuples.counting("report"))"
             + (judgement == nil ? "; the guard would not stop them now" : "")
     }
 
@@ -81,45 +87,18 @@ package struct HoldEntry: PrintedLines, Codable, Hashable, Sendable {
     }
 }
 
-/// The token table as all holds of a list use it: one connection. After its first failure it is not asked
-/// again, because each question to a dead database takes the patience of a retry.
-package final class HoldTable {
-    private var answer: Result<TokenTable, any Error>
-
-    /// Reaches the table, or keeps the failure.
-    init(_ settings: Settings) {
-        answer = Result { try TokenTable(StoreSettings(settings, for: .reports)) }
-    }
-
-    /// Asks the table.
-    func ask<T>(_ question: (TokenTable) throws -> T) throws -> T {
-        do {
-            return try question(answer.get())
-        } catch let failure as StoreFailure {
-            answer = .failure(failure)
-            throw failure
-        }
-    }
-}
-
 /// All holds: one JSON object for scripts. Fields may be added, never renamed.
 package struct HoldList: PrintedLines, Codable, Hashable, Sendable {
     /// The holds, oldest first.
     package let holds: [HoldEntry]
     package var exit: Int32 = 0
 
-    /// Makes the list of the holds of a host, with their numbers of today. The lock of the state folder is
-    /// not held while the database is reached, which may take long where it is dead.
+    /// Makes the list of all holds, with their numbers of today.
     ///
-    /// - Throws: failures of the journals; exit 4 where another run holds the lock.
+    /// - Throws: failures of the database; exit 77 or 78 where the account cannot see them.
     package init(of settings: Settings, _ context: RunContext) throws {
-        guard try !Holds(state: settings.state).all().isEmpty else {
-            holds = []
-            return
-        }
-        let table = HoldTable(settings)
-        holds = try Holds(state: settings.state).all().map {
-            HoldEntry($0, settings, context, table)
+        holds = try settings.reading { store in
+            try Holds(store).all().map { HoldEntry($0, settings, context, in: store) }
         }
     }
 
@@ -145,6 +124,28 @@ package struct HoldReport: PrintedLines, Encodable, Hashable, Sendable {
         package var tokens: Int
     }
 
+    /// One batch of the hold.
+    package struct Batch: Encodable, Hashable, Sendable {
+        package let batch: String
+        /// `table`, `gateway`, `file` or `sender`.
+        package let inlet: String
+        package let source: String
+        package let host: String
+        package let reports: Int
+        /// When it was heard, RFC 3339.
+        package let heard: String
+
+        init(_ batch: ReportBatch) {
+            self.batch = batch.id
+            (inlet, source, host) = (batch.inlet.rawValue, batch.label, batch.host)
+            (reports, heard) = (batch.reports, batch.opened.rfc3339)
+        }
+
+        var line: String {
+            "\(batch)  \(inlet) \(source) on \(host): \(reports.counting("report")), heard \(heard)"
+        }
+    }
+
     fileprivate static let ages: [(name: String, upTo: Int64)] = [
         ("in the future", 0), ("under an hour", 3_600_000), ("under a day", 86_400_000),
         ("under a week", 7 * 86_400_000), ("under 30 days", 30 * 86_400_000),
@@ -157,11 +158,12 @@ package struct HoldReport: PrintedLines, Encodable, Hashable, Sendable {
         var action: String
         /// Identifies exactly this set and the changes of its release: SHA-256, 64 hex digits.
         var digest = ""
-        /// Tuples that are not usable evidence.
+        var batches: [Batch] = []
+        /// Reports that are not usable evidence.
         var quarantined = 0
         /// Number of distinct tokens.
         var tokens = 0
-        // The tuples by outcome of a release now. Rows that could not be removed count as refused.
+        // The reports by outcome of a release now. Rows that could not be removed count as refused.
         var applied = 0, already = 0, newer = 0, unknown = 0, refused = 0
         /// The tokens by age of their evidence.
         var ages = HoldReport.ages.map { Age(age: $0.name, tokens: 0) }
@@ -185,17 +187,17 @@ package struct HoldReport: PrintedLines, Encodable, Hashable, Sendable {
     package var lines: [String] {
         var lines = [
             "\(entry.app)/\(entry.environment) from \(entry.sources.joined(separator: ", ")), held "
-                + "since \(entry.since): \(entry.feeds.count.counting("feed")), "
-                + "\((entry.tuples ?? 0).counting("tuple")), \(details.tokens.counting("token"))",
+                + "since \(entry.since): \(entry.feeds.count.counting("batch")), "
+                + "\(entry.tuples.counting("report")), \(details.tokens.counting("token"))",
             "cause: \(entry.cause)",
-            "now: \(entry.effect) (\(details.action)); of the tuples \(details.applied) are about them, "
+            "now: \(entry.effect) (\(details.action)); of the reports \(details.applied) are about them, "
                 + "\(details.already) about invalid rows, "
                 + "\(details.newer) about tokens that registered again, "
                 + "\(details.unknown) about unknown tokens, "
                 + "\(details.quarantined) are quarantined",
             "judged again: \(entry.judgement ?? "the guard would not stop it now")",
         ]
-        if entry.feeds.count > 1 { lines += ["feeds:"] + entry.feeds.map { "  \($0)" } }
+        lines += ["batches:"] + details.batches.map { "  \($0.line)" }
         lines.append("said to be dead:")
         let most = details.ages.map(\.tokens).max() ?? 0
         for age in details.ages where age.tokens > 0 {
@@ -207,8 +209,8 @@ package struct HoldReport: PrintedLines, Encodable, Hashable, Sendable {
         lines += [
             "digest: \(details.digest)",
             "to apply exactly this:  pushsweep holds release \(details.digest)",
-            "to drop \(entry.feeds.count > 1 ? "one feed:" : "it:      ")       pushsweep holds discard "
-                + "\(entry.feeds.count > 1 ? "FEED" : entry.hold) --reason TEXT",
+            "to drop \(entry.feeds.count > 1 ? "one batch:" : "it:       ")      pushsweep holds discard "
+                + "\(entry.feeds.count > 1 ? "BATCH" : entry.hold) --reason TEXT",
         ]
         if entry.feeds.count > 1 {
             lines.append(
@@ -240,19 +242,18 @@ package struct HoldReport: PrintedLines, Encodable, Hashable, Sendable {
     }
 }
 
-// Examining a hold: its feeds are decoded, its digest is computed, and the database is asked for the
-// present outcome of every token.
+// Examining a hold: its digest is computed from its reports, and the token table is asked for the present
+// outcome of every token.
 
 extension Hold {
     /// Number of tokens in the sample of a hold.
     private static let sampleSize = 10
-    private static let tokensPerBatch = 1_000
 
     /// The facts that a person needs for a decision, under the current settings. Only reads.
     ///
-    /// - Throws: failures of the journal and of the database.
+    /// - Throws: failures of the database; exit 78 where the settings do not name the app.
     package func report(
-        _ settings: Settings, _ context: RunContext, from table: HoldTable? = nil
+        _ settings: Settings, _ context: RunContext, in store: TokenTable
     ) throws -> HoldReport {
         guard let app = settings.apps.first(where: { $0.partition == partition }) else {
             throw RunFailure(
@@ -260,49 +261,31 @@ extension Hold {
                 "looking at hold \(id): the settings no longer name \(partition); name it "
                     + "again under apps, or discard the hold")
         }
-        return try (table ?? HoldTable(settings)).ask {
-            try report(settings, context, of: app.storedPartition, in: $0)
-        }
-    }
-
-    private func report(
-        _ settings: Settings, _ context: RunContext, of stored: Partition, in store: TokenTable
-    ) throws -> HoldReport {
-        let policy = settings.policy
+        let (stored, policy) = (app.storedPartition, settings.policy)
         var details = HoldReport.Details(action: policy.action.rawValue)
-        var counts = Counts()
-        var outOfBounds = 0
-        let table = try EvidenceTable(in: journal.folder, named: "scratch-holds")
+        details.batches = batches.map(HoldReport.Batch.init)
+        details.quarantined = batches.reduce(0) { $0 + $1.quarantined }
         let digest = try HoldDigest(partition, policy, terms: store.terms(of: stored))
-        for feed in feeds {
-            let evidence = try journal.evidence(of: feed)
-            details.digest = try digest.take(evidence) { item in
-                for _ in 0..<item.statements { try table.add(item.token, item.time) }
-            }
-            counts += evidence.counts
-            outOfBounds += evidence.outOfBounds
-        }
-        let evidence = try table.seal()
-        try survey(evidence, at: context.now(), into: &details)
-        var stream = evidence.stream()
+        for batch in batches { details.digest = try digest.take(batch, in: store) }
+        let spread = try store.spread(ofBatches: batches.map(\.id))
+        details.tokens = spread.tokens
+        try survey(store, at: context.now(), into: &details)
+        var stream = evidence(in: store)
         let forecast = try store.classify(
             &stream, in: stored, policy: policy, shouldStop: { context.interrupt.isTripped })
         guard forecast.isComplete else { throw RunFailure.stopped }
         let (outcome, living) = (
             forecast.counts, try store.livingRows(in: stored).count(atMost: .max)
         )
-        (details.quarantined, details.tokens) = (counts.quarantined, evidence.count)
         (details.applied, details.already) = (outcome.applied, outcome.already)
         (details.newer, details.unknown) = (outcome.newer, outcome.unknown)
         details.refused = outcome.refused
         var entry = HoldEntry(self)
-        (entry.tuples, entry.candidates) = (counts.tuples, forecast.candidateRows)
-        entry.living = living
-        // A feed that another cause holds is not judged.
+        (entry.candidates, entry.living) = (forecast.candidateRows, living)
+        // A batch that another cause holds is not judged.
         if gate != nil, outcome.total > 0 {
-            let proposal = try RemovalProposal(
-                forecast, tuples: counts.tuples, outOfBounds: outOfBounds, evidence,
-                areDated: feeds.allSatisfy { $0.kind == .feedback }, policy)
+            let proposal = RemovalProposal(
+                forecast, of: batches, tokens: spread.tokens, atOneTime: spread.atOneTime, policy)
             let history = try store.removals(from: stored)
             entry.judgement = try RemovalGuard(settings.guardLimits).cause(
                 toHold: proposal, after: history
@@ -313,16 +296,19 @@ extension Hold {
         return HoldReport(entry: entry, details: details)
     }
 
+    private func evidence(in store: TokenTable) -> MergedEvidence<StoredReports> {
+        MergedEvidence(batches.map { StoredReports(of: $0.id, in: store) })
+    }
+
     private func survey(
-        _ evidence: SortedEvidence, at now: EpochMilliseconds,
-        into details: inout HoldReport.Details
+        _ store: TokenTable, at now: EpochMilliseconds, into details: inout HoldReport.Details
     ) throws {
-        var stream = evidence.stream()
+        var stream = evidence(in: store)
         // Tokens are close to random, so every n-th in their order is a fair sample.
-        let step = max(1, evidence.count / Self.sampleSize)
+        let step = max(1, details.tokens / Self.sampleSize)
         var place = 0
-        while case let batch = try stream.next(Self.tokensPerBatch), !batch.isEmpty {
-            for item in batch {
+        while case let page = try stream.next(1_000), !page.isEmpty {
+            for item in page {
                 let age = now.distance(from: item.time)
                 let range = HoldReport.ages.firstIndex { age < $0.upTo }
                 details.ages[range ?? HoldReport.ages.count - 1].tokens += 1

@@ -10,7 +10,7 @@ import Foundation
 import SecureTransport
 import TokenHygiene
 
-extension JournalApplier {
+extension JournalIntake {
     private static let linesPerSign = 10_000
 
     /// Takes the reports of a file. Returns the names of their feeds, and the counts. The same
@@ -43,7 +43,7 @@ extension JournalApplier {
         guard counts.evidence > 0 || counts.quarantined > 0 else {
             return ([], IntakeReport(counts))
         }
-        let name = file.again ? draft.name : Self.name(digest)
+        let name = file.again ? draft.name : UUIDText.name(digest)
         try journal.renameIntake(draft.name, to: name)
         let open = OpenIntake(name: name, run: run)
         guard try intake.claim(name, run: run, counts) else {
@@ -57,26 +57,20 @@ extension JournalApplier {
         try journal.dropIntake(intake)
         var report = IntakeReport()
         report.known = true
-        let feeds = try journal.feeds(ofIntake: intake.name)
-        report.holds = feeds.held > 0
-        if feeds.discarded > 0 {
+        let states = try journal.feeds(ofIntake: intake.name).map {
+            try evidence.batches.batch($0)?.state
+        }
+        report.holds = states.contains(.held)
+        let discarded = states.count { $0 == .discarded }
+        if discarded > 0 {
             report.discarded = true
-            report.discardedInPart = feeds.discarded < feeds.all ? true : nil
+            report.discardedInPart = discarded < states.count ? true : nil
         }
         context.log.notice(
             """
             \(source.name): \(report.knownWords), so nothing of it is taken; --again takes it once more
             """)
         return report
-    }
-
-    /// A UUID of the first half of a digest.
-    private static func name(_ digest: String) -> String {
-        var name = String(digest.prefix(32))
-        for place in [20, 16, 12, 8] {
-            name.insert("-", at: name.index(name.startIndex, offsetBy: place))
-        }
-        return name
     }
 
     /// Reads a file to its end and returns the digest of its content and of how it is read.

@@ -9,7 +9,16 @@ import Foundation
 import TokenHygiene
 import TokenTable
 
-extension JournalApplier {
+/// Takes reports of other senders into a journal.
+struct JournalIntake {
+    let journal: EvidenceJournal
+    let evidence: EvidenceRun
+
+    private var store: TokenTable { evidence.store }
+    var plan: SweepPlan { evidence.plan }
+    var context: RunContext { evidence.context }
+    var run: String { evidence.run }
+
     /// Tries of one transaction that takes rows. Between them the database is waited for.
     private static let mostTries = 8
 

@@ -1,10 +1,12 @@
 import APNsProtocol
+import Database
 import EvidenceJournal
 import Foundation
 import Glibc
 import SecureTransport
 import Settings
 import TokenHygiene
+import TokenTable
 
 /// The path of the metrics file, and the facts for metrics that are not in the journals.
 package struct MetricsPlan: JournalPage {
@@ -16,6 +18,7 @@ package struct MetricsPlan: JournalPage {
     let state: String
     let path: String
     let partitions: [Partition]
+    private let settings: Settings
     /// Our own certificates. Their ends are read for every page, because a sender may outlive them.
     private let certificates: [(partition: Partition, file: Settings.Certificate)]
 
@@ -23,6 +26,7 @@ package struct MetricsPlan: JournalPage {
     package init?(_ settings: Settings, dryRun: Bool = false) {
         guard !dryRun, let path = settings.metricsFile else { return nil }
         self.path = path
+        self.settings = settings
         state = settings.state
         partitions = settings.apps.map(\.partition)
         certificates = settings.apps.compactMap { app in
@@ -40,12 +44,12 @@ package struct MetricsPlan: JournalPage {
         return expiries
     }
 
-    /// Replaces the file by the present content of the journals: the one of this run and those beside
-    /// it.
+    /// Replaces the file by the present content of the journals, the one of this run and those beside it, and
+    /// by the batches of the database.
     ///
     /// - Throws: exit 73 when the file cannot be written, and failures to read this run's journal.
     package func write(
-        from own: EvidenceJournal, at now: EpochMilliseconds
+        from own: EvidenceJournal?, at now: EpochMilliseconds
     ) throws(RunFailure) {
         try RunFailure.at(.report) {
             // Runs may end at the same moment. The page with the older facts must not be written
@@ -85,14 +89,17 @@ package struct MetricsPlan: JournalPage {
     }
 
     private func facts(
-        from own: EvidenceJournal, until limit: EpochMilliseconds
+        from own: EvidenceJournal?, until limit: EpochMilliseconds
     ) throws(JournalFailure) -> MetricsFacts {
         var facts = MetricsFacts(certificates: expiries)
         for partition in partitions { facts.waiting[partition] = MetricsFacts.Waiting() }
-        let number = SenderFolders.number(of: own.folder, in: state)
-        try enter(HostFacts.Journal(own, sender: number), limit, into: &facts)
-        let host = HostFacts(in: state, besides: own.folder)
-        facts.damagedJournals = try own.damagedFiles.count + host.damage.count
+        if let own {
+            let number = SenderFolders.number(of: own.folder, in: state)
+            try enter(HostFacts.Journal(own, sender: number), limit, into: &facts)
+            facts.damagedJournals = try own.damagedFiles.count
+        }
+        let host = HostFacts(in: state, besides: own?.folder)
+        facts.damagedJournals += host.damage.count
         facts.unreadableJournals = host.unreadable.count
         for journal in host.journals {
             let before = facts
@@ -103,8 +110,44 @@ package struct MetricsPlan: JournalPage {
                 facts.unreadableJournals += 1
             }
         }
+        enterBatches(into: &facts)
         facts.runs.sort { ($0.kind, $0.sender ?? 0) < ($1.kind, $1.sender ?? 0) }
         return facts
+    }
+
+    /// Enters what waits in the database. A page tells where it could not be asked: nothing is held only for
+    /// somebody who could have seen it.
+    private func enterBatches(into facts: inout MetricsFacts) {
+        let pacing = Pacing().with(patience: Pacing.shortPatience)
+        guard
+            let open = try? settings.reading(
+                pacing: pacing,
+                { store in
+                    let batches = Batches(store)
+                    try batches.ensureVisible()
+                    return try batches.all(.filling, .waiting, .applying, .held)
+                })
+        else {
+            facts.seesBatches = false
+            return
+        }
+        let names = Dictionary(
+            settings.apps.map { ($0.storedPartition, $0.partition) },
+            uniquingKeysWith: { first, _ in first })
+        for batch in open {
+            let isJudged = batch.state == .applying
+            let name = isJudged ? names[batch.partition] ?? batch.partition : batch.partition
+            if batch.state == .held {
+                facts.waiting[name, default: .init()].held += 1
+                facts.waiting[name, default: .init()].heldReports += batch.reports
+            } else {
+                facts.waiting[name, default: .init()].pending += 1
+                facts.waiting[name, default: .init()].pendingReports += batch.reports
+            }
+        }
+        for hold in Hold.grouped(open.filter { $0.state == .held }) {
+            facts.waiting[hold.partition, default: .init()].holds += 1
+        }
     }
 
     private func enter(
@@ -123,11 +166,6 @@ package struct MetricsPlan: JournalPage {
             facts.waiting[feed.partition, default: .init()].pending += 1
             facts.waiting[feed.partition, default: .init()].pendingBytes += feed.bytes
         }
-        for feed in host.feeds(in: .held) {
-            facts.waiting[feed.partition, default: .init()].held += 1
-            facts.waiting[feed.partition, default: .init()].heldBytes += feed.bytes
-        }
-        for hold in host.holds { facts.waiting[hold.partition, default: .init()].holds += 1 }
         facts.quarantinedFeeds += host.quarantined.count
     }
 }

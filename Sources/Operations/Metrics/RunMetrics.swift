@@ -32,19 +32,24 @@ struct MetricsFacts: Sendable {
         let summary: String
     }
 
-    /// The feeds of one partition that wait in the journals.
+    /// What waits of one partition.
     struct Waiting: Hashable, Sendable {
-        /// The feeds that the next run applies: their number and their bytes.
+        /// The batches and feeds that the next run judges: their number, and the bytes of feeds that are in a
+        /// journal of this host only.
         var pending = 0, pendingBytes = 0
-        /// The feeds that wait for a person's decision: their number and their bytes.
-        var held = 0, heldBytes = 0
+        /// Reports of the batches that the next run judges.
+        var pendingReports = 0
+        /// The batches that wait for a person's decision, and their reports.
+        var held = 0, heldReports = 0
         /// Number of holds.
         var holds = 0
     }
 
     var runs: [Run] = []
-    /// The waiting feeds by partition, with at least one entry for each app of the settings.
+    /// What waits by partition, with at least one entry for each app of the settings.
     var waiting: [Partition: Waiting] = [:]
+    /// Whether the database could be asked for batches.
+    var seesBatches = true
     /// Number of feeds with quarantined bytes that no person has looked at yet.
     var quarantinedFeeds = 0
     /// Number of journals in the state folders that were set aside as damaged.
@@ -120,21 +125,30 @@ extension MetricsFacts {
 
     private var waitingFamilies: [MetricFamily] {
         var feeds = MetricFamily(
-            "waiting_feeds", "Waiting feeds: pending for the next run, or held for a person.")
-        var bytes = MetricFamily("waiting_bytes", "Bytes of the waiting feeds.")
+            "waiting_feeds", "Waiting batches: pending for the next run, or held for a person.")
+        var bytes = MetricFamily(
+            "waiting_bytes", "Bytes of lists that are in a journal of this host only.")
+        var reports = MetricFamily("waiting_reports", "Reports of the waiting batches.")
         var holds = MetricFamily("holds_open", "Removals that wait for a person to decide.")
         for (partition, waiting) in waiting.sorted(by: { "\($0.key)" < "\($1.key)" }) {
             let labels = partition.labels
-            feeds.add([("pending", waiting.pending), ("held", waiting.held)], labels, "state")
-            bytes.add(
-                [("pending", waiting.pendingBytes), ("held", waiting.heldBytes)], labels, "state")
+            bytes.add([("pending", waiting.pendingBytes)], labels, "state")
+            feeds.add([("pending", waiting.pending)], labels, "state")
+            guard seesBatches else { continue }
+            feeds.add([("held", waiting.held)], labels, "state")
+            reports.add(
+                [("pending", waiting.pendingReports), ("held", waiting.heldReports)], labels,
+                "state")
             holds.add(waiting.holds, labels)
         }
-        return [feeds, bytes, holds]
+        return [feeds, bytes, reports, holds]
     }
 
     private var stateFamilies: [MetricFamily] {
         [
+            MetricFamily(
+                "batches_unseen", "1 where the database could not be asked for batches, else 0.",
+                [([], seesBatches ? 0 : 1)]),
             MetricFamily(
                 "quarantined_feeds", "Feeds with quarantined bytes that were not discarded.",
                 [([], Double(quarantinedFeeds))]),

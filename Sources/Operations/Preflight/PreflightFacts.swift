@@ -23,6 +23,7 @@ struct PreflightFacts {
     /// Waiting rows of the queue that belong to no app; nil where there are none, or no queue is looked at.
     var unowned: UnownedRows?
     var host = HostFacts()
+    var batches = BatchFacts()
     /// Rows of `pushsweep_evidence` that wait.
     var waitingRows = 0
     /// Ends of sweeps that succeeded, as the journals and the database know them.
@@ -62,6 +63,7 @@ struct PreflightFacts {
 
     mutating func readEvidence(_ store: TokenTable, at now: EpochMilliseconds) throws {
         host = HostFacts(in: plan.settings.state)
+        batches = BatchFacts(store)
         let limits = [RunContext.latestEnd(now), Self.farthest]
         var ends: [EpochMilliseconds?] = []
         host.readEach { journal throws(JournalFailure) in

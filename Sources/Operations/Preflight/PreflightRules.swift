@@ -110,18 +110,28 @@ package enum PreflightRules {
             }
             let feeds = facts.host.journals.flatMap { $0.feeds(in: .pending, .reading, .taking) }
                 .count { $0.partition == facts.plan.app.partition }
-            if feeds + facts.waitingRows > 0 {
+            let waiting = facts.batches.waiting(
+                of: facts.plan.app.partition, stored: facts.plan.app.storedPartition)
+            if feeds + waiting.count + facts.waitingRows > 0 {
                 findings.append(
                     Finding(
                         .medium, facts.partition,
                         "not applied yet: \(feeds.counting("feed")) of the journals, "
-                            + "\(facts.waitingRows.counting("row")) of pushsweep_evidence",
+                            + "\(waiting.count.counting("batch")) of reports, \(facts.waitingRows.counting("row")) of pushsweep_evidence",
                         cure: "run preflight without --read-only, or a sweep"))
             }
             return findings
         },
         .each("open-hold", "A removal waits for a person.") { facts in
-            facts.host.journals.flatMap(\.holds)
+            if let unseen = facts.batches.unseen {
+                return [
+                    Finding(
+                        .high, facts.partition, "whether a removal waits for a person is not known",
+                        cause: "\(unseen)",
+                        cure: "give the account its rights: pushsweep check --grants")
+                ]
+            }
+            return facts.batches.holds
                 .filter { $0.partition == facts.plan.app.partition }.map { hold in
                     Finding(
                         .high, "hold \(hold.id)",

@@ -34,11 +34,11 @@ extension RunReport {
 
 /// A page that is written again from the journal's content whenever a run has ended.
 package protocol JournalPage: Sendable {
-    /// Replaces the page; `now` is this host's clock.
+    /// Replaces the page; `now` is this host's clock, and `journal` that of the run, where it has one.
     ///
     /// - Throws: exit 73 when it cannot be written; failures to read the journal.
     func write(
-        from journal: EvidenceJournal, at now: EpochMilliseconds
+        from journal: EvidenceJournal?, at now: EpochMilliseconds
     ) throws(RunFailure)
 }
 
@@ -71,13 +71,9 @@ package struct RunOutcome<Report: RunReport>: Sendable {
     /// Adds the exit code of a result that is no failure.
     mutating func note(_ finding: ExitStatus) { findings.insert(finding) }
 
-    /// Adds the codes for evidence that a journal still has, whatever prevented its application; for a run
-    /// that is not about the holds of others without theirs.
-    mutating func noteWaiting(
-        in journal: EvidenceJournal, isAboutHolds: Bool = true
-    ) throws(JournalFailure) {
-        if try !journal.feeds(.pending).isEmpty { note(.pending) }
-        if isAboutHolds, try !journal.feeds(.held).isEmpty { note(.held) }
+    /// Adds the code for evidence that a journal still has, whatever prevented that it was poured.
+    mutating func noteWaiting(in journal: EvidenceJournal) throws(JournalFailure) {
+        if try !journal.feeds(.pending, .held).isEmpty { note(.pending) }
     }
 
     /// Notes at the end of a run whether it leaves anything that was read.

@@ -105,22 +105,22 @@ package struct Send: RecordedRun {
         } catch {
             throw RunFailure.wrapping(error, at: .store)
         }
-        let applier = applier(journal, store)
+        let pouring = pouring(journal, store)
         do {
             // Before any row is claimed or called unknown.
             let log = try settle(journal.folder, store)
             try openJobs(store, journal, log)
             jobs.first?.count(reclaimed: settled)
             settled = 0
-            for feed in try journal.feeds(.pending) { apply(feed, applier) }
+            for feed in try journal.feeds(.held, .pending) { settle(feed, pouring) }
             try adoptAbandoned(store)
             jobs.first?.count(reclaimed: settled)
-            try rounds(applier, store)
+            try rounds(pouring, store)
         } catch {
             storeIsLost = (error as? StoreFailure)?.isOfConnection ?? false
             outcome.fail(.wrapping(error, at: stage))
         }
-        try finish(applier)
+        try finish(pouring)
     }
 
     /// Writes the answers that a sender of a folder left, and empties their log.
@@ -151,10 +151,11 @@ package struct Send: RecordedRun {
             store, QueueLease(run: run, host: context.host, seconds: plan.leaseSeconds))
     }
 
-    private func applier(_ journal: EvidenceJournal, _ store: TokenTable) -> JournalApplier {
-        JournalApplier(
-            journal: journal, store: store, plan: plan.sweep, context: context, run: run,
-            started: started)
+    private func pouring(_ journal: EvidenceJournal, _ store: TokenTable) -> Pouring {
+        Pouring(
+            journal: journal, isSenders: true,
+            evidence: EvidenceRun(
+                store: store, plan: plan.sweep, context: context, run: run, started: started))
     }
 
     private func openStore(_ need: TableUse, _ queue: QueueUse) throws -> TokenTable {
@@ -181,8 +182,8 @@ package struct Send: RecordedRun {
                 failure = error
                 return false
             }
-            for feed in try journal.feeds(.pending) {
-                apply(feed, applier(journal, store))
+            for feed in try journal.feeds(.held, .pending) {
+                settle(feed, pouring(journal, store))
             }
             return true
         }
@@ -217,7 +218,7 @@ package struct Send: RecordedRun {
         }
     }
 
-    private mutating func rounds(_ applier: JournalApplier, _ store: TokenTable) throws {
+    private mutating func rounds(_ pouring: Pouring, _ store: TokenTable) throws {
         var upkeepDue = Deadline.now
         var stopped: Set<Int> = []
         var resting: [Int: Deadline] = [:]
@@ -233,9 +234,9 @@ package struct Send: RecordedRun {
                 first.count(reclaimed: reclaimed.values.reduce(0, +))
                 if let words = SendWords.warning(reclaimed) { context.log.warning("\(words)") }
                 tellWarnings()
-                for feed in try applier.journal.feeds(.pending) { apply(feed, applier) }
-                try applier.journal.purge(at: context.now())
-                try tellProgress(applier.journal)
+                try settleWaiting(pouring)
+                try pouring.journal.purge(at: context.now())
+                try tellProgress(pouring.journal)
                 upkeepDue = .in(Self.upkeep)
             }
             isWaiting = true
@@ -256,7 +257,7 @@ package struct Send: RecordedRun {
                     outcome.fail(failure)
                     stopped.insert(number)
                 }
-                try apply(job, applier)
+                try apply(job, pouring)
             }
             guard stopped.count < jobs.count, plan.follows || !isWaiting else { return }
         } while !context.interrupt.wait(until: isWaiting ? .in(Self.idle) : .now)
@@ -282,18 +283,40 @@ package struct Send: RecordedRun {
     }
 
     /// Applies the evidence of answers to the token table.
-    private mutating func apply(_ job: SendJob, _ applier: JournalApplier) throws {
+    private mutating func apply(_ job: SendJob, _ pouring: Pouring) throws {
         guard !job.answers.isEmpty else { return }
         for name in try job.closeAnswers() {
-            apply(try applier.journal.feed(name), applier, for: job)
+            settle(try pouring.journal.feed(name), pouring, for: job)
         }
     }
 
-    private mutating func apply(
-        _ feed: CapturedFeed, _ applier: JournalApplier, for job: SendJob? = nil
+    /// Judges what an earlier round left: feeds that are not poured, and batches of senders that wait.
+    private mutating func settleWaiting(_ pouring: Pouring) throws {
+        for feed in try pouring.journal.feeds(.held, .pending) { settle(feed, pouring) }
+        let evidence = pouring.evidence
+        try evidence.batches.releaseFollowers()
+        for batch in try evidence.batches.all(.waiting, .applying)
+        where batch.inlet == .sender && evidence.isNamed(batch) {
+            enter(evidence.settle(HeardBatch(batch)))
+        }
+    }
+
+    private mutating func settle(
+        _ feed: CapturedFeed, _ pouring: Pouring, for job: SendJob? = nil
     ) {
-        let result = applier.apply(feed)
-        let owner = job ?? jobs.first { $0.app.partition == feed.partition }
+        do {
+            enter(pouring.evidence.settle(try pouring.pour(feed).heard), for: job)
+        } catch {
+            var result = EvidenceRun.Result(
+                entry: FeedReport(feed.partition, source: feed.source, end: .clean))
+            (result.entry.feed, result.entry.state) = (feed.id, feed.state.rawValue)
+            pouring.evidence.fail(.wrapping(error, at: .apply), feed.id, &result)
+            enter(result, for: job)
+        }
+    }
+
+    private mutating func enter(_ result: EvidenceRun.Result, for job: SendJob? = nil) {
+        let owner = job ?? jobs.first { $0.app.partition == result.entry.partition }
         owner?.count(tally.news(in: result.entry))
         if let failure = result.failure {
             outcome.fail(failure)
@@ -303,7 +326,7 @@ package struct Send: RecordedRun {
     }
 
     /// Ends the connections, also after a failure, and applies the last answers.
-    private mutating func finish(_ applier: JournalApplier) throws {
+    private mutating func finish(_ pouring: Pouring) throws {
         for job in jobs {
             do {
                 try job.finish(storeIsLost: storeIsLost)
@@ -311,7 +334,7 @@ package struct Send: RecordedRun {
                     // The next run applies them.
                     if try !job.closeAnswers().isEmpty { outcome.note(.pending) }
                 } else {
-                    try apply(job, applier)
+                    try apply(job, pouring)
                 }
             } catch {
                 storeIsLost = storeIsLost || (error as? StoreFailure)?.isOfConnection ?? false

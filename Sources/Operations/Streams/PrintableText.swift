@@ -41,7 +41,9 @@ extension PrintedLines {
 
 extension Int {
     /// The number and its noun, with an "s" unless the number is one: "1 feed", "0 feeds".
-    package func counting(_ noun: String) -> String { "\(self) \(noun)\(self == 1 ? "" : "s")" }
+    package func counting(_ noun: String) -> String {
+        "\(self) \(noun)\(self == 1 ? "" : noun.hasSuffix("ch") ? "es" : "s")"
+    }
 
     /// The number with a noun and the form of a verb for one and for several: `1 row has`, `2 rows have`.
     func counting(_ noun: String, _ one: String, _ several: String) -> String {

@@ -31,9 +31,9 @@ extension Sweep {
     }
 
     /// Reads and applies one gateway.
-    mutating func sweep(_ source: GatewayPlan, _ applier: JournalApplier) throws {
+    mutating func sweep(_ source: GatewayPlan, _ pouring: Pouring) throws {
         do {
-            guard !context.interrupt.isTripped, try mayOpenFeed(applier) else {
+            guard !context.interrupt.isTripped, try mayOpenFeed(pouring.evidence) else {
                 throw RunFailure.stopped
             }
         } catch {
@@ -45,7 +45,7 @@ extension Sweep {
         entry.certificateExpires = source.certificateEnds?.rfc3339
         let feed: String?
         do {
-            feed = try read(source, into: applier.journal, &entry)
+            feed = try read(source, into: pouring.journal, &entry)
         } catch {
             let failure = RunFailure.wrapping(error, at: .read)
             if failure != .stopped {
@@ -59,8 +59,8 @@ extension Sweep {
             throw CancellationError()
         }
         guard let feed else { return outcome.report.apps.append(entry) }
-        try apply(
-            applier.journal.feed(feed), with: applier, resumed: false,
+        try settle(
+            pouring.journal.feed(feed), pouring, resumed: false,
             certificateEnds: source.certificateEnds)
     }
 
@@ -137,13 +137,13 @@ extension Sweep {
     /// Whether the next gateway may be read: this run still has the lease, and the throttle permits
     /// it. False after a stop signal. A list once begun is read to its end, since the gateway forgets
     /// it.
-    private func mayOpenFeed(_ applier: JournalApplier) throws(StoreFailure) -> Bool {
+    private func mayOpenFeed(_ evidence: EvidenceRun) throws(StoreFailure) -> Bool {
         let interrupt = context.interrupt
-        guard try applier.store.session.waitForThrottle(shouldStop: { interrupt.isTripped })
+        guard try evidence.store.session.waitForThrottle(shouldStop: { interrupt.isTripped })
         else {
             return false
         }
-        if let lease = applier.lease { try applier.store.session.renew(lease) }
+        if let lease = evidence.lease { try evidence.store.session.renew(lease) }
         return true
     }
 

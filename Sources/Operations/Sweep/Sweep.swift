@@ -3,8 +3,8 @@
 //   1. take the lock and open the journal: without them nothing may be read
 //   2. ask the database whether evidence could be applied; a missing grant or column must be found
 //      before a feed is spent on it; take the lease, so that no other host does the same
-//   3. apply the feeds that an earlier run left pending, oldest first
-//   4. gateway by gateway: read into the journal, then apply from the journal
+//   3. judge the batches that wait in the database, and pour what an earlier run left in the journal
+//   4. gateway by gateway: read into the journal, pour it into the database, judge it there
 //   5. remove the rows whose grace period has ended, where the settings name one
 //   6. store the run's record
 //
@@ -111,43 +111,48 @@ package struct Sweep: RecordedRun {
         if context.interrupt.isTripped, outcome.exit == .done, !isWhole {
             outcome.fail(.stopped)
         }
-        // What the import of a log brought and is held is noted with its feed. The hold of another source says
-        // nothing about the file, and would hide that it was not taken.
-        let isImport = plan.file.map { $0.layout != nil } ?? false
-        try outcome.noteWaiting(in: journal, isAboutHolds: !isImport)
-        // A run over everything that waits has said why it could not go on.
-        if plan.gateways == nil, !context.interrupt.isTripped { try nameOthers(in: journal) }
+        try outcome.noteWaiting(in: journal)
     }
 
-    // The exit code of a run tells also of evidence that the run was not about: a replay whose own feed is
-    // applied ends with 75 while an older feed waits in the journal, and with 3 while one is held. A person
-    // who looks at the results of the run finds no reason for that code. So the feeds are named, and the
-    // tuples of those that wait are counted.
+    // The exit code of a run tells also of evidence that the run was not about: a replay whose own batch is
+    // applied ends with 75 while an older one waits, and with 3 while one is held. A person who looks at the
+    // results of the run finds no reason for that code. So they are named, and the reports of those that wait
+    // are counted.
 
-    /// Names and counts the evidence that this run was not about.
-    private mutating func nameOthers(in journal: EvidenceJournal) throws {
+    /// Notes the batches that this run leaves, whoever heard them.
+    private mutating func noteOpen(_ evidence: EvidenceRun) throws {
+        let open = try evidence.batches.all(.held, .waiting, .applying).filter(evidence.isNamed)
+        let waiting = open.filter { $0.state != .held }
+        let held = open.filter { $0.state == .held }
+        if !waiting.isEmpty { outcome.note(.pending) }
+        // What the import of a log brought and is held is noted with it. The hold of another source says
+        // nothing about the file, and would hide that it was not taken.
+        let isImport = plan.file.map { $0.layout != nil } ?? false
+        if !held.isEmpty, !isImport { outcome.note(.held) }
+        // A run over everything that waits has said why it could not go on.
+        guard plan.gateways == nil, !context.interrupt.isTripped else { return }
         let own = Set(outcome.report.apps.compactMap(\.feed))
-        func names(_ feeds: [CapturedFeed]) -> String {
-            let named = feeds.prefix(3).map { "feed \($0.id) of \($0.partition)" }
-            let more = feeds.count > 3 ? ["\(feeds.count - 3) more"] : []
+        func names(_ batches: [ReportBatch]) -> String {
+            let named = batches.prefix(3).map {
+                "batch \($0.id) of \(evidence.partition(named: $0))"
+            }
+            let more = batches.count > 3 ? ["\(batches.count - 3) more"] : []
             return (named + more).joined(separator: ", ")
         }
-        let pending = try journal.feeds(.pending).filter { !own.contains($0.id) }
+        let others = waiting.filter { !own.contains($0.id) }
         // A release has counted what is outside of its digest.
-        if outcome.report.waiting == nil, let first = pending.first {
-            // A feed that cannot be read has its message in the run that applies it.
-            let tuples = pending.filter { $0.kind != .unusable }
-                .reduce(0) { $0 + ((try? journal.counts(of: $1).usable) ?? 0) }
-            if tuples > 0 { outcome.report.waiting = tuples }
+        if outcome.report.waiting == nil, let first = others.first {
+            let reports = others.reduce(0) { $0 + $1.reports }
+            if reports > 0 { outcome.report.waiting = reports }
             context.log.warning(
                 """
-                other evidence waits in the journal: \(names(pending)); the next sweep takes it up, or \
-                pushsweep replay --feed \(first.id)
+                other evidence waits: \(names(others)); the next sweep takes it up, or pushsweep replay --feed \
+                \(first.id)
                 """)
         }
-        let held = try journal.feeds(.held).filter { !own.contains($0.id) }
-        guard !held.isEmpty else { return }
-        context.log.warning("other evidence is held: \(names(held)); see pushsweep holds list")
+        let otherHeld = held.filter { !own.contains($0.id) }
+        guard !otherHeld.isEmpty else { return }
+        context.log.warning("other evidence is held: \(names(otherHeld)); see pushsweep holds list")
     }
 
     mutating func work(_ opened: OpenedJournal) throws {
@@ -167,57 +172,77 @@ package struct Sweep: RecordedRun {
         }
         guard !plan.dryRun else {
             if case .gateways = plan.work { try store.respectLease(in: journal.folder) }
-            return try applyAndExpire(opened, store, nil)
+            _ = try applyAndExpire(opened, store, nil)
+            return
         }
         try store.underLease(
             run: run, kind: plan.work.kind, in: journal.folder, context, until: pipe.deadline
         ) { lease in
-            try applyAndExpire(opened, store, lease)
+            let evidence = try applyAndExpire(opened, store, lease)
             noteMarksBeside(in: store)
+            if let evidence { try noteOpen(evidence) }
             noteEnd(in: store)
         }
     }
 
-    /// The steps that need the lease. In a dry run there is none.
+    /// The steps that need the lease. In a dry run there is none. Returns what judged the evidence; nil where
+    /// nothing could be taken.
     private mutating func applyAndExpire(
         _ opened: OpenedJournal, _ store: TokenTable, _ lease: Lease?
-    ) throws {
+    ) throws -> EvidenceRun? {
         let journal = opened.journal
-        let applier = JournalApplier(
-            journal: journal, store: store, plan: plan, context: context, run: run,
-            started: started, lease: lease, isTrial: plan.isTrial)
-        let takesReports = settleIntakes(applier)
-        if plan.file?.layout != nil, !takesReports { return }
+        let evidence = EvidenceRun(
+            store: store, plan: plan, context: context, run: run, started: started, lease: lease,
+            isTrial: plan.isTrial)
+        let intake = JournalIntake(journal: journal, evidence: evidence)
+        let takesReports = settleIntakes(intake)
+        if plan.file?.layout != nil, !takesReports { return nil }
         do {
-            try applyPlanned(opened, applier, takesReports: takesReports)
+            try applyPlanned(opened, intake, takesReports: takesReports)
             isWhole = true
         } catch is CancellationError {
             // Its cause is in the outcome.
         }
-        if isWhole { applyAbandonedSenders(applier) }
-        if isWhole && !context.interrupt.isTripped { removeExpired(applier) }
+        if isWhole { applyAbandonedSenders(evidence) }
+        if isWhole && !context.interrupt.isTripped {
+            removeExpired(evidence)
+            removeOldReports(evidence)
+        }
+        return evidence
     }
 
     /// Applies the answers that senders had stored when they ended; see `SenderFolders`.
-    private mutating func applyAbandonedSenders(_ applier: JournalApplier) {
+    private mutating func applyAbandonedSenders(_ evidence: EvidenceRun) {
         guard !plan.dryRun, plan.gateways != nil else { return }
         let problems = SenderFolders.visitAbandoned(in: plan.state, at: context.now) {
             journal throws(JournalFailure) in
-            for feed in try journal.feeds(.pending)
-            where (try? apply(feed, with: applier.on(journal), resumed: true)) == nil {
+            let pouring = Pouring(journal: journal, isSenders: true, evidence: evidence)
+            for feed in try journal.feeds(.held, .pending)
+            where (try? settle(feed, pouring, resumed: true)) == nil {
                 return false
             }
-            if try !journal.feeds(.held).isEmpty { outcome.note(.held) }
             return true
         }
         for problem in problems { outcome.fail(.wrapping(problem, at: .state)) }
     }
 
-    /// Removes the rows that have stayed marked for the grace period of the settings.
-    private mutating func removeExpired(_ applier: JournalApplier) {
-        guard applier.removesExpired else { return }
+    /// Removes the reports whose time is over. They would only take room, so a failure fails no run.
+    private func removeOldReports(_ evidence: EvidenceRun) {
+        guard !plan.dryRun, plan.gateways != nil else { return }
         do {
-            try applier.removeExpired { removal in
+            try ReportRetention(evidence.store).trim(
+                at: evidence.store.session.databaseTime(), lease: evidence.lease,
+                shouldStop: { context.interrupt.isTripped })
+        } catch {
+            context.log.warning("\(error)")
+        }
+    }
+
+    /// Removes the rows that have stayed marked for the grace period of the settings.
+    private mutating func removeExpired(_ evidence: EvidenceRun) {
+        guard evidence.removesExpired else { return }
+        do {
+            try evidence.removeExpired { removal in
                 outcome.note(removal.status)
                 outcome.report.removals.append(removal)
             }
@@ -226,69 +251,142 @@ package struct Sweep: RecordedRun {
         }
     }
 
-    /// Processes every gateway and pending feed of the plan.
+    /// Processes every gateway and everything that waits, as the plan says.
     private mutating func applyPlanned(
-        _ opened: OpenedJournal, _ applier: JournalApplier, takesReports: Bool
+        _ opened: OpenedJournal, _ intake: JournalIntake, takesReports: Bool
     ) throws {
-        let journal = applier.journal
+        let (journal, evidence) = (intake.journal, intake.evidence)
+        let pouring = Pouring(journal: journal, isSenders: false, evidence: evidence)
+        if evidence.lease != nil { try evidence.batches.completeMoves() }
         switch plan.work {
         case .gateways, .waiting:
-            // Every run processes held feeds again until a person has decided about them.
-            for feed in try journal.feeds(.held) + journal.feeds(.pending) {
-                try apply(feed, with: applier, resumed: true)
+            try settleWaiting(evidence)
+            for feed in try journal.feeds(.held, .pending) {
+                try settle(feed, pouring, resumed: true)
             }
-            if takesReports { try takeReports(opened, applier) }
+            if takesReports { try takeReports(opened, intake) }
             let sources = plan.gateways ?? []
             for source in sources {
                 // A run that ends with its last gateway has processed all.
                 isWhole = source.partition == sources.last?.partition
-                try sweep(source, applier)
+                try sweep(source, pouring)
             }
-        case .file(let file): try apply(file, opened, applier)
+        case .file(let file): try apply(file, opened, intake, pouring)
         case .journaled(let feed):
             do {
-                try apply(journal.feed(feed), with: applier, resumed: true)
+                try judgeAgain(feed, pouring)
             } catch is CancellationError {}
         case .answers: break  // A sender applies them as they come.
-        case .release(let digest):
-            let (feeds, applier) = try applier.released(by: digest)
-            for (index, feed) in feeds.enumerated() {
-                do {
-                    try apply(feed, with: applier, resumed: true)
-                } catch {
-                    // Without its first feed the set has another digest.
-                    if index == 0, (try? applier.journal.feed(feed.id))?.state == .held {
-                        context.log.warning(
-                            "what this release has not applied stays held; the same command continues it"
-                        )
-                    }
-                    throw error
-                }
-            }
-            try applier.journal.releaseFollowers()
-            try countFollowers(in: applier.journal)
+        case .release(let digest): try release(digest, evidence)
         }
+    }
+
+    /// Judges the batches that wait in the database, and names those that are held. Batches of an app that
+    /// these settings do not name wait for the host whose settings do.
+    private mutating func settleWaiting(_ evidence: EvidenceRun) throws {
+        guard !plan.dryRun || (try? evidence.batches.visibility()) == .readable else { return }
+        if !plan.dryRun { try evidence.batches.releaseFollowers() }
+        for batch in try evidence.batches.all(.held, .waiting, .applying) {
+            guard evidence.isNamed(batch) || batch.host == context.host else { continue }
+            try settle(HeardBatch(batch), evidence, resumed: true)
+        }
+    }
+
+    /// Judges a batch that a person names: one that waits, is held or was discarded as it is, and the reports
+    /// of a decided one as a batch of their own.
+    private mutating func judgeAgain(_ name: String, _ pouring: Pouring) throws {
+        let evidence = pouring.evidence
+        guard let batch = try evidence.batches.batch(name) else {
+            return try settle(pouring.journal.feed(name), pouring, resumed: true)
+        }
+        // The reports may have moved before.
+        let all = try [batch] + evidence.batches.successors(of: name)
+        guard let last = all.last else { return }
+        switch last.state {
+        case .filling where last.origin == nil:
+            throw RunFailure(
+                .pending, .apply,
+                "judging batch \(last.id): \(last.host) still inserts its reports; sweep there, then run again"
+            )
+        case .waiting, .applying, .held: try settle(HeardBatch(last), evidence, resumed: true)
+        case .discarded:
+            if !plan.dryRun { _ = try evidence.batches.reopen(last.id) }
+            try settle(
+                HeardBatch(evidence.batches.batch(last.id) ?? last), evidence, resumed: true)
+        case .applied, .filling: try settleAgain(all, evidence)
+        }
+    }
+
+    /// Judges the reports of decided batches again, which are one batch then.
+    private mutating func settleAgain(_ all: [ReportBatch], _ evidence: EvidenceRun) throws {
+        guard let old = all.last else { return }
+        guard !plan.dryRun else {
+            // What is decided is read as if it were not.
+            var again = HeardBatch(old)
+            (again.batch.state, again.decidedToo) = (.waiting, true)
+            return try settle(again, evidence, resumed: true)
+        }
+        var batch = ReportBatch(
+            id: UUID().uuidString.lowercased(), run: run, evidence.partition(named: old),
+            old.source,
+            old.inlet, label: old.label, host: context.host, opened: old.opened)
+        (batch.ending, batch.origin) = (old.ending, old.id)
+        var moved = 0
+        for (place, each) in all.enumerated() {
+            moved += try evidence.batches.judgeAgain(
+                each, as: batch, isLast: place == all.count - 1, lease: evidence.lease)
+        }
+        if moved < all[0].reports {
+            context.log.warning(
+                """
+                batch \(all[0].id) had \(all[0].reports.counting("report")); \(moved) of them are still kept and are \
+                judged again
+                """)
+        }
+        guard let batch = try evidence.batches.batch(batch.id) else { return }
+        try settle(HeardBatch(batch), evidence, resumed: true)
+    }
+
+    /// Applies the held batches that a digest names. Where this run ends early, the next sweep goes on with
+    /// them.
+    private mutating func release(_ digest: String, _ evidence: EvidenceRun) throws {
+        let names = try evidence.released(by: digest).map(\.id)
+        guard try evidence.batches.release(names) else {
+            throw RunFailure(
+                .usage, .state,
+                "releasing the set with digest \(digest.prefix(12)): somebody has decided about a part of it "
+                    + "meanwhile; look again with: pushsweep holds list")
+        }
+        for name in names {
+            guard let batch = try evidence.batches.batch(name) else { continue }
+            try settle(HeardBatch(batch), evidence, resumed: true)
+        }
+        try evidence.batches.releaseFollowers()
+        try countFollowers(evidence)
     }
 
     /// Takes a file into the journal and applies it.
     private mutating func apply(
-        _ file: SweepPlan.GivenFile, _ opened: OpenedJournal, _ applier: JournalApplier
+        _ file: SweepPlan.GivenFile, _ opened: OpenedJournal, _ intake: JournalIntake,
+        _ pouring: Pouring
     ) throws {
         guard let source = opened.given else { return }
+        let journal = pouring.journal
         if let layout = file.layout {
-            let (feeds, report) = try taken(file, layout, source, applier)
+            let (feeds, report) = try taken(file, layout, source, intake)
             if !plan.isTrial { pipe.noteTaken(in: opened.folder) }
             outcome.report.add(report)
             if report.unknownReasons != nil { outcome.note(.quarantined) }
             if report.holds { outcome.note(.held) }
-            return try apply(feeds, with: applier)
+            return try settle(feeds, pouring)
         }
-        let feed = try copy(source, about: file.partition, into: applier.journal)
+        let feed = try copy(source, about: file.partition, into: journal)
         if !plan.isTrial { pipe.noteTaken(in: opened.folder) }
         do {
-            try apply([feed], with: applier)
+            try settle([feed], pouring)
         } catch is CancellationError {}
-        if !plan.dryRun, (try? applier.journal.feed(feed))?.state == .pending {
+        let entry = outcome.report.apps.last { $0.feed == feed }
+        if !plan.dryRun, entry?.state == FeedState.pending.rawValue {
             context.log.warning(
                 """
                 the bytes of \(source.name) are kept as feed \(feed); pushsweep replay --feed \(feed) or the \
@@ -300,10 +398,10 @@ package struct Sweep: RecordedRun {
     /// Takes a file, or notes how a pipe can be read that was refused.
     private func taken(
         _ file: SweepPlan.GivenFile, _ layout: ReportLayout, _ source: GivenSource,
-        _ applier: JournalApplier
+        _ intake: JournalIntake
     ) throws -> (feeds: [String], report: IntakeReport) {
         do {
-            return try applier.take(file, layout, source)
+            return try intake.take(file, layout, source)
         } catch let refused as RefusedFile {
             pipe.noteRefused(refused.layout)
             if let note = refused.note { context.log.warning("\(note)") }
@@ -311,19 +409,19 @@ package struct Sweep: RecordedRun {
         }
     }
 
-    /// Applies feeds that this run has taken.
-    private mutating func apply(_ feeds: [String], with applier: JournalApplier) throws {
+    /// Pours and judges feeds that this run has taken.
+    private mutating func settle(_ feeds: [String], _ pouring: Pouring) throws {
         for feed in feeds {
-            try apply(applier.journal.feed(feed), with: applier, resumed: false)
+            try settle(pouring.journal.feed(feed), pouring, resumed: false)
         }
     }
 
     /// Decides what an earlier run left open between journal and table; false where that failed, so
     /// that no more may be taken. The rest of the run does not depend on it.
-    private mutating func settleIntakes(_ applier: JournalApplier) -> Bool {
+    private mutating func settleIntakes(_ intake: JournalIntake) -> Bool {
         guard !plan.dryRun else { return true }
         do {
-            if let counts = try applier.settleOpenIntakes() {
+            if let counts = try intake.settleOpenIntakes() {
                 outcome.report.add(IntakeReport(counts))
             }
             return true
@@ -335,20 +433,20 @@ package struct Sweep: RecordedRun {
 
     /// Takes the reports of other senders and applies them. A missing right concerns the reports alone.
     private mutating func takeReports(
-        _ opened: OpenedJournal, _ applier: JournalApplier
+        _ opened: OpenedJournal, _ intake: JournalIntake
     ) throws(CancellationError) {
         do {
-            guard try applier.intake.visibility() == .readable else { return }
-            if plan.dryRun { return try previewReports(opened, applier) }
-            var limit = applier.intake.mostRows
-            while !context.interrupt.isTripped,
-                let taken = try applier.takeRows(atMost: &limit)
-            {
+            guard try intake.intake.visibility() == .readable else { return }
+            if plan.dryRun { return try previewReports(opened, intake) }
+            let pouring = Pouring(
+                journal: intake.journal, isSenders: false, evidence: intake.evidence)
+            var limit = intake.intake.mostRows
+            while !context.interrupt.isTripped, let taken = try intake.takeRows(atMost: &limit) {
                 outcome.report.add(IntakeReport(taken.counts))
-                try apply(taken.feeds, with: applier)
+                try settle(taken.feeds, pouring)
                 if taken.counts.reports < limit { break }
             }
-            try applier.mendNumbers()
+            try intake.mendNumbers()
         } catch let end as CancellationError {
             throw end
         } catch {
@@ -363,31 +461,33 @@ package struct Sweep: RecordedRun {
 
     /// Judges the waiting reports in a journal of their own, and takes none.
     private mutating func previewReports(
-        _ opened: OpenedJournal, _ applier: JournalApplier
+        _ opened: OpenedJournal, _ intake: JournalIntake
     ) throws {
         let trial = try TrialFolder(in: opened.folder)
-        var judge = applier.on(try EvidenceJournal(in: trial.folder))
-        judge.isTrial = true
+        var evidence = intake.evidence
+        evidence.isTrial = true
+        let journal = try EvidenceJournal(in: trial.folder)
+        let judge = JournalIntake(journal: journal, evidence: evidence)
         guard let preview = try judge.previewRows() else { return }
         outcome.report.add(preview.report)
         do {
-            try apply(preview.feeds, with: judge)
+            try settle(
+                preview.feeds, Pouring(journal: journal, isSenders: false, evidence: evidence))
         } catch is CancellationError {}
         withExtendedLifetime(trial) {}
     }
 
     /// Counts what joined the hold after the look at it: the next sweep judges it.
-    private mutating func countFollowers(in journal: EvidenceJournal) throws {
+    private mutating func countFollowers(_ evidence: EvidenceRun) throws {
         let released = Set(outcome.report.apps.compactMap(\.feed))
         var waiting: [Partition: Int] = [:]
-        for feed in try journal.feeds(.pending)
-        where !released.contains(feed.id) && feed.kind != .unusable {
-            waiting[feed.partition, default: 0] += try journal.counts(of: feed).usable
+        for batch in try evidence.batches.all(.waiting) where !released.contains(batch.id) {
+            waiting[batch.partition, default: 0] += batch.reports
         }
         guard !waiting.isEmpty else { return }
         outcome.report.waiting = waiting.values.reduce(0, +)
-        for (partition, tuples) in waiting.sorted(by: { "\($0.key)" < "\($1.key)" }) {
-            let count = tuples.counting("tuple")
+        for (partition, reports) in waiting.sorted(by: { "\($0.key)" < "\($1.key)" }) {
+            let count = reports.counting("report")
             context.log.warning(
                 "\(partition): \(count) outside this digest wait for the next sweep, which judges them"
             )
@@ -441,27 +541,72 @@ package struct Sweep: RecordedRun {
             failure.description + "; waiting for it: \(pending.counting("captured feed"))")
     }
 
-    /// Applies one captured feed.
+    /// Pours one captured feed into the database and judges its batch. In a dry run it is judged as it is.
     ///
     /// - Throws: where the database or the journal failed, or a stop signal came.
-    mutating func apply(
-        _ feed: CapturedFeed, with applier: JournalApplier, resumed: Bool,
+    mutating func settle(
+        _ feed: CapturedFeed, _ pouring: Pouring, resumed: Bool,
         certificateEnds: EpochMilliseconds? = nil
     ) throws(CancellationError) {
-        let result = applier.apply(feed)
+        let heard: HeardBatch
+        do {
+            if feed.kind == .unusable {
+                return try note(unusable: feed, in: pouring.journal, resumed: resumed)
+            }
+            let read = try plan.dryRun ? pouring.read(feed) : pouring.pour(feed)
+            outcome.note(.following(read.evidence.captureEnd))
+            heard = read.heard
+        } catch {
+            var result = EvidenceRun.Result(
+                entry: FeedReport(
+                    feed.partition, source: feed.source,
+                    end: feed.end == nil ? .truncated : .clean))
+            (result.entry.feed, result.entry.state) = (feed.id, feed.state.rawValue)
+            pouring.evidence.fail(.wrapping(error, at: .apply), feed.id, &result)
+            return try note(result, resumed: resumed)
+        }
+        try settle(heard, pouring.evidence, resumed: resumed, certificateEnds: certificateEnds)
+    }
+
+    /// Judges one batch.
+    ///
+    /// - Throws: where the database failed, or a stop signal came.
+    mutating func settle(
+        _ heard: HeardBatch, _ evidence: EvidenceRun, resumed: Bool,
+        certificateEnds: EpochMilliseconds? = nil
+    ) throws(CancellationError) {
+        var result = evidence.settle(heard)
+        result.entry.certificateExpires = certificateEnds?.rfc3339
+        try note(result, resumed: resumed)
+    }
+
+    private mutating func note(
+        _ result: EvidenceRun.Result, resumed: Bool
+    ) throws(CancellationError) {
         var entry = result.entry
         entry.resumed = resumed
-        entry.certificateExpires = certificateEnds?.rfc3339
         outcome.report.apps.append(entry)
         if let failure = result.failure {
             outcome.fail(failure)
         } else {
             outcome.note(result.status)
             if let detail = entry.detail {
-                context.log.warning("\(feed.partition): \(detail)")
+                context.log.warning("\(entry.partition): \(detail)")
             }
         }
         if result.endsRun || context.interrupt.isTripped { throw CancellationError() }
+    }
+
+    /// Notes lines that could not be used. They stay in the journal.
+    private mutating func note(
+        unusable feed: CapturedFeed, in journal: EvidenceJournal, resumed: Bool
+    ) throws {
+        var entry = FeedReport(feed.partition, source: feed.source, end: .clean)
+        (entry.feed, entry.resumed, entry.bytes) = (feed.id, resumed, feed.bytes)
+        entry.counts = try journal.counts(of: feed)
+        if !plan.dryRun { try journal.close(feed.id, as: .applied, at: context.now()) }
+        outcome.report.apps.append(entry)
+        outcome.note(.quarantined)
     }
 }
 

@@ -7,7 +7,7 @@ import TokenTable
 // The last step of a sweep under `policy.delete-after`: the rows whose grace period has ended are removed, app
 // by app.
 
-extension JournalApplier {
+extension EvidenceRun {
     /// Whether this plan removes rows after a grace period.
     var removesExpired: Bool {
         guard case .gateways = plan.work else { return false }

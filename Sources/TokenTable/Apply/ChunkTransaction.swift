@@ -8,20 +8,22 @@ import TokenHygiene
 // and marks lock late:
 //
 //   lock the checkpoint and compare it -> read and judge rows -> ledger
-//   -> mark the rows that are as they were read -> move the checkpoint -> number, lease, commit
+//   -> mark the rows that are as they were read -> decide the reports -> move the checkpoint -> number,
+//   lease, commit
 //
 // The statement that marks repeats all that verdict and image follow from, row by row: key, token,
 // registration, mark and reason, and the partition. It does not find a row that changed in between. Then
 // the chunk is rolled back, and the next try locks when it reads. So does every chunk with other changes
 // than marks, and every one with a row that was refused.
 
-/// Applies one chunk of evidence in one transaction. Rows that refuse the change get ledger entries too.
+/// Applies one chunk of a batch in one transaction. Rows that refuse the change get ledger entries too.
 struct ChunkTransaction {
     let application: FeedApplication
     let layout: TableLayout
     let checkpoint: FeedCheckpoint
     private let transaction: ChangeTransaction
     private let ledger: ChangeLedger
+    private let decisions: ReportDecisions
     private let tokenMarks: InvalidTokenTable
     private let lateWriter: ChangeWriter
 
@@ -35,8 +37,8 @@ struct ChunkTransaction {
         self.application = application
         layout = try table.layout()
         let connection = table.connection
-        checkpoint = FeedCheckpoint(
-            feed: application.feed, part: application.part, connection: connection)
+        checkpoint = FeedCheckpoint(feed: application.feed, connection: connection)
+        decisions = ReportDecisions(batch: application.feed, connection: connection)
         let lookup = try RowLookup(
             layout, connection, application.partition,
             wholeRows: application.policy.deletesAtOnce,
@@ -47,7 +49,7 @@ struct ChunkTransaction {
             isolation: isolation, lease: application.lease)
         lateWriter = ChangeWriter(unlocked: lookup, isolation, marksFrom: application.source)
         ledger = ChangeLedger(
-            run: application.run, feed: application.feed, part: application.part.index,
+            run: application.run, feed: application.feed, part: checkpoint.part,
             source: application.source.rawValue, lookup: lookup)
         tokenMarks = InvalidTokenTable(partition: application.partition, connection: connection)
     }
@@ -58,7 +60,7 @@ struct ChunkTransaction {
     /// - Throws: a conflict if the checkpoint has another position, because another run applies the
     ///   same feed; `leaseLost` if another run has taken the lease; `refused` where a row is
     ///   refused, and the chunk has to be tried again as `isolation` requires.
-    func apply(
+    func commit(
         _ chunk: ArraySlice<TokenEvidence>, isLast: Bool, after progress: FeedProgress,
         mostBytes: Int
     ) throws(SQLFailure) -> ChunkOutcome<FeedProgress> {
@@ -69,7 +71,7 @@ struct ChunkTransaction {
             let read = try lookup.rows(for: chunk, locking: false, mostBytes: mostBytes)
             let judged = try judged(chunk, read)
             if !read.isCutShort, areMarks(judged.changes) {
-                return try commit(
+                return try write(
                     judged, of: chunk, isLast: isLast, after: progress, bytes: read.bytes
                 ) { () throws(SQLFailure) in _ = try lateWriter.write(judged.changes.rows) }
             }
@@ -84,7 +86,7 @@ struct ChunkTransaction {
             return .committed(progress, entries: 0, bytes: 0)
         }
         classified.refuse(at: try transaction.writer.write(classified.changes.rows))
-        return try commit(
+        return try write(
             classified, of: chunk, isLast: isLast, after: progress, bytes: found.bytes
         ) { () throws(SQLFailure) in try tokenMarks.write(classified.changes.tokenMarks) }
     }
@@ -119,7 +121,7 @@ struct ChunkTransaction {
 
     /// Writes the ledger, makes the changes that are left to `changing`, moves the checkpoint and
     /// commits.
-    private func commit(
+    private func write(
         _ classified: ClassifiedChunk, of chunk: ArraySlice<TokenEvidence>, isLast: Bool,
         after progress: FeedProgress, bytes: Int, changing: () throws(SQLFailure) -> Void
     ) throws(SQLFailure) -> ChunkOutcome<FeedProgress> {
@@ -134,13 +136,14 @@ struct ChunkTransaction {
         next.rowsRefused += changes.refused.count
         next.isApplied = isLast
         let written = LedgerRange(
-            run: application.run, feed: application.feed, part: application.part.index,
+            run: application.run, feed: application.feed, part: checkpoint.part,
             partition: application.partition, source: application.source.rawValue,
             first: progress.rowsChanged, count: changes.count)
         try transaction.commit([written], entries: chunk.count) {
             transaction.names(changes)
         } moving: { () throws(SQLFailure) in
             try changing()
+            try decisions.write(chunk, classified)
             try checkpoint.update(next, run: application.run, layout)
         }
         return .committed(next, entries: chunk.count, bytes: bytes)

@@ -21,6 +21,8 @@ struct ClassifiedChunk {
     private(set) var invalidated = 0
     /// The number of rows without a registration time, among all rows found.
     private(set) var undated = 0
+    /// What became of each entry of the evidence, by its place.
+    private(set) var outcomes: [Int: ReportState] = [:]
     /// The counted outcomes of each entry of the evidence, by its place.
     private var counted: [Int: Counts] = [:]
     /// The tokens of the evidence by its place, where rows and `pushsweep_invalid` both change.
@@ -82,6 +84,7 @@ struct ClassifiedChunk {
                 one.count(item, verdicts: verdicts)
             }
             counts += one
+            outcomes[index] = one.state
             if changes.rows.count > changesBefore { counted[index] = one }
             if layout.living != nil { tokens[index] = item.token }
         }
@@ -105,8 +108,18 @@ struct ClassifiedChunk {
                 let refused = Counts(refused: one.total)
                 counts += refused
                 counted[change.row.evidence] = refused
+                outcomes[change.row.evidence] = .refused
             }
         }
+    }
+}
+
+extension Counts {
+    /// The outcome of the latest statement about one token.
+    fileprivate var state: ReportState {
+        if refused > 0 { return .refused }
+        if applied > 0 { return .applied }
+        return already > 0 ? .already : newer > 0 ? .newer : .unknown
     }
 }
 
@@ -137,12 +150,11 @@ package struct Classification: Hashable, Sendable {
         left.undatedRows += chunk.undated
     }
 
-    /// Adds the classification of another part of the evidence.
+    /// Adds the reading of a batch.
     static func += (left: inout Classification, right: Classification) {
         left.counts += right.counts
         left.candidateRows += right.candidateRows
         left.undatedRows += right.undatedRows
-        left.isComplete = left.isComplete && right.isComplete
     }
 }
 

@@ -2,9 +2,9 @@ import APNsProtocol
 import Database
 import TokenHygiene
 
-// Applies a feed chunk by chunk. States of the checkpoint in the database:
+// Judges a batch of reports chunk by chunk. States of its row in the database:
 //
-//   no checkpoint --insert--> applying, no position --chunk--> applying, position --last--> applied
+//   waiting --begin--> applying, no position --chunk--> applying, position --last--> applied
 //
 // After any failure inside a chunk the checkpoint is read, and the evidence up to it is dropped (see
 // ChunkLoop). So a lost commit needs no special case, and neither does a crash, because the next run does
@@ -14,7 +14,7 @@ import TokenHygiene
 // The evidence of those has left this run's memory, so the run ends, and the next one begins where the
 // checkpoint is.
 
-/// Applies one feed or one part of it.
+/// Judges one batch.
 struct FeedApplier {
     private let application: FeedApplication
     private let table: TokenTable
@@ -51,33 +51,27 @@ struct FeedApplier {
     }
 
     private func begin() throws(StoreFailure) -> FeedProgress {
-        try table.retries.retrying("starting to apply feed \(application.feed)") {
+        try table.retries.retrying("starting to judge batch \(application.feed)") {
             () throws(SQLFailure) in
-            // The read decides, so it is part of the transaction that inserts.
             try connection.begin()
-            if let known = try checkpoint.read(locking: false) {
+            let state = try checkpoint.state(locking: true)
+            guard state == .waiting else {
                 connection.rollBack()
-                return known
+                guard [.applying, .applied].contains(state) else { throw Self.unfit(state) }
+                return try checkpoint.read(locking: false) ?? FeedProgress()
             }
-            do throws(SQLFailure) {
-                try insertCheckpoint()
-            } catch {
-                guard error.isDuplicate else { throw error }
-                throw SQLFailure(
-                    kind: .conflict, code: error.code, message: "another run began the feed")
-            }
+            try checkpoint.begin(application, transaction.layout)
+            try application.lease?.renew(connection)
+            try connection.commit()
             return FeedProgress()
         }
     }
 
-    /// Inserts the checkpoint while the lease belongs to this run, and commits.
-    private func insertCheckpoint() throws(SQLFailure) {
-        let origin = FeedCheckpoint.Origin(
-            run: application.run, partition: application.partition,
-            source: application.source.rawValue, isReleased: application.isReleased)
-        try checkpoint.insert(origin, transaction.layout)
-        try application.lease?.renew(connection)
-        try connection.commit()
+    private static func unfit(_ state: BatchState?) -> SQLFailure {
+        SQLFailure(
+            kind: .other, code: 0,
+            message: state.map { "the batch is \($0.rawValue), so nobody may judge it" }
+                ?? "the database has no such batch")
     }
 
     /// Reads more than a chunk ahead. So the last chunk is known to be the last, and its
@@ -121,7 +115,7 @@ struct FeedApplier {
             checkpointOf: "feed \(application.feed)"
         ) { (size) throws(SQLFailure) in
             let chunk = waiting.prefix(size)
-            return try transaction.apply(
+            return try transaction.commit(
                 chunk, isLast: isEnded && chunk.count == waiting.count, after: start,
                 mostBytes: chunk.count > 1 ? ChunkSizing.mostBytes : .max)
         } checkpoint: { () throws(SQLFailure) in
@@ -140,13 +134,13 @@ struct FeedApplier {
 }
 
 extension TokenTable {
-    /// Applies a feed chunk by chunk, each in a transaction that also moves the feed's checkpoint.
-    /// Evidence up to the checkpoint is skipped, so the caller may pass a feed again from its start or
-    /// from `progress(of:)`. `shouldStop` is called between chunks. After a stop the result is not
-    /// `isApplied`, and the next call continues.
+    /// Judges a batch chunk by chunk, each in a transaction that changes the rows, decides the reports and
+    /// moves the batch's checkpoint. Evidence up to the checkpoint is skipped, so the caller may pass it from
+    /// its start or from `progress(of:)`. `shouldStop` is called between chunks. After a stop the result is
+    /// not `isApplied`, and the next call continues.
     ///
     /// - Throws: any failure; committed chunks stay applied, and the checkpoint shows the progress.
-    package func apply(
+    package func settle(
         _ evidence: inout some EvidenceStream, _ application: FeedApplication,
         shouldStop: () -> Bool = { false }, report: (FeedProgress) -> Void = { _ in }
     ) throws(StoreFailure) -> FeedProgress {

@@ -2,36 +2,31 @@ import APNsProtocol
 import Database
 import TokenHygiene
 
-/// The application of one captured feed to the rows of one partition.
+/// The judgement of one batch of reports against the rows of one partition.
 package struct FeedApplication: Hashable, Sendable {
-    /// The run that applies it, as a UUID in text.
+    /// The run that judges it, as a UUID in text.
     package let run: String
-    /// The captured feed, as a UUID in text. Applying the same feed again changes nothing.
+    /// The batch, as a UUID in text. Judging a batch that is decided changes nothing.
     package let feed: String
-    /// The part of the feed to apply.
-    package var part: TokenRange
-    /// The partition whose rows are judged.
+    /// The partition whose rows are judged, with the app by the table's value.
     package let partition: Partition
     /// The policy for stale rows.
     package let policy: RemovalPolicy
     /// The source of the evidence; stored with marks and in the ledger.
     package let source: EvidenceSource
-    /// The lease that every transaction requires to be in force; nil where several runs may apply
+    /// The lease that every transaction requires to be in force; nil where several runs may judge
     /// at once.
     package let lease: Lease?
-    /// Whether a person released the feed. Its removals do not count as usual removals.
+    /// Whether a person released the batch. Its removals do not count as usual removals.
     package let isReleased: Bool
 
-    /// Makes the application of a feed; by default of the whole feed, not released and without a
-    /// lease.
+    /// Makes the judgement of a batch; by default not released and without a lease.
     package init(
-        run: String, feed: String, part: TokenRange = .whole, partition: Partition,
-        policy: RemovalPolicy, source: EvidenceSource, lease: Lease? = nil,
-        isReleased: Bool = false
+        run: String, feed: String, partition: Partition, policy: RemovalPolicy,
+        source: EvidenceSource, lease: Lease? = nil, isReleased: Bool = false
     ) {
         self.run = run
         self.feed = feed
-        self.part = part
         self.partition = partition
         self.policy = policy
         self.source = source
@@ -42,8 +37,7 @@ package struct FeedApplication: Hashable, Sendable {
 
 /// The progress of a feed as stored in its checkpoint.
 package struct FeedProgress: Hashable, Sendable {
-    /// The last token applied; nil before the first. Application continues after it. Nil also for
-    /// several parts taken together.
+    /// The last token judged; nil before the first. What follows it is still to be judged.
     package var position: DeviceToken?
     /// The outcomes of the statements up to `position`.
     package var counts = Counts()
@@ -63,18 +57,6 @@ extension FeedProgress {
         self.init()
         self.counts = counts
     }
-
-    /// The total progress of several parts; nil stands for a part that is not begun.
-    init(of parts: [FeedProgress?]) {
-        self.init(position: parts.count == 1 ? parts[0]?.position : nil)
-        for case let part? in parts {
-            counts += part.counts
-            rowsChanged += part.rowsChanged
-            rowsInvalidated += part.rowsInvalidated
-            rowsRefused += part.rowsRefused
-        }
-        isApplied = !parts.isEmpty && parts.allSatisfy { $0?.isApplied == true }
-    }
 }
 
 /// The row of `pushsweep_feed` that stores the progress of a feed. It changes in the transaction of
@@ -82,8 +64,9 @@ extension FeedProgress {
 /// numbers of affected rows over retries.
 struct FeedCheckpoint {
     let feed: String
-    /// The part of the feed. The parts of an undo are its partitions.
-    let part: TokenRange
+    /// The number of the part and of all parts: an undo has one for each of its partitions.
+    var part = 0
+    var parts = 1
     let connection: any SQLConnection
 
     private var dialect: SQLDialect { connection.dialect }
@@ -93,13 +76,36 @@ struct FeedCheckpoint {
         let rows = try connection.query(
             "SELECT last_token, \(Counts.columns.joined(separator: ", ")), rows_changed, "
                 + "invalidated, rows_refused, state FROM pushsweep_feed WHERE feed = ? AND part = ?"
-                + (locking ? dialect.rowLock : ""), [.text(feed), .integer(Int64(part.index))])
+                + (locking ? dialect.rowLock : ""), [.text(feed), .integer(Int64(part))])
         guard rows.count > 0 else { return nil }
         try rows.require(width: 10)
         return FeedProgress(
             position: rows.token(0, 0), counts: rows.counts(0, 1),
             rowsChanged: rows[0, 6].count ?? 0, rowsInvalidated: rows[0, 7].count ?? 0,
             rowsRefused: rows[0, 8].count ?? 0, isApplied: rows[0, 9].text == "applied")
+    }
+
+    /// The state of a batch; nil where the database has none of this name.
+    func state(locking: Bool) throws(SQLFailure) -> BatchState? {
+        let rows = try connection.query(
+            "SELECT state FROM pushsweep_feed WHERE feed = ? AND part = 0"
+                + (locking ? dialect.rowLock : ""), [.text(feed)])
+        return rows.scalar?.text.flatMap(BatchState.init(rawValue:))
+    }
+
+    /// Begins the judgement of a batch that waits. From here on it has the names of the table's rows.
+    func begin(_ application: FeedApplication, _ layout: TableLayout) throws(SQLFailure) {
+        _ = try connection.execute(
+            "UPDATE pushsweep_feed SET state = ?, run = ?, app = ?, environment = ?, source = ?, "
+                + "table_name = ?, key_columns = ?, released = ?, last_token = NULL, "
+                + "changed_at = \(dialect.now) WHERE feed = ? AND part = 0",
+            [
+                .text(BatchState.applying.rawValue), .text(application.run),
+                .text(application.partition.app), .text(application.partition.environment),
+                .text(application.source.rawValue), .text(layout.table.description),
+                .text(layout.entryColumns.text), .integer(application.isReleased ? 1 : 0),
+                .text(feed),
+            ])
     }
 
     /// The source of changes that follow from the end of a grace period.
@@ -123,7 +129,7 @@ struct FeedCheckpoint {
             "INSERT INTO pushsweep_feed (feed, part, parts, run, app, environment, source, table_name, "
                 + "key_columns, released, state) VALUES (\(placeholders(11)))",
             [
-                .text(feed), .integer(Int64(part.index)), .integer(Int64(part.count)),
+                .text(feed), .integer(Int64(part)), .integer(Int64(parts)),
                 .text(origin.run), .text(origin.partition.app),
                 .text(origin.partition.environment), .text(origin.source),
                 .text(layout.table.description), .text(layout.entryColumns.text),
@@ -154,40 +160,15 @@ struct FeedCheckpoint {
                 .integer(Int64(counts.refused)), .integer(Int64(progress.rowsRefused)),
                 .text(progress.isApplied ? "applied" : "applying"), .text(columns.text),
                 .text(columns.keyText), .text(feed),
-                .integer(Int64(part.index)),
+                .integer(Int64(part)),
             ])
     }
 }
 
 extension TokenTable {
-    /// The progress of a feed, all of its parts together; nil if no part was begun.
+    /// The progress of a feed; nil where the database has none of this name.
     package func progress(of feed: String) throws(StoreFailure) -> FeedProgress? {
-        guard let count = try parts(of: feed) else { return nil }
-        var parts: [FeedProgress?] = []
-        for part in TokenRange.parts(count) { parts.append(try progress(of: feed, part: part)) }
-        return FeedProgress(of: parts)
-    }
-
-    /// The same for dry runs, whose account may have access to the token table only: nil also where
-    /// `pushsweep_feed` is missing or cannot be read.
-    package func progressIfVisible(of feed: String) throws(StoreFailure) -> FeedProgress? {
-        try session.canRead("pushsweep_feed", "parts") ? try progress(of: feed) : nil
-    }
-
-    /// The number of parts in which a feed was begun; nil if it was not begun.
-    func parts(of feed: String) throws(StoreFailure) -> Int? {
-        try retries.retrying(
-            "reading the checkpoint of feed \(feed)",
-            do: connection.query(
-                "SELECT parts FROM pushsweep_feed WHERE feed = ? ORDER BY part", [.text(feed)]
-            ).scalar?.count)
-    }
-
-    /// The progress of one part of a feed; nil if it was not begun.
-    func progress(
-        of feed: String, part: TokenRange
-    ) throws(StoreFailure) -> FeedProgress? {
-        let checkpoint = FeedCheckpoint(feed: feed, part: part, connection: connection)
+        let checkpoint = FeedCheckpoint(feed: feed, connection: connection)
         return try retries.retrying(
             "reading the checkpoint of feed \(feed)", do: checkpoint.read(locking: false))
     }

@@ -44,7 +44,7 @@ package struct EvidenceHistory {
             ? "UNION ALL SELECT day, app, environment, source, \(columns) FROM pushsweep_day" : ""
         let sql =
             "SELECT day, app, environment, source, \(sums) FROM (SELECT \(Self.day) AS day, app, "
-            + "environment, source, \(columns) FROM pushsweep_feed \(kept)) AS totals WHERE day >= ? AND day <= ? "
+            + "environment, source, \(columns) FROM pushsweep_feed WHERE state IN ('applying', 'applied') \(kept)) AS totals WHERE day >= ? AND day <= ? "
             + "GROUP BY day, app, environment, source ORDER BY day, app, environment, source"
         return try session.retries.retrying("reading the history of evidence") {
             () throws(SQLFailure) in

@@ -184,7 +184,10 @@ extension TokenTable {
                 .failure(
                     .configuration,
                     "table \(own.name) \(lack), so it is of another version or hidden in part; "
-                        + otherLayoutCure))
+                        + (own.completion(of: known, connection.dialect) == nil
+                            ? otherLayoutCure
+                            : "run `pushsweep schema apply` with an account that may change tables, which "
+                                + "adds them and keeps all rows")))
         }
         guard !absent.isEmpty else { return findings }
         let what = absent.count == 1 ? "table" : "tables"

@@ -78,7 +78,11 @@ package enum TableUse: Hashable, Sendable {
                 SideAccess(table: $0, access: .change)
             }
             let removesMarks = policy.action == .delete && !policy.deletesAtOnce
-            return own + [SideAccess(table: .change, access: .add)]
+            return own
+                + [
+                    SideAccess(table: .change, access: .add),
+                    SideAccess(table: .report, access: .change, deletes: true),
+                ]
                 + (hasMarkColumn
                     ? [] : [SideAccess(table: .invalid, access: .change, deletes: removesMarks)])
         case .undo(let actions, let isDry):
@@ -96,8 +100,10 @@ package enum TableUse: Hashable, Sendable {
             }
             return used
         case .purge(let isDry):
-            return [PushsweepTable.run, .feed, .change, .commit].map {
-                SideAccess(table: $0, access: .read, deletes: !isDry)
+            return [PushsweepTable.run, .feed, .change, .commit, .report].map {
+                let isCounted = $0 == .feed && !isDry
+                return SideAccess(
+                    table: $0, access: isCounted ? .change : .read, deletes: !isDry)
             } + (isDry ? [] : [SideAccess(table: .day, access: .change)])
         }
     }

@@ -37,7 +37,7 @@ struct ExpiryTransaction {
         self.isDry = isDry
         layout = try table.layout()
         ranges = try KeyRanges(layout, table.catalogTable(), connection, namedOnly: true)
-        checkpoint = FeedCheckpoint(feed: expiry.feed, part: .whole, connection: connection)
+        checkpoint = FeedCheckpoint(feed: expiry.feed, connection: connection)
         lookup = try RowLookup(layout, connection, partition, wholeRows: false)
         let wholeLookup = try RowLookup(layout, connection, partition, wholeRows: true)
         transaction = ChangeTransaction(

@@ -217,12 +217,10 @@ extension TokenHistory {
 
     // MARK: Runs
 
-    /// The records of runs, by their names, and the names of the hosts of at most ten thousand runs.
+    /// The records of runs, by their names.
     ///
     /// - Throws: any failure of a query.
-    package func runs(
-        _ names: Set<String>
-    ) throws(StoreFailure) -> (runs: [String: RunRecord], hosts: [String]) {
+    package func runs(_ names: Set<String>) throws(StoreFailure) -> [String: RunRecord] {
         try table.retries.retrying("reading the records of runs") { () throws(SQLFailure) in
             var found: [String: RunRecord] = [:]
             for run in names.sorted().runs(of: StatementShape.longest) {
@@ -232,9 +230,7 @@ extension TokenHistory {
                     found[record.id] = record
                 }
             }
-            let hosts = try connection.query(
-                "SELECT DISTINCT host FROM (SELECT host FROM pushsweep_run LIMIT 10000) AS some")
-            return (found, (0..<hosts.count).compactMap { hosts[$0, 0].text }.sorted())
+            return found
         }
     }
 }

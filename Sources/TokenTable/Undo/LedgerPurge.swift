@@ -41,6 +41,10 @@ extension TokenTable {
         var purge = Purge(
             cutoff: cutoff, records: records ?? cutoff, isDry: isDry, loop: session.chunkLoop())
         defer { report(purge.progress) }
+        if !isDry {
+            // Their batches could not go before them.
+            try ReportRetention(self).trim(at: purge.records, days: 0, shouldStop: shouldStop)
+        }
         for run in try runs().reversed() where run.started < cutoff {
             for part in try parts(ofRun: run.id, before: cutoff) {
                 guard try shouldContinue(shouldStop) else { return purge.progress }
@@ -176,9 +180,12 @@ extension TokenTable {
         let place: [SQLValue] = [.text(run), time.value(purge.records)]
         let cutoff = time.value(purge.cutoff)
         let isYoung = "c.changed_at >= ?"
+        // Where removing the reports was stopped, their batch stays.
+        let isTrimmed = purge.isDry ? "" : "AND (m.trimmed = 2 OR m.inlet = '') "
         let (rows, stays) = try retries.retrying(doing) { () throws(SQLFailure) in
             let checkpoints = try connection.query(
-                "SELECT m.feed, m.part FROM pushsweep_feed m WHERE m.run = ? AND m.state = 'applied' "
+                "SELECT m.feed, m.part FROM pushsweep_feed m WHERE m.run = ? AND m.state IN ('applied', "
+                    + "'discarded') \(isTrimmed)"
                     + "AND (m.changed_at IS NULL OR m.changed_at < ?) AND NOT EXISTS (SELECT 1 FROM "
                     + "pushsweep_change c WHERE c.run = m.run AND c.feed = m.feed AND c.part = m.part "
                     + "AND \(isYoung))", place + [cutoff])

@@ -128,8 +128,7 @@ extension TokenTable {
             try checkpoint.insert(record, progress)
             for (index, partition) in wanted.enumerated() {
                 try FeedCheckpoint(
-                    feed: record.id, part: TokenRange(index: index, count: wanted.count),
-                    connection: connection
+                    feed: record.id, part: index, parts: wanted.count, connection: connection
                 ).insert(
                     FeedCheckpoint.Origin(
                         run: record.id, partition: partition, source: "undo", isApplied: true),

@@ -126,7 +126,8 @@ extension JobOptions {
     /// Applies evidence by a plan, and prints the end of the run. With `isWanted` its result is always
     /// printed.
     func finish(
-        _ applying: ApplyOptions, isWanted: Bool, _ plan: (Settings, RunContext) throws -> SweepPlan
+        _ applying: ThrottleOptions, isWanted: Bool,
+        _ plan: (Settings, RunContext) throws -> SweepPlan
     ) throws -> Never {
         try finish { context in
             let settings = try settings(with: applying.overrides)
@@ -183,23 +184,6 @@ extension JobOptions {
         guard let hook = AfterRun(settings) else { return }
         StopSignals.runHasEnded()
         hook.inform(outcome, context)
-    }
-}
-
-/// The options of runs that apply evidence.
-struct ApplyOptions: ParsableArguments {
-    @Option(
-        help: ArgumentHelp(
-            "Connections to the database over which one feed is compared and applied.",
-            valueName: "number"))
-    var connections: String?
-
-    @OptionGroup(title: "Throttle options") var throttle: ThrottleOptions
-
-    /// The settings that the options replace.
-    var overrides: [SettingOption] {
-        throttle.overrides
-            + [SettingOption("connections", sets: "store.connections", connections)]
     }
 }
 

@@ -40,7 +40,7 @@ struct HoldsCommand: ParsableCommand {
 
         func run() throws {
             try common.finish(printing: { settings, context in
-                try Holds(state: settings.state).hold(of: id).report(settings, context)
+                try settings.holds { try $0.report(of: id, settings, context) }
             })
         }
     }
@@ -61,7 +61,7 @@ struct HoldsCommand: ParsableCommand {
         @Option(help: ArgumentHelp("A reason for the record; one line.", valueName: "text"))
         var reason: String?
 
-        @OptionGroup var applying: ApplyOptions
+        @OptionGroup(title: "Throttle options") var applying: ThrottleOptions
 
         func validate() throws {
             guard digest.map({ $0.count == 64 && $0.allSatisfy(\.isHexDigit) }) ?? true else {
@@ -79,10 +79,10 @@ struct HoldsCommand: ParsableCommand {
             }
         }
 
-        /// The digest of the only hold, after a person at the terminal has seen it and said yes. The lock
-        /// of the state folder is not held meanwhile; what joins the hold is not part of the digest.
+        /// The digest of the only hold, after a person at the terminal has seen it and said yes. What joins
+        /// the hold meanwhile is not part of the digest.
         private func agreed(_ settings: Settings, _ context: RunContext) throws -> String {
-            let report = try Holds(state: settings.state).hold(of: nil).report(settings, context)
+            let report = try settings.holds { try $0.report(of: nil, settings, context) }
             guard StandardStreams.canAsk else { throw report.unseen }
             for line in report.lines { StandardStreams.message(line, HoldReport.form) }
             guard StandardStreams.agrees(to: "Apply exactly this? (y/N) ", context.interrupt)
@@ -95,16 +95,16 @@ struct HoldsCommand: ParsableCommand {
     struct Discard: ParsableCommand {
         static let configuration = CommandConfiguration(
             commandName: "discard",
-            abstract: "Drop a held feed: no row changes.",
+            abstract: "Drop a held batch: no row changes.",
             discussion: HelpText.whole(PackageResources.holds_discard_txt))
 
         @OptionGroup var common: CommonOptions
         @Argument(
             help:
-                "The feed's name, or at least four characters of it, from holds show; not needed for the only one."
+                "The batch's name, or at least four characters of it, from holds show; not needed for the only one."
         )
         var id: String?
-        @Flag(help: "Drop every feed of the hold.")
+        @Flag(help: "Drop every batch of the hold.")
         var all = false
         @Option(help: ArgumentHelp("The reason, for the record; one line.", valueName: "text"))
         var reason: String
@@ -116,11 +116,12 @@ struct HoldsCommand: ParsableCommand {
         func run() throws {
             try common.finish { context in
                 let settings = try common.settings()
-                let holds = try Holds(state: settings.state)
-                let report = try holds.discard(id, whole: all, because: reason, context)
+                let report = try settings.holds(for: .changes) {
+                    try $0.discard(id, whole: all, because: reason, context)
+                }
                 common.print(report)
                 // The decision is kept whether or not the file can be written.
-                try MetricsPlan(settings)?.write(from: holds.main, at: context.now())
+                try MetricsPlan(settings)?.write(from: nil, at: context.now())
                 return .done
             }
         }

@@ -55,7 +55,7 @@ struct ImportCommand: ParsableCommand {
     @Flag(help: "Say what would change, change no row and keep nothing.")
     var dryRun = false
 
-    @OptionGroup var applying: ApplyOptions
+    @OptionGroup(title: "Throttle options") var applying: ThrottleOptions
 
     func validate() throws {
         if case .preset(let preset) = from, map != nil {

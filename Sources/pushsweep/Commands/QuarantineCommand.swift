@@ -20,7 +20,7 @@ struct QuarantineCommand: ParsableCommand {
 
         func run() throws {
             try common.finish(printing: { settings, _ in
-                try QuarantineList(Holds(state: settings.state).journals)
+                try QuarantineList(HostJournals(state: settings.state).all)
             })
         }
     }
@@ -39,7 +39,7 @@ struct QuarantineCommand: ParsableCommand {
         func run() throws {
             try common.finish(printing: { settings, _ in
                 try QuarantineExport(
-                    of: feed, to: file, from: Holds(state: settings.state).journal(of: feed))
+                    of: feed, to: file, from: HostJournals(state: settings.state).journal(of: feed))
             })
         }
     }
@@ -56,7 +56,8 @@ struct QuarantineCommand: ParsableCommand {
 
         func run() throws {
             try common.finish(printing: { settings, _ in
-                try QuarantineDiscard(of: feed, in: Holds(state: settings.state).journal(of: feed))
+                try QuarantineDiscard(
+                    of: feed, in: HostJournals(state: settings.state).journal(of: feed))
             })
         }
     }

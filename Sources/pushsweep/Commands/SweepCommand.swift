@@ -18,7 +18,7 @@ struct SweepCommand: ParsableCommand {
             "Read only the gateways of this app; may be given several times.", valueName: "name"))
     var app: [String] = []
 
-    @OptionGroup var applying: ApplyOptions
+    @OptionGroup(title: "Throttle options") var applying: ThrottleOptions
 
     func run() throws {
         try common.finish(applying, isWanted: dryRun) { settings, context in
@@ -57,7 +57,7 @@ struct ReplayCommand: ParsableCommand {
     @Flag(help: "Say what would change, change no row and keep nothing.")
     var dryRun = false
 
-    @OptionGroup var applying: ApplyOptions
+    @OptionGroup(title: "Throttle options") var applying: ThrottleOptions
 
     func validate() throws {
         guard (file == nil) != (feed == nil) else {

@@ -116,7 +116,7 @@ struct MetricsTests {
         for name in ["a\"b", #"a\b"#, "a\nb", #"\n"#, "ü}{,=", ""] {
             var facts = MetricsFacts()
             facts.waiting[Partition(app: name, environment: "production")] = .init(
-                pending: 1, pendingBytes: 38, held: 2, heldBytes: 76, holds: 1)
+                pending: 1, pendingBytes: 38, held: 2, heldReports: 2, holds: 1)
             facts.certificates[Partition(app: name, environment: "production")] =
                 EpochMilliseconds(Self.noon)
             let page = try MetricsPage(facts.text)

@@ -106,10 +106,12 @@ struct RunEndTests {
             limits: GuardLimits(floor: 10_000), dryRun: false)
         let context = RunContext(
             now: { Self.now }, interrupt: try Interrupt(), log: .init(label: "test"))
-        let applier = JournalApplier(
-            journal: journal, store: store, plan: plan, context: context, run: "r",
-            started: Self.now)
-        let result = applier.apply(feed)
+        let evidence = EvidenceRun(
+            store: store, plan: plan, context: context, run: "r", started: Self.now)
+        let pouring = Pouring(journal: journal, isSenders: false, evidence: evidence)
+        let heard = try pouring.pour(feed).heard
+        commits = 0
+        let result = evidence.settle(heard)
         connection.refusal = { _ in nil }
         #expect(result.failure?.exit == .pending, "\(result.entry)")
         let marked = try database.rows(of: "active_users", "invalidated_at IS NOT NULL")

@@ -32,7 +32,7 @@ struct WaitingEvidenceTests {
         let feed = try #require(
             replay.error.firstMatch(
                 of:
-                    /other evidence waits in the journal: feed .*, feed .* replay --feed ([0-9a-f-]+)/
+                    /other evidence waits: batch .*, batch .* replay --feed ([0-9a-f-]+)/
             )
         ).1
         try stage.replayed(feed: "\(feed)").ends(75).app(has: ["applied": 30]).json(has: [
@@ -58,6 +58,6 @@ struct WaitingEvidenceTests {
         ).ends(3).app(has: ["applied": 1])
         let feed = try #require(sweep.app()["feed"] as? String)
         replay.says(
-            "other evidence is held: feed \(feed) of chat/production; see pushsweep holds list")
+            "other evidence is held: batch \(feed) of chat/production; see pushsweep holds list")
     }
 }

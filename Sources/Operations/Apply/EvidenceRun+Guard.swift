@@ -1,10 +1,9 @@
 import Database
-import EvidenceJournal
 import Synchronization
 import TokenHygiene
 import TokenTable
 
-/// The guard's decision to hold a feed.
+/// The guard's decision to hold a batch.
 struct GuardHold {
     let cause: GuardCause
     /// Living rows that would become invalid; nil when the rows were not examined.
@@ -59,24 +58,30 @@ final class GuardLog: Sendable {
     }
 }
 
-extension JournalApplier {
-    /// The hold of the feed's partition by another feed; nil when there is none.
-    func holdBehind(_ feed: CapturedFeed) throws -> GuardHold? {
-        guard let holder = try journal.holder(of: feed.partition), holder.id != feed.id else {
-            return nil
-        }
+extension EvidenceRun {
+    /// The hold of the batch's inlet by another batch; nil when there is none.
+    func holdBehind(_ batch: ReportBatch) throws -> GuardHold? {
+        guard let holder = try batches.holder(of: batch.partition, batch.inlet),
+            holder.id != batch.id
+        else { return nil }
         return GuardHold(cause: .behind(feed: holder.id), candidates: nil)
     }
 
-    /// Asks the guard about a feed of which nothing is applied yet.
+    /// Asks the guard about a batch of which nothing is decided yet.
     func ask(
-        about evidence: FeedEvidence, _ forecast: Classification, in partition: Partition
+        about heard: HeardBatch, _ forecast: Classification, in partition: Partition
     ) throws -> GuardHold? {
-        if let hold = try holdBehind(evidence.feed) { return hold }
+        let batch = heard.batch
+        // An account of a dry run may see the token table alone.
+        if !plan.dryRun || (try? batches.visibility()) == .readable,
+            let hold = try holdBehind(batch)
+        {
+            return hold
+        }
         guard forecast.counts.total > 0 else { return nil }
-        let proposal = try RemovalProposal(
-            forecast, tuples: evidence.counts.tuples, outOfBounds: evidence.outOfBounds,
-            evidence.tokens, areDated: evidence.feed.kind == .feedback, plan.policy)
+        let spread = try heard.spread(in: store)
+        let proposal = RemovalProposal(
+            forecast, of: [batch], tokens: spread.tokens, atOneTime: spread.atOneTime, plan.policy)
         let judge = RemovalGuard(plan.limits)
         let history = try store.removals(from: partition)
         let living = store.livingRows(in: partition)
@@ -86,7 +91,7 @@ extension JournalApplier {
         }
         if cause == nil, let warning = judge.warning(about: proposal, after: history) {
             context.log.warning(
-                "\(evidence.feed.partition): \(warning); it is not held, since guard.floor is \(plan.limits.floor)"
+                "\(batch.partition): \(warning); it is not held, since guard.floor is \(plan.limits.floor)"
             )
         }
         return cause.map {
@@ -96,30 +101,34 @@ extension JournalApplier {
         }
     }
 
-    /// Holds a feed in the journal and logs why.
-    func keep(_ feed: CapturedFeed, _ hold: GuardHold) throws {
-        try journal.close(
-            feed.id, as: .held, cause: hold.words, gate: hold.cause.gate, at: context.now())
+    /// Holds a batch and logs why.
+    func keep(_ batch: ReportBatch, _ hold: GuardHold) throws {
+        guard try batches.hold(batch.id, BatchHold(cause: hold.words, gate: hold.cause.gate)) else {
+            throw RunFailure(
+                .pending, .apply,
+                "holding batch \(batch.id): another run judges it meanwhile; run again")
+        }
         guard hold.cause.gate != .behind else { return }
         context.log.warning(
             """
-            \(feed.partition) is held: \(hold.words); nothing of it was applied, look at it with: \
-            pushsweep holds show \(feed.id)
+            \(batch.partition) is held: \(hold.words); nothing of it was applied, look at it with: \
+            pushsweep holds show \(batch.id)
             """)
     }
 }
 
 extension RemovalProposal {
-    /// What some evidence would do by a forecast. An answer without a time from APNs has the time of its
-    /// batch, so only dated evidence shows how many tokens died at one time.
+    /// What the evidence of some batches would do by a forecast. An answer without a time from APNs has the
+    /// time of its batch, so only dated evidence shows how many tokens died at one time.
     init(
-        _ forecast: Classification, tuples: Int, outOfBounds: Int, _ tokens: SortedEvidence,
-        areDated: Bool, _ policy: RemovalPolicy
-    ) throws {
+        _ forecast: Classification, of batches: [ReportBatch], tokens: Int, atOneTime: Int,
+        _ policy: RemovalPolicy
+    ) {
         self.init(
-            candidates: forecast.candidateRows, counts: forecast.counts, tuples: tuples,
-            outOfBounds: outOfBounds, tokens: tokens.count,
-            tokensAtOneTime: areDated ? try tokens.tokensAtOneTime() : 0,
+            candidates: forecast.candidateRows, counts: forecast.counts,
+            tuples: batches.reduce(0) { $0 + $1.counts.tuples },
+            outOfBounds: batches.reduce(0) { $0 + $1.outOfBounds }, tokens: tokens,
+            tokensAtOneTime: batches.allSatisfy { $0.source == .feedback } ? atOneTime : 0,
             deletes: policy.action == .delete)
     }
 }

@@ -1,0 +1,337 @@
+// Judges batches of reports. The steps are the same for a batch that this run took in, one left by an earlier
+// run or another host, and one that a person names.
+//
+// Classification comes first and changes nothing. It forecasts the outcome of every token. A dry run
+// needs no more, and the guard judges the forecast; batches that it stops are held. Then, chunk by
+// chunk, one transaction judges again under row locks, or changes only rows that are still as it judged
+// them, writes the ledger, decides the reports and moves the batch's checkpoint. When a run ends between two
+// chunks, the next run continues after the checkpoint. So every report is counted once, even though the rows
+// of the first half look different by then.
+
+import APNsProtocol
+import Database
+import EvidenceJournal
+import Foundation
+import Synchronization
+import TokenHygiene
+import TokenTable
+
+/// A batch with its evidence: sorted on this host where this run took it in, else in the database.
+struct HeardBatch {
+    var batch: ReportBatch
+    let sorted: SortedEvidence?
+    /// Whether decided reports count too, as in the dry run of a judgement that is made again.
+    var decidedToo = false
+
+    init(_ batch: ReportBatch, _ sorted: SortedEvidence? = nil) {
+        (self.batch, self.sorted) = (batch, sorted)
+    }
+
+    /// The evidence behind a token, or all of it.
+    func stream(after position: DeviceToken?, in store: TokenTable) -> any EvidenceStream {
+        sorted?.stream(after: position)
+            ?? StoredReports(of: batch.id, after: position, decidedToo: decidedToo, in: store)
+    }
+
+    /// Number of distinct tokens, and of those that share the most frequent time.
+    func spread(in store: TokenTable) throws -> (tokens: Int, atOneTime: Int) {
+        guard let sorted else { return try store.spread(ofBatches: [batch.id]) }
+        return (sorted.count, batch.source == .feedback ? try sorted.tokensAtOneTime() : 0)
+    }
+}
+
+/// Judges batches of reports.
+struct EvidenceRun {
+    let store: TokenTable
+    let plan: SweepPlan
+    let context: RunContext
+    let run: String
+    /// The start of the run, for its records in the database.
+    let started: EpochMilliseconds
+    /// The lease that fences the changes; nil for dry runs and senders.
+    var lease: Lease?
+    /// Whether the journal is that of a trial, of which nothing is kept.
+    var isTrial = false
+    /// The guard's decisions so far.
+    let opinions = GuardLog()
+    /// The progress of the current batch.
+    private let seen = SeenProgress()
+
+    var batches: Batches { Batches(store) }
+
+    /// What the database records of the run before its end.
+    func record(guardResult: String? = nil) -> RunRecord {
+        RunRecord(
+            id: run, kind: plan.work.kind, started: started, host: context.host,
+            operator: context.operator, guardResult: guardResult)
+    }
+
+    /// The result of one batch.
+    struct Result {
+        var entry: FeedReport
+        /// The exit code that the batch asks for.
+        var status = ExitStatus.done
+        /// The failure that left the batch waiting, if there was one.
+        var failure: RunFailure?
+
+        /// Whether other batches would fail the same way: the fault is in the database or the journal,
+        /// not in this one.
+        var endsRun: Bool {
+            guard let failure else { return false }
+            return failure.exit != .invariant && failure.stage != .settings
+                && failure.stage != .decode
+        }
+    }
+
+    /// Judges a batch: forecast, guard, rows.
+    func settle(_ heard: HeardBatch) -> Result {
+        var result = Result(entry: FeedReport(heard.batch, named: partition(named: heard.batch)))
+        seen.enter(nil)
+        do {
+            result.status = try settle(heard, into: &result.entry)
+        } catch {
+            fail(.wrapping(error, at: .apply), heard.batch.id, &result)
+        }
+        return result
+    }
+
+    /// Notes that a batch was not judged to its end, and how far it came.
+    func fail(_ failure: RunFailure, _ batch: String, _ result: inout Result) {
+        enterProgress(of: batch, into: &result.entry)
+        result.entry.detail = [result.entry.detail, failure.description].compactMap { $0 }
+            .joined(separator: "; ")
+        (result.status, result.failure) = (failure.exit, failure)
+    }
+
+    /// Enters, after a failure, how much of the batch the database has applied: as it says itself, or as
+    /// it was last seen where it does not answer any more.
+    private func enterProgress(of batch: String, into entry: inout FeedReport) {
+        guard !plan.dryRun else { return }
+        store.session.giveUp()
+        guard let known = (try? store.progress(of: batch)) ?? seen.progress else { return }
+        entry.counts = entry.counts.judged(known.counts)
+        entry.rowsChanged = known.rowsChanged
+    }
+
+    // MARK: Partitions
+
+    /// The partition of a batch as the settings name it. A judged one has the name of the table's rows.
+    func partition(named batch: ReportBatch) -> Partition {
+        guard [.applying, .applied].contains(batch.state) else { return batch.partition }
+        return plan.partitions.first { $0.value == batch.partition }?.key ?? batch.partition
+    }
+
+    /// Whether the settings name the app and environment of a batch.
+    func isNamed(_ batch: ReportBatch) -> Bool {
+        plan.partitions[partition(named: batch)] != nil
+    }
+
+    /// The partition of a batch as the rows of the table name it.
+    private func partition(of batch: ReportBatch) throws(RunFailure) -> Partition {
+        let name = partition(named: batch)
+        if let partition = plan.partitions[name] { return partition }
+        throw RunFailure(
+            .configuration, .settings,
+            "judging batch \(batch.id): the settings no longer name \(name); name it again under apps, "
+                + "then run again")
+    }
+
+    // MARK: Judging
+
+    private func settle(
+        _ heard: HeardBatch, into entry: inout FeedReport
+    ) throws -> ExitStatus {
+        var heard = heard
+        let batch = heard.batch
+        if batch.isReleased, let hold = batch.hold {
+            entry.heldSince = (hold.since ?? batch.opened).rfc3339
+            entry.heldCause = hold.cause
+        }
+        if batch.state == .held {
+            guard plan.isAboutOneBatch else {
+                entry.held = batch.reports
+                entry.gate = batch.hold?.gate?.rawValue
+                entry.cause = batch.hold?.cause
+                return .held
+            }
+            if !plan.dryRun {
+                guard try batches.reopen(batch.id) else {
+                    throw RunFailure(
+                        .pending, .apply,
+                        "judging batch \(batch.id): another run has decided about it meanwhile")
+                }
+                heard.batch.state = .waiting
+            }
+        }
+        let judged = try judge(heard, in: partition(of: batch))
+        if let hold = judged.hold {
+            entry.enter(hold)
+            if !plan.dryRun {
+                try keep(batch, hold)
+                entry.state = FeedState.held.rawValue
+                entry.held = batch.reports
+                return .held
+            }
+        }
+        entry.counts = batch.counts.judged(judged.progress.counts)
+        entry.rowsChanged = judged.progress.rowsChanged
+        let status = ExitStatus.following(batch, entry.counts)
+        if plan.dryRun {
+            let guarded = judged.hold == nil ? ExitStatus.done : .held
+            guard isTrial else { return .worse(guarded, .pending) }
+            entry.state = nil
+            return .worse(guarded, status)
+        }
+        try ensureWhole(batch, judged.progress, entry.counts)
+        entry.refusals = judged.refusals
+        entry.state = BatchState.applied.reported
+        return status
+    }
+
+    /// Throws unless all of a batch was judged and every report is accounted for.
+    private func ensureWhole(
+        _ batch: ReportBatch, _ progress: FeedProgress, _ counts: Counts
+    ) throws(RunFailure) {
+        guard progress.isApplied else {
+            throw RunFailure(
+                .pending, .apply,
+                "judging batch \(batch.id): stopped after \(counts.total) of \(counts.usable) reports; "
+                    + "run again to continue")
+        }
+        if let imbalance = counts.imbalance {
+            throw RunFailure(
+                .invariant, .apply,
+                "accounting for batch \(batch.id): \(imbalance); its reports stay in pushsweep_report, "
+                    + "please report this")
+        }
+    }
+
+    /// What became of the evidence of a batch.
+    private struct Judged {
+        var progress = FeedProgress(counts: Counts())
+        var hold: GuardHold?
+        /// The first rows that refused the changes; nil where none did.
+        var refusals: [String]?
+    }
+
+    /// Logs the first rows that refused the changes of a batch. The applied changes are kept, whether or not
+    /// these rows can be read.
+    private func refusals(_ batch: ReportBatch, _ progress: FeedProgress) -> [String]? {
+        guard progress.isApplied, progress.rowsRefused > 0 else { return nil }
+        let limit = FeedReport.mostRefusals
+        let named = (try? store.refusedChanges(ofFeed: batch.id, limit: limit)) ?? []
+        let first = named.first.map { ", the first is \($0.refusalInWords)" } ?? ""
+        let what = progress.rowsRefused == 1 ? "1 row stays" : "\(progress.rowsRefused) rows stay"
+        context.log.warning(
+            """
+            \(partition(named: batch)): \(what) as before although the token is dead\(first); correct the rows, \
+            then run pushsweep replay --feed \(batch.id)
+            """)
+        return named.map(\.refusalInWords)
+    }
+
+    /// Judges the evidence: first a forecast, then the rows themselves, unless the guard holds the
+    /// batch or this is a dry run. A batch that was begun continues without asking the guard: half a
+    /// batch applied is no safer than a whole one, and the rest would be held because of the number of
+    /// the first half.
+    private func judge(_ heard: HeardBatch, in partition: Partition) throws -> Judged {
+        let batch = heard.batch
+        let known = [.applying, .applied].contains(batch.state) ? batch.progress : nil
+        seen.enter(known)
+        if let known, known.isApplied {
+            // A run that was killed after its last commit has told nobody.
+            return Judged(progress: known, refusals: refusals(batch, known))
+        }
+        let asksGuard = known == nil && !batch.isReleased
+        if asksGuard, !plan.dryRun, let hold = try holdBehind(batch) { return Judged(hold: hold) }
+        let forecast = try forecast(heard, after: known?.position, in: partition)
+        let hold = asksGuard ? try ask(about: heard, forecast, in: partition) : nil
+        if plan.dryRun {
+            var counts = forecast.counts
+            counts += known?.counts ?? Counts()
+            return Judged(progress: FeedProgress(counts: counts), hold: hold)
+        }
+        if batch.reports > 0 {
+            opinions.note(hold, about: batch.partition, asked: asksGuard)
+            try store.session.record(record(guardResult: opinions.summary))
+        }
+        if let hold { return Judged(hold: hold) }
+        let application = FeedApplication(
+            run: run, feed: batch.id, partition: partition, policy: plan.policy,
+            source: batch.source, lease: lease, isReleased: batch.isReleased)
+        let applied = try write(application, heard, after: known?.position)
+        return Judged(progress: applied, refusals: refusals(batch, applied))
+    }
+
+    private func forecast(
+        _ heard: HeardBatch, after position: DeviceToken?, in partition: Partition
+    ) throws -> Classification {
+        var stream = heard.stream(after: position, in: store)
+        let interrupt = context.interrupt
+        let forecast = try store.classify(
+            &stream, in: partition, policy: plan.policy, shouldStop: { interrupt.isTripped })
+        context.log.debug(
+            "batch judged",
+            metadata: [
+                "partition": "\(partition)", "reports": "\(heard.batch.reports)",
+                "candidates": "\(forecast.counts.applied)",
+            ])
+        guard forecast.isComplete else {
+            throw RunFailure(
+                .pending, .apply,
+                "comparing batch \(heard.batch.id) with the table: stopped before its end; run again"
+            )
+        }
+        return forecast
+    }
+
+    /// Changes the rows.
+    private func write(
+        _ application: FeedApplication, _ heard: HeardBatch, after position: DeviceToken?
+    ) throws -> FeedProgress {
+        let (context, seen, counts) = (context, seen, heard.batch.counts)
+        let partition = partition(named: heard.batch)
+        defer { context.progress.clear() }
+        try store.renewLayout(for: application.policy)
+        var stream = heard.stream(after: position, in: store)
+        return try store.settle(
+            &stream, application, shouldStop: { context.interrupt.isTripped }
+        ) { progress in
+            seen.enter(progress)
+            context.progress.show(
+                "applying \(partition) (reports)", progress.counts.total, of: counts.tuples)
+        }
+    }
+}
+
+/// The progress of a batch as it was last reported.
+private final class SeenProgress: Sendable {
+    private let last = Mutex<FeedProgress?>(nil)
+
+    var progress: FeedProgress? { last.withLock { $0 } }
+
+    func enter(_ progress: FeedProgress?) { last.withLock { $0 = progress } }
+}
+
+extension BatchState {
+    /// The word in reports, which have that of a feed in the journal.
+    var reported: String {
+        switch self {
+        case .filling, .waiting, .applying: FeedState.pending.rawValue
+        case .applied, .held, .discarded: rawValue
+        }
+    }
+}
+
+extension FeedReport {
+    /// The entry of a batch that is not judged yet.
+    init(_ batch: ReportBatch, named partition: Partition) {
+        self.init(partition, source: batch.label, end: batch.ending)
+        feed = batch.id
+        state = batch.state.reported
+        detail = batch.detail
+        bytes = batch.bytes
+        quarantinedBytes = batch.quarantinedBytes
+        counts = batch.counts.judged(Counts())
+    }
+}

@@ -1,0 +1,99 @@
+// A gateway forgets its list once read, so its bytes are in the journal of this host first. From there they are
+// poured into the database, where every host sees them:
+//
+//   feed in the journal, pending --its reports inserted--> batch, waiting
+//                                --journal notes it------> feed "applied": the database has all of it
+//
+// A kill between the two leaves a feed whose batch is whole. It is poured again then, which inserts nothing. A
+// feed that the journal holds, as one that reached feedback.max-bytes, becomes a held batch.
+
+import APNsProtocol
+import Database
+import Encodings
+import EvidenceJournal
+import SecureTransport
+import TokenHygiene
+import TokenTable
+
+/// Pours feeds of one journal into the database.
+struct Pouring {
+    let journal: EvidenceJournal
+    /// Whether the journal is that of a sender.
+    let isSenders: Bool
+    let evidence: EvidenceRun
+
+    /// A feed as a batch with its evidence, and how its reading ended.
+    typealias Read = (heard: HeardBatch, evidence: FeedEvidence)
+
+    /// Reads a feed, and changes nothing in the database.
+    func read(_ feed: CapturedFeed) throws -> Read {
+        let read = try journal.evidence(of: feed)
+        return (HeardBatch(batch(of: read), read.tokens), read)
+    }
+
+    /// Inserts the reports of a feed, and returns its batch as the database has it then.
+    ///
+    /// - Throws: `stopped` where a stop signal came; failures of journal and database. What is inserted stays.
+    func pour(_ feed: CapturedFeed) throws -> Read {
+        var (heard, read) = try read(feed)
+        let context = evidence.context
+        if try evidence.batches.closeEarlier(feed.id) {
+            heard.batch = batch(of: read, named: try Self.name(after: feed.id))
+        }
+        let isWhole = try evidence.store.fill(
+            heard.batch, lease: evidence.lease, shouldStop: { context.interrupt.isTripped },
+            report: {
+                context.progress.show(
+                    "storing \(feed.partition) (reports)", $0, of: read.counts.tuples)
+            }
+        ) { place in read.tokens.reports(after: place) }
+        context.progress.clear()
+        guard isWhole else { throw RunFailure.stopped }
+        heard.batch = try evidence.batches.batch(heard.batch.id) ?? heard.batch
+        try journal.close(feed.id, as: .applied, at: context.now())
+        return (heard, read)
+    }
+
+    private func batch(of read: FeedEvidence, named name: String? = nil) -> ReportBatch {
+        let feed = read.feed
+        var batch = ReportBatch(
+            id: name ?? feed.id, run: evidence.run, feed.partition, feed.kind, inlet(of: feed),
+            label: feed.source, host: evidence.context.host, opened: feed.opened)
+        (batch.ending, batch.detail) = (read.end, read.detail)
+        batch.reports = read.counts.usable
+        batch.quarantined = read.counts.quarantined
+        batch.outOfBounds = read.outOfBounds
+        (batch.bytes, batch.quarantinedBytes) = (feed.bytes, read.quarantinedBytes)
+        if feed.state == .held {
+            batch.state = .held
+            batch.hold = BatchHold(
+                cause: feed.cause ?? "no cause was noted", gate: feed.gate, since: feed.closedAt)
+        }
+        return batch
+    }
+
+    private func inlet(of feed: CapturedFeed) -> Inlet {
+        if isSenders { return .sender }
+        if feed.source == PushsweepTable.evidence.name { return .table }
+        return feed.kind == .feedback && feed.end != .file ? .gateway : .file
+    }
+
+    /// The name of a batch whose feed version 0.3.0 had begun to apply. The same feed has the same one.
+    private static func name(after feed: String) throws -> String {
+        let digest = try SHA256Digest()
+        try digest.update(Array("pushsweep batch of \(feed)".utf8))
+        return UUIDText.name(try digest.hex())
+    }
+}
+
+/// UUIDs that follow from a digest.
+enum UUIDText {
+    /// A UUID of the first half of a digest in hex.
+    static func name(_ digest: String) -> String {
+        var name = String(digest.prefix(32))
+        for place in [20, 16, 12, 8] {
+            name.insert("-", at: name.index(name.startIndex, offsetBy: place))
+        }
+        return name
+    }
+}

@@ -1,0 +1,37 @@
+import Database
+import EvidenceJournal
+import TokenHygiene
+import TokenTable
+
+/// The batches that nobody has decided yet, the same for every host that may read them.
+struct BatchFacts {
+    /// Those that are filled, wait, are being judged or are held, in the order in which they were heard.
+    private(set) var open: [ReportBatch] = []
+    /// Why they could not be seen; nil where they were. Nothing is held only for somebody who could see it.
+    private(set) var unseen: RunFailure?
+
+    init() {}
+
+    /// Reads the database of a token table.
+    init(_ store: TokenTable) {
+        do {
+            let batches = Batches(store)
+            try batches.ensureVisible()
+            open = try batches.all(.filling, .waiting, .applying, .held)
+        } catch {
+            unseen = RunFailure.wrapping(error, at: .store)
+        }
+    }
+
+    /// The holds, oldest first.
+    var holds: [Hold] { Hold.grouped(open.filter { $0.state == .held }) }
+
+    /// Those that the next sweep judges. While one is judged it has the names of the table's rows, which
+    /// `stored` gives.
+    func waiting(of partition: Partition, stored: Partition) -> [ReportBatch] {
+        open.filter {
+            $0.state != .held
+                && $0.partition == ($0.state == .applying ? stored : partition)
+        }
+    }
+}

@@ -1,0 +1,161 @@
+// Reports enter the database in transactions that also say how far they came:
+//
+//   no row --first reports--> filling --more--> filling --last reports--> waiting, or held
+//
+// A small batch takes one transaction and is whole from its first moment. A run that was killed in between
+// is followed by another one with the same source, which reads the number of reports and the last token from
+// the batch's row and goes on behind them. A commit whose answer was lost is decided by the same row. Nobody
+// judges a batch before its last report is in.
+
+import APNsProtocol
+import Database
+import TokenHygiene
+
+/// Inserts the reports of one batch.
+struct BatchFilling {
+    let batch: ReportBatch
+    let table: TokenTable
+    let lease: Lease?
+
+    /// Reports that were read and are not yet inserted.
+    private var waiting: [NumberedReport] = []
+    private var isEnded = false
+
+    private var connection: any SQLConnection { table.connection }
+    private var row: BatchRow { BatchRow(connection: connection) }
+
+    init(_ batch: ReportBatch, _ table: TokenTable, _ lease: Lease?) {
+        (self.batch, self.table, self.lease) = (batch, table, lease)
+    }
+
+    /// How far the batch is filled.
+    private struct Place: Equatable {
+        var reports = 0
+        var isWhole = false
+    }
+
+    /// Inserts what is not in the database yet. `source` makes the reports behind a token and number.
+    ///
+    /// - Returns: false where it was stopped early.
+    mutating func run<Source: ReportSource>(
+        shouldStop: () -> Bool, report: (Int) -> Void,
+        _ source: ((token: DeviceToken, number: Int)?) throws -> Source
+    ) throws(StoreFailure) -> Bool {
+        let (start, last) = try begun()
+        guard !start.isWhole else { return true }
+        var stream = try reading { try source(last) }
+        var loop = table.session.chunkLoop()
+        return try loop.run(
+            from: start, isDone: \.isWhole, shouldStop: shouldStop, report: { report($0.reports) }
+        ) { (loop, place) throws(StoreFailure) in
+            while !isEnded && waiting.count <= loop.size {
+                let some = try reading { try stream.next(StatementShape.longest) }
+                if some.count < StatementShape.longest { isEnded = true }
+                waiting += some
+            }
+            let next = try loop.commit(
+                after: place, doing: "inserting the reports of batch \(batch.id)",
+                checkpointOf: "batch \(batch.id)"
+            ) { (size) throws(SQLFailure) in
+                try commit(waiting.prefix(size), after: place)
+            } checkpoint: { () throws(SQLFailure) in
+                try self.place()
+            }
+            waiting.removeFirst(min(waiting.count, max(0, next.reports - place.reports)))
+            return next
+        }.isWhole
+    }
+
+    private func reading<Value>(_ body: () throws -> Value) throws(StoreFailure) -> Value {
+        do {
+            return try body()
+        } catch {
+            throw StoreFailure(
+                .evidence, "reading the reports of batch \(batch.id): \(error); run again")
+        }
+    }
+
+    private func place() throws(SQLFailure) -> Place {
+        guard let found = try row.read(batch.id, locking: false) else { return Place() }
+        return Place(reports: found.reports, isWhole: found.state != .filling)
+    }
+
+    /// How far an earlier run came, and the last report that it inserted.
+    private func begun() throws(StoreFailure) -> (Place, last: (token: DeviceToken, number: Int)?) {
+        try table.retries.retrying("looking for batch \(batch.id)") { () throws(SQLFailure) in
+            let place = try place()
+            guard !place.isWhole, let token = try row.read(batch.id, locking: false)?.last else {
+                return (place, nil)
+            }
+            let number = try connection.query(
+                "SELECT MAX(number) FROM pushsweep_report WHERE batch = ? AND token = ?",
+                [.text(batch.id), .bytes(token.bytes)])
+            return (place, (token, number.scalar?.count ?? 0))
+        }
+    }
+
+    private func commit(
+        _ reports: ArraySlice<NumberedReport>, after place: Place
+    ) throws(SQLFailure) -> ChunkOutcome<Place> {
+        let isLast = isEnded && reports.count == waiting.count
+        let next = Place(reports: place.reports + reports.count, isWhole: isLast)
+        let last = isLast ? nil : reports.last?.token
+        try connection.begin()
+        if let found = try row.read(batch.id, locking: true) {
+            guard found.state == .filling, found.reports == place.reports else {
+                throw SQLFailure(
+                    kind: .conflict, code: 0, message: "the batch is filled by another run")
+            }
+            try row.move(batch, to: next.reports, last, isLast: isLast)
+        } else {
+            try row.insert(batch, next.reports, last, isLast: isLast)
+        }
+        try ReportRows(connection: connection).insert(reports, into: batch.id)
+        try lease?.renew(connection)
+        try connection.commit()
+        return .committed(next, entries: reports.count, bytes: 0)
+    }
+}
+
+/// Inserts rows of `pushsweep_report`.
+struct ReportRows {
+    let connection: any SQLConnection
+
+    /// Inserts reports, which are in order. A statement has one of a few lengths.
+    func insert(_ reports: ArraySlice<NumberedReport>, into batch: String) throws(SQLFailure) {
+        let time = connection.dialect.ownTime("evidence_at")
+        let most = connection.dialect.changesRowsInBatches ? StatementShape.longest : 200
+        let lengths = [most, 128, 64, 32, 16, 8, 4, 2, 1]
+        var rest = reports
+        var values: [SQLValue] = []
+        while let length = lengths.first(where: { $0 <= rest.count }) {
+            values.removeAll(keepingCapacity: true)
+            for report in rest.prefix(length) {
+                values.append(.text(batch))
+                values.append(.bytes(report.token.bytes))
+                values.append(.integer(Int64(report.number)))
+                values.append(time.value(report.time))
+            }
+            _ = try connection.execute(
+                "INSERT INTO pushsweep_report (batch, token, number, evidence_at) VALUES "
+                    + commaList("(?, ?, ?, ?)", length), values)
+            rest = rest.dropFirst(length)
+        }
+    }
+}
+
+extension TokenTable {
+    /// Inserts the reports of a batch, from where an earlier run stopped. `source` makes the reports behind
+    /// a token and number; `report` receives how many are in. A batch that is whole is left alone.
+    ///
+    /// - Returns: false where `shouldStop` ended it early.
+    /// - Throws: `evidence` where the source fails; any failure of the database. What is in stays.
+    package func fill<Source: ReportSource>(
+        _ batch: ReportBatch, lease: Lease? = nil, shouldStop: () -> Bool = { false },
+        report: (Int) -> Void = { _ in },
+        from source: ((token: DeviceToken, number: Int)?) throws -> Source
+    ) throws(StoreFailure) -> Bool {
+        var filling = BatchFilling(batch, self, lease)
+        return try filling.run(shouldStop: shouldStop, report: report, source)
+    }
+}

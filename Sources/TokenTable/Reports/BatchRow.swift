@@ -1,0 +1,84 @@
+import APNsProtocol
+import Database
+import TokenHygiene
+
+/// The row of `pushsweep_feed` of a batch whose reports come in. Each call belongs to the transaction that
+/// inserts or moves the reports.
+struct BatchRow {
+    let connection: any SQLConnection
+
+    private var dialect: SQLDialect { connection.dialect }
+
+    /// The state of a batch, the number of its reports, and its last token; nil where there is no such batch.
+    func read(
+        _ batch: String, locking: Bool
+    ) throws(SQLFailure) -> (state: BatchState, reports: Int, last: DeviceToken?)? {
+        let rows = try connection.query(
+            "SELECT state, reports, last_token FROM pushsweep_feed WHERE feed = ? AND part = 0"
+                + (locking ? dialect.rowLock : ""), [.text(batch)])
+        guard rows.count > 0 else { return nil }
+        return (
+            BatchState(rawValue: rows.string(0, 0)) ?? .waiting, rows[0, 1].count ?? 0,
+            rows.token(0, 2)
+        )
+    }
+
+    /// Adds reports that another batch gave up.
+    func add(_ count: Int, to batch: ReportBatch, isLast: Bool) throws(SQLFailure) {
+        guard let known = try read(batch.id, locking: true) else {
+            return try insert(batch, count, nil, isLast: isLast)
+        }
+        try move(batch, to: known.reports + count, nil, isLast: isLast)
+    }
+
+    private func state(of batch: ReportBatch, _ isLast: Bool) -> BatchState {
+        isLast ? (batch.hold == nil ? .waiting : .held) : .filling
+    }
+
+    /// Inserts the row with the number of its first reports. A batch that is whole has no last token, because
+    /// nothing of it is judged.
+    func insert(
+        _ batch: ReportBatch, _ reports: Int, _ last: DeviceToken?, isLast: Bool
+    ) throws(SQLFailure) {
+        let time = dialect.ownTime("opened_at")
+        func text(_ value: String?, _ length: Int) -> SQLValue {
+            value.map { .text(String(String.UnicodeScalarView($0.unicodeScalars.prefix(length)))) }
+                ?? .null
+        }
+        let columns = [
+            "feed", "run", "app", "environment", "source", "table_name", "state", "inlet", "label",
+            "host", "opened_at", "ending", "detail", "gate", "cause", "held_at", "origin",
+            "reports",
+            "quarantined", "out_of_bounds", "bytes", "quarantined_bytes", "last_token",
+        ]
+        let since = batch.hold.map { $0.since ?? batch.opened }
+        let numbers = [
+            reports, batch.quarantined, batch.outOfBounds, batch.bytes, batch.quarantinedBytes,
+        ]
+        _ = try connection.execute(
+            "INSERT INTO pushsweep_feed (\(columns.joined(separator: ", ")), changed_at) VALUES "
+                + "(\(placeholders(columns.count)), \(dialect.now))",
+            [
+                .text(batch.id), .text(batch.run), .text(batch.partition.app),
+                .text(batch.partition.environment), .text(batch.source.rawValue), .text(""),
+                .text(state(of: batch, isLast).rawValue), .text(batch.inlet.rawValue),
+                text(batch.label, 1_024), text(batch.host, 255), time.value(batch.opened),
+                .text(batch.ending.rawValue), text(batch.detail, 1_024),
+                text(batch.hold?.gate?.rawValue, 32), text(batch.hold?.cause, 1_024),
+                since.map(time.value) ?? .null, text(batch.origin, 36),
+            ] + numbers.map { .integer(Int64($0)) } + [last.map { .bytes($0.bytes) } ?? .null])
+    }
+
+    /// Moves the row to a number of reports.
+    func move(
+        _ batch: ReportBatch, to reports: Int, _ last: DeviceToken?, isLast: Bool
+    ) throws(SQLFailure) {
+        _ = try connection.execute(
+            "UPDATE pushsweep_feed SET reports = ?, last_token = ?, state = ?, "
+                + "changed_at = \(dialect.now) WHERE feed = ? AND part = 0",
+            [
+                .integer(Int64(reports)), last.map { .bytes($0.bytes) } ?? .null,
+                .text(state(of: batch, isLast).rawValue), .text(batch.id),
+            ])
+    }
+}

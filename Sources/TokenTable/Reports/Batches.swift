@@ -1,0 +1,283 @@
+// Which batches there are, and the steps from one state to the next that are not a judgement. Each step is one
+// statement that repeats the state it leaves, so two hosts that want different things never both succeed, and a
+// commit whose answer was lost is decided by reading the state.
+
+import APNsProtocol
+import Database
+import TokenHygiene
+
+/// The batches of a database.
+package struct Batches {
+    private let session: DatabaseSession
+    private var connection: any SQLConnection { session.connection }
+
+    /// The batches in the database of a token table.
+    package init(_ table: TokenTable) { session = table.session }
+
+    /// Whether the account sees the batches and their reports.
+    ///
+    /// - Throws: any failure of a query.
+    package func visibility() throws(StoreFailure) -> TableVisibility {
+        let feeds = try session.visibility(of: PushsweepTable.feed.name, ReportBatch.columns)
+        guard feeds == .readable else { return feeds }
+        let columns = PushsweepTable.report.columns.map(\.name).joined(separator: ", ")
+        return try session.visibility(of: PushsweepTable.report.name, columns)
+    }
+
+    /// The batches in some states, in the order in which they were heard.
+    ///
+    /// - Throws: any failure of a query.
+    package func all(_ states: BatchState...) throws(StoreFailure) -> [ReportBatch] {
+        try read("state IN (\(placeholders(states.count)))", states.map { .text($0.rawValue) })
+    }
+
+    /// The batch with a name; nil where there is none.
+    ///
+    /// - Throws: any failure of a query.
+    package func batch(_ id: String) throws(StoreFailure) -> ReportBatch? {
+        try read("feed = ?", [.text(id)]).first
+    }
+
+    /// The batches whose names begin so, at most two.
+    ///
+    /// - Throws: any failure of a query.
+    package func batches(beginning: String) throws(StoreFailure) -> [ReportBatch] {
+        try read(
+            "SUBSTR(feed, 1, ?) = ?",
+            [.integer(Int64(beginning.unicodeScalars.count)), .text(beginning)], " LIMIT 2")
+    }
+
+    /// The batches into which the reports of a batch moved, one after the other.
+    ///
+    /// - Throws: any failure of a query.
+    package func successors(of id: String) throws(StoreFailure) -> [ReportBatch] {
+        var found: [ReportBatch] = []
+        while let next = try read("origin = ?", [.text(found.last?.id ?? id)]).last,
+            !found.contains(where: { $0.id == next.id })
+        {
+            found.append(next)
+        }
+        return found
+    }
+
+    /// Whether version 0.3.0 began to apply a feed, which then has a checkpoint and no reports. What it has
+    /// applied stays as it is, and its checkpoint counts as done.
+    ///
+    /// - Throws: any failure of the database.
+    package func closeEarlier(_ feed: String) throws(StoreFailure) -> Bool {
+        try session.retries.retrying("looking for feed \(feed)") { () throws(SQLFailure) in
+            let known = try connection.query(
+                "SELECT 1 FROM pushsweep_feed WHERE feed = ? AND inlet = '' LIMIT 1", [.text(feed)])
+            guard known.count > 0 else { return false }
+            _ = try connection.execute(
+                "UPDATE pushsweep_feed SET state = 'applied' WHERE feed = ? AND inlet = '' "
+                    + "AND state = 'applying'", [.text(feed)])
+            return true
+        }
+    }
+
+    private func read(
+        _ condition: String, _ values: [SQLValue], _ end: String = ""
+    ) throws(StoreFailure) -> [ReportBatch] {
+        try session.retries.retrying("reading the batches of reports") { () throws(SQLFailure) in
+            let rows = try connection.query(
+                "SELECT \(ReportBatch.columns) FROM pushsweep_feed WHERE part = 0 AND inlet <> '' AND "
+                    + "\(condition) ORDER BY opened_at, feed\(end)", values)
+            try rows.require(width: 31)
+            return (0..<rows.count).map { ReportBatch(rows, $0, connection.dialect) }
+        }
+    }
+
+    // MARK: Holds
+
+    /// The batch that holds those of an inlet back: the first that the guard stopped by one of its own gates.
+    ///
+    /// - Throws: any failure of a query.
+    package func holder(
+        of partition: Partition, _ inlet: Inlet
+    ) throws(StoreFailure) -> ReportBatch? {
+        try read(
+            "state = 'held' AND app = ? AND environment = ? AND inlet = ? AND gate IS NOT NULL "
+                + "AND gate <> ?",
+            [
+                .text(partition.app), .text(partition.environment), .text(inlet.rawValue),
+                .text(GuardGate.behind.rawValue),
+            ]
+        ).min { $0.heldBefore($1) }
+    }
+
+    /// Holds a batch that waits; false where it waits no more.
+    ///
+    /// - Throws: any failure of the database.
+    package func hold(_ id: String, _ hold: BatchHold) throws(StoreFailure) -> Bool {
+        let now = connection.dialect.now
+        return try change(
+            id, to: .held, from: [.waiting], ", gate = ?, cause = ?, held_at = \(now)",
+            [
+                hold.gate.map { .text($0.rawValue) } ?? .null,
+                .text(hold.cause.cut),
+            ])
+    }
+
+    /// Lets a held or discarded batch be judged, by the guard too; false where it is in another state.
+    ///
+    /// - Throws: any failure of the database.
+    package func reopen(_ id: String) throws(StoreFailure) -> Bool {
+        try change(id, to: .waiting, from: [.held, .discarded])
+    }
+
+    /// Lets held batches be judged without the guard, because a person has seen them: all, or none where one
+    /// of them is not held any more. A run that is killed before it has judged them leaves that to the next.
+    ///
+    /// - Throws: any failure of the database.
+    package func release(_ ids: [String]) throws(StoreFailure) -> Bool {
+        let names = StatementShape.padded(ids).map(SQLValue.text)
+        let which = "feed IN (\(placeholders(names.count))) AND part = 0 AND "
+        let released = "state = 'waiting' AND released = 1"
+        return try session.retries.retrying("releasing what is held") { () throws(SQLFailure) in
+            try connection.begin()
+            let found = try connection.execute(
+                "UPDATE pushsweep_feed SET state = 'waiting', released = 1, "
+                    + "changed_at = \(connection.dialect.now) WHERE \(which)state = 'held'", names)
+            if found == ids.count {
+                try connection.commit()
+                return true
+            }
+            connection.rollBack()
+            // The answer to an earlier try may have been lost.
+            let done = try connection.query(
+                "SELECT COUNT(*) FROM pushsweep_feed WHERE \(which)\(released)", names)
+            return done.scalar?.count == ids.count
+        }
+    }
+
+    /// Discards a held batch, with the reason in a person's words; false where it is not held.
+    ///
+    /// - Throws: any failure of the database.
+    package func discard(_ id: String, because reason: String) throws(StoreFailure) -> Bool {
+        try change(
+            id, to: .discarded, from: [.held], ", gate = NULL, cause = ?",
+            [.text(reason.cut)])
+    }
+
+    /// Lets those batches be judged that wait behind batches which are decided.
+    ///
+    /// - Throws: any failure of the database.
+    package func releaseFollowers() throws(StoreFailure) {
+        for batch in try all(.held) where batch.hold?.gate == .behind {
+            guard try holder(of: batch.partition, batch.inlet) == nil else { continue }
+            _ = try reopen(batch.id)
+        }
+    }
+
+    private func change(
+        _ id: String, to state: BatchState, from states: [BatchState], _ more: String = "",
+        _ values: [SQLValue] = []
+    ) throws(StoreFailure) -> Bool {
+        try session.retries.retrying("changing batch \(id)") { () throws(SQLFailure) in
+            let all: [SQLValue] =
+                [.text(state.rawValue)] + values + [.text(id)] + states.map { .text($0.rawValue) }
+            return try connection.changesRow(
+                "UPDATE pushsweep_feed SET state = ?\(more), changed_at = \(connection.dialect.now) "
+                    + "WHERE feed = ? AND part = 0 AND state IN (\(placeholders(states.count)))",
+                all
+            ) { () throws(SQLFailure) in
+                let rows = try connection.query(
+                    "SELECT state FROM pushsweep_feed WHERE feed = ? AND part = 0", [.text(id)])
+                return rows.scalar?.text == state.rawValue
+            }
+        }
+    }
+}
+
+extension ReportBatch {
+    /// The order of batches in a hold. The one that holds the others back comes first, even if the clock was
+    /// set back.
+    package func heldBefore(_ other: ReportBatch) -> Bool {
+        func place(_ batch: ReportBatch) -> (Int, EpochMilliseconds, EpochMilliseconds, String) {
+            (
+                batch.hold?.gate == .behind ? 1 : 0, batch.hold?.since ?? batch.opened,
+                batch.opened, batch.id
+            )
+        }
+        return place(self) < place(other)
+    }
+}
+
+extension Batches {
+    /// Lets those batches be judged into which a run that was killed had moved reports. Only a run that has the
+    /// lease moves any, so none is at work where this run has it.
+    ///
+    /// - Throws: any failure of the database.
+    package func completeMoves() throws(StoreFailure) {
+        for batch in try all(.filling) where batch.origin != nil {
+            _ = try change(batch.id, to: .waiting, from: [.filling])
+        }
+    }
+}
+
+// What is judged again becomes a new batch, so that its changes have a checkpoint and a ledger of their own:
+// the table, the columns or the policy may be other ones now. The reports move; each is in one batch only.
+
+extension Batches {
+    /// Moves the reports of a batch into a new one, which waits once `isLast` says that no other follows. A run
+    /// that is killed leaves the rest in the old one.
+    ///
+    /// - Returns: the number of reports moved.
+    /// - Throws: any failure of the database.
+    package func judgeAgain(
+        _ old: ReportBatch, as batch: ReportBatch, isLast: Bool, lease: Lease?
+    ) throws(StoreFailure) -> Int {
+        let doing = "moving the reports of batch \(old.id)"
+        let row = BatchRow(connection: connection)
+        let known = try session.retries.retrying(doing, do: row.read(batch.id, locking: false))
+        let start = Moved(reports: known?.reports ?? 0)
+        var loop = session.chunkLoop()
+        let end = try loop.run(from: start, isDone: \.isWhole, shouldStop: { false }) {
+            (loop, moved) throws(StoreFailure) in
+            try loop.commit(after: moved, doing: doing, checkpointOf: "batch \(batch.id)") {
+                (size) throws(SQLFailure) in
+                try move(size, from: old, to: batch, after: moved, isLast: isLast, lease)
+            } checkpoint: { () throws(SQLFailure) in
+                Moved(reports: try row.read(batch.id, locking: false)?.reports ?? 0)
+            }
+        }
+        return end.reports - start.reports
+    }
+
+    /// How many reports the new batch has, and whether the old one has none left.
+    private struct Moved: Equatable {
+        var reports: Int
+        var isWhole = false
+    }
+
+    private func move(
+        _ size: Int, from old: ReportBatch, to batch: ReportBatch, after moved: Moved,
+        isLast: Bool, _ lease: Lease?
+    ) throws(SQLFailure) -> ChunkOutcome<Moved> {
+        try connection.begin()
+        let rows = try connection.query(
+            "SELECT token, number FROM pushsweep_report WHERE batch = ? ORDER BY token, number LIMIT "
+                + "\(size + 1)\(connection.dialect.rowLock)", [.text(old.id)])
+        let isWhole = rows.count <= size
+        let bound = isWhole ? [] : [rows[size, 0], rows[size, 0], rows[size, 1]]
+        let count = try connection.execute(
+            "UPDATE pushsweep_report SET batch = ?, state = 0, refusal = NULL, decided_at = NULL "
+                + "WHERE batch = ?"
+                + (isWhole ? "" : " AND (token < ? OR token = ? AND number < ?)"),
+            [.text(batch.id), .text(old.id)] + bound)
+        _ = try connection.execute(
+            "UPDATE pushsweep_feed SET removed = removed + ? WHERE feed = ? AND part = 0",
+            [.integer(Int64(count)), .text(old.id)])
+        try BatchRow(connection: connection).add(count, to: batch, isLast: isLast && isWhole)
+        try lease?.renew(connection)
+        try connection.commit()
+        return .committed(
+            Moved(reports: moved.reports + count, isWhole: isWhole), entries: count, bytes: 0)
+    }
+}
+
+extension String {
+    /// What fits into the column of a cause.
+    fileprivate var cut: String { String(String.UnicodeScalarView(unicodeScalars.prefix(1_024))) }
+}

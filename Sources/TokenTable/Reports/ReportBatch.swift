@@ -1,0 +1,161 @@
+import APNsProtocol
+import Database
+import Encodings
+import TokenHygiene
+
+/// Where reports come from. A hold holds back later batches of the same inlet only.
+package enum Inlet: String, Hashable, Sendable, CaseIterable {
+    /// Rows of `pushsweep_evidence`.
+    case table
+    /// The list of a feedback gateway.
+    case gateway
+    /// A file or a pipe.
+    case file
+    /// Answers that our own sender got.
+    case sender
+}
+
+/// The state of a batch:
+///
+///   filling --its last report--> waiting --judged--> applying --last chunk--> applied
+///                                  |  ^
+///                   the guard stops it  a person releases it
+///                                  v  |
+///                                 held --a person discards it--> discarded
+///
+/// A batch in `filling` belongs to the run that inserts its reports. What is discarded or applied is judged
+/// again only as a new batch, into which its reports move.
+package enum BatchState: String, Hashable, Sendable, CaseIterable {
+    /// Its reports are still being inserted.
+    case filling
+    /// It is whole, and nobody has judged it.
+    case waiting
+    /// Some of its reports are decided, each in the transaction that changed its rows.
+    case applying
+    /// All of its reports are decided.
+    case applied
+    /// It waits for a person's decision.
+    case held
+    /// A person discarded it.
+    case discarded
+}
+
+/// What became of one report; the number is that of `pushsweep_report.state`.
+package enum ReportState: Int, Hashable, Sendable, CaseIterable {
+    /// Not decided.
+    case waiting = 0
+    /// It made a row invalid, and the ledger has the change.
+    case applied = 1
+    /// The rows were invalid already, or a later report of the batch made them so.
+    case already = 2
+    /// The token registered again after it.
+    case newer = 3
+    /// No row has the token.
+    case unknown = 4
+    /// A row could not be judged or refused the change.
+    case refused = 5
+}
+
+/// Why a batch is held.
+package struct BatchHold: Hashable, Sendable {
+    /// The cause in one sentence.
+    package let cause: String
+    /// The guard's gate; nil where something else holds it.
+    package let gate: GuardGate?
+    /// When it was held, where that is known already.
+    package let since: EpochMilliseconds?
+
+    package init(cause: String, gate: GuardGate?, since: EpochMilliseconds? = nil) {
+        (self.cause, self.gate, self.since) = (cause, gate, since)
+    }
+}
+
+/// Reports that came together and are decided together.
+package struct ReportBatch: Hashable, Sendable {
+    /// A UUID in lower case: the feed of the journal that was poured into it, or a random one.
+    package let id: String
+    /// The run that inserted its reports, later the one that judged it.
+    package let run: String
+    /// The names of app and environment in the settings; once it is judged, those of the table's rows.
+    package let partition: Partition
+    /// What its reports are, with the reason of APNs.
+    package let source: EvidenceSource
+    package let inlet: Inlet
+    /// `host:port` of a gateway, the path of a file, or the name of the table.
+    package let label: String
+    /// The host that heard the reports.
+    package let host: String
+    package let opened: EpochMilliseconds
+    /// How the reading of the reports ended, with one sentence where it was not complete.
+    package var ending = FeedEnd.clean
+    package var detail: String?
+    package var state = BatchState.waiting
+    /// Why it is held, or was; of a discarded one why a person discarded it.
+    package var hold: BatchHold?
+    /// Reports inserted so far, and those that could not be used, of which some have an impossible time.
+    package var reports = 0
+    package var quarantined = 0
+    package var outOfBounds = 0
+    /// Bytes of a gateway's list, and those after its last whole tuple.
+    package var bytes = 0
+    package var quarantinedBytes = 0
+    /// Whether a person has seen and released it, so that the guard is not asked.
+    package var isReleased = false
+    /// The batch whose reports it judges again; nil for the first judgement.
+    package var origin: String?
+    /// The last token inserted or judged, and the outcomes so far.
+    package var progress = FeedProgress()
+
+    /// Makes a batch that is not in the database yet.
+    package init(
+        id: String, run: String, _ partition: Partition, _ source: EvidenceSource, _ inlet: Inlet,
+        label: String, host: String, opened: EpochMilliseconds
+    ) {
+        (self.id, self.run, self.partition) = (id, run, partition)
+        (self.source, self.inlet, self.label) = (source, inlet, label)
+        (self.host, self.opened) = (host, opened)
+    }
+
+    /// The reports by outcome, with those that could not be used.
+    package var counts: Counts {
+        var counts = progress.counts
+        counts.tuples = reports + quarantined
+        counts.quarantined = quarantined
+        return counts
+    }
+}
+
+extension ReportBatch {
+    /// The columns of a batch, in the order of `init(_:_:)`.
+    static let columns =
+        "feed, run, app, environment, source, inlet, label, host, opened_at, ending, detail, state, "
+        + "held_at, gate, cause, origin, reports, quarantined, out_of_bounds, bytes, quarantined_bytes, "
+        + "last_token, \(Counts.columns.joined(separator: ", ")), rows_changed, invalidated, rows_refused, released"
+
+    /// Reads a row of `columns`. Words that this version does not know read as the least harmful.
+    init(_ rows: SQLRows, _ row: Int, _ dialect: SQLDialect) {
+        let time = dialect.ownTime("opened_at")
+        self.init(
+            id: rows.string(row, 0), run: rows.string(row, 1), rows.partition(row, 2),
+            EvidenceSource(rawValue: rows.string(row, 4)) ?? .unregistered,
+            Inlet(rawValue: rows.string(row, 5)) ?? .table, label: rows.string(row, 6),
+            host: rows.string(row, 7), opened: time.mark(rows[row, 8]) ?? EpochMilliseconds(0))
+        ending = FeedEnd(rawValue: rows.string(row, 9)) ?? .clean
+        detail = rows[row, 10].text
+        state = BatchState(rawValue: rows.string(row, 11)) ?? .held
+        if let cause = rows[row, 14].text {
+            hold = BatchHold(
+                cause: cause, gate: rows[row, 13].text.flatMap(GuardGate.init(rawValue:)),
+                since: time.mark(rows[row, 12]))
+        }
+        origin = rows[row, 15].text
+        isReleased = rows[row, 30].count == 1
+        (reports, quarantined) = (rows[row, 16].count ?? 0, rows[row, 17].count ?? 0)
+        outOfBounds = rows[row, 18].count ?? 0
+        (bytes, quarantinedBytes) = (rows[row, 19].count ?? 0, rows[row, 20].count ?? 0)
+        progress = FeedProgress(
+            position: rows.token(row, 21), counts: rows.counts(row, 22),
+            rowsChanged: rows[row, 27].count ?? 0, rowsInvalidated: rows[row, 28].count ?? 0,
+            rowsRefused: rows[row, 29].count ?? 0, isApplied: state == .applied)
+    }
+}

@@ -1,0 +1,104 @@
+import APNsProtocol
+import Database
+import TokenHygiene
+
+/// What one batch says about one token, and what became of it.
+package struct TokenReport: Hashable, Sendable {
+    package let batch: ReportBatch
+    /// The latest time at which APNs found the token dead.
+    package let time: EpochMilliseconds
+    /// How often the batch says so, at least 1.
+    package let statements: Int
+    /// What became of the latest statement.
+    package let state: ReportState
+    /// Why a row refused the change; nil where none did.
+    package let refusal: RowRefusal?
+    /// When that was decided, by the database's clock; nil before.
+    package let decided: EpochMilliseconds?
+}
+
+/// Reads what reports say about given tokens.
+package struct ReportHistory {
+    /// The most reports about one token that are read, the latest of the table's order.
+    package static let mostReports = 500
+
+    private let session: DatabaseSession
+    private var connection: any SQLConnection { session.connection }
+
+    /// Reads the database of a token table.
+    package init(_ table: TokenTable) { session = table.session }
+
+    /// The reports about a token, by batch in the order in which they were heard, and whether there are more.
+    ///
+    /// - Throws: any failure of a query.
+    package func reports(
+        about token: DeviceToken
+    ) throws(StoreFailure) -> (reports: [TokenReport], isCut: Bool) {
+        try session.retries.retrying("looking for the reports of a token") {
+            () throws(SQLFailure) in
+            let rows = try connection.query(
+                "SELECT batch, MAX(evidence_at), COUNT(*), MIN(CASE WHEN number = 0 THEN state END), "
+                    + "MAX(refusal), MAX(decided_at) FROM pushsweep_report WHERE token = ? "
+                    + "GROUP BY batch ORDER BY 2 DESC LIMIT \(Self.mostReports + 1)",
+                [.bytes(token.bytes)])
+            try rows.require(width: 6)
+            let count = min(rows.count, Self.mostReports)
+            let batches = try batches((0..<count).map { rows[$0, 0] })
+            let time = connection.dialect.ownTime("evidence_at")
+            let reports = (0..<count).compactMap { row -> TokenReport? in
+                guard let batch = batches[rows.string(row, 0)], let said = time.mark(rows[row, 1])
+                else { return nil }
+                return TokenReport(
+                    batch: batch, time: said, statements: rows[row, 2].count ?? 1,
+                    state: rows[row, 3].count.flatMap(ReportState.init(rawValue:)) ?? .waiting,
+                    refusal: rows[row, 4].text.flatMap(RowRefusal.init(rawValue:)),
+                    decided: time.mark(rows[row, 5]))
+            }
+            return (
+                reports.sorted { ($0.batch.opened, $0.batch.id) < ($1.batch.opened, $1.batch.id) },
+                rows.count > count
+            )
+        }
+    }
+
+    private func batches(_ names: [SQLValue]) throws(SQLFailure) -> [String: ReportBatch] {
+        var found: [String: ReportBatch] = [:]
+        for some in names.runs(of: StatementShape.longest) {
+            let padded = StatementShape.padded(some)
+            let rows = try connection.query(
+                "SELECT \(ReportBatch.columns) FROM pushsweep_feed WHERE part = 0 AND feed IN "
+                    + "(\(placeholders(padded.count)))", padded)
+            for row in 0..<rows.count {
+                let batch = ReportBatch(rows, row, connection.dialect)
+                found[batch.id] = batch
+            }
+        }
+        return found
+    }
+}
+
+extension TokenTable {
+    /// The runs of a period in which a person released or discarded held batches, oldest first, with the report
+    /// of each as JSON.
+    ///
+    /// - Throws: any failure of a query, such as a missing right to read `pushsweep_run`.
+    package func decisions(
+        from first: EpochMilliseconds, to last: EpochMilliseconds, limit: Int = 1_000
+    ) throws(StoreFailure) -> [RunRecord] {
+        let time = connection.dialect.ownTime("started")
+        return try retries.retrying("reading the decisions about holds") { () throws(SQLFailure) in
+            let rows = try connection.query(
+                "SELECT \(RunRecord.columns), counts FROM pushsweep_run WHERE kind IN ('release', "
+                    + "'discard') AND ended IS NOT NULL AND started >= ? AND started <= ? "
+                    + "ORDER BY started DESC, id LIMIT \(limit)",
+                [time.value(first), time.value(last)])
+            try rows.require(width: 7)
+            return (0..<rows.count).reversed().map { row in
+                let run = RunRecord(rows.row(row), connection.dialect)
+                return RunRecord(
+                    id: run.id, kind: run.kind, started: run.started, ended: run.ended,
+                    host: run.host, operator: run.operator, counts: rows[row, 6].text)
+            }
+        }
+    }
+}

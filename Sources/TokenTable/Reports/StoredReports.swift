@@ -1,0 +1,96 @@
+import APNsProtocol
+import Database
+import TokenHygiene
+
+/// The reports of a batch as evidence: each token once, with its latest time.
+package struct StoredReports: EvidenceStream {
+    private let table: TokenTable
+    private let batch: String
+    private let decidedToo: Bool
+    private var position: DeviceToken?
+
+    /// The evidence behind a token, or all of it; with `decidedToo` also that of decided reports.
+    package init(
+        of batch: String, after position: DeviceToken? = nil, decidedToo: Bool = false,
+        in table: TokenTable
+    ) {
+        (self.batch, self.position, self.table) = (batch, position, table)
+        self.decidedToo = decidedToo
+    }
+
+    package mutating func next(_ limit: Int) throws -> [TokenEvidence] {
+        let (connection, position) = (table.connection, position)
+        let time = connection.dialect.ownTime("evidence_at")
+        let found = try table.retries.retrying("reading the reports of batch \(batch)") {
+            () throws(SQLFailure) in
+            let rows = try connection.query(
+                "SELECT token, MAX(evidence_at), COUNT(*) FROM pushsweep_report WHERE batch = ? "
+                    + "AND token > ?\(decidedToo ? "" : " AND state = 0") GROUP BY token ORDER BY token LIMIT \(limit)",
+                [.text(batch), .bytes(position?.bytes ?? [])])
+            try rows.require(width: 3)
+            return try (0..<rows.count).map { (row) throws(SQLFailure) in
+                guard let token = rows.token(row, 0), let time = time.mark(rows[row, 1]),
+                    let statements = rows[row, 2].count
+                else {
+                    throw SQLFailure(
+                        kind: .other, code: 0,
+                        message: "a report has a token or time that no program of ours writes")
+                }
+                return TokenEvidence(token: token, time: time, statements: statements)
+            }
+        }
+        self.position = found.last?.token ?? position
+        return found
+    }
+}
+
+extension TokenTable {
+    /// Number of distinct tokens of the undecided reports of batches, and of those that share the most
+    /// frequent time.
+    ///
+    /// - Throws: any failure of reading.
+    package func spread(
+        ofBatches batches: [String]
+    ) throws(StoreFailure) -> (tokens: Int, atOneTime: Int) {
+        let padded = StatementShape.padded(batches).map(SQLValue.text)
+        let which =
+            "FROM pushsweep_report WHERE batch IN (\(placeholders(padded.count))) AND state = 0"
+        return try retries.retrying("counting the reports of a batch") { () throws(SQLFailure) in
+            let tokens = try connection.query("SELECT COUNT(DISTINCT token) \(which)", padded)
+            let times = try connection.query(
+                "SELECT MAX(n) FROM (SELECT COUNT(DISTINCT token) AS n \(which) GROUP BY evidence_at) "
+                    + "AS times", padded)
+            return (tokens.scalar?.count ?? 0, times.scalar?.count ?? 0)
+        }
+    }
+}
+
+/// Several streams as one, in which each token stands once.
+package struct MergedEvidence<Stream: EvidenceStream>: EvidenceStream {
+    private static var page: Int { 500 }
+
+    private var streams: [(stream: Stream, page: ArraySlice<TokenEvidence>, isEnded: Bool)]
+
+    package init(_ streams: [Stream]) { self.streams = streams.map { ($0, [], false) } }
+
+    package mutating func next(_ limit: Int) throws -> [TokenEvidence] {
+        var merged: [TokenEvidence] = []
+        while merged.count < limit {
+            for place in streams.indices
+            where streams[place].page.isEmpty && !streams[place].isEnded {
+                streams[place].page = try streams[place].stream.next(Self.page)[...]
+                streams[place].isEnded = streams[place].page.isEmpty
+            }
+            guard let token = streams.compactMap({ $0.page.first?.token }).min() else { break }
+            var (time, statements) = (EpochMilliseconds(.min), 0)
+            for place in streams.indices {
+                guard let first = streams[place].page.first, first.token == token else { continue }
+                time = max(time, first.time)
+                statements += first.statements
+                streams[place].page.removeFirst()
+            }
+            merged.append(TokenEvidence(token: token, time: time, statements: statements))
+        }
+        return merged
+    }
+}

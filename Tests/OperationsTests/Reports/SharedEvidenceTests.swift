@@ -1,0 +1,123 @@
+import APNsProtocol
+import APNsSimulator
+import Database
+import Foundation
+import TestSupport
+import Testing
+import TokenHygiene
+
+private let before: Int64 = 1_600_000_000_000
+private let dead: Int64 = 1_700_000_000_000
+
+@Suite("Evidence that several hosts see")
+struct SharedEvidenceTests {
+    /// A stage whose first host holds a list that is too large.
+    private static func held(_ engine: TestEngine) throws -> (SweepStage, id: String) {
+        let stage = try SweepStage(
+            engine,
+            feeds: [.tuples((0..<500).map { .dead($0, at: UInt32(dead / 1_000)) })]
+                + [FeedSource](repeating: .tuples([]), count: 9))
+        try stage.database.register(0..<1_000, at: before)
+        let id = try stage.swept().ends(3).app()["feed"] as? String ?? ""
+        return (stage, id)
+    }
+
+    private static func living(_ stage: SweepStage) throws -> Int {
+        try stage.database.rows(where: "invalidated_at IS NULL")
+    }
+
+    @Test(
+        "a hold of one is listed, shown, told by gate, audit, check and explain, and released on the other",
+        arguments: TestEngine.available)
+    func released(_ engine: TestEngine) throws {
+        let (stage, id) = try Self.held(engine)
+        let other = stage.host("b")
+        let here = try stage.run("holds", "show").ends(0).output
+        let there = try stage.run(["holds", "show"], environment: other).ends(0).output
+        #expect(here == there && here.contains(id))
+        try stage.run(["holds", "list"], environment: other).ends(0, id)
+        try stage.run(["check"], environment: other).ends(3, "hold \(id)")
+        try stage.run(
+            ["preflight", "--read-only", "--app", "chat"], environment: other
+        ).says("a removal in chat/production waits for a person")
+        try stage.run(["audit"], environment: other).says("Not healthy: chat/production: a removal")
+        try stage.run(["explain", DeviceToken.numbered(3).hex], environment: other).ends(
+            0, "held (", "because hold \(id) of this app waits for a decision")
+        try stage.run(["sweep"], environment: other).ends(3, id)
+        let digest = try #require(try stage.shown()["digest"] as? String)
+        try stage.run(["holds", "release", digest], environment: other).ends(0)
+        #expect(try Self.living(stage) == 500)
+        try stage.run("holds", "list").ends(0, "nothing is held")
+        try stage.swept().ends(0)
+        try stage.run(["audit"], environment: stage.host("c")).says("nothing waits for a decision")
+    }
+
+    @Test("with the folder of the host that heard it gone, what was stored is decided all the same")
+    func folderIsGone() throws {
+        let (stage, id) = try Self.held(.sqlite)
+        try FileManager.default.removeItem(atPath: stage.state)
+        try stage.swept().ends(3).says(id)
+        try stage.run(
+            ["holds", "discard", id, "--reason", "a mistake"], environment: stage.host("b")
+        )
+        .ends(0, "pushsweep replay --feed \(id)")
+        try stage.swept().ends(0)
+        // A person changes his mind, on a third host.
+        stage.lines.limits = SweepStage.anyNumber
+        try stage.run(["replay", "--feed", id], environment: stage.host("c")).ends(0)
+        #expect(try Self.living(stage) == 500)
+    }
+
+    @Test("a held file holds back no sender and no row of pushsweep_evidence")
+    func heldFile() throws {
+        let stage = try SweepStage(.sqlite, feeds: [.tuples([])])
+        try stage.database.register(0..<1_000, at: before)
+        let lines = (0..<500).map {
+            #"{"token":"\#(DeviceToken.numbered($0).hex)","status":410,"reason":"Unregistered","timestamp":\#(dead)}"#
+        }
+        let file = try stage.folder.write("log.jsonl", lines.joined(separator: "\n") + "\n")
+        try stage.run("import", file, "--app", "chat").ends(3)
+        for number in 600..<604 {
+            try stage.database.report(DeviceToken.numbered(number).hex, time: dead)
+        }
+        try stage.swept().ends(3)
+        #expect(try Self.living(stage) == 996)
+    }
+
+    @Test("a replay after an undo marks again, and the undo of the replay takes it back")
+    func replayAfterUndo() throws {
+        let stage = try SweepStage(.sqlite, dead: 3)
+        let swept = try stage.swept().ends(0)
+        let (run, feed) = (swept.json["run"] as? String ?? "", swept.app()["feed"] as? String ?? "")
+        try stage.undone(run).ends(0)
+        #expect(try stage.database.marked == 0)
+        try stage.swept().ends(0)
+        #expect(try stage.database.marked == 0, "a sweep took the undo back")
+        try stage.replayed(feed: feed, dryRun: true).ends(75).app(has: ["applied": 3])
+        #expect(try stage.database.marked == 0)
+        let again = try stage.replayed(feed: feed).ends(0).app(has: ["applied": 3])
+        #expect(try stage.database.marked == 3)
+        #expect(again.app()["feed"] as? String != feed)
+        try stage.undone(again.json["run"] as? String ?? "").ends(0)
+        #expect(try stage.database.marked == 0)
+        // By its first name it is still found.
+        try stage.replayed(feed: feed).ends(0).app(has: ["applied": 3])
+        #expect(try stage.database.rows(of: "pushsweep_report") == 3)
+    }
+
+    @Test("a batch of an app that a host does not name waits for the host that does")
+    func otherApps() throws {
+        let stage = try SweepStage(.sqlite, dead: 3)
+        try stage.swept().ends(0)
+        try stage.database.execute("UPDATE active_users SET invalidated_at = NULL")
+        try stage.database.execute("UPDATE pushsweep_report SET state = 0, decided_at = NULL")
+        try stage.database.execute(
+            "UPDATE pushsweep_feed SET state = 'waiting', app = 'talk', last_token = NULL, applied = 0, "
+                + "rows_changed = 0, invalidated = 0, host = 'elsewhere'")
+        try stage.swept().ends(0)
+        #expect(try stage.database.texts("SELECT state FROM pushsweep_feed") == [["waiting"]])
+        try stage.database.execute("UPDATE pushsweep_feed SET app = 'chat'")
+        try stage.swept().ends(0)
+        #expect(try stage.database.marked == 3)
+    }
+}

@@ -1,0 +1,273 @@
+import APNsProtocol
+import Database
+import TestSupport
+import Testing
+import TokenHygiene
+import TokenTable
+
+/// Reports in memory.
+private struct Reports: ReportSource {
+    var rest: ArraySlice<NumberedReport>
+
+    init(_ all: [NumberedReport], after place: (token: DeviceToken, number: Int)?) {
+        rest = all[...]
+        guard let place else { return }
+        rest = rest.drop { ($0.token, $0.number) <= (place.token, place.number) }
+    }
+
+    mutating func next(_ limit: Int) -> [NumberedReport] {
+        defer { rest = rest.dropFirst(limit) }
+        return Array(rest.prefix(limit))
+    }
+}
+
+@Suite("Batches of reports")
+struct BatchTests {
+    /// Three reports about each token.
+    private static func reports(_ tokens: Range<Int>) -> [NumberedReport] {
+        tokens.map { DeviceToken.numbered($0) }.sorted().flatMap { token in
+            (0..<3).map {
+                NumberedReport(
+                    token: token, number: $0, time: EpochMilliseconds(start + 9_000 - Int64($0)))
+            }
+        }
+    }
+
+    private static func batch(_ id: String = "b", inlet: Inlet = .gateway) -> ReportBatch {
+        ReportBatch(
+            id: id, run: "r", chat, .feedback, inlet, label: "gateway:2196", host: "h",
+            opened: EpochMilliseconds(start))
+    }
+
+    private static func fill(
+        _ store: TokenTable, _ all: [NumberedReport], into batch: ReportBatch = batch()
+    ) throws -> Bool {
+        try store.fill(batch) { Reports(all, after: $0) }
+    }
+
+    private static func settle(_ store: TokenTable, _ id: String = "b") throws -> FeedProgress {
+        var stream = StoredReports(of: id, in: store)
+        return try store.settle(
+            &stream,
+            FeedApplication(
+                run: "r", feed: id, partition: chat, policy: RemovalPolicy(), source: .feedback))
+    }
+
+    @Test(
+        "whatever statement of the filling fails, each report is in its batch once, and nobody judges half",
+        arguments: TestEngine.available)
+    func filling(_ engine: TestEngine) throws {
+        let all = Self.reports(0..<70)
+        let whole = try TokenDatabase.own(engine)
+        let probe = FaultyConnection(whole.driver())
+        #expect(try Self.fill(TokenTable(whole.settings, probe, hurried()), all))
+        for kind in [SQLFailure.Kind.lost, .conflict] {
+            for fault in FaultyConnection.Fault.spread(
+                over: probe.operations, most: 40, last: 6, kind: kind)
+            {
+                let database = try TokenDatabase.own(engine, 0..<70)
+                let connection = FaultyConnection(database.driver(), [fault])
+                connection.staysAway = kind == .lost
+                do {
+                    let store = try TokenTable(database.settings, connection, hurried())
+                    _ = try Self.fill(store, all)
+                } catch {
+                    #expect((error as? StoreFailure)?.code != .inconsistent, "\(fault): \(error)")
+                }
+                let store = try database.store(pacing: hurried())
+                if let left = try Batches(store).batch("b"), left.state == .filling {
+                    #expect(throws: StoreFailure.self) { try Self.settle(store) }
+                }
+                #expect(try Self.fill(store, all))
+                let batch = try #require(try Batches(store).batch("b"))
+                #expect(batch.state == .waiting && batch.reports == 210, "\(fault): \(batch)")
+                #expect(try database.rows(of: "pushsweep_report", "state = 0") == 210, "\(fault)")
+                let progress = try Self.settle(store)
+                #expect(progress.counts == Counts(applied: 70, already: 140), "\(fault)")
+                #expect(
+                    try database.texts(
+                        "SELECT state, COUNT(*) FROM pushsweep_report GROUP BY state ORDER BY state"
+                    )
+                        == [["1", "70"], ["2", "140"]])
+            }
+        }
+    }
+
+    @Test(
+        "each report has the outcome of its token, and the sum of outcomes is that of the batch",
+        arguments: TestEngine.available)
+    func outcomes(_ engine: TestEngine) throws {
+        let database = try TokenDatabase.own(engine)
+        try database.register(0..<300, at: start)
+        try database.register(300..<340, at: start + 90_000_000)
+        for number in 340..<350 {
+            try database.register(.numbered(number), at: start, mark: start + 90_000)
+        }
+        // 350 to 399 are unknown, and row 7 refuses its change.
+        try database.refuseMarks(of: 7)
+        let store = try database.store(pacing: hurried())
+        let all = (0..<400).map { DeviceToken.numbered($0) }.sorted().map {
+            NumberedReport(token: $0, number: 0, time: EpochMilliseconds(start + 9_000))
+        }
+        #expect(try Self.fill(store, all))
+        let progress = try Self.settle(store)
+        #expect(
+            progress.counts
+                == Counts(applied: 299, already: 10, newer: 40, unknown: 50, refused: 1))
+        #expect(
+            try database.texts(
+                "SELECT state, COUNT(*), COUNT(refusal), COUNT(decided_at) FROM pushsweep_report "
+                    + "GROUP BY state ORDER BY state") == [
+                    ["1", "299", "0", "299"], ["2", "10", "0", "10"], ["3", "40", "0", "40"],
+                    ["4", "50", "0", "50"], ["5", "1", "1", "1"],
+                ])
+        let history = ReportHistory(store)
+        let refused = try history.reports(about: .numbered(7)).reports
+        #expect(refused.map(\.state) == [.refused] && refused[0].refusal != nil)
+        #expect(try history.reports(about: .numbered(310)).reports.map(\.state) == [.newer])
+        #expect(try history.reports(about: .numbered(999)).reports == [])
+    }
+
+    @Test(
+        "two runs that judge one batch decide each report once",
+        arguments: TestEngine.available)
+    func shared(_ engine: TestEngine) throws {
+        let database = try TokenDatabase.own(engine, 0..<400)
+        let (one, other) = (
+            try database.store(pacing: hurried()), try database.store(pacing: hurried())
+        )
+        let all = (0..<400).map { DeviceToken.numbered($0) }.sorted().map {
+            NumberedReport(token: $0, number: 0, time: EpochMilliseconds(start + 9_000))
+        }
+        #expect(try Self.fill(one, all))
+        let application = FeedApplication(
+            run: "r", feed: "b", partition: chat, policy: RemovalPolicy(), source: .feedback)
+        var (first, second) = (
+            StoredReports(of: "b", in: one), StoredReports(of: "b", in: other)
+        )
+        var turns = 0
+        let half = try one.settle(
+            &first, application,
+            shouldStop: {
+                turns += 1
+                return turns > 1
+            })
+        #expect(!half.isApplied && half.counts.total > 0 && half.counts.total < 400)
+        // What the other one has read before is decided meanwhile.
+        let rest = try other.settle(&second, application)
+        #expect(rest.isApplied && rest.counts == Counts(applied: 400))
+        var again = StoredReports(of: "b", in: one)
+        #expect(try one.settle(&again, application) == rest)
+        #expect(try database.changedOnce(400))
+        #expect(try database.rows(of: "pushsweep_report", "state = 1") == 400)
+    }
+
+    @Test(
+        "a state is left by one of several that want to leave it", arguments: TestEngine.available)
+    func transitions(_ engine: TestEngine) throws {
+        let database = try TokenDatabase.own(engine, 0..<5)
+        let store = try database.store(pacing: hurried())
+        let batches = Batches(store)
+        for (name, inlet) in [("b", Inlet.file), ("c", .file), ("d", .sender)] {
+            #expect(try Self.fill(store, Self.reports(0..<2), into: Self.batch(name, inlet: inlet)))
+        }
+        let cause = GuardCause.dayShare(removals: 9, living: 10, percent: 5)
+        #expect(try batches.hold("b", BatchHold(cause: "\(cause)", gate: cause.gate)))
+        #expect(try batches.hold("c", BatchHold(cause: "behind", gate: .behind)))
+        // A held file holds back files, and no sender.
+        #expect(try batches.holder(of: chat, .file)?.id == "b")
+        #expect(try batches.holder(of: chat, .sender) == nil)
+        #expect(throws: StoreFailure.self) { try Self.settle(store) }
+        #expect(try !batches.release(["b", "d"]), "one of them is not held")
+        #expect(try batches.batch("b")?.state == .held)
+        #expect(try batches.discard("b", because: "a mistake"))
+        #expect(try !batches.hold("b", BatchHold(cause: "late", gate: nil)))
+        #expect(try batches.batch("b")?.state == .discarded)
+        try batches.releaseFollowers()
+        #expect(try batches.batch("c")?.state == .waiting)
+        #expect(try batches.hold("d", BatchHold(cause: "x", gate: .volume)))
+        #expect(try batches.release(["d"]) && batches.batch("d")?.isReleased == true)
+        // The same again, as after a lost answer.
+        #expect(try batches.release(["d"]))
+    }
+
+    @Test(
+        "reports move into a batch of their own when they are judged again, whatever statement fails",
+        arguments: TestEngine.available)
+    func again(_ engine: TestEngine) throws {
+        func stage() throws -> (TokenDatabase, ReportBatch, ReportBatch) {
+            let database = try TokenDatabase.own(engine, 0..<5)
+            let store = try database.store(pacing: hurried())
+            #expect(try Self.fill(store, Self.reports(0..<5)))
+            _ = try Self.settle(store)
+            try database.execute("UPDATE active_users SET invalidated_at = NULL")
+            let old = try #require(try Batches(store).batch("b"))
+            var next = Self.batch("n")
+            next.origin = "b"
+            return (database, old, next)
+        }
+        let (first, old, next) = try stage()
+        let probe = FaultyConnection(first.driver())
+        let moved = try Batches(TokenTable(first.settings, probe, hurried()))
+            .judgeAgain(old, as: next, isLast: true, lease: nil)
+        #expect(moved == 15)
+        for fault in FaultyConnection.Fault.spread(over: probe.operations, most: 40, last: 6) {
+            let (database, old, next) = try stage()
+            let connection = FaultyConnection(database.driver(), [fault])
+            connection.staysAway = true
+            _ = try? Batches(TokenTable(database.settings, connection, hurried()))
+                .judgeAgain(old, as: next, isLast: true, lease: nil)
+            #expect(try database.rows(of: "pushsweep_report") == 15, "\(fault)")
+            let store = try database.store(pacing: hurried())
+            if try Batches(store).batch("n")?.state != .waiting {
+                _ = try Batches(store).judgeAgain(old, as: next, isLast: true, lease: nil)
+            }
+            #expect(try Self.settle(store, "n").counts == Counts(applied: 5, already: 10))
+            #expect(try database.marked == 5, "\(fault)")
+            #expect(try Batches(store).successors(of: "b").map(\.id) == ["n"])
+        }
+    }
+
+    @Test(
+        "reports about dead rows are kept for a day, others for thirty, and their batch counts what went",
+        arguments: TestEngine.available)
+    func retention(_ engine: TestEngine) throws {
+        let database = try TokenDatabase.own(engine, 0..<4)
+        let store = try database.store(pacing: hurried())
+        #expect(try Self.fill(store, Self.reports(0..<4)))
+        _ = try Self.settle(store)
+        #expect(try Self.fill(store, Self.reports(4..<6), into: Self.batch("w")))
+        let now = try store.session.databaseTime()
+        func left(after days: Int64) throws -> [Int] {
+            try ReportRetention(store).trim(at: now.advanced(by: days * 86_400_000 + 60_000))
+            return try ["b", "w"].map {
+                try database.rows(of: "pushsweep_report", "batch = '\($0)'")
+            }
+        }
+        #expect(try left(after: 0) == [12, 6])
+        #expect(try left(after: 1) == [4, 6])
+        #expect(try left(after: 29) == [4, 6])
+        #expect(try left(after: 30) == [0, 6], "what waits is never removed")
+        #expect(
+            try database.texts(
+                "SELECT reports, removed, trimmed FROM pushsweep_feed WHERE feed = 'b'")
+                == [["12", "12", "2"]])
+    }
+}
+
+extension TokenDatabase {
+    /// Lets the row of a numbered token refuse each mark.
+    fileprivate func refuseMarks(of number: Int) throws {
+        let token = DeviceToken.numbered(number).hex
+        switch engine {
+        case .mariaDB:
+            try execute(
+                "CREATE TRIGGER refuse BEFORE UPDATE ON active_users FOR EACH ROW BEGIN IF "
+                    + "OLD.device_token = x'\(token)' THEN SIGNAL SQLSTATE '45000'; END IF; END")
+        case .sqlite:
+            try execute(
+                "CREATE TRIGGER refuse BEFORE UPDATE ON active_users WHEN OLD.device_token = x'\(token)' "
+                    + "BEGIN SELECT RAISE(ABORT, 'no'); END")
+        }
+    }
+}
