@@ -73,7 +73,7 @@ package struct AccountGrants {
         add("purge", rights(.read, tokens) + rights(.purge(isDry: false), tokens))
         if let queue {
             add("send, besides those of sweep", rights(.send, queue))
-            add("explain, to tell of rows of the queue", rights(.history, queue))
+            add("explain, for rows of the queue", rights(.history, queue))
         }
         if let grants = try? store?.session.groupGrants(to: account), !grants.isEmpty {
             add("all jobs, on a member of a replication group", grants)

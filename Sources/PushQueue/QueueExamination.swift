@@ -299,7 +299,7 @@ package enum QueueUse: Hashable, Sendable {
     case preview
     /// Claiming rows and writing results.
     case send
-    /// Telling what became of the rows with a token.
+    /// Explaining the rows with a token.
     case history
 }
 
@@ -315,11 +315,11 @@ extension RequiredPrivileges {
         let delivery = layout.delivery
         let written = layout.writtenColumns
         let partition = [layout.app?.name, layout.environment?.name].compactMap { $0 }
-        // What is told has neither payload nor options, but the layout of a queue is not known without the
-        // column of the payload.
         let queuedAt = [layout.queuedAt?.name].compactMap { $0 }
-        let told = need == .history ? queuedAt : layout.options.names
-        let read = [layout.key, layout.token.name, layout.payload] + partition + told
+        // The layout of a queue is not known without the column of the payload.
+        let read =
+            [layout.key, layout.token.name, layout.payload] + partition
+            + (need == .history ? queuedAt : layout.options.names)
         var rights = [maker.reading(read + written, of: layout.table)]
         switch need {
         case .preview: rights += visible.map { maker.sideTable($0, .read) }
