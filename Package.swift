@@ -128,8 +128,8 @@ let package = Package(
             dependencies: [
                 "APNsProtocol", "CCommit", "Encodings", "APNsSimulator", "EvidenceFiles",
                 "EvidenceJournal", "Operations",
-                "SecureTransport", "Settings", "TokenHygiene", "Database", "PushQueue",
-                "TokenTable", "AuditFormats", argumentParser, logging,
+                "SecureTransport", "Settings", "TokenHygiene", "Database", "TokenTable",
+                "AuditFormats", argumentParser, logging,
             ],
             resources: [.embedInCode("Help")], swiftSettings: strict, linkerSettings: lean),
         .executableTarget(

@@ -46,7 +46,7 @@ package struct NotificationHeaders: Hashable, Sendable {
 }
 
 /// The delivery state of a row.
-package enum DeliveryState: String, Hashable, Sendable, CaseIterable {
+package enum DeliveryState: String, Hashable, Sendable {
     case pending
     /// A sender holds the row. No row stores this state: the claim has the keys.
     case claimed

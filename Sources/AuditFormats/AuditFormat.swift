@@ -7,8 +7,6 @@ package enum AuditFormat: String, Hashable, Sendable, CaseIterable {
     case text
     /// One line with the whole report as a JSON object, with the version of its form.
     case json
-    /// One figure per line (RFC 4180) with a line of names first.
-    case csv
     /// GitHub's Markdown, for merge requests and summaries of jobs.
     case markdown
     /// One page for browsers that loads nothing.
@@ -21,7 +19,6 @@ package enum AuditFormat: String, Hashable, Sendable, CaseIterable {
         switch file[file.index(after: dot)...].lowercased() {
         case "txt": self = .text
         case "json": self = .json
-        case "csv": self = .csv
         case "md", "markdown": self = .markdown
         case "html", "htm": self = .html
         default: return nil
@@ -30,15 +27,14 @@ package enum AuditFormat: String, Hashable, Sendable, CaseIterable {
 }
 
 extension AuditReport {
-    /// The report in a format, with a line break at its end. JSON and CSV have every figure. The
-    /// others cut long lists and say how much they leave out. Text has lines of at most `columns`.
+    /// The report in a format, with a line break at its end. JSON has every figure. The others
+    /// cut long lists and say how much they leave out. Text has lines of at most `columns`.
     ///
     /// - Throws: for HTML where libcrypto refuses to take a digest; never for the other formats.
     package func document(_ format: AuditFormat, columns: Int? = nil) throws -> String {
         switch format {
         case .text: AuditDocument.text(self, columns: columns ?? TextLayout.usualWidth)
         case .json: documentLine.printableJSON + "\n"
-        case .csv: AuditCSV(self).text
         case .markdown: AuditDocument.markdown(self)
         case .html: try AuditPage(self).text
         }

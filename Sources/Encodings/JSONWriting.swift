@@ -47,20 +47,6 @@ package enum JSONText {
         json.append(UInt8(ascii: "\""))
     }
 
-    /// A JSON text with every character above `last` as its escape. Outside of strings JSON has ASCII
-    /// only, so the meaning stays.
-    package static func escaping(above last: UInt32, in json: String) -> String {
-        var text = ""
-        for scalar in json.unicodeScalars {
-            if scalar.value > last {
-                text += number(of: scalar)
-            } else {
-                text.unicodeScalars.append(scalar)
-            }
-        }
-        return text
-    }
-
     /// The escape of a character: `\u` and four digits, twice for a character beyond 16 bits.
     package static func number(of scalar: Unicode.Scalar) -> String {
         var text: [UInt8] = []

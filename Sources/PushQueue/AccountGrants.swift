@@ -4,7 +4,7 @@
 //
 // A database client stops at the first statement that fails, and a grant on a table that is missing
 // fails. So the jobs of a queue are named only where there is one or the settings want one, and after
-// all others.
+// those of the token table.
 
 import Database
 import TokenHygiene
@@ -71,7 +71,10 @@ package struct AccountGrants {
         add("undo", rights(.undoing(policy, in: tokens), tokens))
         // A purge finds its table by the layout of the token table.
         add("purge", rights(.read, tokens) + rights(.purge(isDry: false), tokens))
-        if let queue { try addJobs(of: queue, tokens, store) }
+        if let queue {
+            add("send, besides those of sweep", rights(.send, queue))
+            add("explain, for rows of the queue", rights(.history, queue))
+        }
         if let grants = try? store?.session.groupGrants(to: account), !grants.isEmpty {
             add("all jobs, on a member of a replication group", grants)
         }
@@ -101,16 +104,6 @@ package struct AccountGrants {
         }
     }
 
-    private mutating func addJobs(
-        of queue: QueueLayout, _ tokens: TableLayout, _ store: TokenTable?
-    ) throws(StoreFailure) {
-        add("send, besides those of sweep", rights(.send, queue, nil))
-        let users = try userColumn(store).map { (table: tokens.table, column: $0) }
-        // Users and their tokens are found by the layout of the token table.
-        add("enqueue", rights(.read, tokens) + rights(.enqueue, queue, users))
-        add("deliveries", rights(.read, tokens) + rights(.listing, queue, users))
-    }
-
     private mutating func add(_ name: String, _ statements: [String]) {
         jobs.append((name, statements))
     }
@@ -122,11 +115,9 @@ package struct AccountGrants {
         ).grants(to: account)
     }
 
-    private func rights(
-        _ use: QueueUse, _ layout: QueueLayout, _ users: (table: TableName, column: String)?
-    ) -> [String] {
+    private func rights(_ use: QueueUse, _ layout: QueueLayout) -> [String] {
         RequiredPrivileges(
-            use, layout, .mariaDB, database: database, users: users, showsTriggers: showsTriggers
+            use, layout, .mariaDB, database: database, showsTriggers: showsTriggers
         ).grants(to: account)
     }
 
@@ -135,11 +126,6 @@ package struct AccountGrants {
         if let store, let layout = try? store.queueLayout() { return layout }
         guard settings.wantsQueue else { return nil }
         return try .planned(settings.queue, settings.mapping.environmentValues)
-    }
-
-    private func userColumn(_ store: TokenTable?) throws(StoreFailure) -> String? {
-        if let store { return try store.userColumn()?.name }
-        return settings.mapping.user.map { $0.name } ?? "user_id"
     }
 
     /// MySQL wants INSERT for ALTER TABLE too.

@@ -149,30 +149,14 @@ extension TokenTable {
         return try queueRights(need, queueLayout(), server).grants(to: account)
     }
 
-    /// The GRANT that lets the account of this connection add rows; nil for SQLite. Asks for no right on the
-    /// token table.
-    ///
-    /// - Throws: `configuration` if the queue does not fit the settings.
-    func insertGrant() throws(StoreFailure) -> String? {
-        guard case .server(let server) = settings.location else { return nil }
-        let plan = RequiredPrivileges(
-            .enqueue, try queueLayout(), connection.dialect, database: server.database)
-        return plan.grants(to: try session.describe().account ?? server.user)
-            .first { $0.hasPrefix("GRANT INSERT") }
-    }
-
     private func queueRights(
         _ need: QueueUse, _ layout: QueueLayout, _ server: StoreLocation.Server
     ) throws(StoreFailure) -> RequiredPrivileges {
-        var users: (table: TableName, column: String)?
-        if need == .enqueue, let column = try userColumn()?.name {
-            users = (try TableName(settings.mapping.table), column)
-        }
         // A dry run on a database without side tables does not need them.
         let visible =
             need == .preview ? try previewTables(layout).filter { $0.visibility == .readable } : []
         return RequiredPrivileges(
-            need, layout, connection.dialect, database: server.database, users: users,
+            need, layout, connection.dialect, database: server.database,
             visible: visible.map(\.table), showsTriggers: try session.describe().showsTriggers)
     }
 
@@ -315,39 +299,33 @@ package enum QueueUse: Hashable, Sendable {
     case preview
     /// Claiming rows and writing results.
     case send
-    /// Adding rows for tokens or users.
-    case enqueue
-    /// Listing what became of rows, with their users.
-    case listing
+    /// Explaining the rows with a token.
+    case history
 }
 
 extension RequiredPrivileges {
     /// The rights that a use of the queue needs. `database` holds the tables without a qualified
-    /// name. `users` is the token table's user column, if users are looked up. `visible` are the
-    /// side tables that a preview reads. `showsTriggers` states whether the server shows triggers
-    /// without a right of their own.
+    /// name. `visible` are the side tables that a preview reads. `showsTriggers` states whether the
+    /// server shows triggers without a right of their own.
     init(
         _ need: QueueUse, _ layout: QueueLayout, _ dialect: SQLDialect, database: String,
-        users: (table: TableName, column: String)? = nil, visible: [PushsweepTable] = [],
-        showsTriggers: Bool = true
+        visible: [PushsweepTable] = [], showsTriggers: Bool = true
     ) {
         let maker = PrivilegeMaker(database, dialect)
         let delivery = layout.delivery
         let written = layout.writtenColumns
         let partition = [layout.app?.name, layout.environment?.name].compactMap { $0 }
-        let options = partition + layout.options.names
-        let content = [layout.token.name, layout.payload]
         let queuedAt = [layout.queuedAt?.name].compactMap { $0 }
-        // The payload is not listed, but the layout of a queue is not known without its column.
+        // The layout of a queue is not known without the column of the payload.
         let read =
-            need == .listing ? content + partition + queuedAt : content + options
-        var rights = [maker.reading([layout.key] + read + written, of: layout.table)]
+            [layout.key, layout.token.name, layout.payload] + partition
+            + (need == .history ? queuedAt : layout.options.names)
+        var rights = [maker.reading(read + written, of: layout.table)]
         switch need {
-        case .listing:
+        case .preview: rights += visible.map { maker.sideTable($0, .read) }
+        case .history:
             rights.append(maker.sideTable(.claim, .read))
             if !delivery.isInRow { rights.append(maker.sideTable(.delivery, .read)) }
-            if let users { rights.append(maker.reading([users.column], of: users.table)) }
-        case .preview: rights += visible.map { maker.sideTable($0, .read) }
         case .send:
             if !written.isEmpty {
                 rights.append(
@@ -359,12 +337,6 @@ extension RequiredPrivileges {
                 maker.deleting(from: .claim),
             ]
             if !delivery.isInRow { rights.append(maker.sideTable(.delivery, .change)) }
-        case .enqueue:
-            let added =
-                options + content + queuedAt
-                + (delivery.isInRow ? [delivery.notBefore.name] : [])
-            rights.append(Self.enqueueing(added, layout.table, maker))
-            if let users { rights.append(maker.reading([users.column], of: users.table)) }
         }
         self.init(rights: rights)
     }
@@ -376,17 +348,5 @@ extension RequiredPrivileges {
         RequiredPrivileges(rights: [
             PrivilegeMaker(database, .mariaDB).reading([column], of: table)
         ])
-    }
-
-    /// The right to insert rows with some columns, which needs no right to read these columns.
-    private static func enqueueing(
-        _ names: [String], _ table: TableName, _ maker: PrivilegeMaker
-    ) -> Privilege {
-        let (columns, name) = (maker.list(names), maker.sql(table))
-        let nothing = repeatElement("NULL", count: names.count).joined(separator: ", ")
-        return Privilege(
-            purpose: "add rows to", privileges: "INSERT (\(columns))", table: name,
-            probe: "INSERT INTO \(name) (\(columns)) SELECT \(nothing) FROM \(name) AS source "
-                + "WHERE 1 = 0")
     }
 }

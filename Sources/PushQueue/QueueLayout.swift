@@ -14,9 +14,6 @@ struct QueueLayout: Hashable, Sendable {
     let payload: String
     /// Whether the payload column holds bytes rather than text.
     let payloadIsBinary: Bool
-    /// The last character that the payload column can hold for certain; higher ones are written as
-    /// escapes of JSON. Nil where it holds all.
-    let lastCharacter: UInt32?
     /// The app column, where the table has one.
     let app: PartitionColumn?
     /// The environment column, where the table has one.
@@ -143,7 +140,7 @@ struct QueueResolver {
         return QueueLayout(
             table: table.name, name: table.canonicalName, key: try key(),
             token: try columns.token(mapping.token, mapping.encoding), payload: payload.name,
-            payloadIsBinary: payload.isBinary, lastCharacter: payload.lastCharacter,
+            payloadIsBinary: payload.isBinary,
             app: try columns.partition(mapping.app, setting: "app", values: [:]),
             environment: try columns.partition(
                 mapping.environment, setting: "environment", values: environmentValues),
@@ -271,19 +268,5 @@ extension CatalogTable {
     /// An index whose first column is `name`.
     func index(leading name: String) -> CatalogIndex? {
         indexes.first { $0.columns.first?.lowercased() == name.lowercased() }
-    }
-}
-
-extension CatalogColumn {
-    /// The last character that a text column can hold for certain; nil where it holds all.
-    fileprivate var lastCharacter: UInt32? {
-        guard let characterSet, !isBinary else { return nil }
-        switch characterSet {
-        case "utf8mb4", "utf16", "utf16le", "utf32", "binary", "gb18030": return nil
-        // Without the characters that take two units in UTF-16.
-        case "utf8mb3", "utf8", "ucs2": return 0xFFFF
-        // Of the other sets each holds ASCII, and which other characters differs.
-        default: return 0x7F
-        }
     }
 }

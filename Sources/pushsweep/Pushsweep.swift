@@ -26,7 +26,7 @@ struct Pushsweep: ParsableCommand {
             ImportCommand.self,
             UndoCommand.self, HoldsCommand.self, QuarantineCommand.self, ChangesCommand.self,
             AuditCommand.self, PurgeCommand.self, SchemaCommand.self, PreflightCommand.self,
-            EnqueueCommand.self, SendCommand.self, DeliveriesCommand.self, ReplayCommand.self,
+            SendCommand.self, ReplayCommand.self,
             DemoCommand.self,
         ])
 

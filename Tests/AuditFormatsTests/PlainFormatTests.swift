@@ -6,7 +6,7 @@ import Testing
 
 @testable import AuditFormats
 
-@Suite("The text, Markdown, CSV and JSON of an audit")
+@Suite("The text, Markdown and JSON of an audit")
 struct PlainFormatTests {
     @Test("text and Markdown match the copies", arguments: [AuditFormat.text, .markdown])
     func golden(_ format: AuditFormat) throws {
@@ -57,41 +57,6 @@ struct PlainFormatTests {
         }
     }
 
-    @Test("each line of CSV has five fields, and no text begins like a formula")
-    func formulas() throws {
-        for sample in [SampleReport.troubled, .hostile, .empty] {
-            let records = Self.records(try sample.report.document(.csv))
-            #expect(records.first == ["section", "object", "entry", "name", "value"])
-            for record in records {
-                #expect(record.count == 5)
-                for field in record where Int(field) == nil {
-                    let first = field.first { !$0.isWhitespace }
-                    #expect(first.map("=+-@".contains) != true, "\(record)")
-                }
-            }
-        }
-        let signs = Self.records(try SampleReport.filled(with: " @sum").document(.csv))
-        #expect(signs.contains(["report", "", "", "host", "' @sum"]))
-        #expect(signs.contains { $0[0] == "credentials" && $0[3] == "days left" && $0[4] == "-3" })
-    }
-
-    @Test("CSV has all evidence, and every finding")
-    func figures() throws {
-        let report = SampleReport.troubled.report
-        let records = Self.records(try report.document(.csv))
-        func sum(_ section: String, _ name: String) -> Int {
-            records.filter { $0[0] == section && $0[3] == name }.compactMap { Int($0[4]) }
-                .reduce(0, +)
-        }
-        let evidence = report.apps.flatMap(\.evidence)
-        #expect(sum("evidence", "applied") == evidence.map(\.applied).reduce(0, +))
-        #expect(sum("evidence", "newer") == evidence.map(\.newer).reduce(0, +))
-        #expect(sum("tokens", "rows") == 1_301_134)
-        #expect(
-            records.filter { $0[0] == "findings" && $0[3] == "rule" }.count
-                == report.findings.count)
-    }
-
     @Test(
         "JSON is one line and has the whole report",
         arguments: [SampleReport.troubled, .hostile, .empty])
@@ -108,29 +73,7 @@ struct PlainFormatTests {
         let ends = ["a.txt", "a.json", "a.csv", "a.b/r.MD", "a.html", "a", "a.pdf", "x.html/a"]
         #expect(
             ends.map(AuditFormat.init(file:)) == [
-                .text, .json, .csv, .markdown, .html, nil, nil, nil,
+                .text, .json, nil, .markdown, .html, nil, nil, nil,
             ])
-    }
-
-    /// Reads CSV by RFC 4180.
-    private static func records(_ text: String) -> [[String]] {
-        text.unicodeScalars.split(separator: "\n").map { line in
-            var fields = [String.UnicodeScalarView()]
-            var quoted = false
-            var scalars = Array(line)[...]
-            while let scalar = scalars.popFirst() {
-                if scalar == "\"", quoted, scalars.first == "\"" {
-                    scalars.removeFirst()
-                    fields[fields.count - 1].append(scalar)
-                } else if scalar == "\"" {
-                    quoted.toggle()
-                } else if scalar == ",", !quoted {
-                    fields.append(String.UnicodeScalarView())
-                } else {
-                    fields[fields.count - 1].append(scalar)
-                }
-            }
-            return fields.map { String($0) }
-        }
     }
 }

@@ -184,7 +184,9 @@ struct CanaryTests {
         }
 
         try run(["check", "--settings", "--verbose"], exits: 0)
-        try run(["enqueue", "--app", "chat", "--token", token, "--alert", "x"], exits: 0)
+        try stage.database.execute(
+            "INSERT INTO push_queue (app_id, device_token, payload) VALUES ('chat', ?, '{}')",
+            [.bytes(stale.bytes)])
         let follow = ["send", "--follow", "--verbose", "--format", "json"]
         let running = try stage.start(follow)
         eventually { stage.gateway.log.totals.requests == 6 }

@@ -119,8 +119,7 @@ struct HostileFolderTests {
         own(state, somebody)
         let before = try files(below: state)
         for command in [
-            ["enqueue", "--alert", "x", "--user", "u"], ["undo", "--list"], ["schema", "apply"],
-            ["schema", "apply", "--create-token-table"],
+            ["undo", "--list"], ["schema", "apply"], ["schema", "apply", "--create-token-table"],
             ["changes", "--since", "2026-01-01T00:00:00Z"], ["check"],
         ] {
             let result = try RunningTool("pushsweep", command + ["--config", settings]).wait()

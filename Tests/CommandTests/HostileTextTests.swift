@@ -78,7 +78,7 @@ struct HostileTextTests {
         let name = stage.folder.file(evil.replacing("/", with: "_"))
         for words in [
             ["sweep", "--config", name], ["replay", name], ["check", "--config", name],
-            ["sweep", "--stop-file", name], ["enqueue", "--payload", name, "--user", "x"],
+            ["sweep", "--stop-file", name], ["preflight", "--tokens-from", name],
         ] {
             let tool =
                 words.contains("--config")

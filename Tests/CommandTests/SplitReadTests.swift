@@ -70,7 +70,7 @@ struct SplitReadTests {
         try PrivateServer(["--server-id=2"])
     }
 
-    @Test("is refused with 78 before a feed is opened, and by undo, send, enqueue and check")
+    @Test("is refused with 78 before a feed is opened, and by undo, purge and check")
     func refusal() throws {
         let split = try SplitStage()
         try split.stage.sweep().ends(

@@ -93,8 +93,8 @@ struct TerminalReportTests {
             let rows = try screen(stage, words, columns: 40)
             #expect(rows.allSatisfy { $0.count < 40 }, "\(rows)")
         }
-        let page = try screen(stage, ["help", "enqueue"], columns: 40)
-        let example = #"  pushsweep enqueue --user ada --alert "Dinner is ready""#
+        let page = try screen(stage, ["help", "preflight"], columns: 40)
+        let example = "  pushsweep preflight --app chat --environment production"
         #expect(page.contains(example))
         let long = page.filter { $0.count >= 40 && $0 != example }
         #expect(long.allSatisfy { $0.hasPrefix("USAGE: ") || !$0.contains(" ") }, "\(long)")

@@ -68,22 +68,17 @@ private let mistakes: [(words: [String], reason: String)] = [
     (["explain", "beefa"], "neither the token table nor the marks nor the ledger"),
     (["explain", "beefbeefa"], "looking for the token beefbeef…: neither"),
     (["explain", "beefa…"], "one that begins so; give the token whole"),
-    (["deliveries", "--token", "beefa"], "one that begins so"),
     (["undo", "--token", "a5a5…"], "not a device token"),
     (["explain", "{length = 32, bytes = 0xc9d4 ... 15de }"], "middle bytes are lost"),
     (["explain", "--token-file", "/dev/zero"], "which is the limit"),
-    (["deliveries", "--token", "secretsecret"], "reading --token: it is no device token in hex"),
-    (["deliveries", "--token", hex, "--user", "u"], "name only one of"),
-    (["deliveries", "--state", "lost"], "'lost' is invalid for '--state"),
-    (["deliveries", "--since", "yesterday"], "reading --since 'yesterday': it is no time"),
-    (["deliveries", "--limit", "0"], "from 1 to"), (["deliveries", "--app", "no"], "check --app"),
+    (["explain", "secretsecret"], "it is no device token in hex"),
+    (["audit", "--since", "yesterday"], "reading --since 'yesterday': it is no time"),
+    (["audit", "--format", "csv"], "'csv' is invalid for '--format"),
+    (["changes", "--since", "n1", "--limit", "0"], "from 1 to"),
+    (["send", "--app", "no"], "check --app"),
     (["send", "--limit=9223372036854775808"], "from 1 to"), (["send", "--rate=nan"], "from 1 to"),
-    (["preflight", "--query", "DELETE FROM active_users"], "give one SELECT"),
-    (["preflight", "--query", "SELECT 1; SELECT 2"], "several statements"),
-    (
-        ["preflight", "--query", "SELECT 1", "--tokens-from", "-"],
-        "one of --query and --tokens-from"
-    ),
+    (["preflight", "--query", "SELECT 1"], "Unknown option '--query'"),
+    (["preflight", "--format", "junit"], "'junit' is invalid for '--format"),
     (["preflight", "--only-known"], "goes with --filter"),
     (["preflight", "--filter", "--probe"], "without --probe"),
     (["preflight", "--filter", "--format", "json"], "without --format"),
@@ -91,29 +86,8 @@ private let mistakes: [(words: [String], reason: String)] = [
     (["preflight", "--max-hours", "soon"], "hours"),
     (["preflight", "--memory", "1.5"], "whole MiB"),
     (["preflight", "--fail-on", "fatal"], "fail-on"),
-    (["preflight", "--query-limit", "0"], "whole seconds"),
     (["preflight", "--tokens-from", "/nowhere/tokens"], "check the path"),
     (["preflight", "--app", "other"], "no such app"),
-]
-
-/// Options of `enqueue` beside its token that are refused with 64, and words of the reason.
-private let queueing: [(words: [String], reason: String)] = [
-    ([], "either --payload or --alert"),
-    (["--payload", "/dev/null", "--alert", "x"], "either --payload or --alert"),
-    (
-        ["--payload", "/dev/null", "--sound", "a", "--content-available"],
-        "--sound, --content-available cannot be combined with --payload, which is sent as it is; "
-            + "write them into its aps"
-    ),
-    (["--payload", "/dev/zero"], "from /dev/zero: it has more than"), (["--badge=-1"], "from 0 to"),
-    (["--badge", "1", "--category", "C"], "--category belongs to an alert"),
-    (["--alert", "x", "--sound", ""], "--sound is empty"), (["--alert", ""], "--alert is empty"),
-    (["--alert", "x", "--user", ""], "--user is empty"),
-    (["--alert", "x", "--not-before=99999999999999"], "from 0 to"),
-    (["--alert", "x", "--priority=0x10"], "a whole number from"),
-    (["--alert", "x", "--push-type", "alrt"], "the types are alert, background"),
-    (["--content-available", "--priority", "10"], "background"),
-    (["--alert", "x", "--token", "abcdefxyz"], "--token number 2 is no device token in hex"),
 ]
 
 @Suite("The command line")
@@ -142,10 +116,6 @@ struct UsageTests {
             if !["replay", "import", "undo"].contains(words[0]) {
                 #expect(result.output == "", "\(words)")
             }
-        }
-        for (words, reason) in queueing {
-            try stage.run(["enqueue", "--token", hex] + words).ends(64, reason, for: "\(words)")
-                .lacks("abcdefxyz")
         }
         let after =
             try stage.database.marks()
@@ -304,7 +274,7 @@ struct DemoTests {
     @Test("demo prints the reports of its runs as JSON")
     func documents() throws {
         let documents = try Tool.pushsweep("demo", "--format", "json").ends(0)
-        #expect(documents.output.split(separator: "\n").count == 7)
-        #expect(documents.output.contains("\"queued\":3"))
+        #expect(documents.output.split(separator: "\n").count == 6)
+        #expect(documents.output.contains("\"claimed\":3"))
     }
 }

@@ -15,30 +15,21 @@ extension FuzzTarget {
         guard let first = input.first else { return }
         let text = String(decoding: input.dropFirst(), as: UTF8.self)
         try checkPrinted(text)
-        switch first % 12 {
+        switch first % 9 {
         case 0:
-            guard let seconds = try? CommandNumber.seconds(text) else { return }
-            try checkTime(EpochMilliseconds(seconds * 1_000))
-        case 1:
-            guard let seconds = try? CommandNumber.expiration(text) else { return }
-            try promise(Int64(UInt32(seconds)) == seconds, "\(seconds) does not fit")
-        case 2:
             guard let rows = try? CommandNumber.rows(text) else { return }
             try promise((1...1_000_000_000).contains(rows), "\(rows) rows")
-        case 3:
-            guard let priority = try? CommandNumber.priority(text) else { return }
-            try promise((1...10).contains(priority), "priority \(priority)")
-        case 4:
+        case 1:
             guard let rate = try? CommandNumber.rate(text) else { return }
             try promise(rate >= 1 && rate <= 1_000_000, "rate \(rate)")
-        case 5:
+        case 2:
             guard let time = EpochMilliseconds(iso8601: text) else { return }
             _ = time.rfc3339
             try checkTime(time)
-        case 6:
+        case 3:
             guard let token = try? DeviceToken(spelling: text) else { return }
             try promise(try DeviceToken(spelling: token.hex) == token, "a token is not itself")
-        case 7:
+        case 4:
             guard let beginning = NameBeginning(text) else { return }
             try promise(
                 !beginning.begins(String(text.prefix(3))), "three characters name something")
@@ -75,10 +66,10 @@ extension FuzzTarget {
 
     private static func checkThrottle(_ text: String, _ first: UInt8) throws {
         let options =
-            switch first % 12 {
-            case 8: [SettingOption("max-lag", sets: "throttle.max-lag", text, unit: "s")]
-            case 9: [SettingOption("time-budget", sets: "throttle.time-budget", text)]
-            case 10:
+            switch first % 9 {
+            case 5: [SettingOption("max-lag", sets: "throttle.max-lag", text, unit: "s")]
+            case 6: [SettingOption("time-budget", sets: "throttle.time-budget", text)]
+            case 7:
                 [
                     SettingOption("max-load", sets: "throttle.max-load", text),
                     SettingOption("critical-load", sets: "throttle.critical-load", text),

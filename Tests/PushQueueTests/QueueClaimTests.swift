@@ -36,8 +36,10 @@ struct QueueClaimTests {
         let headers = NotificationHeaders(
             pushType: "background", priority: 5, expiration: 1_800_000_000, collapseID: "news")
         let payload = Array("{\"ä\":1}".utf8)
-        try stage.database.store().enqueue(
-            [NewNotification(token: .numbered(7), payload: payload, headers: headers)], for: chat)
+        try stage.database.execute(
+            "INSERT INTO push_queue (app_id, device_token, payload, push_type, priority, expiration, "
+                + "collapse_id) VALUES ('chat', ?, ?, 'background', 5, 1800000000, 'news')",
+            [.bytes(DeviceToken.numbered(7).bytes), .bytes(payload)])
         let notification = try #require(try stage.queue().claim()?.notifications.first)
         #expect(notification.payload == payload && notification.headers == headers)
         #expect(notification.attempts == 0)

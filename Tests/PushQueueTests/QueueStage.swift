@@ -86,14 +86,31 @@ struct QueueStage {
 
     /// Queues a notification for each of some numbered tokens.
     func enqueue(_ numbers: some Sequence<Int>, in partition: Partition = chat) throws {
-        try database.store().enqueue(
-            numbers.map {
-                NewNotification(token: .numbered($0), payload: Self.payload($0))
-            }, for: partition)
+        try database.sql.begin()
+        for number in numbers {
+            let token = DeviceToken.numbered(number)
+            let payload = Self.payload(number)
+            switch tables {
+            case .own:
+                try database.execute(
+                    "INSERT INTO push_queue (app_id, environment, device_token, payload) "
+                        + "VALUES (?, ?, ?, ?)",
+                    [
+                        .text(partition.app), .text(partition.environment), .bytes(token.bytes),
+                        .text(payload),
+                    ])
+            case .tutorial:
+                try database.execute(
+                    "INSERT INTO push_queue (device_token, payload, time_queued) "
+                        + "VALUES (?, ?, '2024-01-01 00:00:00')",
+                    [.text(token.hex), .text(payload)])
+            }
+        }
+        try database.sql.commit()
     }
 
-    static func payload(_ number: Int) -> [UInt8] {
-        Array("{\"aps\":{\"alert\":\"\(number)\"}}".utf8)
+    private static func payload(_ number: Int) -> String {
+        "{\"aps\":{\"alert\":\"\(number)\"}}"
     }
 
     /// Puts a text or bytes where a token should be.
@@ -125,12 +142,21 @@ struct QueueStage {
 
     /// How many rows are in each state, of all apps.
     func counts() throws -> [DeliveryState: Int] {
-        var listing = try QueueListing(database.store(), QueueFilter(), in: [chat])
+        let rows = try database.sql.query(
+            tables == .own
+                ? "SELECT id, state, NULL FROM push_queue"
+                : "SELECT q.message_id, COALESCE(d.state, 'pending'), q.time_sent FROM push_queue q "
+                    + "LEFT JOIN pushsweep_delivery d ON d.queue = 'push_queue' "
+                    + "AND d.queue_key = q.message_id", [])
+        let claimed = try ClaimRecord.openClaims(of: "push_queue", database.sql).keys
         var counts: [DeliveryState: Int] = [:]
-        while case let rows = try listing.next(), !rows.isEmpty {
-            for row in rows {
-                counts[try #require(DeliveryState(rawValue: row.state)), default: 0] += 1
+        for row in 0..<rows.count {
+            var state = try #require(DeliveryState(rawValue: rows[row, 1].testText))
+            if !state.isFinal, rows[row, 2] != .null { state = .sent }
+            if !state.isFinal, claimed.contains(try #require(rows[row, 0].integer)) {
+                state = .claimed
             }
+            counts[state, default: 0] += 1
         }
         return counts
     }

@@ -157,7 +157,6 @@ struct LivingColumnTests {
         let tokens = (0..<4).map { DeviceToken.numbered($0) }
         #expect(
             try store.skipReasons(of: tokens, in: chat) == [tokens[2]: .stale, tokens[3]: .stale])
-        #expect(Set(try store.tokens(ofUser: "user", in: chat)) == [tokens[0], tokens[1]])
         #expect(try store.livingRows(in: chat).count(atMost: 100) == 2)
         // The evidence that the app has overruled does not mark the row again.
         let again = try store.apply(stage.evidence(of: [0]))

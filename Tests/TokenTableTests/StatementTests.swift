@@ -149,12 +149,12 @@ struct StatementTests {
         _ path: StatementPath, _ database: TokenDatabase
     ) throws -> () throws -> Void {
         let store = try database.store(pacing: hurried())
-        try store.enqueue(
-            (0..<50).map { NewNotification(token: .numbered($0), payload: Array("{}".utf8)) },
-            for: chat)
-        // A row that is skipped.
-        try store.enqueue(
-            [NewNotification(token: .numbered(999), payload: Array("{}".utf8))], for: chat)
+        // The last row is skipped.
+        for number in Array(0..<50) + [999] {
+            try database.execute(
+                "INSERT INTO push_queue (app_id, device_token, payload) VALUES ('chat', ?, '{}')",
+                [.bytes(DeviceToken.numbered(number).bytes)])
+        }
         let queue = try PushQueue(store, QueueLease(run: "one", host: "host"))
         var cursor = QueueCursor()
         guard path == .results else {

@@ -21,7 +21,7 @@ SAME = {
     "holds-release": ["sweep"],
     "schema-print": ["schema"],
     "schema-apply": ["schema"],
-    "demo": ["sweep", "explain", "undo", "enqueue", "send"],
+    "demo": ["sweep", "explain", "undo", "send"],
 }
 GROUPS = {"holds", "quarantine", "schema"}
 MOST_FAULTS = 20

@@ -53,7 +53,7 @@ struct FigureTable: Hashable, Sendable {
         leftOut == 0
             ? nil
             : "\(leftOut.grouped) more \(leftOut == 1 ? "row is" : "rows are") left out here; "
-                + "the JSON and CSV formats have all."
+                + "the JSON format has all."
     }
 
     /// Whether the cells of a column are numbers.

@@ -64,7 +64,7 @@ struct PageContent {
             ? []
             : [
                 "\(apps.grouped("more app")) left out here; the table above names the first, and the "
-                    + "JSON and CSV formats have all."
+                    + "JSON format has all."
             ]
     }
 
@@ -193,7 +193,7 @@ struct PageContent {
                 "heading": heading, "total": items.count.grouped,
                 "items": items.prefix(limit).map(view),
                 "more": rest > 0
-                    ? ["\(rest.grouped) more left out here; the JSON and CSV formats have all."]
+                    ? ["\(rest.grouped) more left out here; the JSON format has all."]
                     : [],
             ]
         ]

@@ -52,7 +52,7 @@ struct AuditDocument {
     private mutating func addRest(_ count: Int, _ noun: String) {
         guard count > 0 else { return }
         parts.append(
-            .line("\(count.grouped(noun)) left out here; the JSON and CSV formats have all."))
+            .line("\(count.grouped(noun)) left out here; the JSON format has all."))
     }
 
     private mutating func addProblems(_ groups: [FindingGroup]) {

@@ -246,31 +246,6 @@ package final class MariaDBConnection: SQLConnection {
         return try statement.fetch(mostBytes: mostBytes)
     }
 
-    /// Runs a statement in a read-only transaction; see `SQLConnection.read`. MariaDB and MySQL have
-    /// different names for the limit of time, and without one nothing is run.
-    package func read(
-        _ statement: SelectStatement, within seconds: Int, block: Int,
-        _ body: (SQLRows) throws -> Void
-    ) throws {
-        try limitStatements(to: seconds)
-        defer { if handle != nil { try? limitStatements(to: 0) } }
-        try run("START TRANSACTION READ ONLY")
-        isOpen = true
-        defer { rollBack() }
-        let prepared = try MariaDBStatement(opened(), statement.text)
-        try prepared.execute([])
-        try prepared.fetch(block: block, body)
-    }
-
-    private func limitStatements(to seconds: Int) throws(SQLFailure) {
-        do throws(SQLFailure) {
-            try run("SET SESSION max_statement_time = \(seconds)")
-        } catch {
-            guard error.code == Self.unknownVariable else { throw error }
-            try run("SET SESSION max_execution_time = \(seconds * 1_000)")
-        }
-    }
-
     /// Prepares and runs a statement that changes rows; returns the number of rows it found.
     package func execute(_ sql: String, _ parameters: [SQLValue]) throws(SQLFailure) -> Int {
         let statement = try prepared(sql)

@@ -87,21 +87,6 @@ final class MariaDBStatement {
         return rows
     }
 
-    /// Reads all rows from the connection, and passes them on in blocks.
-    func fetch(block: Int, _ body: (SQLRows) throws -> Void) throws {
-        guard let columns else { return }
-        defer { mysql_stmt_free_result(statement) }
-        try bind(columns)
-        var isAtEnd = false
-        while !isAtEnd {
-            var rows = SQLRows(width: columns.count, names: columns.names)
-            while rows.count < block, !isAtEnd {
-                isAtEnd = try !fetchRow(columns, into: &rows)
-            }
-            if rows.count > 0 { try body(rows) }
-        }
-    }
-
     private func bind(_ columns: MariaDBColumns) throws(SQLFailure) {
         guard mysql_stmt_bind_result(statement, columns.binds) == 0 else {
             throw Self.failure(statement)

@@ -117,21 +117,6 @@ package final class SQLiteConnection: SQLConnection {
         try prepared(sql).rows(parameters, mostBytes: mostBytes)
     }
 
-    /// Runs a statement while the connection refuses changes; see `SQLConnection.read`.
-    package func read(
-        _ statement: SelectStatement, within seconds: Int, block: Int,
-        _ body: (SQLRows) throws -> Void
-    ) throws {
-        try run("PRAGMA query_only = ON")
-        defer { try? run("PRAGMA query_only = OFF") }
-        let connection = try opened()
-        let limit = SQLiteTimeLimit(seconds: seconds)
-        limit.begin(on: connection)
-        defer { limit.end(on: connection) }
-        let prepared = try SQLiteStatement(connection, statement.text)
-        try prepared.rows(block: block, body)
-    }
-
     /// Prepares and runs a statement that changes rows; returns the number of rows it found.
     package func execute(_ sql: String, _ parameters: [SQLValue]) throws(SQLFailure) -> Int {
         try prepared(sql).run(parameters)
@@ -206,32 +191,5 @@ package final class SQLiteConnection: SQLConnection {
         let version = try query("SELECT sqlite_version()").scalar?.text ?? ""
         return ServerDescription(
             version: "SQLite \(version)", encryption: nil, timeZone: "UTC", account: nil)
-    }
-}
-
-/// Ends the statements of a connection after some time (sqlite3_progress_handler).
-private final class SQLiteTimeLimit {
-    private let ends: ContinuousClock.Instant
-
-    /// Virtual machine steps between two looks at the clock.
-    private static let steps: CInt = 10_000
-
-    init(seconds: Int) { ends = .now + .seconds(seconds) }
-
-    /// Begins to watch. The object must live until `end`.
-    func begin(on connection: OpaquePointer) {
-        // The handler gets a pointer only; the caller of `begin` keeps the object.
-        let limit = Unmanaged.passUnretained(self).toOpaque()
-        sqlite3_progress_handler(
-            connection, Self.steps,
-            { pointer in
-                guard let pointer else { return 0 }
-                let limit = Unmanaged<SQLiteTimeLimit>.fromOpaque(pointer).takeUnretainedValue()
-                return ContinuousClock.now > limit.ends ? 1 : 0
-            }, limit)
-    }
-
-    func end(on connection: OpaquePointer) {
-        sqlite3_progress_handler(connection, 0, nil, nil)
     }
 }

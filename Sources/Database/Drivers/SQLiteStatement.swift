@@ -56,23 +56,6 @@ final class SQLiteStatement {
         return rows
     }
 
-    /// Runs the statement, and passes its rows on in blocks.
-    ///
-    /// - Throws: SQLite's error, and those of `body`.
-    func rows(block: Int, _ body: (SQLRows) throws -> Void) throws {
-        defer { reset() }
-        var isAtEnd = false
-        while !isAtEnd {
-            var rows = noRows()
-            while rows.count < block, !isAtEnd {
-                isAtEnd = try !step()
-                guard !isAtEnd else { break }
-                for column in 0..<sqlite3_column_count(statement) { rows.append(value(column)) }
-            }
-            if rows.count > 0 { try body(rows) }
-        }
-    }
-
     /// Runs the statement to its end; returns the number of rows it found.
     ///
     /// - Throws: SQLite's error.

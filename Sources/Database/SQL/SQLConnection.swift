@@ -24,13 +24,6 @@ package protocol SQLConnection: AnyObject {
     /// `SQLFailure`.
     func reading<R>(_ body: () throws(SQLFailure) -> R) throws(SQLFailure) -> R
 
-    /// Runs a statement in a transaction that can change nothing, ends it after `seconds`, and passes
-    /// its rows to `body` in blocks of at most `block`. The connection must not be used in `body`.
-    func read(
-        _ statement: SelectStatement, within seconds: Int, block: Int,
-        _ body: (SQLRows) throws -> Void
-    ) throws
-
     /// Runs a statement that changes rows and returns how many rows it found, changed or not.
     func execute(_ sql: String, _ parameters: [SQLValue]) throws(SQLFailure) -> Int
 
@@ -87,14 +80,6 @@ extension SQLConnection {
     /// Runs the reads one by one, for drivers whose reads have no transaction.
     package func reading<R>(_ body: () throws(SQLFailure) -> R) throws(SQLFailure) -> R {
         try body()
-    }
-
-    /// Refuses, for drivers that pass everything on to another one.
-    package func read(
-        _ statement: SelectStatement, within seconds: Int, block: Int,
-        _ body: (SQLRows) throws -> Void
-    ) throws {
-        throw SQLFailure(kind: .other, code: 0, message: "this driver reads no statement of others")
     }
 
     /// Begins the transaction of a chunk.

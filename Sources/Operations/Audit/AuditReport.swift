@@ -1,5 +1,5 @@
 // The result of an audit: what the table, the ledger, the journal and the credentials say, and the
-// findings that follow from it. It is the one value that every format prints: text, JSON, CSV,
+// findings that follow from it. It is the one value that every format prints: text, JSON,
 // Markdown and HTML. Fields may be added, never renamed.
 
 import APNsProtocol

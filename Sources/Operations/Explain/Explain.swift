@@ -254,7 +254,7 @@ package enum TokenSubject: Hashable, Sendable {
             let (token, note) = try Self.token(beginning: beginning, in: store)
             return ([token], false, note)
         case .user(let user):
-            let found = try store.allTokens(ofUser: user, limit: Self.mostTokens + 1)
+            let found = try store.tokens(ofUser: user, limit: Self.mostTokens + 1)
             return (found.prefix(Self.mostTokens).sorted(), found.count > Self.mostTokens, nil)
         }
     }

@@ -24,20 +24,18 @@ package struct ClosingLine: Hashable, Sendable, CustomStringConvertible {
     private let stage: String
     private let counts: ClosingCounts
     private let why: StopReason?
-    private let next: ExitStatus
 
-    /// Makes the line. `next` replaces the exit code's usual reaction.
+    /// Makes the line.
     package init(
         _ exit: ExitStatus, stage: String, _ counts: ClosingCounts = ClosingCounts(),
-        why: StopReason? = nil, next: ExitStatus? = nil
+        why: StopReason? = nil
     ) {
-        (self.exit, self.stage, self.counts) = (exit, stage, counts)
-        (self.why, self.next) = (why, next ?? exit)
+        (self.exit, self.stage, self.counts, self.why) = (exit, stage, counts, why)
     }
 
     package var description: String {
         "code=\(exit.rawValue) stage=\(stage) pending=\(counts.pending) applied=\(counts.applied) "
-            + "held=\(counts.held) next=\(next.next)" + (why.map { " why=\($0.rawValue)" } ?? "")
+            + "held=\(counts.held) next=\(exit.next)" + (why.map { " why=\($0.rawValue)" } ?? "")
     }
 
     /// The same line where the report could not be written besides.

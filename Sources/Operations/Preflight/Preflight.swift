@@ -27,8 +27,6 @@ package struct PreflightPlan: Sendable {
     package enum Subject: Sendable {
         /// The waiting rows of the queue.
         case queue
-        /// A query, which is ended after some seconds.
-        case query(SelectStatement, seconds: Int)
         /// A file with a token per line; `-` is standard input.
         case lines(String)
         /// The sender is another program and its tokens are not known.
@@ -38,7 +36,6 @@ package struct PreflightPlan: Sendable {
         var word: String {
             switch self {
             case .queue: "queue"
-            case .query: "query"
             case .lines: "tokens"
             case .none: "none"
             }
@@ -131,24 +128,11 @@ package struct Preflight {
 
     /// Reads the beginning of the tokens, so that what cannot be read is found before anything is applied.
     private mutating func readBeginning() throws {
-        switch plan.subject {
-        case .none, .queue: break
-        case .lines(let path):
-            let source = try GivenSource(
-                path, doing: "reading tokens from", at: .settings, context.interrupt)
-            if !plan.readOnly { try source.lookAhead() }
-            lines = source
-        case .query(let query, let seconds):
-            guard !plan.readOnly else { break }
-            do {
-                try TokenTable.forDecisions(plan.settings).readSegment(query, within: seconds) {
-                    _ in throw CancellationError()
-                }
-            } catch is CancellationError {
-            } catch {
-                throw RunFailure.ofReading(error)
-            }
-        }
+        guard let path = plan.lines else { return }
+        let source = try GivenSource(
+            path, doing: "reading tokens from", at: .settings, context.interrupt)
+        if !plan.readOnly { try source.lookAhead() }
+        lines = source
     }
 
     /// Applies what waits. The failures of the outcome say that another run is at work, or that
@@ -199,11 +183,6 @@ package struct Preflight {
                     plan.app.storedPartition, shouldStop: { interrupt.isTripped }, add)
             else { throw RunFailure.stopped }
             facts.unowned = try store.unownedRows(plan.settings.apps.map(\.storedPartition))
-        case .query(let query, let seconds):
-            try store.readSegment(query, within: seconds) { tokens in
-                try add(tokens)
-                if interrupt.isTripped { throw RunFailure.stopped }
-            }
         case .lines:
             try lines?.lines { block, isCut in
                 // No token is so long as a line that is cut.

@@ -59,7 +59,7 @@ struct PreflightFacts {
     }
 
     /// A time after each that a database records: the year 9998.
-    private static let farthest = EpochMilliseconds(CommandNumber.latestSecond * 1_000)
+    private static let farthest = EpochMilliseconds(253_370_764_799_000)
 
     mutating func readEvidence(_ store: TokenTable, at now: EpochMilliseconds) throws {
         host = HostFacts(in: plan.settings.state)

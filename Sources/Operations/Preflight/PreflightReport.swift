@@ -47,7 +47,7 @@ package struct PreflightReport: PrintedLines, Encodable, Hashable, Sendable {
     package let app: String
     /// `production` or `sandbox`.
     package let environment: String
-    /// `queue`, `query`, `tokens` or `none`.
+    /// `queue`, `tokens` or `none`.
     package let subject: String
     /// Whether nothing was applied before.
     package let readOnly: Bool

@@ -31,10 +31,10 @@ package enum PreflightRules {
     /// A rule about a part of the tokens. `severity` gets the part's share of all tokens, and the largest
     /// share of stale ones that is no reason to stop.
     private static func share(
-        _ name: String, _ summary: String, of part: @escaping @Sendable (TokenCounts) -> Int,
+        _ name: String, of part: @escaping @Sendable (TokenCounts) -> Int,
         _ severity: @escaping @Sendable (Double, Double) -> Severity, _ what: String, cure: String
     ) -> PreflightRule {
-        Rule(name, summary) { facts in
+        Rule(name) { facts in
             guard let tokens = facts.tokens, part(tokens) > 0 else { return nil }
             let count = part(tokens)
             let share = Double(count) / Double(tokens.read)
@@ -47,45 +47,39 @@ package enum PreflightRules {
     }
 
     private static let tokens: [PreflightRule] = [
-        Rule("no-tokens", "The send has no token.") { facts in
+        Rule("no-tokens") { facts in
             guard facts.tokens?.read == 0 else { return nil }
             return Finding(
                 .note, facts.partition, "there is no token to send to",
-                cure:
-                    "check the queue, the query or the list, unless nothing is to be sent")
+                cure: "check the queue or the list, unless nothing is to be sent")
         },
-        Rule(
-            "queue-rows-of-no-app", "Waiting rows of the queue belong to no app of the settings."
-        ) { facts in
+        Rule("queue-rows-of-no-app") { facts in
             facts.unowned.map { Finding(.high, $0.table, $0.sentence, cure: $0.cure) }
         },
         share(
-            "no-living-tokens", "None of the tokens is living.",
+            "no-living-tokens",
             // Each share may be below its limit.
             of: { $0.living == 0 ? $0.read : 0 }, { _, _ in .high },
             "lead to no living row, so nothing would arrive",
             cure: "check that the list, the app, its environment and store.url belong together"),
         share(
-            "stale-tokens", "Tokens are stale: a mark without a later registration.",
-            of: \.stale, { $0 > $1 ? .high : .note }, "are stale",
+            "stale-tokens", of: \.stale, { $0 > $1 ? .high : .note }, "are stale",
             cure: "leave them out, for example with preflight --filter"),
         share(
-            "unknown-tokens", "No row of the app and environment has these tokens.", of: \.unknown,
+            "unknown-tokens", of: \.unknown,
             { $0 > mostShare ? .high : $0 > $1 ? .medium : .note },
             "have no row in the token table",
             cure: "check that the list and store.url belong together; preflight --filter "
                 + "--only-known leaves them out"),
         share(
-            "malformed-tokens", "Texts are not device tokens.", of: \.malformed,
+            "malformed-tokens", of: \.malformed,
             { share, _ in share > mostShare ? .high : share > someShare ? .medium : .low },
             "are not device tokens", cure: "correct the list; preflight --filter leaves them out"),
         share(
-            "duplicate-tokens", "Tokens occur more than once.", of: \.duplicate,
+            "duplicate-tokens", of: \.duplicate,
             { share, _ in share > someShare ? .medium : .low }, "occur more than once",
             cure: "send to each token once, else its user gets several notifications"),
-        Rule(
-            "uncounted-duplicates", "Memory did not suffice to look for all duplicates."
-        ) { facts in
+        Rule("uncounted-duplicates") { facts in
             guard facts.missesDuplicates else { return nil }
             return Finding(
                 .note, facts.partition,
@@ -93,8 +87,8 @@ package enum PreflightRules {
                 cure: "raise --memory")
         },
         share(
-            "other-environment-tokens", "Tokens are registered in the other environment only.",
-            of: \.otherEnvironment, { share, _ in share > someShare ? .high : .medium },
+            "other-environment-tokens", of: \.otherEnvironment,
+            { share, _ in share > someShare ? .high : .medium },
             "are registered in the other environment only",
             cure: "send them with the app of that environment, or correct apps[].environment"),
     ]
@@ -102,7 +96,7 @@ package enum PreflightRules {
     // MARK: The evidence
 
     private static let evidence: [PreflightRule] = [
-        .each("pending-evidence", "Evidence about dead tokens is not applied yet.") { facts in
+        .each("pending-evidence") { facts in
             var findings = facts.refusals.map {
                 Finding(
                     .medium, facts.partition, "what waits could not be applied: \($0)",
@@ -122,7 +116,7 @@ package enum PreflightRules {
             }
             return findings
         },
-        .each("open-hold", "A removal waits for a person.") { facts in
+        .each("open-hold") { facts in
             if let unseen = facts.batches.unseen {
                 return [
                     Finding(
@@ -139,7 +133,7 @@ package enum PreflightRules {
                         cure: "look at it with: pushsweep holds show \(hold.id)")
                 }
         },
-        .each("quarantined-evidence", "Bytes that are no evidence wait for a person.") { facts in
+        .each("quarantined-evidence") { facts in
             facts.host.journals.filter { !$0.quarantined.isEmpty }.map {
                 Finding(
                     .low, $0.journal.folder.path,
@@ -147,9 +141,7 @@ package enum PreflightRules {
                     cure: "look at them with: pushsweep quarantine list")
             }
         },
-        .each(
-            "unreadable-state", "A journal of this host cannot be read or is damaged."
-        ) { facts in
+        .each("unreadable-state") { facts in
             // High where something could not be seen: a hold may be in it. Medium where a damaged file was
             // set aside, and a run has begun a new one.
             let unreadable = facts.host.unreadable.map { (Severity.high, "\($0.failure)") }
@@ -159,7 +151,7 @@ package enum PreflightRules {
                     cure: "run preflight as the user who sweeps, or: pushsweep check")
             }
         },
-        Rule("no-recent-sweep", "No sweep succeeded lately.") { facts in
+        Rule("no-recent-sweep") { facts in
             let sentence: String
             if let success = facts.lastSweep, let hours = facts.hoursSinceSweep {
                 guard hours > facts.plan.mostHours else { return nil }
@@ -185,10 +177,10 @@ package enum PreflightRules {
 
     /// A rule about the certificate.
     private static func certificate(
-        _ name: String, _ summary: String,
+        _ name: String,
         _ judge: @escaping @Sendable (TLSIdentity, PreflightFacts) -> (Severity, String, String)?
     ) -> PreflightRule {
-        Rule(name, summary) { facts in
+        Rule(name) { facts in
             guard case .success(let identity) = facts.identity,
                 let (severity, sentence, cure) = judge(identity, facts)
             else { return nil }
@@ -203,7 +195,7 @@ package enum PreflightRules {
     }
 
     private static let credentials: [PreflightRule] = [
-        Rule("credential-unusable", "The certificate or key cannot be used.") { facts in
+        Rule("credential-unusable") { facts in
             if case .failure(let failure) = facts.identity {
                 return Finding(
                     .high, facts.plan.app.certificate?.file ?? "", failure.description,
@@ -215,13 +207,13 @@ package enum PreflightRules {
                 .high, facts.gateway, refusal.description,
                 cure: "correct \(facts.key).certificate or \(facts.key).token-key")
         },
-        certificate("certificate-expired", "The certificate is not valid at this time.") {
+        certificate("certificate-expired") {
             _, facts in
             facts.invalidity.map {
                 (.high, $0.description, "renew the certificate, or correct this host's clock")
             }
         },
-        certificate("certificate-ends-soon", "The certificate ends within 30 days.") {
+        certificate("certificate-ends-soon") {
             identity, facts in
             guard facts.invalidity == nil, identity.endsSoon(at: facts.now) else { return nil }
             let isUrgent = identity.ends < facts.now.advanced(by: 7 * 86_400_000)
@@ -230,7 +222,7 @@ package enum PreflightRules {
                 "renew it"
             )
         },
-        certificate("certificate-topic", "The certificate is for other topics.") {
+        certificate("certificate-topic") {
             identity, facts in
             let app = facts.plan.app
             guard !identity.covers(topic: app.topic) else { return nil }
@@ -241,7 +233,7 @@ package enum PreflightRules {
                 "correct \(facts.key).topic, or name the certificate of this app"
             )
         },
-        certificate("certificate-environment", "The certificate is for the other environment.") {
+        certificate("certificate-environment") {
             identity, facts in
             let (app, named) = (facts.plan.app, identity.environments.map(\.rawValue).sorted())
             guard !named.isEmpty, !named.contains(app.environment.rawValue) else { return nil }
@@ -252,7 +244,7 @@ package enum PreflightRules {
                 "correct \(facts.key).environment, or name the certificate of that environment"
             )
         },
-        Rule("provider-environment", "The provider belongs to the other environment.") { facts in
+        Rule("provider-environment") { facts in
             let app = facts.plan.app
             let theirs: Settings.Environment? =
                 switch app.provider?.host.lowercased() {
@@ -267,9 +259,7 @@ package enum PreflightRules {
                     + app.environment.rawValue,
                 cure: "correct \(facts.key).provider.host or \(facts.key).environment")
         },
-        Rule(
-            "feedback-address", "The address of the feedback gateway cannot be right."
-        ) { facts in
+        Rule("feedback-address") { facts in
             let object = "\(facts.key).feedback"
             return facts.plan.app.feedbackMistake(among: facts.plan.settings.apps).map {
                 Finding(.low, object, $0, cure: "correct or remove \(object)")
@@ -280,14 +270,10 @@ package enum PreflightRules {
     // MARK: Time, and the server
 
     private static let clocks: [PreflightRule] = [
-        Rule(
-            "clock-difference", "The clocks of this host and of the database differ."
-        ) { facts in
+        Rule("clock-difference") { facts in
             facts.clock.finding(about: "\(facts.plan.settings.store.location)")
         },
-        Rule(
-            "registrations-ahead", "Registrations lie in the future of the database's clock."
-        ) { facts in
+        Rule("registrations-ahead") { facts in
             guard let (clock, table) = facts.registrations, clock.ahead > 0 else { return nil }
             return Finding(
                 clock.ahead * 2 > clock.rows ? .high : .medium, table,
@@ -296,9 +282,7 @@ package enum PreflightRules {
                 cure: "correct store.active-users.registered-at.zone, or the clock of the "
                     + "program that writes it")
         },
-        Rule(
-            "old-rows", "A replica answers, whose rows may be older than those of its primary."
-        ) { facts in
+        Rule("old-rows") { facts in
             guard facts.isReplica else { return nil }
             return Finding(
                 .medium, "\(facts.plan.settings.store.location)",
@@ -312,7 +296,7 @@ package enum PreflightRules {
     // MARK: The provider
 
     private static let provider: [PreflightRule] = [
-        Rule("provider-unreachable", "No connection with the provider is possible.") { facts in
+        Rule("provider-unreachable") { facts in
             guard let failure = facts.unreachable else { return nil }
             return Finding(
                 .high, facts.gateway, failure.description,
@@ -320,7 +304,7 @@ package enum PreflightRules {
                     ? "check \(facts.key).binary and the network"
                     : "check \(facts.key).provider, the network and the certificate")
         },
-        Rule("probe-credential", "The provider refused the certificate or key.") { facts in
+        Rule("probe-credential") { facts in
             guard case .success(let answer) = facts.probe, case .credentialFault = answer.meaning
             else { return nil }
             return Finding(
@@ -328,14 +312,14 @@ package enum PreflightRules {
                 cure: "correct \(facts.key).certificate or \(facts.key).token-key, and this "
                     + "host's clock")
         },
-        Rule("probe-topic", "The provider refused the topic.") { facts in
+        Rule("probe-topic") { facts in
             guard case .success(let answer) = facts.probe, answer.meaning == .configurationFault
             else { return nil }
             return Finding(
                 .high, facts.gateway, "\(answer.ofProbe) for the topic \(facts.plan.app.topic)",
                 cure: "correct \(facts.key).topic, or use a credential for this topic")
         },
-        Rule("probe-inconclusive", "The answer to the probe proves nothing.") { facts in
+        Rule("probe-inconclusive") { facts in
             let sentence: String
             switch facts.probe {
             case nil: return nil
@@ -356,10 +340,10 @@ package enum PreflightRules {
 
     /// What `IgnoreList` finds in itself, once the other findings are known.
     private static let ignoring: [PreflightRule] = [
-        Rule("ignore-without-reason", "An entry of the ignore file has no reason."),
-        Rule("ignore-without-date", "An entry of the ignore file has no last day."),
-        Rule("ignore-past-date", "An entry of the ignore file is past its last day."),
-        Rule("ignore-unused", "An entry of the ignore file matches no finding."),
+        Rule("ignore-without-reason"),
+        Rule("ignore-without-date"),
+        Rule("ignore-past-date"),
+        Rule("ignore-unused"),
     ]
 }
 

@@ -45,7 +45,7 @@ extension SendState {
                 count: late,
                 sentence: "sending for \(partition): \(gateway) sent error packets later than "
                     + "apps[].binary.error-wait; at least \(late.counting("notification")) counted as sent "
-                    + "and were dropped; raise error-wait, and enqueue them again",
+                    + "and were dropped; raise error-wait, and insert them again",
                 exit: .configuration),
             failed, unsent,
         ]

@@ -124,7 +124,8 @@ extension ProviderTarget {
         if let binary = app.binary {
             limits.errorWait = binary.errorWait
             return try plan(
-                .binary(binary.frameCommand), binary.host, binary.port, binary.hostName,
+                .binary(BinaryCommand(rawValue: UInt8(binary.command)) ?? .framed), binary.host,
+                binary.port, binary.hostName,
                 ca: binary.ca, alpn: [])
         }
         guard let provider = app.provider else { preconditionFailure("an app that sends") }

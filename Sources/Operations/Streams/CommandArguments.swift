@@ -1,8 +1,7 @@
 // What people and scripts type: numbers, the beginnings of names, apps.
 //
 // Numbers come from scripts that compute them, so any number can occur. Each is read here with a lower
-// and an upper bound. The bounds keep later arithmetic in range: seconds times a thousand,
-// milliseconds times a thousand, a zone's offset added.
+// and an upper bound, which keep later arithmetic in range.
 
 import APNsProtocol
 import Database
@@ -12,38 +11,9 @@ import TokenHygiene
 
 /// The numbers that options take, each with its range.
 package enum CommandNumber {
-    /// The last second of the year 9998 in UTC. The year 10000, which dates in a database cannot
-    /// hold, has not begun then in any time zone.
-    package static let latestSecond: Int64 = 253_370_764_799
-
-    /// Seconds since 1970, for the earliest time of an action.
-    package static func seconds(_ text: String) throws(Refusal) -> Int64 {
-        try whole(text, 0...latestSecond, "seconds since 1970")
-    }
-
-    /// Seconds since 1970 for `apns-expiration`: 32 bits.
-    package static func expiration(_ text: String) throws(Refusal) -> Int64 {
-        try whole(text, 0...Int64(UInt32.max), "seconds since 1970")
-    }
-
     /// A number of rows.
     package static func rows(_ text: String) throws(Refusal) -> Int {
         Int(try whole(text, 1...1_000_000_000, "a whole number"))
-    }
-
-    /// A value of `apns-priority`.
-    package static func priority(_ text: String) throws(Refusal) -> Int {
-        Int(try whole(text, 1...10, "a whole number"))
-    }
-
-    /// The number on an app's icon. Apple names no bound; devices store 32 bits.
-    package static func badge(_ text: String) throws(Refusal) -> Int {
-        Int(try whole(text, 0...Int64(Int32.max), "a whole number"))
-    }
-
-    /// Whole seconds of `--query-limit`, at most a day.
-    package static func querySeconds(_ text: String) throws(Refusal) -> Int {
-        Int(try whole(text, 1...86_400, "whole seconds"))
     }
 
     /// Bytes, of a number of MiB.

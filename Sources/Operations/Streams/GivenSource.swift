@@ -119,23 +119,6 @@ package final class GivenSource {
         try telling { try splitter.finish { if isWanted { isWanted = try body($0, $1) } } }
     }
 
-    /// All bytes of a text.
-    ///
-    /// - Throws: as `next`; usage for more than `most` bytes.
-    package func text(atMost most: Int) throws -> [UInt8] {
-        var bytes: [UInt8] = []
-        while try next({ bytes.append(contentsOf: $0) }) {
-            guard bytes.count <= most else {
-                throw failure("it has more than \(most >> 20) MiB, which is the limit")
-            }
-        }
-        do {
-            return try TextStart.whole(bytes)
-        } catch {
-            throw failure("\(error)", .quarantined)
-        }
-    }
-
     /// The lines of a text without the white space at their ends, empty ones too.
     ///
     /// - Throws: as `next`; usage for more than `most` bytes, or for a line of more than 1 MiB.

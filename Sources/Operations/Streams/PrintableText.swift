@@ -52,10 +52,10 @@ extension Int {
 }
 
 /// One line of comma-separated values (RFC 4180), for the commands that print tables.
-package enum CSVRecord {
+enum CSVRecord {
     /// The fields joined by commas, with a line break. Control characters are escaped, so that every
     /// record is exactly one line.
-    package static func line(_ fields: [String]) -> String {
+    static func line(_ fields: [String]) -> String {
         fields.map(field).joined(separator: ",") + "\n"
     }
 
@@ -73,7 +73,7 @@ package enum CSVRecord {
 extension String {
     /// The text, with an apostrophe before one that a spreadsheet would take for a formula. The wide
     /// forms of the signs count too: some spreadsheets read them like the narrow ones.
-    package var inert: String {
+    var inert: String {
         let signs: [Unicode.Scalar] = ["=", "+", "-", "@", "＝", "＋", "－", "＠"]
         let first = unicodeScalars.first { !$0.properties.isWhitespace }
         // A tab or line break is escaped as `\t`, but a program may undo that.

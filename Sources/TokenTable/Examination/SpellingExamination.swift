@@ -37,7 +37,7 @@ extension SpellingRewriting {
                 }
             let sentence =
                 "column \(layout.token.name) of \(layout.table): \(count) of \(total) rows read have "
-                + "\(spelling.words), and sweep, send and enqueue find none of their tokens; "
+                + "\(spelling.words), and sweep and send find none of their tokens; "
                 + (spelling == .several
                     ? UnfindableSpelling.oneRowEach : room(for: spelling) + cure(statements))
             return isRefused

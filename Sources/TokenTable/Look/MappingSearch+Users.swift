@@ -1,7 +1,7 @@
 import Database
 import Encodings
 
-// Support asks for a person, not for a token: `explain --user` and `enqueue --user` find rows by a column of
+// Support asks for a person, not for a token: `explain --user` finds rows by a column of
 // users. One with a usual name is found without a setting. Another one shows itself by a foreign key, by its
 // name, by an index, and by values that stand in a few rows each.
 
@@ -43,7 +43,7 @@ extension MappingSearch {
         proposal.mapping.user = .named(name)
         add(
             part, name, "{column: \(name.yamlScalar)}",
-            "\(reasons); `explain --user` and `enqueue --user` find rows by it")
+            "\(reasons); `explain --user` finds rows by it")
     }
 
     /// In a table of people the key is the user.
@@ -58,7 +58,7 @@ extension MappingSearch {
             .init(
                 part: .user, column: key.name, value: "{column: \(key.name.yamlScalar)}",
                 reason:
-                    "each row is a person; `explain --user` and `enqueue --user` find rows by it"))
+                    "each row is a person; `explain --user` finds rows by it"))
     }
 
     private func userColumn(_ column: CatalogColumn) -> UserColumn? {

@@ -13,7 +13,7 @@ struct AuditCommand: ParsableCommand {
 
     @OptionGroup var options: FileOptions
 
-    @Option(help: ArgumentHelp("The format on stdout.", valueName: "text|json|csv|markdown|html"))
+    @Option(help: ArgumentHelp("The format on stdout.", valueName: "text|json|markdown|html"))
     var format = AuditFormat.text
 
     @Option(
@@ -51,7 +51,7 @@ struct AuditCommand: ParsableCommand {
         }
         for file in output where AuditFormat(file: file) == nil {
             throw ValidationError(
-                "the name of \(file) says no format; end it with .txt, .json, .csv, .md or .html")
+                "the name of \(file) says no format; end it with .txt, .json, .md or .html")
         }
     }
 

@@ -242,15 +242,13 @@ struct GivenToken {
     let text: String?
     /// The path of a file with the token alone.
     let file: String?
-    /// The name of `text` in messages.
-    let name: String
 
     /// The token, or the one that begins as messages print it.
     ///
     /// - Throws: usage for a text that is neither, or a file that has not exactly one line.
     func subject(_ context: RunContext) throws -> TokenSubject {
         guard let file = file ?? (text == "-" ? "-" : nil) else {
-            return try parsed(text ?? "", from: name)
+            return try parsed(text ?? "", from: "the token of the command line")
         }
         let source = try GivenSource(
             file, doing: "reading the token from", at: .settings, context.interrupt)

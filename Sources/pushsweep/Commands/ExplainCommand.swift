@@ -47,8 +47,6 @@ struct ExplainCommand: ParsableCommand {
 
     private func subject(_ context: RunContext) throws -> TokenSubject {
         if let user { return .user(user) }
-        return try GivenToken(
-            text: token, file: tokenFile, name: "the token of the command line"
-        ).subject(context)
+        return try GivenToken(text: token, file: tokenFile).subject(context)
     }
 }

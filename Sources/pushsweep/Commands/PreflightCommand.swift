@@ -16,7 +16,7 @@ struct PreflightCommand: ParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "Print the report in this form.", valueName: "text|json|sarif|junit|markdown"))
+            "Print the report in this form.", valueName: "text|json|markdown"))
     var format: PreflightFormat = .text
 
     @Option(help: ArgumentHelp("The app, if there are several.", valueName: "name"))
@@ -24,18 +24,6 @@ struct PreflightCommand: ParsableCommand {
 
     @Option(help: ArgumentHelp("production or sandbox.", valueName: "name"))
     var environment: String?
-
-    @Option(
-        help: ArgumentHelp(
-            "A SELECT whose first column is the token; run in a read-only transaction.",
-            valueName: "sql"))
-    var query: String?
-
-    @Option(
-        help: ArgumentHelp(
-            "The most seconds for the query and the reading of its result.", valueName: "seconds"),
-        transform: CommandNumber.querySeconds)
-    var queryLimit = 300
 
     @Option(
         help: ArgumentHelp("A file with a token per line; - is standard input.", valueName: "file"))
@@ -84,16 +72,12 @@ struct PreflightCommand: ParsableCommand {
     var memory = PreflightPlan.usualMemory
 
     func validate() throws {
-        if query != nil && tokensFrom != nil {
-            throw ValidationError("name the tokens by one of --query and --tokens-from")
-        }
         guard filter else {
             if onlyKnown { throw ValidationError("--only-known goes with --filter") }
             return
         }
         let others: [(String, Bool)] = [
-            ("--query", query != nil), ("--probe", probe), ("--ignore", ignore != nil),
-            ("--format", format != .text),
+            ("--probe", probe), ("--ignore", ignore != nil), ("--format", format != .text),
         ]
         for (name, isGiven) in others where isGiven {
             throw ValidationError("--filter prints tokens and no report; it goes without \(name)")
@@ -111,7 +95,8 @@ struct PreflightCommand: ParsableCommand {
 
     private func look(_ settings: Settings, _ context: RunContext) throws -> ExitStatus {
         var plan = try PreflightPlan(
-            settings, app: app, environment: environment, subject: try subject())
+            settings, app: app, environment: environment,
+            subject: tokensFrom.map(PreflightPlan.Subject.lines))
         plan.readOnly = readOnly
         plan.probes = probe
         plan.failOn = failOn.severity
@@ -122,7 +107,7 @@ struct PreflightCommand: ParsableCommand {
             plan.ignore = try IgnoreList(file: ignore, rules: PreflightRules.ignorable)
         }
         let (report, applied) = try Preflight.run(plan, context)
-        print(report, settings)
+        print(report)
         if let applied, !applied.report.apps.isEmpty { options.inform(applied, context, settings) }
         let status = ExitStatus(rawValue: report.exit) ?? .invariant
         if status != .done {
@@ -132,24 +117,10 @@ struct PreflightCommand: ParsableCommand {
         return status
     }
 
-    private func subject() throws -> PreflightPlan.Subject? {
-        if let tokensFrom { return .lines(tokensFrom) }
-        guard let query else { return nil }
-        do {
-            return .query(try SelectStatement(query), seconds: queryLimit)
-        } catch {
-            throw RunFailure(.usage, .settings, "reading --query: \(error)")
-        }
-    }
-
-    private func print(_ report: PreflightReport, _ settings: Settings) {
+    private func print(_ report: PreflightReport) {
         switch format {
         case .text: StandardStreams.result(report: report)
         case .json: StandardStreams.result(document: report)
-        case .sarif:
-            let log = report.sarif(program: Version.number, file: settings.file)
-            StandardStreams.result(whole: log.printableJSON + "\n")
-        case .junit: StandardStreams.result(whole: report.junit + "\n")
         case .markdown: StandardStreams.result(whole: report.markdown + "\n")
         }
     }
@@ -182,7 +153,7 @@ struct PreflightCommand: ParsableCommand {
 
 /// The forms of the report.
 enum PreflightFormat: String, ExpressibleByArgument, CaseIterable {
-    case text, json, sarif, junit, markdown
+    case text, json, markdown
 }
 
 /// What `--fail-on` takes.

@@ -133,14 +133,10 @@ struct Demo {
     }
 
     private func send(_ settings: Settings, _ provider: ProviderGateway) throws -> ExitStatus {
-        let users = DemoDevice.cast.map { "--user \($0.user)" }.joined(separator: " ")
         say("Another one takes notifications as APNs does, and answers 410 for eve:")
-        say("$ pushsweep enqueue \(users) --alert Hello")
-        let queue = try Enqueue.run(
-            Enqueue.Content(payload: Array(#"{"aps":{"alert":"Hello"}}"#.utf8), from: "the demo"),
-            to: .tokens(DemoDevice.cast.map(\.token.hex)), app: nil, environment: nil, settings,
-            context)
-        report(queue, queue.lines)
+        say("Their application: INSERT INTO push_queue (app_id, device_token, payload) ...")
+        for device in DemoDevice.cast { try table.queue(device.token) }
+        say("  one notification for each of \(DemoDevice.cast.map(\.user).joined(separator: ", "))")
         say("$ pushsweep send")
         let sent = tell({ () throws(RunFailure) in
             Send.run(try SendPlan(settings, apps: [], context), context)

@@ -47,6 +47,15 @@ struct DemoTable {
             """, [.text(token.hex), .integer(time.rawValue)])
     }
 
+    /// Inserts a notification to a token, as the application does.
+    func queue(_ token: DeviceToken) throws {
+        _ = try connection.execute(
+            """
+            INSERT INTO push_queue (app_id, device_token, payload)
+            VALUES ('chat', ?, '{"aps":{"alert":"Hello"}}')
+            """, [.bytes(token.bytes)])
+    }
+
     /// Whether the row of a device has no mark.
     func isLiving(_ device: DemoDevice) throws -> Bool {
         try connection.query(

@@ -157,9 +157,6 @@ struct GoldenTests {
         try run("send", "--dry-run", "--format", "json")
         try run("send", "--limit", "22", "--format", "json")
         try run("send", "--verbose")
-        try run(
-            "enqueue", "--alert", "hello", "--user", "user", "--app", "chat", "--format", "json")
-        try run("enqueue", "--alert", "hello", "--token", "zz", "--app", "chat")
         try run("undo", "--list", "--format", "json")
         let difference = try GoldenCopy(name: "sending").difference(from: transcript.text)
         #expect(difference == nil, "\(difference ?? "")")
@@ -183,7 +180,7 @@ struct GoldenTests {
         try run("replay", "--feed", "abcd1234", "--app", "chat")
         try run("holds", "show", "abcd1234")
         try run("quarantine", "export", "abcd1234", "/nowhere/file")
-        try run("enqueue", "--alert", "x")
+        try run("explain")
         try run("sweep", "--app", "nobody")
         let changes = [
             ("state:", "stat:"), ("action: mark", "action: mrak"),

@@ -49,6 +49,12 @@ extension RecipeStage {
         }
     }
 
+    /// What the page's SELECT on PushChat's queue shows, the newest message first.
+    func log() throws -> [[String]] {
+        try database.texts(
+            #require(blocks.first { $0.name == "log" }?.statements.first))
+    }
+
     /// Waits until a query has a result, for 30 seconds at most.
     func awaitRows(_ query: String, _ expected: [[String]]) throws {
         let deadline = Deadline.in(.seconds(30))

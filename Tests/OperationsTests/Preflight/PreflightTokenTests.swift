@@ -38,23 +38,17 @@ struct PreflightTokenTests {
         #expect(report.subject == "tokens")
     }
 
-    @Test("the queue and a query give the same tokens as a list", arguments: TestEngine.available)
+    @Test("the queue gives the same tokens as a list", arguments: TestEngine.available)
     func subjects(_ engine: TestEngine) throws {
         let stage = try PreflightStage(engine)
         try stage.sender.queue(0..<20)
         try stage.sender.queue([7, 500])
         let queued = try stage.look()
         #expect(queued.subject == "queue")
-        let asked = try stage.look(
-            .query(
-                try SelectStatement(
-                    "SELECT device_token, user_id FROM push_queue q, (SELECT 1 AS user_id) u;"),
-                seconds: 20))
         let listed = try stage.look(lines: spelled(Array(0..<20) + [7, 500]))
         let expected = try #require(listed.tokens)
         #expect(expected.living == 21 && expected.unknown == 1 && expected.duplicate == 1)
         #expect(queued.tokens == expected)
-        #expect(asked.tokens == expected)
     }
 
     @Test("a share of stale tokens above the limit is high, below it a note")
@@ -128,79 +122,5 @@ struct PreflightTokenTests {
         #expect(report.tokens?.read == 3)
         #expect(report.tokens?.living == 2)
         #expect(report.tokens?.malformed == 1)
-    }
-
-    @Test(
-        "a query that changes something, is wrong or takes too long ends with its reason",
-        arguments: TestEngine.available)
-    func queries(_ engine: TestEngine) throws {
-        let stage = try PreflightStage(engine)
-        let before = try stage.sender.database.marks()
-        func failure(_ sql: String) throws -> String {
-            let statement = try SelectStatement(sql)
-            let error = try #require(throws: RunFailure.self) {
-                try stage.look(.query(statement, seconds: 1))
-            }
-            #expect(error.exit == .configuration, "\(error)")
-            return error.description
-        }
-        #expect(try failure("SELECT nothing FROM active_users").contains("correct the query"))
-        let endless =
-            "WITH RECURSIVE n AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM n WHERE i < 900000000) "
-            + "SELECT COUNT(*) FROM n a, n b"
-        if engine == .sqlite {
-            #expect(try failure(endless).contains("took longer than 1 s"))
-            #expect(
-                try failure("WITH x AS (SELECT 1) DELETE FROM active_users").contains("only reads"))
-        } else {
-            #expect(try failure("SELECT SLEEP(20)").contains("took longer than 1 s"))
-            try stage.sender.database.sql.run(
-                "CREATE FUNCTION spoil() RETURNS INT MODIFIES SQL DATA "
-                    + "BEGIN DELETE FROM active_users; RETURN 1; END")
-            #expect(try failure("SELECT spoil()").contains("only reads"))
-        }
-        #expect(try stage.sender.database.marks() == before)
-    }
-}
-
-@Suite("A SELECT that a person gives")
-struct SelectStatementTests {
-    @Test(
-        "one query is taken, without the semicolon at its end",
-        arguments: [
-            ("SELECT a FROM b", "SELECT a FROM b"), ("select 1;", "select 1"),
-            (
-                "/* hint */ SELECT ';' AS a -- the end;\n",
-                "/* hint */ SELECT ';' AS a -- the end;\n"
-            ),
-            ("WITH x AS (SELECT 1) SELECT * FROM x", "WITH x AS (SELECT 1) SELECT * FROM x"),
-            (
-                "SELECT `into` FROM t WHERE a = 'it''s into'",
-                "SELECT `into` FROM t WHERE a = 'it''s into'"
-            ),
-            ("SELECT 5--1", "SELECT 5--1"), ("SELECT 1 # into", "SELECT 1 # into"),
-        ])
-    func taken(_ text: String, _ statement: String) throws {
-        #expect(try SelectStatement(text).text == statement)
-    }
-
-    @Test(
-        "anything else is refused with its reason",
-        arguments: [
-            ("", "it is empty"), ("  -- nothing\n", "it is empty"),
-            ("SELECT 1; SELECT 2", "several statements"),
-            ("SELECT 1;;", "several statements"), ("DELETE FROM t", "does not begin"),
-            ("; SELECT 1", "several statements"),
-            ("(SELECT 1)", "does not begin"), ("SELECT a FROM b INTO OUTFILE '/tmp/x'", "has INTO"),
-            ("SELECT 1 INTO @a", "has INTO"), ("SELECT 5--1 INTO OUTFILE '/tmp/x'", "has INTO"),
-            ("SELECT 1 /*! INTO OUTFILE '/tmp/x' */", "a comment that a server"),
-            ("SELECT 1 /*M! , 2 */", "a comment that a server"), ("SELECT 'a", "does not end"),
-            ("SELECT 1 /* a", "does not end"),
-            (#"SELECT 'a\'; DELETE FROM t -- '"#, "does not end"),
-            (#"SELECT "a\" INTO OUTFILE '/tmp/x' -- ""#, "does not end"),
-        ])
-    func refused(_ text: String, _ reason: String) {
-        let refusal = #expect(throws: Refusal.self) { try SelectStatement(text) }
-        #expect(refusal?.description.contains(reason) == true, "\(refusal as Any)")
     }
 }
