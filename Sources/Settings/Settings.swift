@@ -9,7 +9,7 @@ import TokenHygiene
 package struct Settings: Sendable {
     /// The settings file that was read; nil without a file.
     package internal(set) var file: String?
-    /// Folder of the journal, of held removals and of the lock.
+    /// Folder of the journal and of the lock.
     package internal(set) var state = ""
     /// The token database and its tables.
     package internal(set) var store = StoreSettings(

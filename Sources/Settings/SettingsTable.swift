@@ -49,7 +49,7 @@ package enum SettingsTable {
             .computed("`/var/lib/pushsweep`; without root the user's state folder") {
                 $0.usualState
             }, \.state, written: "/var/lib/pushsweep",
-            "Folder of the journal, the held removals and the lock; created with mode 0700.")
+            "Folder of the journal and the lock; created with mode 0700.")
     }
 
     @SettingRows private static var policy: [SettingRule] {

@@ -34,6 +34,9 @@ package struct ReportedAnswer: Hashable, Sendable {
     /// Whether the report names another platform than Apple's.
     package var namesOtherPlatform = false
 
+    /// The most bytes of a token that a report may name. APNs makes none beyond 100.
+    package static let longestToken = 1_024
+
     /// Makes the report of an answer about a token.
     package init(token: [UInt8], status: Int? = nil, reason: String? = nil) {
         self.token = token
@@ -160,6 +163,9 @@ package struct ReportReader: Hashable, Sendable {
             token = try DeviceToken(spelling: report.token)
         } catch {
             throw .token(error)
+        }
+        guard token.count <= ReportedAnswer.longestToken else {
+            throw .field("token", expected: "at most \(ReportedAnswer.longestToken) bytes long")
         }
         // With a reason outside Apple's list the timestamp may have another meaning.
         var timestamp = report.timestamp

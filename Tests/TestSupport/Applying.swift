@@ -76,8 +76,12 @@ extension TokenTable {
         shouldStop: () -> Bool = { false }, report: (FeedProgress) -> Void = { _ in }
     ) throws -> FeedProgress {
         let stream = evidence
-        // Faults are for the judgement.
-        let filler = connection is FaultyConnection ? try TokenTable(settings) : self
+        // Faults and limits are for the judgement.
+        let throttle = session.pacing.throttle
+        let isPlain =
+            !(connection is FaultyConnection) && !throttle.asksServers && throttle.scripted == nil
+            && throttle.stopFile == nil && throttle.timeBudget == nil
+        let filler = isPlain ? self : (try? TokenTable(settings)) ?? self
         _ = try filler.fill(
             ReportBatch(
                 id: application.feed, run: application.run, application.partition,

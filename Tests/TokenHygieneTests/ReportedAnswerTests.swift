@@ -111,6 +111,7 @@ struct ReportedAnswerTests {
             ("c9", "BadDeviceToken", 0, "contradict each other"),
             ("c9", nil, 1_699_000_000, "seems to be in seconds"),
             ("c9", nil, 1_699_000_000_000_000, "ahead of this machine's clock"),
+            (String(repeating: "c9", count: 1_025), nil, 0, "its token is not at most 1024 bytes"),
         ] as [(String, String?, Int64, String)])
     func unusable(_ token: String, _ reason: String?, _ time: Int64, _ words: String) throws {
         let report = report(

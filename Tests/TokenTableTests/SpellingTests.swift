@@ -120,7 +120,7 @@ struct SpellingTests {
         arguments: TestEngine.available)
     func overlong(_ engine: TestEngine) throws {
         let database = try TokenDatabase.own(engine)
-        let token = DeviceToken.numbered(7, count: 60_000)
+        let token = DeviceToken.numbered(7, count: ReportedAnswer.longestToken)
         let evidence = TokenEvidence(token: token, time: EpochMilliseconds(start))
         let store = try database.store()
         let progress = try store.apply([evidence], feed: "f")

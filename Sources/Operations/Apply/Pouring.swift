@@ -22,24 +22,43 @@ struct Pouring {
     let isSenders: Bool
     let evidence: EvidenceRun
 
-    /// A feed as a batch with its evidence, and how its reading ended.
-    typealias Read = (heard: HeardBatch, evidence: FeedEvidence)
-
-    /// Reads a feed, and changes nothing in the database.
-    func read(_ feed: CapturedFeed) throws -> Read {
-        let read = try journal.evidence(of: feed)
-        return (HeardBatch(batch(of: read), read.tokens), read)
+    /// Stores a feed in the database and judges its batch. In a dry run it is judged as it is.
+    func settle(_ feed: CapturedFeed) -> EvidenceRun.Result {
+        var result = EvidenceRun.Result(
+            entry: FeedReport(
+                feed.partition, source: feed.source, end: feed.end == nil ? .truncated : .clean))
+        (result.entry.feed, result.entry.state) = (feed.id, feed.state.rawValue)
+        do {
+            if feed.kind == .unusable {
+                // Lines that could not be used stay in the journal.
+                (result.entry.state, result.entry.bytes) = (nil, feed.bytes)
+                result.entry.counts = try journal.counts(of: feed)
+                if !evidence.plan.dryRun {
+                    try journal.close(feed.id, as: .applied, at: evidence.context.now())
+                }
+                result.status = .quarantined
+                return result
+            }
+            let read = try journal.evidence(of: feed)
+            var heard = HeardBatch(batch(of: read), read.tokens)
+            result.entry = FeedReport(heard.batch, named: feed.partition)
+            if !evidence.plan.dryRun { heard = try pour(read) }
+            result = evidence.settle(heard)
+            result.status = .worse(result.status, .following(read.captureEnd))
+        } catch {
+            evidence.fail(.wrapping(error, at: .apply), feed.id, &result)
+        }
+        return result
     }
 
     /// Inserts the reports of a feed, and returns its batch as the database has it then.
     ///
     /// - Throws: `stopped` where a stop signal came; failures of journal and database. What is inserted stays.
-    func pour(_ feed: CapturedFeed) throws -> Read {
-        var (heard, read) = try read(feed)
-        let context = evidence.context
-        if try evidence.batches.closeEarlier(feed.id) {
-            heard.batch = batch(of: read, named: try Self.name(after: feed.id))
-        }
+    func pour(_ read: FeedEvidence) throws -> HeardBatch {
+        let (feed, context) = (read.feed, evidence.context)
+        let isEarlier = try evidence.batches.closeEarlier(feed.id)
+        var heard = HeardBatch(
+            batch(of: read, named: isEarlier ? try Self.name(after: feed.id) : nil), read.tokens)
         let isWhole = try evidence.store.fill(
             heard.batch, lease: evidence.lease, shouldStop: { context.interrupt.isTripped },
             report: {
@@ -51,7 +70,7 @@ struct Pouring {
         guard isWhole else { throw RunFailure.stopped }
         heard.batch = try evidence.batches.batch(heard.batch.id) ?? heard.batch
         try journal.close(feed.id, as: .applied, at: context.now())
-        return (heard, read)
+        return heard
     }
 
     private func batch(of read: FeedEvidence, named name: String? = nil) -> ReportBatch {

@@ -304,15 +304,7 @@ package struct Send: RecordedRun {
     private mutating func settle(
         _ feed: CapturedFeed, _ pouring: Pouring, for job: SendJob? = nil
     ) {
-        do {
-            enter(pouring.evidence.settle(try pouring.pour(feed).heard), for: job)
-        } catch {
-            var result = EvidenceRun.Result(
-                entry: FeedReport(feed.partition, source: feed.source, end: .clean))
-            (result.entry.feed, result.entry.state) = (feed.id, feed.state.rawValue)
-            pouring.evidence.fail(.wrapping(error, at: .apply), feed.id, &result)
-            enter(result, for: job)
-        }
+        enter(pouring.settle(feed), for: job)
     }
 
     private mutating func enter(_ result: EvidenceRun.Result, for job: SendJob? = nil) {

@@ -2,8 +2,8 @@ import APNsProtocol
 import Database
 import TokenHygiene
 
-// Data older than the retention is dropped run by run: first its entries, then the checkpoints of feeds
-// that it applied last, then its record. So the data left after a kill still belongs to a record,
+// Data older than the retention is dropped run by run: first the entries of all, then the checkpoints of batches
+// that a run applied last, then its record. So the data left after a kill still belongs to a record,
 // and the next purge finds it. Runs are chosen by their start, so the ledger needs no index over
 // times, which would add a cost to every change. A sender may run for months, and the clock of a
 // host may be wrong. So an entry whose own time is younger stays, and so do the entries of a feed
@@ -41,17 +41,19 @@ extension TokenTable {
         var purge = Purge(
             cutoff: cutoff, records: records ?? cutoff, isDry: isDry, loop: session.chunkLoop())
         defer { report(purge.progress) }
-        if !isDry {
-            // Their batches could not go before them.
-            try ReportRetention(self).trim(at: purge.records, days: 0, shouldStop: shouldStop)
-        }
-        for run in try runs().reversed() where run.started < cutoff {
+        let runs = try runs().reversed().filter { $0.started < cutoff }
+        for run in runs {
             for part in try parts(ofRun: run.id, before: cutoff) {
                 guard try shouldContinue(shouldStop) else { return purge.progress }
                 try dropEntries(of: part, &purge, shouldStop)
                 report(purge.progress)
             }
-            guard run.started < purge.records else { continue }
+        }
+        if !isDry {
+            // Batches could not go before their reports.
+            try ReportRetention(self).trim(at: purge.records, days: 0, shouldStop: shouldStop)
+        }
+        for run in runs where run.started < purge.records {
             guard try shouldContinue(shouldStop) else { return purge.progress }
             try dropRecord(of: run.id, &purge)
             report(purge.progress)

@@ -15,7 +15,9 @@ struct SharedEvidenceTests {
     private static func held(_ engine: TestEngine) throws -> (SweepStage, id: String) {
         let stage = try SweepStage(
             engine,
-            feeds: [.tuples((0..<500).map { .dead($0, at: UInt32(dead / 1_000)) })]
+            feeds: [
+                .tuples((0..<500).map { .dead($0, at: UInt32(dead / 1_000) + UInt32($0 % 10)) })
+            ]
                 + [FeedSource](repeating: .tuples([]), count: 9))
         try stage.database.register(0..<1_000, at: before)
         let id = try stage.swept().ends(3).app()["feed"] as? String ?? ""
@@ -73,10 +75,13 @@ struct SharedEvidenceTests {
         let stage = try SweepStage(.sqlite, feeds: [.tuples([])])
         try stage.database.register(0..<1_000, at: before)
         let lines = (0..<500).map {
-            #"{"token":"\#(DeviceToken.numbered($0).hex)","status":410,"reason":"Unregistered","timestamp":\#(dead)}"#
+            #"{"token":"\#(DeviceToken.numbered($0).hex)","status":410,"reason":"Unregistered","timestamp":\#(dead + Int64($0))}"#
         }
         let file = try stage.folder.write("log.jsonl", lines.joined(separator: "\n") + "\n")
-        try stage.run("import", file, "--app", "chat").ends(3)
+        try stage.run(
+            "import", file, "--app", "chat", "--from", "jsonl", "--map",
+            "token=token,status=status,reason=reason,time=timestamp"
+        ).ends(3)
         for number in 600..<604 {
             try stage.database.report(DeviceToken.numbered(number).hex, time: dead)
         }

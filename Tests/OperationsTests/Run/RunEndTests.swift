@@ -95,8 +95,9 @@ struct RunEndTests {
         let seconds = UInt32(start / 1_000) + 60
         let feed = try capture((0..<2_000).map { .dead($0, at: seconds + UInt32($0)) })
         var commits = 0
+        var isPoured = false
         connection.refusal = { sql in
-            if sql == "COMMIT" { commits += 1 }
+            if sql == "COMMIT", isPoured { commits += 1 }
             return commits > 4
                 ? SQLFailure(kind: .lost, code: 2_013, message: "Lost connection") : nil
         }
@@ -109,8 +110,8 @@ struct RunEndTests {
         let evidence = EvidenceRun(
             store: store, plan: plan, context: context, run: "r", started: Self.now)
         let pouring = Pouring(journal: journal, isSenders: false, evidence: evidence)
-        let heard = try pouring.pour(feed).heard
-        commits = 0
+        let heard = try pouring.pour(journal.evidence(of: feed))
+        isPoured = true
         let result = evidence.settle(heard)
         connection.refusal = { _ in nil }
         #expect(result.failure?.exit == .pending, "\(result.entry)")

@@ -32,7 +32,7 @@ struct WaitingEvidenceTests {
         let feed = try #require(
             replay.error.firstMatch(
                 of:
-                    /other evidence waits: batch .*, batch .* replay --feed ([0-9a-f-]+)/
+                    /other evidence waits: feed .*, feed .* replay --feed ([0-9a-f-]+)/
             )
         ).1
         try stage.replayed(feed: "\(feed)").ends(75).app(has: ["applied": 30]).json(has: [

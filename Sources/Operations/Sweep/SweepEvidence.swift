@@ -1,0 +1,133 @@
+import APNsProtocol
+import Database
+import EvidenceJournal
+import Foundation
+import TokenHygiene
+import TokenTable
+
+// The part of a sweep that judges: batches that wait in the database, feeds that are poured into it first, and
+// what a person names or releases.
+
+extension Sweep {
+    /// Judges the batches that wait in the database, and names those that are held. Batches of an app that
+    /// these settings do not name wait for the host whose settings do.
+    mutating func settleWaiting(_ evidence: EvidenceRun) throws {
+        guard !plan.dryRun || (try? evidence.batches.visibility()) == .readable else { return }
+        if !plan.dryRun { try evidence.batches.releaseFollowers() }
+        for batch in try evidence.batches.all(.held, .waiting, .applying) {
+            guard evidence.isNamed(batch) || batch.host == context.host else { continue }
+            try settle(HeardBatch(batch), evidence, resumed: true)
+        }
+    }
+
+    /// Judges a batch that a person names: one that waits, is held or was discarded as it is, and the reports
+    /// of a decided one as a batch of their own.
+    mutating func judgeAgain(_ name: String, _ pouring: Pouring) throws {
+        let evidence = pouring.evidence
+        guard let batch = try evidence.batches.batch(name) else {
+            return try settle(pouring.journal.feed(name), pouring, resumed: true)
+        }
+        // The reports may have moved before.
+        let all = try [batch] + evidence.batches.successors(of: name)
+        guard let last = all.last else { return }
+        switch last.state {
+        case .filling where last.origin == nil:
+            throw RunFailure(
+                .pending, .apply,
+                "judging batch \(last.id): \(last.host) still inserts its reports; sweep there, then run again"
+            )
+        case .waiting, .applying, .held: try settle(HeardBatch(last), evidence, resumed: true)
+        case .discarded:
+            if !plan.dryRun { _ = try evidence.batches.reopen(last.id) }
+            try settle(
+                HeardBatch(evidence.batches.batch(last.id) ?? last), evidence, resumed: true)
+        case .applied, .filling: try settleAgain(all, evidence)
+        }
+    }
+
+    /// Judges the reports of decided batches again, which are one batch then.
+    mutating func settleAgain(_ all: [ReportBatch], _ evidence: EvidenceRun) throws {
+        guard let old = all.last else { return }
+        guard !plan.dryRun else {
+            // What is decided is read as if it were not.
+            var again = HeardBatch(old)
+            (again.batch.state, again.decidedToo) = (.waiting, true)
+            return try settle(again, evidence, resumed: true)
+        }
+        var batch = ReportBatch(
+            id: UUID().uuidString.lowercased(), run: run, evidence.partition(named: old),
+            old.source,
+            old.inlet, label: old.label, host: context.host, opened: old.opened)
+        (batch.ending, batch.origin) = (old.ending, old.id)
+        var moved = 0
+        for (place, each) in all.enumerated() {
+            moved += try evidence.batches.judgeAgain(
+                each, as: batch, isLast: place == all.count - 1, lease: evidence.lease)
+        }
+        if moved < all[0].reports {
+            context.log.warning(
+                """
+                batch \(all[0].id) had \(all[0].reports.counting("report")); \(moved) of them are still kept and are \
+                judged again
+                """)
+        }
+        guard let batch = try evidence.batches.batch(batch.id) else { return }
+        try settle(HeardBatch(batch), evidence, resumed: true)
+    }
+
+    /// Applies the held batches that a digest names. Where this run ends early, the next sweep goes on with
+    /// them.
+    mutating func release(_ digest: String, _ evidence: EvidenceRun) throws {
+        let names = try evidence.released(by: digest).map(\.id)
+        guard try evidence.batches.release(names) else {
+            throw RunFailure(
+                .usage, .state,
+                "releasing the set with digest \(digest.prefix(12)): somebody has decided about a part of it "
+                    + "meanwhile; look again with: pushsweep holds list")
+        }
+        for name in names {
+            guard let batch = try evidence.batches.batch(name) else { continue }
+            try settle(HeardBatch(batch), evidence, resumed: true)
+        }
+        try evidence.batches.releaseFollowers()
+        try countFollowers(evidence)
+    }
+
+    /// Pours one captured feed into the database and judges its batch. In a dry run it is judged as it is.
+    ///
+    /// - Throws: where the database or the journal failed, or a stop signal came.
+    mutating func settle(
+        _ feed: CapturedFeed, _ pouring: Pouring, resumed: Bool,
+        certificateEnds: EpochMilliseconds? = nil
+    ) throws(CancellationError) {
+        var result = pouring.settle(feed)
+        result.entry.certificateExpires = certificateEnds?.rfc3339
+        try note(result, resumed: resumed)
+    }
+
+    /// Judges one batch.
+    ///
+    /// - Throws: where the database failed, or a stop signal came.
+    mutating func settle(
+        _ heard: HeardBatch, _ evidence: EvidenceRun, resumed: Bool
+    ) throws(CancellationError) {
+        try note(evidence.settle(heard), resumed: resumed)
+    }
+
+    private mutating func note(
+        _ result: EvidenceRun.Result, resumed: Bool
+    ) throws(CancellationError) {
+        var entry = result.entry
+        entry.resumed = resumed
+        outcome.report.apps.append(entry)
+        if let failure = result.failure {
+            outcome.fail(failure)
+        } else {
+            outcome.note(result.status)
+            if let detail = entry.detail {
+                context.log.warning("\(entry.partition): \(detail)")
+            }
+        }
+        if result.endsRun || context.interrupt.isTripped { throw CancellationError() }
+    }
+}
