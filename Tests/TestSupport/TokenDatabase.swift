@@ -118,6 +118,7 @@ package final class TokenDatabase {
         try execute("DELETE FROM pushsweep_change")
         try execute("DELETE FROM pushsweep_commit WHERE number > 0")
         try execute("DELETE FROM pushsweep_feed")
+        try execute("DELETE FROM pushsweep_report")
     }
 
     /// Creates our whole schema.

@@ -163,7 +163,21 @@ struct EvidenceRun {
                 heard.batch.state = .waiting
             }
         }
-        let judged = try judge(heard, in: partition(of: batch))
+        let stored = try partition(of: batch)
+        if batch.isReleased, batch.state == .waiting, try !isReleased(batch, stored) {
+            guard !plan.dryRun else { return .held }
+            _ = try batches.holdAgain(batch.id)
+            context.log.warning(
+                """
+                \(batch.partition): batch \(batch.id) was released under other settings than those of this run, so \
+                it is held again; look at it with: pushsweep holds show \(batch.id)
+                """)
+            entry.state = BatchState.held.reported
+            (entry.held, entry.gate) = (batch.reports, batch.hold?.gate?.rawValue)
+            entry.cause = batch.hold?.cause
+            return .held
+        }
+        let judged = try judge(heard, in: stored)
         if let hold = judged.hold {
             entry.enter(hold)
             if !plan.dryRun {
@@ -186,6 +200,13 @@ struct EvidenceRun {
         entry.refusals = judged.refusals
         entry.state = BatchState.applied.reported
         return status
+    }
+
+    /// Whether a release would do what the person saw who released the batch.
+    private func isReleased(_ batch: ReportBatch, _ stored: Partition) throws -> Bool {
+        let digest = try HoldDigest(
+            batch.partition, plan.policy, terms: store.terms(of: stored))
+        return batch.terms == digest.heading
     }
 
     /// Throws unless all of a batch was judged and every report is accounted for.

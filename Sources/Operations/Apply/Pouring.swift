@@ -56,19 +56,31 @@ struct Pouring {
     /// - Throws: `stopped` where a stop signal came; failures of journal and database. What is inserted stays.
     func pour(_ read: FeedEvidence) throws -> HeardBatch {
         let (feed, context) = (read.feed, evidence.context)
-        let isEarlier = try evidence.batches.closeEarlier(feed.id)
+        let earlier = try evidence.batches.closeEarlier(feed.id)
+        let known = try evidence.batches.batch(feed.id)
+        // A part that another host has let be judged is stored once more, with the rest.
+        let isCut = known.map { $0.state != .filling && $0.reports < read.counts.usable } ?? false
+        let name = earlier != nil || isCut ? try Self.name(after: feed.id) : nil
         var heard = HeardBatch(
-            batch(of: read, named: isEarlier ? try Self.name(after: feed.id) : nil), read.tokens)
+            batch(of: read, named: name), earlier?.last == nil ? read.tokens : nil)
+        // What 0.3.0 had judged is not judged again: a person may have taken it back.
+        let judged = earlier?.last.map { (token: $0, number: Int.max) }
         let isWhole = try evidence.store.fill(
             heard.batch, lease: evidence.lease, shouldStop: { context.interrupt.isTripped },
             report: {
                 context.progress.show(
                     "storing \(feed.partition) (reports)", $0, of: read.counts.tuples)
             }
-        ) { place in read.tokens.reports(after: place) }
+        ) { place in read.tokens.reports(after: place ?? judged) }
         context.progress.clear()
         guard isWhole else { throw RunFailure.stopped }
         heard.batch = try evidence.batches.batch(heard.batch.id) ?? heard.batch
+        guard judged != nil || heard.batch.reports == read.counts.usable else {
+            throw RunFailure(
+                .invariant, .apply,
+                "storing feed \(feed.id): the database has \(heard.batch.reports) of \(read.counts.usable) reports; "
+                    + "the feed stays in the journal, please report this")
+        }
         try journal.close(feed.id, as: .applied, at: context.now())
         return heard
     }
@@ -98,7 +110,7 @@ struct Pouring {
     }
 
     /// The name of a batch whose feed version 0.3.0 had begun to apply. The same feed has the same one.
-    private static func name(after feed: String) throws -> String {
+    static func name(after feed: String) throws -> String {
         let digest = try SHA256Digest()
         try digest.update(Array("pushsweep batch of \(feed)".utf8))
         return UUIDText.name(try digest.hex())

@@ -273,7 +273,14 @@ package struct Check {
                     + "decision: \(hold.cause); look at it with: pushsweep holds list")
             report.noteWaiting(isHeld: true)
         }
-        let waiting = facts.open.filter { $0.state != .held }
+        for batch in facts.open where batch.state == .filling {
+            report.note(
+                "database", .medium,
+                "batch \(batch.id) of \(batch.partition) is stored in part by \(batch.host), since "
+                    + "\(batch.opened.rfc3339); its next run goes on, or after a day the sweep of any host"
+            )
+        }
+        let waiting = facts.open.filter { $0.state != .held && $0.state != .filling }
         guard let first = waiting.first else { return }
         report.note(
             "database", .medium,

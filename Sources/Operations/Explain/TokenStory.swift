@@ -164,7 +164,7 @@ struct TokenStory {
         let batch = report.batch
         switch batch.state {
         case .discarded:
-            let reason = batch.hold?.cause
+            let reason = batch.decision
             (event.rule, event.reason) = (.discarded, reason)
             return
                 "a person discarded it (\(reason ?? "no reason was noted")), so it changed nothing"
@@ -218,14 +218,12 @@ struct TokenStory {
         about batch: ReportBatch, _ app: Partition, _ runs: [RunRecord]
     ) {
         guard let since = batch.hold?.since else { return }
-        if batch.state != .discarded {
-            add(.hold, at: since, of: app) { event in
-                let cause = batch.hold?.cause
-                event.text =
-                    "\(app): the guard held the evidence from \(batch.label): \(cause ?? "no cause was noted")"
-                (event.action, event.feed, event.run) = ("held", batch.id, batch.run)
-                event.reason = cause
-            }
+        add(.hold, at: since, of: app) { event in
+            let cause = batch.hold?.cause
+            event.text =
+                "\(app): the guard held the evidence from \(batch.label): \(cause ?? "no cause was noted")"
+            (event.action, event.feed, event.run) = ("held", batch.id, batch.run)
+            event.reason = cause
         }
         for run in runs where run.counts?.contains(batch.id) == true {
             let isRelease = run.kind == "release"

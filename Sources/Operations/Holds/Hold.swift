@@ -40,9 +40,8 @@ package struct Hold {
     /// Groups held batches, the oldest hold first.
     static func grouped(_ held: [ReportBatch]) -> [Hold] {
         let alone = held.filter { $0.hold?.gate == nil }.map { [$0] }
-        let together = Dictionary(grouping: held.filter { $0.hold?.gate != nil }) {
-            [$0.partition.app, $0.partition.environment, $0.inlet.rawValue].map { Array($0.utf8) }
-        }.values.map { $0.sorted { $0.heldBefore($1) } }
+        let together = Dictionary(grouping: held.filter { $0.hold?.gate != nil }, by: \.inletKey)
+            .values.map { $0.sorted { $0.heldBefore($1) } }
         return (alone + together).map { Hold(partition: $0[0].partition, batches: $0) }
             .sorted { ($0.since, $0.id) < ($1.since, $1.id) }
     }
@@ -203,19 +202,22 @@ struct HoldDigest {
     private static let tokensPerBatch = 1_000
 
     private let digest: SHA256Digest
+    /// The digest of what a release would do, whatever the evidence.
+    let heading: String
 
     /// Begins with app, environment, policy, and the store's `terms` for them.
     init(_ partition: Partition, _ policy: RemovalPolicy, terms: [String]) throws {
         let heading =
             [
-                "pushsweep hold 2", partition.app, partition.environment, policy.action.rawValue,
+                "pushsweep hold 3", partition.app, partition.environment, policy.action.rawValue,
                 policy.deletesAfter.map { "\($0)" } ?? "at once",
                 "\(policy.deletesWithoutRegistrationTime)", "\(policy.skew)",
             ] + terms
-        digest = try SHA256Digest()
         // Each part has its length in front, so that different headings never give the same bytes.
         let text = heading.map { "\($0.utf8.count):\($0)\n" }.joined() + "\n"
+        digest = try SHA256Digest()
         try digest.update(Array(text.utf8))
+        self.heading = try digest.hex()
     }
 
     /// Adds a batch. Returns the digest of all batches so far, in hex.
@@ -223,6 +225,8 @@ struct HoldDigest {
         _ batch: ReportBatch, in store: TokenTable,
         _ body: (TokenEvidence) throws -> Void = { _ in }
     ) throws -> String {
+        try digest.update(
+            Array("\(batch.id) \(batch.inlet.rawValue) \(batch.source.rawValue)\n".utf8))
         var stream = StoredReports(of: batch.id, in: store)
         while case let page = try stream.next(Self.tokensPerBatch), !page.isEmpty {
             var bytes: [UInt8] = []
@@ -290,11 +294,11 @@ extension SweepPlan {
 }
 
 extension EvidenceRun {
-    /// The batches that a digest names.
+    /// The batches that a digest names, with the digest of what their release would do.
     ///
     /// - Throws: `RunFailure` when no held set has this digest: the set changed, was released or
     ///   discarded, or its release would now do something else.
-    func released(by digest: String) throws -> [ReportBatch] {
+    func released(by digest: String) throws -> (batches: [ReportBatch], terms: String) {
         for hold in try Holds(store).all() {
             // An app that the settings no longer name cannot have been examined since.
             guard let partition = plan.partitions[hold.partition] else { continue }
@@ -302,7 +306,7 @@ extension EvidenceRun {
                 hold.partition, plan.policy, terms: store.terms(of: partition))
             let last = try hold.batches.firstIndex { try digests.take($0, in: store) == digest }
             guard let last else { continue }
-            return Array(hold.batches[...last])
+            return (Array(hold.batches[...last]), digests.heading)
         }
         throw RunFailure(
             .usage, .state,

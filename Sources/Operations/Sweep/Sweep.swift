@@ -221,7 +221,7 @@ package struct Sweep: RecordedRun {
     ) throws {
         let (journal, evidence) = (intake.journal, intake.evidence)
         let pouring = Pouring(journal: journal, isSenders: false, evidence: evidence)
-        if evidence.lease != nil { try evidence.batches.completeMoves() }
+        if evidence.lease != nil { try evidence.batches.completeFilling() }
         switch plan.work {
         case .gateways, .waiting:
             try settleWaiting(evidence)

@@ -24,12 +24,28 @@ extension Sweep {
     /// of a decided one as a batch of their own.
     mutating func judgeAgain(_ name: String, _ pouring: Pouring) throws {
         let evidence = pouring.evidence
-        guard let batch = try evidence.batches.batch(name) else {
+        let earlier = try Pouring.name(after: name)
+        guard let batch = try evidence.batches.batch(name) ?? evidence.batches.batch(earlier) else {
             return try settle(pouring.journal.feed(name), pouring, resumed: true)
         }
-        // The reports may have moved before.
-        let all = try [batch] + evidence.batches.successors(of: name)
+        // The reports may have moved before, and a run that was killed may have left some of them.
+        let all = try [batch] + evidence.batches.successors(of: batch.id)
         guard let last = all.last else { return }
+        let left = all.dropLast().filter { $0.reports > $0.removed }
+        if !left.isEmpty, [.waiting, .filling].contains(last.state), !plan.dryRun {
+            for (place, each) in left.enumerated() {
+                _ = try evidence.batches.judgeAgain(
+                    each, as: last, isLast: place == left.count - 1, lease: evidence.lease)
+            }
+            guard let whole = try evidence.batches.batch(last.id) else { return }
+            return try settle(HeardBatch(whole), evidence, resumed: true)
+        }
+        guard last.reports > last.removed else {
+            throw RunFailure(
+                .usage, .state,
+                "judging batch \(last.id) again: its reports were removed when their time was over; nothing of it "
+                    + "can be judged any more")
+        }
         switch last.state {
         case .filling where last.origin == nil:
             throw RunFailure(
@@ -51,6 +67,7 @@ extension Sweep {
         guard !plan.dryRun else {
             // What is decided is read as if it were not.
             var again = HeardBatch(old)
+            again.batch.partition = evidence.partition(named: old)
             (again.batch.state, again.decidedToo) = (.waiting, true)
             return try settle(again, evidence, resumed: true)
         }
@@ -78,8 +95,9 @@ extension Sweep {
     /// Applies the held batches that a digest names. Where this run ends early, the next sweep goes on with
     /// them.
     mutating func release(_ digest: String, _ evidence: EvidenceRun) throws {
-        let names = try evidence.released(by: digest).map(\.id)
-        guard try evidence.batches.release(names) else {
+        let (held, terms) = try evidence.released(by: digest)
+        let names = held.map(\.id)
+        guard try evidence.batches.release(names, under: terms) else {
             throw RunFailure(
                 .usage, .state,
                 "releasing the set with digest \(digest.prefix(12)): somebody has decided about a part of it "

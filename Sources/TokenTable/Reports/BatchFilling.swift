@@ -61,7 +61,14 @@ struct BatchFilling {
             } checkpoint: { () throws(SQLFailure) in
                 try self.place()
             }
-            waiting.removeFirst(min(waiting.count, max(0, next.reports - place.reports)))
+            guard next.reports >= place.reports else {
+                throw StoreFailure(
+                    .commitUnknown,
+                    "inserting the reports of batch \(batch.id): the database is behind what it had confirmed, as "
+                        + "on a server that took over without the last commits; run again, which continues there"
+                )
+            }
+            waiting.removeFirst(min(waiting.count, next.reports - place.reports))
             return next
         }.isWhole
     }
@@ -101,14 +108,15 @@ struct BatchFilling {
         let next = Place(reports: place.reports + reports.count, isWhole: isLast)
         let last = isLast ? nil : reports.last?.token
         try connection.begin()
-        if let found = try row.read(batch.id, locking: true) {
-            guard found.state == .filling, found.reports == place.reports else {
-                throw SQLFailure(
-                    kind: .conflict, code: 0, message: "the batch is filled by another run")
-            }
-            try row.move(batch, to: next.reports, last, isLast: isLast)
-        } else {
+        let found = try row.read(batch.id, locking: true)
+        guard found?.reports ?? 0 == place.reports, found?.state ?? .filling == .filling else {
+            throw SQLFailure(
+                kind: .conflict, code: 0, message: "the batch is not as this run left it")
+        }
+        if found == nil {
             try row.insert(batch, next.reports, last, isLast: isLast)
+        } else {
+            try row.move(batch, to: next.reports, last, isLast: isLast)
         }
         try ReportRows(connection: connection).insert(reports, into: batch.id)
         try lease?.renew(connection)

@@ -60,19 +60,21 @@ package struct Batches {
         return found
     }
 
-    /// Whether version 0.3.0 began to apply a feed, which then has a checkpoint and no reports. What it has
-    /// applied stays as it is, and its checkpoint counts as done.
+    /// Where version 0.3.0 began to apply a feed, which then has a checkpoint and no reports: the last token that
+    /// it had judged, where the feed had one part. What it has applied stays as it is, and its checkpoint counts
+    /// as done. Nil where it did not.
     ///
     /// - Throws: any failure of the database.
-    package func closeEarlier(_ feed: String) throws(StoreFailure) -> Bool {
+    package func closeEarlier(_ feed: String) throws(StoreFailure) -> (last: DeviceToken?, Void)? {
         try session.retries.retrying("looking for feed \(feed)") { () throws(SQLFailure) in
             let known = try connection.query(
-                "SELECT 1 FROM pushsweep_feed WHERE feed = ? AND inlet = '' LIMIT 1", [.text(feed)])
-            guard known.count > 0 else { return false }
+                "SELECT last_token, parts FROM pushsweep_feed WHERE feed = ? AND inlet = '' ORDER BY part",
+                [.text(feed)])
+            guard known.count > 0 else { return nil }
             _ = try connection.execute(
                 "UPDATE pushsweep_feed SET state = 'applied' WHERE feed = ? AND inlet = '' "
                     + "AND state = 'applying'", [.text(feed)])
-            return true
+            return (known[0, 1].count == 1 ? known.token(0, 0) : nil, ())
         }
     }
 
@@ -83,7 +85,7 @@ package struct Batches {
             let rows = try connection.query(
                 "SELECT \(ReportBatch.columns) FROM pushsweep_feed WHERE part = 0 AND inlet <> '' AND "
                     + "\(condition) ORDER BY opened_at, feed\(end)", values)
-            try rows.require(width: 31)
+            try rows.require(width: 34)
             return (0..<rows.count).map { ReportBatch(rows, $0, connection.dialect) }
         }
     }
@@ -126,19 +128,21 @@ package struct Batches {
         try change(id, to: .waiting, from: [.held, .discarded])
     }
 
-    /// Lets held batches be judged without the guard, because a person has seen them: all, or none where one
+    /// Lets held batches be judged without the guard, because a person has seen what that does, by the digest
+    /// `terms`: all, or none where one
     /// of them is not held any more. A run that is killed before it has judged them leaves that to the next.
     ///
     /// - Throws: any failure of the database.
-    package func release(_ ids: [String]) throws(StoreFailure) -> Bool {
+    package func release(_ ids: [String], under terms: String) throws(StoreFailure) -> Bool {
         let names = StatementShape.padded(ids).map(SQLValue.text)
         let which = "feed IN (\(placeholders(names.count))) AND part = 0 AND "
         let released = "state = 'waiting' AND released = 1"
         return try session.retries.retrying("releasing what is held") { () throws(SQLFailure) in
             try connection.begin()
             let found = try connection.execute(
-                "UPDATE pushsweep_feed SET state = 'waiting', released = 1, "
-                    + "changed_at = \(connection.dialect.now) WHERE \(which)state = 'held'", names)
+                "UPDATE pushsweep_feed SET state = 'waiting', released = 1, terms = ?, "
+                    + "changed_at = \(connection.dialect.now) WHERE \(which)state = 'held'",
+                [.text(terms)] + names)
             if found == ids.count {
                 try connection.commit()
                 return true
@@ -156,17 +160,17 @@ package struct Batches {
     /// - Throws: any failure of the database.
     package func discard(_ id: String, because reason: String) throws(StoreFailure) -> Bool {
         try change(
-            id, to: .discarded, from: [.held], ", gate = NULL, cause = ?",
-            [.text(reason.cut)])
+            id, to: .discarded, from: [.held], ", decision = ?", [.text(reason.cut)])
     }
 
     /// Lets those batches be judged that wait behind batches which are decided.
     ///
     /// - Throws: any failure of the database.
     package func releaseFollowers() throws(StoreFailure) {
-        for batch in try all(.held) where batch.hold?.gate == .behind {
-            guard try holder(of: batch.partition, batch.inlet) == nil else { continue }
-            _ = try reopen(batch.id)
+        let held = try all(.held).filter { $0.hold?.gate != nil }
+        for group in Dictionary(grouping: held, by: \.inletKey).values
+        where group.allSatisfy({ $0.hold?.gate == .behind }) {
+            for batch in group { _ = try reopen(batch.id) }
         }
     }
 
@@ -191,6 +195,11 @@ package struct Batches {
 }
 
 extension ReportBatch {
+    /// The app, environment and inlet, whose batches one of them holds back, by their bytes.
+    package var inletKey: [[UInt8]] {
+        [partition.app, partition.environment, inlet.rawValue].map { Array($0.utf8) }
+    }
+
     /// The order of batches in a hold. The one that holds the others back comes first, even if the clock was
     /// set back.
     package func heldBefore(_ other: ReportBatch) -> Bool {
@@ -205,14 +214,28 @@ extension ReportBatch {
 }
 
 extension Batches {
-    /// Lets those batches be judged into which a run that was killed had moved reports. Only a run that has the
-    /// lease moves any, so none is at work where this run has it.
+    /// Lets those batches be judged that nobody fills any more. Only a run that has the lease moves reports, so
+    /// none is at work where this run has it. A host that stored a part of a list and was not heard of for a day
+    /// may not come back; if it does, it stores the list again under another name.
     ///
     /// - Throws: any failure of the database.
-    package func completeMoves() throws(StoreFailure) {
-        for batch in try all(.filling) where batch.origin != nil {
-            _ = try change(batch.id, to: .waiting, from: [.filling])
+    package func completeFilling() throws(StoreFailure) {
+        let old = "changed_at < \(connection.dialect.now(adding: -86_400))"
+        for batch in try read("state = 'filling' AND (origin IS NOT NULL OR \(old))", []) {
+            _ = try change(
+                batch.id, to: .waiting, from: [.filling],
+                batch.origin == nil ? ", last_token = NULL, ending = 'truncated', detail = ?" : "",
+                batch.origin == nil
+                    ? [.text("\(batch.host) stored a part of it and was not heard of for a day")]
+                    : [])
         }
+    }
+
+    /// Holds a released batch again, whose release a person saw under other terms; false where it waits no more.
+    ///
+    /// - Throws: any failure of the database.
+    package func holdAgain(_ id: String) throws(StoreFailure) -> Bool {
+        try change(id, to: .held, from: [.waiting], ", released = 0, terms = NULL")
     }
 }
 

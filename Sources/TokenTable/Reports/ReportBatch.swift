@@ -77,7 +77,7 @@ package struct ReportBatch: Hashable, Sendable {
     /// The run that inserted its reports, later the one that judged it.
     package let run: String
     /// The names of app and environment in the settings; once it is judged, those of the table's rows.
-    package let partition: Partition
+    package var partition: Partition
     /// What its reports are, with the reason of APNs.
     package let source: EvidenceSource
     package let inlet: Inlet
@@ -90,8 +90,10 @@ package struct ReportBatch: Hashable, Sendable {
     package var ending = FeedEnd.clean
     package var detail: String?
     package var state = BatchState.waiting
-    /// Why it is held, or was; of a discarded one why a person discarded it.
+    /// Why it is held, or was.
     package var hold: BatchHold?
+    /// Why a person discarded it.
+    package var decision: String?
     /// Reports inserted so far, and those that could not be used, of which some have an impossible time.
     package var reports = 0
     package var quarantined = 0
@@ -101,6 +103,10 @@ package struct ReportBatch: Hashable, Sendable {
     package var quarantinedBytes = 0
     /// Whether a person has seen and released it, so that the guard is not asked.
     package var isReleased = false
+    /// The digest of what the release would do, as the person saw it.
+    package var terms: String?
+    /// Reports that moved into another batch, or whose time is over.
+    package var removed = 0
     /// The batch whose reports it judges again; nil for the first judgement.
     package var origin: String?
     /// The last token inserted or judged, and the outcomes so far.
@@ -130,7 +136,7 @@ extension ReportBatch {
     static let columns =
         "feed, run, app, environment, source, inlet, label, host, opened_at, ending, detail, state, "
         + "held_at, gate, cause, origin, reports, quarantined, out_of_bounds, bytes, quarantined_bytes, "
-        + "last_token, \(Counts.columns.joined(separator: ", ")), rows_changed, invalidated, rows_refused, released"
+        + "last_token, \(Counts.columns.joined(separator: ", ")), rows_changed, invalidated, rows_refused, released, decision, terms, removed"
 
     /// Reads a row of `columns`. Words that this version does not know read as the least harmful.
     init(_ rows: SQLRows, _ row: Int, _ dialect: SQLDialect) {
@@ -150,6 +156,9 @@ extension ReportBatch {
         }
         origin = rows[row, 15].text
         isReleased = rows[row, 30].count == 1
+        (decision, terms, removed) = (
+            rows[row, 31].text, rows[row, 32].text, rows[row, 33].count ?? 0
+        )
         (reports, quarantined) = (rows[row, 16].count ?? 0, rows[row, 17].count ?? 0)
         outOfBounds = rows[row, 18].count ?? 0
         (bytes, quarantinedBytes) = (rows[row, 19].count ?? 0, rows[row, 20].count ?? 0)

@@ -69,28 +69,44 @@ extension TokenTable {
 package struct MergedEvidence<Stream: EvidenceStream>: EvidenceStream {
     private static var page: Int { 500 }
 
-    private var streams: [(stream: Stream, page: ArraySlice<TokenEvidence>, isEnded: Bool)]
+    private var streams: [(stream: Stream, page: ArraySlice<TokenEvidence>)]
+    /// The streams that have evidence left, the one with the least token last; nil before the first look.
+    private var order: [(token: DeviceToken, stream: Int)]?
 
-    package init(_ streams: [Stream]) { self.streams = streams.map { ($0, [], false) } }
+    package init(_ streams: [Stream]) { self.streams = streams.map { ($0, []) } }
 
     package mutating func next(_ limit: Int) throws -> [TokenEvidence] {
+        if order == nil {
+            order = []
+            for stream in streams.indices { try place(stream: stream) }
+        }
         var merged: [TokenEvidence] = []
-        while merged.count < limit {
-            for place in streams.indices
-            where streams[place].page.isEmpty && !streams[place].isEnded {
-                streams[place].page = try streams[place].stream.next(Self.page)[...]
-                streams[place].isEnded = streams[place].page.isEmpty
-            }
-            guard let token = streams.compactMap({ $0.page.first?.token }).min() else { break }
+        while merged.count < limit, let token = order?.last?.token {
             var (time, statements) = (EpochMilliseconds(.min), 0)
-            for place in streams.indices {
-                guard let first = streams[place].page.first, first.token == token else { continue }
-                time = max(time, first.time)
-                statements += first.statements
-                streams[place].page.removeFirst()
+            while let least = order?.last, least.token == token {
+                order?.removeLast()
+                if let first = streams[least.stream].page.popFirst() {
+                    time = max(time, first.time)
+                    statements += first.statements
+                }
+                try place(stream: least.stream)
             }
             merged.append(TokenEvidence(token: token, time: time, statements: statements))
         }
         return merged
+    }
+
+    /// Puts a stream where its next token belongs; reads its next page where it needs one.
+    private mutating func place(stream: Int) throws {
+        if streams[stream].page.isEmpty {
+            streams[stream].page = try streams[stream].stream.next(Self.page)[...]
+        }
+        guard let token = streams[stream].page.first?.token, let known = order else { return }
+        var (low, high) = (0, known.count)
+        while low < high {
+            let middle = (low + high) / 2
+            if known[middle].token > token { low = middle + 1 } else { high = middle }
+        }
+        order?.insert((token, stream), at: low)
     }
 }

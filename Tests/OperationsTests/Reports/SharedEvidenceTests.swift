@@ -70,6 +70,40 @@ struct SharedEvidenceTests {
         #expect(try Self.living(stage) == 500)
     }
 
+    @Test("what was released is held again where it would do something else than was shown")
+    func otherTerms() throws {
+        let (stage, id) = try Self.held(.sqlite)
+        let digest = try #require(try stage.shown()["digest"] as? String)
+        // As a run leaves it that was killed between the release and the first chunk.
+        let settings = try stage.loaded()
+        try stage.database.execute(
+            "UPDATE pushsweep_feed SET state = 'waiting', released = 1, terms = 'x'")
+        stage.lines.policy = "policy: {action: delete}"
+        try stage.swept().ends(3).says("was released under other settings")
+        #expect(try stage.database.rows(of: "active_users") == 1_000)
+        let again = try #require(try stage.shown()["digest"] as? String)
+        #expect(again != digest && settings.policy.action == .mark)
+        try stage.released(again).ends(0)
+        #expect(try stage.database.rows(of: "active_users") == 500)
+        #expect(try stage.holdList().isEmpty && id != "")
+    }
+
+    @Test("the same tokens of a table and of a file are two holds with two digests")
+    func twoInlets() throws {
+        let (stage, id) = try Self.held(.sqlite)
+        try stage.database.execute(
+            "INSERT INTO pushsweep_feed (feed, run, app, environment, source, table_name, state, inlet, "
+                + "label, host, opened_at, gate, cause, held_at, reports) SELECT 'other', run, app, "
+                + "environment, source, '', state, 'file', label, host, opened_at, gate, cause, held_at, "
+                + "reports FROM pushsweep_feed")
+        try stage.database.execute(
+            "INSERT INTO pushsweep_report (batch, token, number, evidence_at) SELECT 'other', token, "
+                + "number, evidence_at FROM pushsweep_report")
+        let (one, other) = (try stage.shown(id), try stage.shown("other"))
+        #expect(one["digest"] as? String != other["digest"] as? String)
+        try stage.released(other["digest"] as? String ?? "").ends(3).app(has: ["feed": "other"])
+    }
+
     @Test("a held file holds back no sender and no row of pushsweep_evidence")
     func heldFile() throws {
         let stage = try SweepStage(.sqlite, feeds: [.tuples([])])

@@ -94,6 +94,30 @@ struct BatchTests {
     }
 
     @Test(
+        "where a server that takes over lacks stored reports, the filling ends, and the next one stores all",
+        arguments: TestEngine.available)
+    func takenOver(_ engine: TestEngine) throws {
+        let database = try TokenDatabase.own(engine, 0..<70)
+        let all = Self.reports(0..<70)
+        var chunks = 0
+        let failure = #expect(throws: StoreFailure.self) {
+            try database.store(pacing: hurried()).fill(
+                Self.batch(),
+                report: { _ in
+                    chunks += 1
+                    guard chunks == 1 else { return }
+                    _ = try? database.sql.execute(
+                        "DELETE FROM pushsweep_report WHERE number >= 0", [])
+                    _ = try? database.sql.execute("DELETE FROM pushsweep_feed WHERE part = 0", [])
+                }
+            ) { Reports(all, after: $0) }
+        }
+        #expect(failure?.code == .commitUnknown, "\(failure as Any)")
+        #expect(try Self.fill(database.store(pacing: hurried()), all))
+        #expect(try database.rows(of: "pushsweep_report") == 210)
+    }
+
+    @Test(
         "each report has the outcome of its token, and the sum of outcomes is that of the batch",
         arguments: TestEngine.available)
     func outcomes(_ engine: TestEngine) throws {
@@ -178,7 +202,7 @@ struct BatchTests {
         #expect(try batches.holder(of: chat, .file)?.id == "b")
         #expect(try batches.holder(of: chat, .sender) == nil)
         #expect(throws: StoreFailure.self) { try Self.settle(store) }
-        #expect(try !batches.release(["b", "d"]), "one of them is not held")
+        #expect(try !batches.release(["b", "d"], under: "t"), "one of them is not held")
         #expect(try batches.batch("b")?.state == .held)
         #expect(try batches.discard("b", because: "a mistake"))
         #expect(try !batches.hold("b", BatchHold(cause: "late", gate: nil)))
@@ -186,9 +210,9 @@ struct BatchTests {
         try batches.releaseFollowers()
         #expect(try batches.batch("c")?.state == .waiting)
         #expect(try batches.hold("d", BatchHold(cause: "x", gate: .volume)))
-        #expect(try batches.release(["d"]) && batches.batch("d")?.isReleased == true)
+        #expect(try batches.release(["d"], under: "t") && batches.batch("d")?.isReleased == true)
         // The same again, as after a lost answer.
-        #expect(try batches.release(["d"]))
+        #expect(try batches.release(["d"], under: "t"))
     }
 
     @Test(
