@@ -165,17 +165,7 @@ struct EvidenceRun {
         }
         let stored = try partition(of: batch)
         if batch.isReleased, batch.state == .waiting, try !isReleased(batch, stored) {
-            guard !plan.dryRun else { return .held }
-            _ = try batches.holdAgain(batch.id)
-            context.log.warning(
-                """
-                \(batch.partition): batch \(batch.id) was released under other settings than those of this run, so \
-                it is held again; look at it with: pushsweep holds show \(batch.id)
-                """)
-            entry.state = BatchState.held.reported
-            (entry.held, entry.gate) = (batch.reports, batch.hold?.gate?.rawValue)
-            entry.cause = batch.hold?.cause
-            return .held
+            return try holdAgain(batch, &entry)
         }
         let judged = try judge(heard, in: stored)
         if let hold = judged.hold {
@@ -200,6 +190,23 @@ struct EvidenceRun {
         entry.refusals = judged.refusals
         entry.state = BatchState.applied.reported
         return status
+    }
+
+    /// Holds a batch whose release would do something else than the person saw.
+    private func holdAgain(
+        _ batch: ReportBatch, _ entry: inout FeedReport
+    ) throws -> ExitStatus {
+        guard !plan.dryRun else { return .held }
+        _ = try batches.holdAgain(batch.id)
+        context.log.warning(
+            """
+            \(batch.partition): batch \(batch.id) was released under other settings than those of this run, so \
+            it is held again; look at it with: pushsweep holds show \(batch.id)
+            """)
+        entry.state = BatchState.held.reported
+        (entry.held, entry.gate) = (batch.reports, batch.hold?.gate?.rawValue)
+        entry.cause = batch.hold?.cause
+        return .held
     }
 
     /// Whether a release would do what the person saw who released the batch.

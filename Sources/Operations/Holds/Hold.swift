@@ -16,7 +16,6 @@ import Database
 import Encodings
 import EvidenceJournal
 import Foundation
-import SecureTransport
 import Settings
 import TokenHygiene
 import TokenTable
@@ -193,52 +192,6 @@ extension Settings {
         for use: StoreUse = .reports, _ body: (Holds) throws -> Value
     ) throws(RunFailure) -> Value {
         try reading(for: use) { try body(Holds($0)) }
-    }
-}
-
-/// Computes the digest of a hold: what a release would do, then for each batch every token in order,
-/// with the latest time at which it was reported dead.
-struct HoldDigest {
-    private static let tokensPerBatch = 1_000
-
-    private let digest: SHA256Digest
-    /// The digest of what a release would do, whatever the evidence.
-    let heading: String
-
-    /// Begins with app, environment, policy, and the store's `terms` for them.
-    init(_ partition: Partition, _ policy: RemovalPolicy, terms: [String]) throws {
-        let heading =
-            [
-                "pushsweep hold 3", partition.app, partition.environment, policy.action.rawValue,
-                policy.deletesAfter.map { "\($0)" } ?? "at once",
-                "\(policy.deletesWithoutRegistrationTime)", "\(policy.skew)",
-            ] + terms
-        // Each part has its length in front, so that different headings never give the same bytes.
-        let text = heading.map { "\($0.utf8.count):\($0)\n" }.joined() + "\n"
-        digest = try SHA256Digest()
-        try digest.update(Array(text.utf8))
-        self.heading = try digest.hex()
-    }
-
-    /// Adds a batch. Returns the digest of all batches so far, in hex.
-    func take(
-        _ batch: ReportBatch, in store: TokenTable,
-        _ body: (TokenEvidence) throws -> Void = { _ in }
-    ) throws -> String {
-        try digest.update(
-            Array("\(batch.id) \(batch.inlet.rawValue) \(batch.source.rawValue)\n".utf8))
-        var stream = StoredReports(of: batch.id, in: store)
-        while case let page = try stream.next(Self.tokensPerBatch), !page.isEmpty {
-            var bytes: [UInt8] = []
-            for item in page {
-                AnswerRecord(token: item.token, time: item.time).encode(into: &bytes)
-                try body(item)
-            }
-            try digest.update(bytes)
-        }
-        // Times are positive, so no record begins with a byte of ones.
-        try digest.update([0xFF])
-        return try digest.hex()
     }
 }
 
