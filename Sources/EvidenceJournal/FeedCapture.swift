@@ -106,17 +106,6 @@ extension EvidenceJournal {
             """, CapturedFeed.init)
     }
 
-    /// The applied and discarded feeds whose bytes are kept, newest first, at most `limit`. Feeds
-    /// without bytes are left out.
-    package func retainedFeeds(limit: Int) throws(JournalFailure) -> [CapturedFeed] {
-        try rows(
-            "listing the feeds of the journal",
-            """
-            SELECT * FROM feed WHERE state IN (\(FeedState.applied), \(FeedState.discarded))
-            AND purged = 0 AND bytes > 0 ORDER BY opened DESC, rowid DESC LIMIT \(limit)
-            """, CapturedFeed.init)
-    }
-
     /// The feed with a name.
     ///
     /// - Throws: `unknownFeed` when the journal has no feed of this name.

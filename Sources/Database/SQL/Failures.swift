@@ -148,9 +148,6 @@ package struct StoreFailure: Error, Hashable, Sendable, CustomStringConvertible 
     /// may be accepted.
     package var isOfSize = false
 
-    /// Whether a limit of the server or of the account is reached, of connections or of statements.
-    package var isOfLimit = false
-
     /// States a failure.
     package init(
         _ code: Code, _ sentence: String, hint: String = "", reason: StopReason? = nil
@@ -218,7 +215,6 @@ package struct StoreFailure: Error, Hashable, Sendable, CustomStringConvertible 
         case .conflict, .lost, .overloaded:
             let cause = failure.temporaryCause.map { "\($0); " } ?? ""
             self.init(.busy, "\(happened); \(cause)run again, nothing is lost")
-            isOfLimit = failure.kind == .overloaded
         case .tooLarge:
             self.init(
                 .configuration,

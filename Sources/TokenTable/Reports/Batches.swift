@@ -38,15 +38,6 @@ package struct Batches {
         try read("feed = ?", [.text(id)]).first
     }
 
-    /// The batches whose names begin so, at most two.
-    ///
-    /// - Throws: any failure of a query.
-    package func batches(beginning: String) throws(StoreFailure) -> [ReportBatch] {
-        try read(
-            "SUBSTR(feed, 1, ?) = ?",
-            [.integer(Int64(beginning.unicodeScalars.count)), .text(beginning)], " LIMIT 2")
-    }
-
     /// The batches into which the reports of a batch moved, one after the other.
     ///
     /// - Throws: any failure of a query.

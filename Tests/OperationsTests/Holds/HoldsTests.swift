@@ -314,6 +314,22 @@ struct HoldsTests {
         #expect(states == [["applied"]])
     }
 
+    @Test("what version 0.3.0 had judged of a feed is not judged again, so its undo stays")
+    func halfEarlier() throws {
+        let stage = try stage(.sqlite, feed(0..<50))
+        let id = try stage.swept(dryRun: true).app()["feed"] as? String ?? ""
+        let tokens = (0..<50).map { DeviceToken.numbered($0) }.sorted()
+        try stage.database.execute(
+            "INSERT INTO pushsweep_feed (feed, run, app, environment, source, table_name, state, "
+                + "last_token, applied) VALUES (?, 'r', 'chat', 'production', 'feedback', "
+                + "'active_users', 'applying', ?, 20)",
+            [.text(id), .bytes(tokens[19].bytes)])
+        try stage.swept().ends(0)
+        #expect(try marks(stage) == 30)
+        #expect(try stage.database.rows(of: "pushsweep_report") == 30)
+        try stage.replayed(feed: id).ends(0).app(has: ["already": 30])
+    }
+
     @Test("the guard adds up the feeds of an hour, so that small ones do not pass unseen")
     func manySmallOnes() throws {
         let stage = try SweepStage(feeds: (0..<5).map { feed($0 * 40..<$0 * 40 + 40) })
