@@ -46,7 +46,7 @@ struct Benchmark: Sendable {
                 name: "apply-mark",
                 summary:
                     "marking by 500,000 statements in a table of 5 million, per token, against two "
-                    + "set-based statements over a staging table (two connections)",
+                    + "set-based statements over a staging table",
                 needsMariaDB: true,
                 run: { try ApplyBenchmark(action: .mark, context: $0).againstFloor() }),
             Benchmark(
