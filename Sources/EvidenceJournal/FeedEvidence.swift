@@ -73,7 +73,8 @@ struct FeedDecoding {
         let ending =
             switch feed.kind {
             case .feedback: try readTuples()
-            case .unregistered, .expiredToken: try readAnswers()
+            case .unregistered, .expiredToken, .badDeviceToken, .deviceTokenNotForTopic:
+                try readAnswers()
             case .unusable: try countLines()
             }
         let quarantinedBytes = bytes - tupleBytes
@@ -169,14 +170,8 @@ struct FeedDecoding {
         }
     }
 
-    /// Makes one entry of adjacent bytes that are refused for the same reason.
     private mutating func refuse(_ entry: Quarantined) {
-        if unnamed == nil, let last = refused.last, last.reason == entry.reason,
-            last.offset + last.length == entry.offset
-        {
-            refused[refused.count - 1] = Quarantined(
-                offset: last.offset, length: last.length + entry.length, reason: last.reason)
-        } else if refused.count < Self.placesNamed {
+        if refused.count < Self.placesNamed {
             refused.append(entry)
         } else if unnamed == nil {
             unnamed = entry.offset

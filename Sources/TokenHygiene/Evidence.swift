@@ -31,7 +31,7 @@ package struct Partition: Hashable, Sendable, CustomStringConvertible {
     }
 }
 
-/// The source of a statement that a token is dead. The raw value is stored with the mark.
+/// The source of a statement against a token. The raw value of one that calls it dead is stored with the mark.
 package enum EvidenceSource: String, Hashable, Sendable, CaseIterable {
     /// A tuple of the feedback service, port 2196.
     case feedback
@@ -39,6 +39,10 @@ package enum EvidenceSource: String, Hashable, Sendable, CaseIterable {
     case unregistered = "Unregistered"
     /// HTTP/2 answer 410 with reason ExpiredToken.
     case expiredToken = "ExpiredToken"
+    /// HTTP/2 answer 400 with reason BadDeviceToken: the token is wrong, or its environment. It marks nothing.
+    case badDeviceToken = "BadDeviceToken"
+    /// HTTP/2 answer 400 with reason DeviceTokenNotForTopic: the token is of another app. It marks nothing.
+    case deviceTokenNotForTopic = "DeviceTokenNotForTopic"
     /// Reports of other senders that cannot be used. Their feed is quarantined whole and marks
     /// nothing.
     case unusable
@@ -48,6 +52,19 @@ package enum EvidenceSource: String, Hashable, Sendable, CaseIterable {
     package init(gone reason: ProviderReason?) {
         let own = reason.flatMap { $0.status == 410 ? Self(rawValue: $0.description) : nil }
         self = own ?? .unregistered
+    }
+
+    /// The source of a 400 that calls a token bad.
+    package init(suspecting reason: ProviderReason?) {
+        self = reason == .deviceTokenNotForTopic ? .deviceTokenNotForTopic : .badDeviceToken
+    }
+
+    /// Whether it only makes a token suspect, which never changes a row.
+    package var isSuspicion: Bool { self == .badDeviceToken || self == .deviceTokenNotForTopic }
+
+    /// The sources of marks.
+    package static var ofMarks: [EvidenceSource] {
+        allCases.filter { !$0.isSuspicion && $0 != .unusable }
     }
 }
 
@@ -75,6 +92,21 @@ package protocol EvidenceStream {
     /// The next tokens, at most `limit`; empty at the end. Throws where the evidence cannot be
     /// read.
     mutating func next(_ limit: Int) throws -> [TokenEvidence]
+}
+
+/// Evidence in memory, in token order and each token once.
+package struct ListedEvidence: EvidenceStream {
+    private var rest: ArraySlice<TokenEvidence>
+
+    /// The evidence behind a token, or all of it.
+    package init(_ evidence: [TokenEvidence], after position: DeviceToken? = nil) {
+        rest = evidence.drop { item in position.map { item.token <= $0 } ?? false }
+    }
+
+    package mutating func next(_ limit: Int) -> [TokenEvidence] {
+        defer { rest = rest.dropFirst(limit) }
+        return Array(rest.prefix(limit))
+    }
 }
 
 /// One report of a batch.

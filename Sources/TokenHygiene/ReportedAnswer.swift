@@ -6,7 +6,7 @@
 //   no time        The time of sending counts when the report has it: the token was dead by then at
 //                  the latest, and a registration after it survives. Without both the report is
 //                  unusable, unless the settings allow the time of its arrival.
-//   no 410         A 400 makes a token suspect and is counted. Every other answer says nothing about
+//   no 410         A 400 makes a token suspect, which marks nothing. Every other answer says nothing about
 //                  the token and is passed over.
 //   contradiction  A 410 with the reason of another status, or another status with the reason of a 410,
 //                  is unusable.
@@ -107,8 +107,9 @@ package enum UnusableReport: Error, Hashable, Sendable, CustomStringConvertible 
 package enum ReportReading: Hashable, Sendable {
     /// The token is dead: evidence like any other.
     case evidence(DeviceToken, EvidenceSource, EpochMilliseconds)
-    /// APNs called the token bad or of another topic. Never a reason to remove a row.
-    case suspect
+    /// APNs called the token bad or of another topic, at that time. Never a reason to remove a row. Without a
+    /// token it is none that a row can have.
+    case suspect(DeviceToken?, EvidenceSource, EpochMilliseconds)
     /// The answer says nothing about the token.
     case nothing
     /// The token is of another platform than Apple's.
@@ -119,12 +120,14 @@ package enum ReportReading: Hashable, Sendable {
 
 /// Reads reports.
 package struct ReportReader: Hashable, Sendable {
+    private let now: EpochMilliseconds
     private let bounds: EvidenceBounds
     private let mayUseArrival: Bool
 
     /// Reads reports that arrive at `now`. `mayUseArrival` lets the time of arrival stand for a
     /// missing time.
     package init(now: EpochMilliseconds, mayUseArrival: Bool) {
+        self.now = now
         bounds = EvidenceBounds(now: now)
         self.mayUseArrival = mayUseArrival
     }
@@ -152,7 +155,7 @@ package struct ReportReader: Hashable, Sendable {
             return reason.map(ReportReading.unknownReason) ?? .nothing
         }
         switch ProviderAnswer(status: status, body: AnswerBody(reason: reason)).meaning {
-        case .suspectToken: return .suspect
+        case .suspectToken: return suspicion(of: report, reason)
         case .gone: break
         default:
             guard status == 410 || reason?.status == 410 else { return .nothing }
@@ -174,6 +177,17 @@ package struct ReportReader: Hashable, Sendable {
         else { throw report.timestamp == nil ? .missingTime : .foreignReason }
         if let rejection = bounds.rejection(of: time) { throw .time(rejection, time) }
         return .evidence(token, EvidenceSource(gone: reason), time)
+    }
+
+    /// What a 400 says. Nothing is marked by it, so a time that cannot be true is taken for now.
+    private func suspicion(of report: ReportedAnswer, _ reason: ProviderReason?) -> ReportReading {
+        let token = (try? DeviceToken(spelling: report.token)).flatMap {
+            $0.count <= ReportedAnswer.longestToken ? $0 : nil
+        }
+        let time = report.timestamp ?? report.sentAt ?? report.receivedAt ?? now
+        return .suspect(
+            token, EvidenceSource(suspecting: reason),
+            bounds.rejection(of: time) == nil ? time : now)
     }
 }
 

@@ -93,7 +93,7 @@ struct GrantTests {
         try become("undo")
         try stage.run("undo", run).ends(0)
         let account = try #require(accounts.last)
-        for table in ["day", "report"] {
+        for table in ["day", "report", "quarantine"] {
             try admin.run(
                 "GRANT SELECT ON \(stage.database.name).pushsweep_\(table) TO \(account)@'%'")
         }

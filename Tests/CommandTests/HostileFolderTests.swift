@@ -18,9 +18,6 @@ struct HostileFolderTests {
         ["sweep"], ["sweep", "--dry-run"], ["send"], ["send", "--dry-run"], ["purge"],
         ["purge", "--dry-run"],
         ["holds", "release", String(repeating: "a", count: 64)],
-        ["quarantine", "list"],
-        ["quarantine", "discard", "some-feed"],
-        ["quarantine", "export", "some-feed", "/nonexistent/x"],
         ["undo", "--since", "2026-01-01T00:00:00Z"], ["undo", "some-run"],
         ["undo", "--dry-run", "some-run"], ["check"], ["replay", "/nonexistent/feed"],
         ["replay", "--feed", "some-feed"],
@@ -28,7 +25,7 @@ struct HostileFolderTests {
     ]
 
     /// A command for each way into the folder.
-    private static let ways = [["sweep"], ["send"], ["quarantine", "list"], ["check"]]
+    private static let ways = [["sweep"], ["send"], ["check"]]
 
     /// A stage on which a first sweep and a first sender have run.
     private func stage() throws -> SweepStage {
@@ -58,9 +55,6 @@ struct HostileFolderTests {
         own(stage.state, somebody)
         defer { own(stage.state, 0) }
         let audit = try stage.json("audit")
-        let findings = audit.json["findings"] as? [[String: Any]] ?? []
-        let quarantine = findings.first { $0["rule"] as? String == "quarantine" }
-        #expect(quarantine?["severity"] as? String != "ok", "\(findings)")
         let gaps = audit.json["gaps"] as? [String] ?? []
         #expect(gaps.contains { $0.hasPrefix("state folder") }, "\(gaps)")
         try stage.run("explain", hexToken(1)).says("not read: state folder")
@@ -170,7 +164,7 @@ struct HostileFolderTests {
             let file = stage.folder.file("state/\(name)")
             own(file, somebody)
             let before = try Data(contentsOf: URL(fileURLWithPath: file))
-            for command in [["quarantine", "list"], ["check"]] {
+            for command in [["sweep"], ["check"]] {
                 refused(
                     try stage.run(command),
                     [file, "belongs to nobody", "then run: chown root \(file)"],

@@ -160,6 +160,8 @@ struct ImportPresetTests {
         let stage = try IntakeStage(.sqlite)
         try stage.database.register(0..<1, at: old)
         try stage.report(hex(0), app: "caht")
+        try stage.database.execute(
+            "UPDATE pushsweep_evidence SET created_at = '2026-01-01 00:00:00'")
         try stage.run("sweep").ends(65)
         let feeds = try stage.json("quarantine", "list").json["feeds"] as? [[String: Any]]
         let feed = try #require(feeds?.first?["feed"] as? String)

@@ -44,8 +44,19 @@ struct ReportedAnswerTests {
 
     @Test("A bad token is a suspect, and every other answer says nothing about the token")
     func others() throws {
-        #expect(try reader.read(report(400, "BadDeviceToken")) == .suspect)
-        #expect(try reader.read(report(nil, "DeviceTokenNotForTopic", token: "?")) == .suspect)
+        let token = try #require(DeviceToken([0xc9, 0xd4, 0xc0, 0x7c]))
+        #expect(
+            try reader.read(report(400, "BadDeviceToken"))
+                == .suspect(token, .badDeviceToken, Self.then))
+        #expect(
+            try reader.read(report(nil, "DeviceTokenNotForTopic", token: "?"))
+                == .suspect(nil, .deviceTokenNotForTopic, Self.then))
+        // Nothing is marked by it, so its time need not be right.
+        for time in [nil, EpochMilliseconds(7), Self.now.advanced(by: 900_000)] {
+            #expect(
+                try reader.read(report(400, "BadDeviceToken", time: time))
+                    == .suspect(token, .badDeviceToken, Self.now))
+        }
         for (status, reason) in [
             (200, nil), (400, "BadTopic"), (403, "InvalidProviderToken"), (429, "TooManyRequests"),
             (500, nil), (503, "Shutdown"), (nil, nil), (nil, ""), (nil, " "), (0, "timeout"),

@@ -1,3 +1,4 @@
+import APNsProtocol
 import Database
 import Foundation
 import TestSupport
@@ -9,12 +10,18 @@ import TokenTable
 struct EvidenceIntakeTests {
     private static func database(_ engine: TestEngine, rows: Int) throws -> TokenDatabase {
         let database = try TokenDatabase.own(engine)
-        for number in 0..<rows {
-            try database.execute(
-                "INSERT INTO pushsweep_evidence (app, device_token) VALUES ('chat', ?)",
-                [.text("\(number)")])
-        }
+        for number in 0..<rows { try database.report(DeviceToken.numbered(number).hex) }
         return database
+    }
+
+    private static let now = EpochMilliseconds(1_790_000_000_000)
+
+    private static func terms(_ apps: String...) -> IntakeTerms {
+        IntakeTerms(
+            run: "run", host: "h",
+            Set(apps.map { Partition(app: $0, environment: "production") }),
+            ReportReader(now: now, mayUseArrival: false),
+            name: { UUID().uuidString.lowercased() })
     }
 
     private static func counts(_ number: Int) -> ReportCounts {
@@ -27,54 +34,69 @@ struct EvidenceIntakeTests {
         try database.rows(of: "pushsweep_evidence")
     }
 
+    /// Takes everything as a sweep does.
+    private static func takeAll(
+        _ intake: EvidenceIntake, _ terms: IntakeTerms = terms("chat"), limit: Int = 1_000,
+        at now: EpochMilliseconds = now
+    ) throws -> [TakenRows] {
+        var (all, last) = ([TakenRows](), Int64.min)
+        while let taken = try intake.take(terms, after: last, limit: limit, at: now) {
+            all.append(taken)
+            last = taken.last
+        }
+        return all
+    }
+
     @Test(
-        "after a fault at any operation the name says whether the rows changed hands",
+        "after a fault at any operation each report is in one place: the table, or a batch that waits",
         arguments: TestEngine.available)
     func faults(_ engine: TestEngine) throws {
-        var (taken, void) = (0, 0)
+        var (taken, left, lost) = (0, 0, 0)
         func run(_ fault: FaultyConnection.Fault?) throws -> Int {
             let database = try Self.database(engine, rows: 3)
+            try database.report("no token")
+            try database.report(DeviceToken.numbered(9).hex, status: 400, reason: "BadDeviceToken")
             let connection = FaultyConnection(database.driver(), fault.map { [$0] } ?? [])
             let intake = EvidenceIntake(
                 try TokenTable(database.settings, connection, Pacing(sleep: { _ in })))
-            let name = UUID().uuidString.lowercased()
-            var kept = 0
             let result = Result {
-                try intake.take(as: name, run: "run", limit: 3) {
-                    kept += $0.count
-                } seal: {
-                    Self.counts(kept)
-                }
+                try intake.take(Self.terms("chat"), after: .min, limit: 9, at: Self.now)
             }
-            if case .success(let count) = result { #expect(count == 3 && kept == 3) }
-            let asked = EvidenceIntake(try database.store())
-            let state = try asked.resolve(name, run: "run")
-            #expect(try Self.waiting(database) == (state == .taken ? 0 : 3), "\(fault as Any)")
-            if state == .taken {
-                #expect(kept == 3)
-                #expect(try asked.counts(of: name) == Self.counts(3))
+            let rows = try Self.waiting(database)
+            let reports = try database.rows(of: "pushsweep_report", "state = 0")
+            let parts = try database.rows(of: "pushsweep_quarantine")
+            #expect([[5, 0, 0], [0, 4, 1]].contains([rows, reports, parts]), "\(fault as Any)")
+            #expect(
+                try database.rows(of: "pushsweep_feed", "state = 'waiting'")
+                    == (rows == 0 ? 2 : 0))
+            if case .success(let found) = result {
+                #expect(rows == 0 && found?.counts.reports == 5 && found?.batches.count == 2)
+            } else if rows == 0 {
+                lost += 1
             }
-            #expect(try asked.resolve(name, run: "run") == state)
-            if state == .taken { taken += 1 } else { void += 1 }
+            if rows == 0 { taken += 1 } else { left += 1 }
             return connection.operations
         }
         let count = try run(nil)
         for fault in FaultyConnection.Fault.spread(over: count, most: count) {
             _ = try run(fault)
         }
-        // A lost answer to the commit is among them.
-        #expect(taken >= 2 && void >= 8)
+        // A lost answer to the commit is among them, and the run knows what became of it.
+        #expect(taken >= 2 && left >= 8 && lost == 0)
     }
 
     @Test(
-        "rows of any numbers are taken, also many, and also where some go away meanwhile",
+        "rows of any numbers are taken, also many, each once and in batches by app and reason",
         arguments: TestEngine.available)
     func numbers(_ engine: TestEngine) throws {
         let database = try Self.database(engine, rows: 0)
-        let values = (1...5_000).map { "(\($0 * 3 / 2), 'chat', '\($0)')" }
+        let hex = { (number: Int) in DeviceToken.numbered(number).hex }
+        let values = (1...5_000).map {
+            "(\($0 * 3 / 2), '\($0 % 2 == 0 ? "chat" : "mail")', '\(hex($0 / 4))', \(1_700_000_000_000 + $0))"
+        }
         for part in stride(from: 0, to: values.count, by: 500) {
             try database.execute(
-                "INSERT INTO pushsweep_evidence (id, app, device_token) VALUES "
+                "INSERT INTO pushsweep_evidence (id, app, device_token, timestamp_ms) VALUES "
                     + values[part..<part + 500].joined(separator: ", "))
         }
         for bound in [Int64.min, -1, Int64.max] {
@@ -83,23 +105,67 @@ struct EvidenceIntakeTests {
                 [.integer(bound)])
         }
         let intake = EvidenceIntake(try database.store())
-        var kept: [Int64] = []
-        var isFirst = true
-        let taken = try intake.take(
-            as: UUID().uuidString.lowercased(), run: "run", limit: 100_000,
-            keep: { rows in
-                kept += rows.map(\.id)
-                // SQLite has one writer at a time.
-                guard isFirst, engine != .sqlite else { return }
-                isFirst = false
-                try database.execute(
-                    "DELETE FROM pushsweep_evidence WHERE id BETWEEN 3000 AND 3100")
-            }, seal: { Self.counts(kept.count) })
-        let gone =
-            engine == .sqlite ? 0 : (1...5_000).count { (3_000...3_100).contains($0 * 3 / 2) }
-        #expect(taken == 5_003 - gone && kept.count == taken && Set(kept).count == taken)
-        #expect(kept.contains(.min) && kept.contains(.max))
+        let all = try Self.takeAll(intake, Self.terms("chat", "mail"), limit: 2_000)
+        #expect(all.count == 3 && all.reduce(0) { $0 + $1.counts.reports } == 5_003)
         #expect(try Self.waiting(database) == 0)
+        #expect(try database.rows(of: "pushsweep_report") == 5_000)
+        #expect(try database.rows(of: "pushsweep_quarantine") == 3)
+        for (batch, evidence) in all.flatMap(\.batches) {
+            var stored = StoredReports(of: batch.id, in: try database.store())
+            #expect(try stored.next(9_000) == evidence && batch.reports > evidence.count)
+        }
+    }
+
+    @Test(
+        "rows of an app that these settings do not name wait a day for another host, and hold up no other",
+        arguments: TestEngine.available)
+    func otherApps(_ engine: TestEngine) throws {
+        let database = try Self.database(engine, rows: 0)
+        let intake = EvidenceIntake(try database.store())
+        let now = try database.store().session.databaseTime()
+        for number in 0..<5 { try database.report(DeviceToken.numbered(number).hex, app: "mail") }
+        for number in 5..<8 { try database.report(DeviceToken.numbered(number).hex) }
+        let all = try Self.takeAll(intake, limit: 2, at: now)
+        #expect(all.reduce(0) { $0 + $1.left } == 5)
+        #expect(all.reduce(0) { $0 + $1.counts.evidence } == 3)
+        #expect(try Self.waiting(database) == 5)
+        // The host whose settings name it takes them; what none takes is kept for a person.
+        let other = try Self.takeAll(intake, Self.terms("mail", "web"), limit: 2, at: now)
+        #expect(other.reduce(0) { $0 + $1.counts.evidence } == 5)
+        try database.report(DeviceToken.numbered(9).hex, app: "mial")
+        let late = now.advanced(by: IntakeTerms.patience + 60_000)
+        #expect(try Self.takeAll(intake, at: late).map(\.counts.quarantined) == [1])
+        let part = try #require(
+            try Quarantine(database.store()).parts(about: .numbered(9), limit: 9).first)
+        #expect(part.part.reason.contains("the settings name no app mial"))
+        #expect(try Self.waiting(database) == 0)
+    }
+
+    @Test(
+        "a row that somebody has locked is passed over, and the others are taken",
+        arguments: TestEngine.available.filter { $0 == .mariaDB })
+    func locked(_ engine: TestEngine) throws {
+        let database = try Self.database(engine, rows: 5)
+        let holder = database.driver()
+        try holder.connect()
+        try holder.begin()
+        _ = try holder.query(
+            "SELECT id FROM pushsweep_evidence WHERE device_token = ? FOR UPDATE",
+            [.text(DeviceToken.numbered(2).hex)])
+        // The lock of a scan is of all rows at this isolation, so it is asked by its number.
+        holder.rollBack()
+        try holder.begin()
+        let id = try holder.query(
+            "SELECT id FROM pushsweep_evidence WHERE device_token = ?",
+            [.text(DeviceToken.numbered(2).hex)]
+        ).scalar
+        _ = try holder.query(
+            "SELECT id FROM pushsweep_evidence WHERE id = ? FOR UPDATE", [id ?? .null])
+        let intake = EvidenceIntake(try database.store())
+        #expect(try Self.takeAll(intake).map(\.counts.evidence) == [4])
+        #expect(try Self.waiting(database) == 1)
+        holder.rollBack()
+        #expect(try Self.takeAll(intake).map(\.counts.evidence) == [1])
     }
 
     @Test("where fewer rows go than were read, none counts, since it would count again")
@@ -109,28 +175,9 @@ struct EvidenceIntakeTests {
             "CREATE TRIGGER kept BEFORE DELETE ON pushsweep_evidence WHEN old.id = 2 "
                 + "BEGIN SELECT RAISE(IGNORE); END")
         let intake = EvidenceIntake(try database.store())
-        let name = UUID().uuidString.lowercased()
-        #expect(throws: StoreFailure.self) {
-            try intake.take(
-                as: name, run: "run", limit: 3, keep: { _ in }, seal: { Self.counts(3) })
-        }
+        #expect(throws: StoreFailure.self) { try Self.takeAll(intake) }
         #expect(try Self.waiting(database) == 3)
-        #expect(try intake.resolve(name, run: "run") == .void)
-    }
-
-    @Test(
-        "a name that became void can never be taken by the transaction that still held it",
-        arguments: TestEngine.available.filter { $0 == .mariaDB })
-    func voidWins(_ engine: TestEngine) throws {
-        let database = try Self.database(engine, rows: 1)
-        let intake = EvidenceIntake(try database.store())
-        let name = UUID().uuidString.lowercased()
-        #expect(try intake.resolve(name, run: "run") == .void)
-        #expect(throws: StoreFailure.self) {
-            try intake.take(
-                as: name, run: "run", limit: 3, keep: { _ in }, seal: { Self.counts(1) })
-        }
-        #expect(try Self.waiting(database) == 1)
+        #expect(try database.rows(of: "pushsweep_report") == 0)
     }
 
     @Test(

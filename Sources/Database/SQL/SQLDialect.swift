@@ -89,20 +89,23 @@ package struct SQLDialect: Hashable, Sendable {
     /// needs INSERT and UPDATE only, where REPLACE would need DELETE.
     package func upsert(_ table: String, key: [String], columns: [String], rows: Int = 1) -> String
     {
-        insertion(table, key: key, columns: columns, rows: rows) { $1 }
+        insertion(table, key: key, columns: columns, rows: rows) { $1($2) }
     }
 
     /// A statement that inserts a row, or adds its numbers to those of the row with the same key. It
     /// needs INSERT and UPDATE.
     package func accumulation(_ table: String, key: [String], sums: [String]) -> String {
-        insertion(table, key: key, columns: sums, rows: 1) { "\($0) + \($1)" }
+        insertion(table, key: key, columns: sums, rows: 1) { "\($0($2)) + \($1($2))" }
     }
 
-    /// An insert that changes a row with the same key instead. `value` makes the new value of a column
-    /// from the names of its present value and of the inserted one.
-    private func insertion(
+    /// An insert that changes a row with the same key instead. `value` makes the new value of a column, the last
+    /// argument, with the names of present values and of inserted ones. A server changes the columns in their
+    /// order, so a value must not depend on the present one of a column before it.
+    package func insertion(
         _ table: String, key: [String], columns: [String], rows: Int,
-        _ value: (String, String) -> String
+        _ value: (
+            _ present: (String) -> String, _ inserted: (String) -> String, _ column: String
+        ) -> String
     ) -> String {
         let all = key + columns
         let row = "(" + placeholders(all.count) + ")"
@@ -111,11 +114,13 @@ package struct SQLDialect: Hashable, Sendable {
             + commaList(row, rows)
         switch engine {
         case .mariaDB:
-            let assignments = columns.map { "\($0) = \(value($0, "VALUES(\($0))"))" }
+            let assignments = columns.map {
+                "\($0) = \(value({ $0 }, { "VALUES(\($0))" }, $0))"
+            }
             return "\(insert) ON DUPLICATE KEY UPDATE \(assignments.joined(separator: ", "))"
         case .sqlite:
             let assignments = columns.map {
-                "\($0) = \(value("\(table).\($0)", "excluded.\($0)"))"
+                "\($0) = \(value({ "\(table).\($0)" }, { "excluded.\($0)" }, $0))"
             }
             return "\(insert) ON CONFLICT (\(key.joined(separator: ", "))) DO UPDATE SET "
                 + assignments.joined(separator: ", ")

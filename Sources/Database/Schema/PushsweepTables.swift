@@ -141,6 +141,33 @@ extension PushsweepTable {
         indexes: [Index(name: "token", columns: ["token"], isUnique: false)],
         isClustered: true)
 
+    /// One row per token of an app and environment that APNs called bad and that a row of the token table has.
+    /// It marks nothing. `reason` is that of the latest report, `changed_at` when one was last heard.
+    package static let suspect = PushsweepTable(
+        name: "pushsweep_suspect",
+        columns: [
+            Column("token", "VARBINARY(1024) NOT NULL", "BLOB NOT NULL"),
+            column("app", word), column("environment", word), column("reason", word),
+            column("first_at", time), column("last_at", time), column("times", number),
+            column("changed_at", time),
+        ],
+        primaryKey: ["token", "app", "environment"], isClustered: true)
+
+    /// One row per part of a batch that is no usable report: a line of a file, a row of `pushsweep_evidence`, or
+    /// bytes of a gateway's list. `place` is the number of the line or row, or the offset of the first byte.
+    /// `bytes` are the first 4,096 of `length`.
+    package static let quarantine = PushsweepTable(
+        name: "pushsweep_quarantine",
+        columns: [
+            column("batch", uuid), column("place", number), column("length", number),
+            Column("reason", "VARCHAR(1024) NOT NULL", "TEXT NOT NULL"),
+            Column("bytes", "VARBINARY(4096) NOT NULL", "BLOB NOT NULL"),
+            Column("token", "VARBINARY(1024) NULL", "BLOB NULL"),
+        ],
+        primaryKey: ["batch", "place"],
+        indexes: [Index(name: "token", columns: ["token"], isUnique: false)],
+        isClustered: true)
+
     /// The ledger, one row per changed row: the action, the before-image, and the time by the
     /// database's clock. Rows that refused a change have numbers below 0, and the reason in place of
     /// the before-image. The row's token and its state after the change are for followers. The index
@@ -241,6 +268,7 @@ extension PushsweepTable {
 
     /// The tables that this program keeps beside the user's.
     package static let sideTables = [
-        run, feed, change, commit, invalid, lease, evidence, intake, day, report,
+        run, feed, change, commit, invalid, lease, evidence, intake, day, report, suspect,
+        quarantine,
     ]
 }

@@ -16,27 +16,43 @@ import Synchronization
 import TokenHygiene
 import TokenTable
 
-/// A batch with its evidence: sorted on this host where this run took it in, else in the database.
+/// A batch with its evidence: in the memory of the run that took it in, else in the database.
 struct HeardBatch {
+    /// Where the evidence is read.
+    enum Home {
+        case database
+        /// In a scratch file of this host.
+        case sorted(SortedEvidence)
+        case listed([TokenEvidence])
+    }
+
     var batch: ReportBatch
-    let sorted: SortedEvidence?
+    let home: Home
     /// Whether decided reports count too, as in the dry run of a judgement that is made again.
     var decidedToo = false
 
-    init(_ batch: ReportBatch, _ sorted: SortedEvidence? = nil) {
-        (self.batch, self.sorted) = (batch, sorted)
-    }
+    init(_ batch: ReportBatch, _ home: Home = .database) { (self.batch, self.home) = (batch, home) }
 
     /// The evidence behind a token, or all of it.
     func stream(after position: DeviceToken?, in store: TokenTable) -> any EvidenceStream {
-        sorted?.stream(after: position)
-            ?? StoredReports(of: batch.id, after: position, decidedToo: decidedToo, in: store)
+        switch home {
+        case .database:
+            StoredReports(of: batch.id, after: position, decidedToo: decidedToo, in: store)
+        case .sorted(let sorted): sorted.stream(after: position)
+        case .listed(let evidence): ListedEvidence(evidence, after: position)
+        }
     }
 
     /// Number of distinct tokens, and of those that share the most frequent time.
     func spread(in store: TokenTable) throws -> (tokens: Int, atOneTime: Int) {
-        guard let sorted else { return try store.spread(ofBatches: [batch.id]) }
-        return (sorted.count, batch.source == .feedback ? try sorted.tokensAtOneTime() : 0)
+        switch home {
+        case .database: return try store.spread(ofBatches: [batch.id])
+        case .sorted(let sorted):
+            return (sorted.count, batch.source == .feedback ? try sorted.tokensAtOneTime() : 0)
+        case .listed(let evidence):
+            // Only a gateway's list says something by its times.
+            return (evidence.count, 0)
+        }
     }
 }
 
@@ -73,6 +89,8 @@ struct EvidenceRun {
         var status = ExitStatus.done
         /// The failure that left the batch waiting, if there was one.
         var failure: RunFailure?
+        /// Whether it tells of no row, so that the report has no entry for it.
+        var isSilent = false
 
         /// Whether other batches would fail the same way: the fault is in the database or the journal,
         /// not in this one.
@@ -88,7 +106,12 @@ struct EvidenceRun {
         var result = Result(entry: FeedReport(heard.batch, named: partition(named: heard.batch)))
         seen.enter(nil)
         do {
-            result.status = try settle(heard, into: &result.entry)
+            if heard.batch.source.isSuspicion {
+                try noteSuspects(of: heard.batch)
+                result.isSilent = true
+            } else {
+                result.status = try settle(heard, into: &result.entry)
+            }
         } catch {
             fail(.wrapping(error, at: .apply), heard.batch.id, &result)
         }
@@ -190,6 +213,22 @@ struct EvidenceRun {
         entry.refusals = judged.refusals
         entry.state = BatchState.applied.reported
         return status
+    }
+
+    /// Moves the reports of a batch that calls tokens bad into the suspects; a dry run changes nothing.
+    private func noteSuspects(of batch: ReportBatch) throws {
+        let stored = try partition(of: batch)
+        guard !plan.dryRun, batch.state != .applied else { return }
+        defer { context.progress.clear() }
+        let progress = try store.noteSuspects(
+            FeedApplication(
+                run: run, feed: batch.id, partition: stored, policy: plan.policy,
+                source: batch.source, lease: lease), shouldStop: { context.interrupt.isTripped }
+        ) {
+            context.progress.show(
+                "suspects of \(batch.partition) (reports)", $0.counts.total, of: batch.reports)
+        }
+        try ensureWhole(batch, progress, batch.counts.judged(progress.counts))
     }
 
     /// Holds a batch whose release would do something else than the person saw.

@@ -30,17 +30,15 @@ struct Pouring {
         (result.entry.feed, result.entry.state) = (feed.id, feed.state.rawValue)
         do {
             if feed.kind == .unusable {
-                // Lines that could not be used stay in the journal.
-                (result.entry.state, result.entry.bytes) = (nil, feed.bytes)
-                result.entry.counts = try journal.counts(of: feed)
-                if !evidence.plan.dryRun {
-                    try journal.close(feed.id, as: .applied, at: evidence.context.now())
-                }
+                result.entry.state = nil
+                let read = try journal.evidence(of: feed, sorting: false)
+                result.entry.counts = read.counts
+                if !evidence.plan.dryRun { _ = try pour(read) }
                 result.status = .quarantined
                 return result
             }
             let read = try journal.evidence(of: feed)
-            var heard = HeardBatch(batch(of: read), read.tokens)
+            var heard = HeardBatch(batch(of: read), .sorted(read.tokens))
             result.entry = FeedReport(heard.batch, named: feed.partition)
             if !evidence.plan.dryRun { heard = try pour(read) }
             result = evidence.settle(heard)
@@ -56,13 +54,14 @@ struct Pouring {
     /// - Throws: `stopped` where a stop signal came; failures of journal and database. What is inserted stays.
     func pour(_ read: FeedEvidence) throws -> HeardBatch {
         let (feed, context) = (read.feed, evidence.context)
+        try pourQuarantine(of: feed)
         let earlier = try evidence.batches.closeEarlier(feed.id)
         let known = try evidence.batches.batch(feed.id)
         // A part that another host has let be judged is stored once more, with the rest.
         let isCut = known.map { $0.state != .filling && $0.reports < read.counts.usable } ?? false
         let name = earlier != nil || isCut ? try Self.name(after: feed.id) : nil
         var heard = HeardBatch(
-            batch(of: read, named: name), earlier?.last == nil ? read.tokens : nil)
+            batch(of: read, named: name), earlier?.last == nil ? .sorted(read.tokens) : .database)
         // What 0.3.0 had judged is not judged again: a person may have taken it back.
         let judged = earlier?.last.map { (token: $0, number: Int.max) }
         let isWhole = try evidence.store.fill(
@@ -82,6 +81,7 @@ struct Pouring {
                     + "the feed stays in the journal, please report this")
         }
         try journal.close(feed.id, as: .applied, at: context.now())
+        _ = try journal.releaseQuarantine(of: feed.id)
         return heard
     }
 
@@ -94,7 +94,9 @@ struct Pouring {
         batch.reports = read.counts.usable
         batch.quarantined = read.counts.quarantined
         batch.outOfBounds = read.outOfBounds
-        (batch.bytes, batch.quarantinedBytes) = (feed.bytes, read.quarantinedBytes)
+        // Only a list has bytes that somebody sent.
+        if feed.kind == .feedback { batch.bytes = feed.bytes }
+        batch.quarantinedBytes = read.quarantinedBytes
         if feed.state == .held {
             batch.state = .held
             batch.hold = BatchHold(

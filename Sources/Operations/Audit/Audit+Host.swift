@@ -27,23 +27,12 @@ extension Audit {
             do {
                 let entries = try journal.journal.runs(limit: 100_000)
                 runs += entries.filter { $0.started <= now }
-                try examine(journal)
             } catch {
                 seesHost = false
                 skip("journal in \(journal.journal.folder.path)", error)
             }
         }
         summarize(runs, now)
-    }
-
-    private mutating func examine(_ facts: HostFacts.Journal) throws {
-        for found in facts.quarantined {
-            report.quarantine.feeds += 1
-            report.quarantine.bytes += found.bytes
-            for part in try facts.journal.quarantined(of: found.feed.id, limit: 1_000) {
-                report.quarantine.add(part.reason)
-            }
-        }
     }
 
     // MARK: Holds
@@ -54,6 +43,11 @@ extension Audit {
         if let unseen = facts.unseen {
             seesHolds = false
             return skip("holds", unseen)
+        }
+        do {
+            try examineQuarantine(facts, store)
+        } catch {
+            skip("quarantine", error)
         }
         for hold in facts.holds {
             let now = HoldEntry(hold, settings, context, in: store)
@@ -72,6 +66,32 @@ extension Audit {
         }
         report.holds.sort {
             ($0.state != "open" ? 1 : 0, $1.held) < ($1.state != "open" ? 1 : 0, $0.held)
+        }
+    }
+
+    private mutating func examineQuarantine(_ facts: BatchFacts, _ store: TokenTable) throws {
+        for found in facts.quarantined {
+            report.quarantine.feeds += 1
+            report.quarantine.bytes += found.bytes
+            for (reason, parts) in try Quarantine(store).reasons(in: found.batch, limit: 100) {
+                report.quarantine.add(reason, parts)
+            }
+        }
+    }
+
+    /// Enters what APNs called bad.
+    mutating func examineSuspects(_ store: TokenTable) {
+        do {
+            let suspects = Suspects(store)
+            guard try suspects.visibility() == .readable else { return }
+            for count in try suspects.counts() {
+                let place = settings.apps.firstIndex { $0.storedPartition == count.partition }
+                guard let place else { continue }
+                report.apps[place].suspects =
+                    (report.apps[place].suspects ?? []) + [AuditedSuspects(count)]
+            }
+        } catch {
+            skip("suspects", error)
         }
     }
 
@@ -192,14 +212,13 @@ extension Audit {
 }
 
 extension AuditedQuarantine {
-    /// Counts a part by the kind of its reason: the words before a colon name the place.
-    fileprivate mutating func add(_ reason: String) {
-        let words = reason.split(separator: ":", maxSplits: 1).last.map(String.init) ?? reason
-        let name = String(words.trimmingCharacters(in: .whitespaces).prefix(120))
+    /// Counts parts by their reason.
+    fileprivate mutating func add(_ reason: String, _ parts: Int) {
+        let name = String(reason.prefix(120))
         if let place = reasons.firstIndex(where: { $0.name == name }) {
-            reasons[place].count += 1
+            reasons[place].count += parts
         } else if reasons.count < 100 {
-            reasons.append(NamedCount(name, 1))
+            reasons.append(NamedCount(name, parts))
         }
         reasons.sort { ($1.count, $0.name) < ($0.count, $1.name) }
     }

@@ -67,6 +67,7 @@ package struct Audit {
         readHistory(store, stored)
         examineJournals(now)
         examineHolds(store)
+        examineSuspects(store)
         listRuns(store)
         if let baseline = wish.baseline { report.changes = report.changes(since: baseline) }
         report.judge(

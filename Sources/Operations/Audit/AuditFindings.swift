@@ -293,15 +293,19 @@ enum AuditRules {
     // MARK: Quarantine and gaps
 
     private static let rest: [Rule<AuditFacts>] = [
+        app("suspect-tokens") {
+            SuspectShare(suspects: $0.suspects ?? [], living: $0.tokens.living, object: $0.object)
+                .finding
+        },
         Rule("quarantine") { facts in
             let quarantine = facts.report.quarantine
             guard quarantine.feeds > 0 else {
-                return facts.seesHost
+                return facts.seesHolds
                     ? Finding(.ok, "quarantine", "nothing is quarantined") : nil
             }
             return Finding(
                 .medium, "quarantine",
-                "\(quarantine.feeds.counting("feed", "has", "have")) parts that could not be used",
+                "\(quarantine.feeds.counting("batch", "has", "have")) parts that could not be used",
                 cause: quarantine.reasons.first?.name ?? "",
                 cure: "look at them with: pushsweep quarantine list")
         },

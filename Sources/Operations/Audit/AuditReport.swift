@@ -46,16 +46,6 @@ package struct AuditReport: Codable, Hashable, Sendable {
     package var gaps: [String] = []
 }
 
-/// A count with a name.
-package struct NamedCount: Codable, Hashable, Sendable {
-    /// What is counted: a reason, a spelling, a range of ages.
-    package var name: String
-    /// How many there are; never negative.
-    package var count: Int
-
-    package init(_ name: String, _ count: Int) { (self.name, self.count) = (name, count) }
-}
-
 /// What the audit found about one app and environment.
 package struct AuditedApp: Codable, Hashable, Sendable {
     /// The app's name in the settings.
@@ -72,6 +62,9 @@ package struct AuditedApp: Codable, Hashable, Sendable {
     package var registrationAges: [NamedCount] = []
     /// Evidence of the period by day and source, oldest first.
     package var evidence: [EvidenceDay] = []
+    /// What APNs called bad among the living tokens, by reason; absent where it called none. It marks
+    /// nothing.
+    package var suspects: [AuditedSuspects]?
     /// The queue; absent where the app does not send.
     package var queue: AuditedQueue?
     /// Its certificates and keys.

@@ -199,12 +199,6 @@ package struct Check {
                     + waiting)
             report.noteWaiting(isHeld: false)
         }
-        if !facts.quarantined.isEmpty {
-            report.note(
-                "state", .medium,
-                "\(facts.quarantined.count.counting("feed")) with quarantined bytes; see: pushsweep "
-                    + "quarantine list")
-        }
         withExtendedLifetime(folder) {}
     }
 
@@ -279,6 +273,12 @@ package struct Check {
                 "batch \(batch.id) of \(batch.partition) is stored in part by \(batch.host), since "
                     + "\(batch.opened.rfc3339); its next run goes on, or after a day the sweep of any host"
             )
+        }
+        if !facts.quarantined.isEmpty {
+            report.note(
+                "database", .medium,
+                "\(facts.quarantined.count.counting("batch")) with parts in quarantine; see: pushsweep quarantine "
+                    + "list")
         }
         let waiting = facts.open.filter { $0.state != .held && $0.state != .filling }
         guard let first = waiting.first else { return }

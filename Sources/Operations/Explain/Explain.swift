@@ -55,6 +55,7 @@ package struct Explain {
         read("pushsweep_change") { try $0.readChanges() }
         var facts = BatchFacts()
         read("pushsweep_report") { facts = try $0.readReports() }
+        read("pushsweep_quarantine") { try $0.readUnusable() }
         noteJournals()
         read("pushsweep_evidence") { try $0.readWaiting() }
         read("queue") { try $0.readQueue() }
@@ -161,19 +162,26 @@ package struct Explain {
         return facts
     }
 
-    /// Tells what only a journal of this host has: its quarantine, and lists of gateways that no run has poured.
+    /// Reads what cannot be used and names the tokens, and what APNs called bad.
+    private mutating func readUnusable() throws {
+        let quarantine = Quarantine(store)
+        if note(try quarantine.visibility(), of: .quarantine) {
+            for token in tokens {
+                let limit = ReportHistory.mostReports
+                for item in try quarantine.parts(about: token, limit: limit) {
+                    stories[token]?.add(item.part, of: item.batch, item.origin)
+                }
+            }
+        }
+        let suspects = Suspects(store)
+        guard note(try suspects.visibility(), of: .suspect) else { return }
+        for suspect in try suspects.among(tokens) { stories[suspect.token]?.add(suspect) }
+    }
+
+    /// Tells that lists of gateways are in a journal of this host that no run has poured.
     private mutating func noteJournals() {
         let host = HostFacts(in: frame.settings.state)
         for (place, failure) in host.unreadable { skip(place, failure) }
-        var search = QuarantineSearch(tokens)
-        for journal in host.journals {
-            do {
-                try search.search(journal)
-            } catch {
-                skip("journal in \(journal.journal.folder.path)", error)
-            }
-        }
-        for (token, found) in search.found { for item in found { stories[token]?.add(item) } }
         let feeds = host.journals.reduce(0) { $0 + $1.feeds.count }
         guard feeds > 0 else { return }
         report.notes.append(

@@ -137,19 +137,33 @@ struct TokenStory {
         addDecisions(about: batch, app, decisions)
     }
 
-    /// Adds what lies in the quarantine of this host.
-    mutating func add(_ item: QuarantinedReport) {
-        let (feed, app) = (item.feed, item.feed.partition)
-        var event = ExplainedEvent(.evidence, of: app, at: item.time)
-        (event.source, event.arrived, event.feed) = (feed.source, feed.opened.rfc3339, feed.id)
-        (event.rule, event.reason) = (.quarantined, item.refusal)
+    /// Adds what lies in quarantine.
+    mutating func add(_ part: QuarantinedPart, of batch: String, _ origin: ReportBatch?) {
+        let app = origin.map(app(of:)) ?? .noApp
+        let label = origin?.label ?? "a batch that is not known any more"
+        var event = ExplainedEvent(.evidence, of: app, at: nil)
+        (event.source, event.arrived, event.feed) = (label, origin?.opened.rfc3339, batch)
+        (event.rule, event.reason) = (.quarantined, part.reason)
         event.text =
             (app == .noApp ? "" : "\(app): ")
-            + (feed.kind == .feedback
-                ? "the feedback list of \(feed.source) calls it dead"
-                : "a report from \(feed.source) names it")
-            + ", read at \(feed.opened.rfc3339): quarantined (\(item.refusal))"
-        timed.append((item.time, event))
+            + (origin?.source == .feedback
+                ? "the feedback list of \(label) calls it dead" : "a report from \(label) names it")
+            + (origin.map { ", read at \($0.opened.rfc3339)" } ?? "")
+            + ": quarantined (\(part.reason))"
+        timed.append((nil, event))
+    }
+
+    /// Adds that APNs called it bad.
+    mutating func add(_ suspect: Suspect) {
+        let app = frame.named(suspect.partition)
+        add(.evidence, at: suspect.last, of: app) { event in
+            (event.rule, event.reason, event.source) = (
+                .suspect, suspect.reason, "pushsweep_suspect"
+            )
+            event.text =
+                "\(app): APNs called it bad, \(suspect.times.counting("time")) since \(suspect.first.rfc3339), "
+                + "reason \(suspect.reason); that never removes a row"
+        }
     }
 
     /// The app of a batch, as the settings name it.

@@ -7,6 +7,8 @@ import TokenTable
 struct BatchFacts {
     /// Those that are filled, wait, are being judged or are held, in the order in which they were heard.
     private(set) var open: [ReportBatch] = []
+    /// Those with parts that could not be used and that nobody discarded.
+    private(set) var quarantined: [QuarantinedBatch] = []
     /// Why they could not be seen; nil where they were. Nothing is held only for somebody who could see it.
     private(set) var unseen: RunFailure?
 
@@ -18,6 +20,7 @@ struct BatchFacts {
             let batches = Batches(store)
             try batches.ensureVisible()
             open = try batches.all(.filling, .waiting, .applying, .held)
+            quarantined = try Quarantine(store).batches()
         } catch {
             unseen = RunFailure.wrapping(error, at: .store)
         }

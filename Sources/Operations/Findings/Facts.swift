@@ -15,12 +15,10 @@ struct HostFacts {
         let sender: Int?
         /// The feeds that are not poured into the database.
         let feeds: [CapturedFeed]
-        let quarantined: [QuarantinedFeed]
 
         init(_ journal: EvidenceJournal, sender: Int? = nil) throws(JournalFailure) {
             (self.journal, self.sender) = (journal, sender)
             feeds = try journal.feeds(.reading, .taking, .pending, .held)
-            quarantined = try journal.quarantinedFeeds()
         }
 
         func feeds(in states: FeedState...) -> [CapturedFeed] {

@@ -164,7 +164,7 @@ package struct Holds {
 }
 
 extension Batches {
-    /// Requires that the account sees batches and reports.
+    /// Requires that the account sees batches, reports, and what is quarantined of them.
     ///
     /// - Throws: exit 77 where it may not read them, exit 78 where they are not there.
     func ensureVisible() throws {
@@ -173,13 +173,13 @@ extension Batches {
         case .hidden:
             throw RunFailure(
                 .permission, .store,
-                "reading pushsweep_feed and pushsweep_report: the account may not; grant SELECT on both, as "
-                    + "`pushsweep check --grants` prints it")
+                "reading pushsweep_feed, pushsweep_report and pushsweep_quarantine: the account may not; grant "
+                    + "SELECT on them, as `pushsweep check --grants` prints it")
         case .absent:
             throw RunFailure(
                 .configuration, .store,
-                "reading pushsweep_feed and pushsweep_report: a table or a column is missing; run "
-                    + "`pushsweep schema apply`")
+                "reading pushsweep_feed, pushsweep_report and pushsweep_quarantine: a table or a column is missing; "
+                    + "run `pushsweep schema apply`")
         }
     }
 }

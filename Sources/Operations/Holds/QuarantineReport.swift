@@ -1,53 +1,65 @@
+import APNsProtocol
+import Database
 import EvidenceJournal
 import Foundation
+import Settings
 import TokenHygiene
+import TokenTable
 
-/// The feeds with quarantined bytes: one JSON object for scripts. Fields may be added, never renamed.
+/// The batches with quarantined parts: one JSON object for scripts. Fields may be added, never renamed.
 package struct QuarantineList: PrintedLines, Codable, Hashable, Sendable {
-    /// The most places listed for one feed; a feed of garbage has thousands.
-    private static let mostPlaces = 20
+    /// The most parts and reasons listed of one batch; one of garbage has thousands.
+    private static let mostParts = 20
 
-    /// One feed with quarantined bytes.
+    /// One batch with quarantined parts.
     package struct Entry: Codable, Hashable, Sendable {
-        /// The feed's name.
+        /// The batch's name.
         package let feed: String
-        /// The app's name in the settings.
+        /// The app's name in the settings; `none` for reports that name any.
         package let app: String
         /// `production` or `sandbox`.
         package let environment: String
-        /// `host:port` of the gateway, or the path of the file.
+        /// `host:port` of the gateway, the path of the file, or the name of the table.
         package let source: String
-        /// The time at which it was opened, RFC 3339.
+        /// The host that heard it.
+        package let host: String
+        /// When it was heard, RFC 3339.
         package let opened: String
-        /// Number of bytes in all places.
+        /// Number of bytes of all parts.
         package let bytes: Int
-        /// Number of quarantined places.
+        /// Number of parts.
         package let places: Int
-        /// The first places.
+        /// The parts by reason, most first.
+        package let reasons: [NamedCount]
+        /// The first parts: offset, or number of the row, and length.
         package let first: [Quarantined]
     }
 
-    /// The feeds, oldest first.
+    /// The batches, oldest first.
     package let feeds: [Entry]
     package var exit: Int32 = 0
 
-    /// Reads the quarantine of the journals of a host.
+    /// Reads the quarantine of the database that settings name.
     ///
-    /// - Throws: failures to read one.
-    package init(_ journals: [EvidenceJournal]) throws(JournalFailure) {
-        var feeds: [Entry] = []
-        for journal in journals {
-            for found in try journal.quarantinedFeeds() {
-                feeds.append(
-                    Entry(
-                        feed: found.feed.id, app: found.feed.partition.app,
-                        environment: found.feed.partition.environment, source: found.feed.source,
-                        opened: found.feed.opened.rfc3339, bytes: found.bytes,
-                        places: found.places,
-                        first: try journal.quarantined(of: found.feed.id, limit: Self.mostPlaces)))
+    /// - Throws: failures of the database; exit 77 or 78 where the account cannot see it.
+    package init(of settings: Settings) throws {
+        feeds = try settings.quarantine { quarantine in
+            try quarantine.batches().map { found in
+                let origin = found.origin
+                return Entry(
+                    feed: found.batch, app: origin?.partition.app ?? Partition.noApp.app,
+                    environment: origin?.partition.environment ?? Partition.noApp.environment,
+                    source: origin?.label ?? "unknown", host: origin?.host ?? "unknown",
+                    opened: (origin?.opened ?? EpochMilliseconds(0)).rfc3339, bytes: found.bytes,
+                    places: found.parts,
+                    reasons: try quarantine.reasons(in: found.batch, limit: Self.mostParts).map {
+                        NamedCount($0.reason, $0.parts)
+                    },
+                    first: try quarantine.parts(of: found.batch, limit: Self.mostParts).map {
+                        Quarantined(offset: $0.place, length: $0.length, reason: $0.reason)
+                    })
             }
         }
-        self.feeds = feeds.sorted { ($0.opened, $0.feed) < ($1.opened, $1.feed) }
     }
 
     package var lines: [String] {
@@ -58,84 +70,134 @@ package struct QuarantineList: PrintedLines, Codable, Hashable, Sendable {
 extension QuarantineList.Entry {
     fileprivate var lines: [String] {
         let head =
-            "\(feed) \(Partition(app: app, environment: environment)) from \(source), opened \(opened): "
-            + "\(bytes.counting("byte")) in \(places.counting("place"))"
-        let lines = first.map {
-            "  at byte \($0.offset), \($0.length.counting("byte")): \($0.reason)"
-        }
-        let more = places - first.count
-        return [head] + lines + (more > 0 ? ["  and \(more.counting("place")) more"] : [])
+            "\(feed) \(Partition(app: app, environment: environment)) from \(source) on \(host), heard \(opened): "
+            + "\(bytes.counting("byte")) in \(places.counting("part"))"
+        let listed = reasons.reduce(0) { $0 + $1.count }
+        let more = places - listed
+        return [head] + reasons.map { "  \($0.count) \($0.name)" }
+            + (more > 0 ? ["  and \(more.counting("part")) for other reasons"] : [])
     }
 }
 
-/// The result of writing a feed to a file.
+extension Settings {
+    /// Opens the database of these settings and runs a body on its quarantine.
+    fileprivate func quarantine<Value>(
+        for use: StoreUse = .reports, _ body: (Quarantine) throws -> Value
+    ) throws(RunFailure) -> Value {
+        try reading(for: use) { store in
+            try Batches(store).ensureVisible()
+            return try body(Quarantine(store))
+        }
+    }
+}
+
+extension Quarantine {
+    /// The quarantined batch that a person names.
+    ///
+    /// - Throws: exit 64 where nothing of it is quarantined.
+    fileprivate func batch(_ name: String) throws -> QuarantinedBatch {
+        let found = try batches().filter { $0.batch == name || $0.batch.hasPrefix(name) }
+        guard let only = found.first, found.count == 1, !name.isEmpty else {
+            throw RunFailure(
+                .usage, .state,
+                "looking for the quarantine of \(SettingText.quoted(name)): "
+                    + (found.count > 1 ? "several begin so" : "nothing of this name is quarantined")
+                    + "; see: pushsweep quarantine list")
+        }
+        return only
+    }
+}
+
+/// The result of writing the quarantined parts of a batch to a file.
 package struct QuarantineExport: PrintedLines, Codable, Hashable, Sendable {
-    /// The feed's name.
+    /// The batch's name.
     package let feed: String
     package let file: String
     /// Number of bytes written.
     package let bytes: Int
+    /// Parts of which the quarantine keeps the first 4,096 bytes only; absent where there are none.
+    package var cut: Int?
     package var exit: Int32 = 0
 
-    /// Writes the raw bytes of a feed to a new file that only its owner may read, never over an existing
-    /// one.
+    /// Writes the parts to a new file that only its owner may read, never over an existing one: lines and rows a
+    /// line each, bytes of a gateway's list as they came.
     ///
-    /// - Throws: `JournalFailure` when the feed cannot be read, `RunFailure` when the file cannot be
-    ///   written.
-    package init(of feed: String, to file: String, from journal: EvidenceJournal) throws {
-        (self.feed, self.file) = (feed, file)
-        try journal.ensureBytes(of: feed)
-        // O_EXCL follows no link and overwrites nothing (open(2)), also in another user's folder.
-        let descriptor = open(file, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
-        guard descriptor >= 0 else {
-            throw RunFailure(
-                .cannotCreate, .report,
-                "creating \(file) for feed \(feed): \(String(cString: strerror(errno))); name a "
-                    + "file that does not exist in a folder that can be written")
-        }
-        let handle = FileHandle(fileDescriptor: descriptor, closeOnDealloc: true)
-        var bytes = 0
-        do {
-            try journal.forEachChunk(of: feed) { chunk in
-                do {
-                    try handle.write(contentsOf: Data(chunk))
-                } catch {
-                    throw RunFailure(
-                        .cannotCreate, .report,
-                        "writing feed \(feed) to \(file): \(error.localizedDescription); free disk "
-                            + "space or name a file elsewhere")
-                }
-                bytes += chunk.count
+    /// - Throws: failures of the database; exit 64 where nothing of the batch is quarantined, exit 73 where
+    ///   the file cannot be written.
+    package init(of name: String, to file: String, _ settings: Settings) throws {
+        var (bytes, cut) = (0, 0)
+        feed = try settings.quarantine { quarantine in
+            let found = try quarantine.batch(name)
+            let isList = found.origin?.source == .feedback
+            // O_EXCL follows no link and overwrites nothing (open(2)), also in another user's folder.
+            let descriptor = open(file, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
+            guard descriptor >= 0 else {
+                throw RunFailure(
+                    .cannotCreate, .report,
+                    "creating \(file) for batch \(found.batch): \(String(cString: strerror(errno))); name a "
+                        + "file that does not exist in a folder that can be written")
             }
-        } catch {
-            unlink(file)
-            throw error
+            let handle = FileHandle(fileDescriptor: descriptor, closeOnDealloc: true)
+            do {
+                var last: Int?
+                while case let parts = try quarantine.parts(
+                    of: found.batch, after: last, limit: 500), let end = parts.last
+                {
+                    let text = parts.flatMap { $0.bytes + (isList ? [] : [UInt8(ascii: "\n")]) }
+                    try Self.write(text, to: handle, named: file)
+                    bytes += text.count
+                    cut += parts.count(where: \.isCut)
+                    last = end.place
+                }
+            } catch {
+                unlink(file)
+                throw error
+            }
+            return found.batch
         }
-        self.bytes = bytes
+        (self.file, self.bytes) = (file, bytes)
+        self.cut = cut > 0 ? cut : nil
     }
 
-    package var lines: [String] { ["\(file): \(bytes.counting("byte"))"] }
-}
-
-/// The result of discarding the quarantine of a feed.
-package struct QuarantineDiscard: PrintedLines, Codable, Hashable, Sendable {
-    /// The feed's name.
-    package let feed: String
-    /// Number of places that were quarantined.
-    package let places: Int
-    package var exit: Int32 = 0
-
-    /// Discards the quarantine of a feed.
-    ///
-    /// - Throws: `unknownFeed` when the journal has no feed of this name; failures to read or write
-    ///   the journal.
-    package init(of feed: String, in journal: EvidenceJournal) throws(JournalFailure) {
-        _ = try journal.feed(feed)
-        places = try journal.releaseQuarantine(of: feed)
-        self.feed = feed
+    private static func write(_ bytes: [UInt8], to handle: FileHandle, named file: String) throws {
+        do {
+            try handle.write(contentsOf: Data(bytes))
+        } catch {
+            throw RunFailure(
+                .cannotCreate, .report,
+                "writing to \(file): \(error.localizedDescription); free disk space or name a file elsewhere"
+            )
+        }
     }
 
     package var lines: [String] {
-        ["\(feed): \(places.counting("place")) removed from the quarantine"]
+        ["\(file): \(bytes.counting("byte"))"]
+            + (cut.map {
+                ["\($0.counting("part")) were longer than 4,096 bytes, and the rest is not kept"]
+            } ?? [])
+    }
+}
+
+/// The result of discarding the quarantine of a batch.
+package struct QuarantineDiscard: PrintedLines, Codable, Hashable, Sendable {
+    /// The batch's name.
+    package let feed: String
+    /// Number of parts that were quarantined.
+    package let places: Int
+    package var exit: Int32 = 0
+
+    /// Discards the quarantine of a batch.
+    ///
+    /// - Throws: failures of the database; exit 64 where nothing of the batch is quarantined.
+    package init(of name: String, _ settings: Settings, _ context: RunContext) throws {
+        (feed, places) = try settings.quarantine(for: .changes) { quarantine in
+            let found = try quarantine.batch(name)
+            let isTripped = { context.interrupt.isTripped }
+            return (found.batch, try quarantine.discard(found.batch, shouldStop: isTripped))
+        }
+    }
+
+    package var lines: [String] {
+        ["\(feed): \(places.counting("part")) removed from the quarantine"]
     }
 }

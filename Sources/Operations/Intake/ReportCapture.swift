@@ -56,34 +56,40 @@ struct ReportCapture {
 
     /// Adds one report, and returns why it cannot be used; nil where it can. `text` is its line as it
     /// came, and `place` says where it was, for people; both are asked for only where it cannot.
-    @discardableResult mutating func add(
-        _ reading: Result<ReportReading, UnusableReport>, about partition: Partition,
+    @discardableResult mutating func add<Cause: Error>(
+        _ reading: Result<ReportReading, Cause>, about partition: Partition,
         text: @autoclosure () -> [UInt8], place: @autoclosure () -> String
-    ) throws -> UnusableReport? {
+    ) throws -> Cause? {
         counts.reports += 1
-        do {
-            switch try reading.get() {
+        switch reading {
+        case .failure(let refusal):
+            try quarantine(text(), "\(place()): \(refusal)")
+            return refusal
+        case .success(let reading):
+            switch reading {
             case .nothing: counts.other += 1
-            case .suspect: counts.suspects += 1
+            case .suspect(let token, let source, let time):
+                counts.suspects += 1
+                // What no row can have is counted and no more.
+                guard let token else { return nil }
+                try add(token, about: partition, source, time)
             case .otherPlatform: counts.otherPlatform += 1
             case .unknownReason: counts.unknownReasons += 1
             case .evidence(let token, let source, let time):
                 counts.evidence += 1
-                let feed = number(of: Key(partition: partition, source: source))
-                AnswerRecord(token: token, time: time).encode(into: &feeds[feed].bytes)
-                if feeds[feed].bytes.count >= Self.room { try write(feed) }
+                try add(token, about: partition, source, time)
             }
             return nil
-        } catch let refusal as UnusableReport {
-            try quarantine(text(), "\(place()): \(refusal)")
-            return refusal
         }
     }
 
-    /// Adds a report that is unusable for another reason than its content.
-    mutating func refuse(_ text: [UInt8], _ reason: String) throws {
-        counts.reports += 1
-        try quarantine(text, reason)
+    private mutating func add(
+        _ token: DeviceToken, about partition: Partition, _ source: EvidenceSource,
+        _ time: EpochMilliseconds
+    ) throws {
+        let feed = number(of: Key(partition: partition, source: source))
+        AnswerRecord(token: token, time: time).encode(into: &feeds[feed].bytes)
+        if feeds[feed].bytes.count >= Self.room { try write(feed) }
     }
 
     private mutating func quarantine(_ text: [UInt8], _ reason: String) throws {

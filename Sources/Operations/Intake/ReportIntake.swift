@@ -1,5 +1,5 @@
-// Takes the reports of other senders into the journal: rows of `pushsweep_evidence`, or a file. The
-// steps and their order are those of `EvidenceIntake`. What an earlier run left open is decided first.
+// Takes the reports of other senders: rows of `pushsweep_evidence` within the database, a file by this host's
+// journal. What an earlier run left open of a file is decided first.
 
 import APNsProtocol
 import Database
@@ -9,7 +9,7 @@ import Foundation
 import TokenHygiene
 import TokenTable
 
-/// Takes reports of other senders into a journal.
+/// Takes reports of other senders.
 struct JournalIntake {
     let journal: EvidenceJournal
     let evidence: EvidenceRun
@@ -60,58 +60,46 @@ struct JournalIntake {
             """)
     }
 
-    /// Takes the next rows, at most `limit`. Returns the names of their feeds, and the counts; nil when no
-    /// row waits. Where the server refuses a transaction with so many rows, the limit is halved. After a
-    /// failure that passes, such as a node that is gone or a row that somebody holds, the database is asked whether
-    /// the rows changed hands, and half as many are taken again where they did not. After another failure the next run asks.
-    func takeRows(
-        atMost limit: inout Int
-    ) throws -> (feeds: [String], counts: ReportCounts)? {
-        var triesLeft = Self.mostTries
-        while true {
-            try journal.folder.ensureRoom()
-            let open = newIntake
-            do {
-                return try takeRows(as: open, atMost: limit)
-            } catch let failure as StoreFailure where failure.isOfSize && limit > 1 {
-                limit /= 2
-            } catch let failure as StoreFailure where failure.code == .busy && triesLeft > 1 {
-                triesLeft -= 1
-                // The rows before one that somebody holds are not to wait for it.
-                limit = max(1, limit / 2)
-            }
-            switch try intake.resolve(open.name, run: run) {
-            case .taken:
-                let counts = try intake.counts(of: open.name)
-                return (try journal.confirmIntake(open, at: context.now()), counts)
-            case .void: try journal.dropIntake(open)
-            }
-        }
+    /// What this run takes out of the table.
+    private var terms: IntakeTerms {
+        IntakeTerms(
+            run: run, host: context.host, Set(plan.partitions.keys),
+            ReportReader(now: context.now(), mayUseArrival: plan.mayUseArrival),
+            lease: evidence.lease, name: { UUID().uuidString.lowercased() })
     }
 
-    private func takeRows(
-        as open: OpenIntake, atMost limit: Int
-    ) throws -> (feeds: [String], counts: ReportCounts)? {
-        var capture = newCapture(open, from: "pushsweep_evidence")
-        let taken = try intake.take(as: open.name, run: run, limit: limit) { rows in
-            for row in rows { try add(row, to: &capture) }
-        } seal: {
-            try capture.flush()
-            return capture.counts
+    /// Takes the next rows behind a number, at most `limit`; nil when none is left there. Where the server refuses
+    /// a transaction with so many rows, the limit is halved. After a failure that passes, such as a node that is
+    /// gone, half as many are taken again.
+    func takeRows(after start: Int64, atMost limit: inout Int) throws -> TakenRows? {
+        var triesLeft = Self.mostTries
+        while true {
+            let most = limit
+            let result = Result { () throws(StoreFailure) in
+                try intake.take(
+                    terms, after: start, limit: most, at: store.session.databaseTime())
+            }
+            switch result {
+            case .success(let taken): return taken
+            case .failure(let failure) where failure.isOfSize && limit > 1: limit /= 2
+            case .failure(let failure) where failure.code == .busy && triesLeft > 1:
+                triesLeft -= 1
+                limit = max(1, limit / 2)
+            case .failure(let failure): throw failure
+            }
         }
-        guard taken > 0 else { return nil }
-        return (try journal.confirmIntake(open, at: context.now()), capture.counts)
     }
 
     /// Copies the rows that wait into the journal of a trial and takes none.
     func previewRows() throws -> (feeds: [String], report: IntakeReport)? {
         let open = newIntake
         var capture = newCapture(open, from: "pushsweep_evidence")
+        let now = try store.session.databaseTime()
         var last = Int64.min
         while true {
             let rows = try intake.peek(after: last, limit: 1_000)
             guard let end = rows.last?.id else { break }
-            for row in rows { try add(row, to: &capture) }
+            for row in rows { try add(row, to: &capture, now) }
             try capture.flush()
             last = end
         }
@@ -121,19 +109,12 @@ struct JournalIntake {
         return (try journal.confirmIntake(open, at: context.now()), report)
     }
 
-    private func add(_ row: EvidenceRow, to capture: inout ReportCapture) throws {
-        let partition = row.partition
-        let reading = capture.reader.reading(of: row.report.map { $0 })
-        // What is not Apple's needs no app of ours.
-        guard plan.partitions[partition] != nil || (try? reading.get()) == .otherPlatform else {
-            return try capture.refuse(
-                Array(row.line.utf8),
-                "row \(row.id): the settings name no \(partition.shortened); name it under apps or correct the "
-                    + "sender, then export this feed and import it")
-        }
+    private func add(
+        _ row: EvidenceRow, to capture: inout ReportCapture, _ now: EpochMilliseconds
+    ) throws {
+        guard case .taken(let reading) = terms.fate(of: row, at: now) else { return }
         try capture.add(
-            reading, about: partition,
-            text: Array(row.line.utf8), place: "row \(row.id)")
+            reading, about: row.partition, text: Array(row.line.utf8), place: "row \(row.id)")
     }
 
     var newIntake: OpenIntake {
@@ -144,16 +125,6 @@ struct JournalIntake {
         ReportCapture(
             intake, in: journal, from: label, mayUseArrival: plan.mayUseArrival,
             at: context.now())
-    }
-}
-
-extension Partition {
-    /// The app and environment in words; a long name may be a token in the wrong column.
-    var shortened: String {
-        let names = [app, environment].map { name in
-            name.isEmpty ? "''" : name.count > 20 ? name.prefix(12) + "…" : name
-        }
-        return "app \(names[0]) in environment \(names[1])"
     }
 }
 

@@ -120,13 +120,7 @@ package struct MetricsPlan: JournalPage {
     private func enterBatches(into facts: inout MetricsFacts) {
         let pacing = Pacing().with(patience: Pacing.shortPatience)
         guard
-            let open = try? settings.reading(
-                pacing: pacing,
-                { store in
-                    let batches = Batches(store)
-                    try batches.ensureVisible()
-                    return try batches.all(.filling, .waiting, .applying, .held)
-                })
+            let seen = try? settings.reading(pacing: pacing, { BatchFacts($0) }), seen.unseen == nil
         else {
             facts.seesBatches = false
             return
@@ -134,7 +128,8 @@ package struct MetricsPlan: JournalPage {
         let names = Dictionary(
             settings.apps.map { ($0.storedPartition, $0.partition) },
             uniquingKeysWith: { first, _ in first })
-        for batch in open {
+        facts.quarantinedFeeds = seen.quarantined.count
+        for batch in seen.open {
             let isJudged = batch.state == .applying
             let name = isJudged ? names[batch.partition] ?? batch.partition : batch.partition
             if batch.state == .held {
@@ -145,7 +140,7 @@ package struct MetricsPlan: JournalPage {
                 facts.waiting[name, default: .init()].pendingReports += batch.reports
             }
         }
-        for hold in Hold.grouped(open.filter { $0.state == .held }) {
+        for hold in seen.holds {
             facts.waiting[hold.partition, default: .init()].holds += 1
         }
     }
@@ -166,6 +161,5 @@ package struct MetricsPlan: JournalPage {
             facts.waiting[feed.partition, default: .init()].pending += 1
             facts.waiting[feed.partition, default: .init()].pendingBytes += feed.bytes
         }
-        facts.quarantinedFeeds += host.quarantined.count
     }
 }

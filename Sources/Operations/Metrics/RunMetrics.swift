@@ -50,7 +50,7 @@ struct MetricsFacts: Sendable {
     var waiting: [Partition: Waiting] = [:]
     /// Whether the database could be asked for batches.
     var seesBatches = true
-    /// Number of feeds with quarantined bytes that no person has looked at yet.
+    /// Number of batches with quarantined parts that no person has discarded.
     var quarantinedFeeds = 0
     /// Number of journals in the state folders that were set aside as damaged.
     var damagedJournals = 0
@@ -150,7 +150,7 @@ extension MetricsFacts {
                 "batches_unseen", "1 where the database could not be asked for batches, else 0.",
                 [([], seesBatches ? 0 : 1)]),
             MetricFamily(
-                "quarantined_feeds", "Feeds with quarantined bytes that were not discarded.",
+                "quarantined_feeds", "Batches with quarantined parts that were not discarded.",
                 [([], Double(quarantinedFeeds))]),
             MetricFamily(
                 "damaged_journals", "Damaged journals set aside in the state folder.",

@@ -24,6 +24,9 @@ struct PreflightFacts {
     var unowned: UnownedRows?
     var host = HostFacts()
     var batches = BatchFacts()
+    /// What APNs called bad among the living tokens of the app, and how many of these there are.
+    var suspects: [AuditedSuspects] = []
+    var living = 0
     /// Rows of `pushsweep_evidence` that wait.
     var waitingRows = 0
     /// Ends of sweeps that succeeded, as the journals and the database know them.
@@ -64,6 +67,13 @@ struct PreflightFacts {
     mutating func readEvidence(_ store: TokenTable, at now: EpochMilliseconds) throws {
         host = HostFacts(in: plan.settings.state)
         batches = BatchFacts(store)
+        let stored = plan.app.storedPartition
+        let known = Suspects(store)
+        if try known.visibility() == .readable {
+            suspects = try known.counts().filter { $0.partition == stored }.map(
+                AuditedSuspects.init)
+        }
+        if !suspects.isEmpty { living = try store.livingRows(in: stored).count(atMost: .max) }
         let limits = [RunContext.latestEnd(now), Self.farthest]
         var ends: [EpochMilliseconds?] = []
         host.readEach { journal throws(JournalFailure) in

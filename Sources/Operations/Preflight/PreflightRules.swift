@@ -134,12 +134,19 @@ package enum PreflightRules {
                 }
         },
         .each("quarantined-evidence") { facts in
-            facts.host.journals.filter { !$0.quarantined.isEmpty }.map {
-                Finding(
-                    .low, $0.journal.folder.path,
-                    "\($0.quarantined.count.counting("feed")) with bytes that are no evidence",
-                    cure: "look at them with: pushsweep quarantine list")
-            }
+            facts.batches.quarantined.isEmpty
+                ? []
+                : [
+                    Finding(
+                        .low, "quarantine",
+                        "\(facts.batches.quarantined.count.counting("batch")) with parts that could not be used",
+                        cure: "look at them with: pushsweep quarantine list")
+                ]
+        },
+        .each("suspect-tokens") { facts in
+            let share = SuspectShare(
+                suspects: facts.suspects, living: facts.living, object: facts.partition)
+            return share.finding.map { [$0] } ?? []
         },
         .each("unreadable-state") { facts in
             // High where something could not be seen: a hold may be in it. Medium where a damaged file was

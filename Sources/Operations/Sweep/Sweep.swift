@@ -194,9 +194,12 @@ package struct Sweep: RecordedRun {
     private func removeOldReports(_ evidence: EvidenceRun) {
         guard !plan.dryRun, plan.gateways != nil else { return }
         do {
+            let now = try evidence.store.session.databaseTime()
+            let isTripped = { context.interrupt.isTripped }
             try ReportRetention(evidence.store).trim(
-                at: evidence.store.session.databaseTime(), lease: evidence.lease,
-                shouldStop: { context.interrupt.isTripped })
+                at: now, lease: evidence.lease, shouldStop: isTripped)
+            try Suspects(evidence.store).trim(
+                at: now, Set(plan.partitions.values), lease: evidence.lease, shouldStop: isTripped)
         } catch {
             context.log.warning("\(error)")
         }
@@ -224,6 +227,7 @@ package struct Sweep: RecordedRun {
         if evidence.lease != nil { try evidence.batches.completeFilling() }
         switch plan.work {
         case .gateways, .waiting:
+            if !plan.dryRun { try pouring.pourEarlierQuarantine() }
             try settleWaiting(evidence)
             for feed in try journal.feeds(.held, .pending) {
                 try settle(feed, pouring, resumed: true)

@@ -137,7 +137,7 @@ extension Sweep {
     ) throws(CancellationError) {
         var entry = result.entry
         entry.resumed = resumed
-        outcome.report.apps.append(entry)
+        if !result.isSilent { outcome.report.apps.append(entry) }
         if let failure = result.failure {
             outcome.fail(failure)
         } else {

@@ -81,14 +81,19 @@ extension Sweep {
         do {
             guard try intake.intake.visibility() == .readable else { return }
             if plan.dryRun { return try previewReports(opened, intake) }
-            let pouring = Pouring(
-                journal: intake.journal, isSenders: false, evidence: intake.evidence)
-            var limit = intake.intake.mostRows
-            while !context.interrupt.isTripped, let taken = try intake.takeRows(atMost: &limit) {
-                outcome.report.add(IntakeReport(taken.counts))
-                try settle(taken.feeds, pouring)
-                if taken.counts.reports < limit { break }
+            var (limit, last, left) = (intake.intake.mostRows, Int64.min, 0)
+            while !context.interrupt.isTripped,
+                let taken = try intake.takeRows(after: last, atMost: &limit)
+            {
+                if taken.counts.reports > 0 { outcome.report.add(IntakeReport(taken.counts)) }
+                if taken.counts.quarantined > 0 { outcome.note(.quarantined) }
+                for (batch, evidence) in taken.batches {
+                    try settle(
+                        HeardBatch(batch, .listed(evidence)), intake.evidence, resumed: false)
+                }
+                (last, left) = (taken.last, left + taken.left)
             }
+            noteLeft(left)
             try intake.mendNumbers()
         } catch let end as CancellationError {
             throw end
@@ -100,6 +105,17 @@ extension Sweep {
                 throw CancellationError()
             }
         }
+    }
+
+    /// Tells of rows that another host has to take.
+    private func noteLeft(_ rows: Int) {
+        guard rows > 0 else { return }
+        context.log.warning(
+            """
+            \(rows.counting("row")) of pushsweep_evidence \(rows == 1 ? "names an app" : "name apps") that these \
+            settings do not; a day after \(rows == 1 ? "it" : "they") came, what no other host has taken goes to \
+            quarantine: name the app under apps, or correct the sender
+            """)
     }
 
     /// Judges the waiting reports in a journal of their own, and takes none.

@@ -122,7 +122,8 @@ extension SweepReport {
             return "\(kind): " + (problems.isEmpty ? "no new evidence" : "no evidence was applied")
         }
         let verb = dryRun ? "would become invalid" : "became invalid"
-        return "\(kind): \(sum.tuples.counting("tuple")), \(sum.applied) \(verb), "
+        let noun = apps.allSatisfy { $0.bytes == 0 } ? "report" : "tuple"
+        return "\(kind): \(sum.tuples.counting(noun)), \(sum.applied) \(verb), "
             + "\(sum.newer) kept because they registered again"
             + (dryRun ? "; no row was changed" : "")
             + (untried == true
@@ -132,14 +133,22 @@ extension SweepReport {
 }
 
 extension FeedReport {
+    /// Whether its end says something: reports that no gateway sent have none.
+    private var isRead: Bool {
+        asked && (bytes > 0 || tuples == 0 || end != FeedEnd.clean.rawValue)
+    }
+
     fileprivate func lines(dryRun: Bool) -> [String] {
         var lines = [
-            "\(partition) from \(source): \(asked ? end : "not asked")"
-                + (resumed ? ", left by an earlier run" : "") + (state.map { ", \($0)" } ?? "")
+            "\(partition) from \(source): "
+                + ([isRead ? end : asked ? nil : "not asked"] + [
+                    resumed ? "left by an earlier run" : nil, state,
+                ]).compactMap { $0 }.joined(separator: ", ")
         ]
         if tuples > 0 || bytes > 0 {
+            let read = bytes > 0 ? "\(bytes.counting("byte")), \(tuples.counting("tuple"))" : nil
             lines.append(
-                "  \(bytes.counting("byte")), \(tuples.counting("tuple")): "
+                "  \(read ?? tuples.counting("report")): "
                     + "\(applied) \(dryRun ? "would be " : "")applied, "
                     + "\(already) already invalid, \(newer) registered again, "
                     + "\(unknown) unknown, \(held) held, "

@@ -42,10 +42,13 @@ package struct EvidenceHistory {
         let kept =
             try session.canRead(PushsweepTable.day.name, "day")
             ? "UNION ALL SELECT day, app, environment, source, \(columns) FROM pushsweep_day" : ""
+        // What only makes a token suspect, or is no report, applies to no row.
+        let others = EvidenceSource.allCases.filter { !EvidenceSource.ofMarks.contains($0) }
+            .map { session.connection.dialect.literal($0.rawValue) }.joined(separator: ", ")
         let sql =
             "SELECT day, app, environment, source, \(sums) FROM (SELECT \(Self.day) AS day, app, "
             + "environment, source, \(columns) FROM pushsweep_feed WHERE state IN ('applying', 'applied') \(kept)) AS totals WHERE day >= ? AND day <= ? "
-            + "GROUP BY day, app, environment, source ORDER BY day, app, environment, source"
+            + "AND source NOT IN (\(others)) GROUP BY day, app, environment, source ORDER BY day, app, environment, source"
         return try session.retries.retrying("reading the history of evidence") {
             () throws(SQLFailure) in
             let rows = try session.connection.query(sql, [.text(first), .text(last)])

@@ -185,7 +185,7 @@ struct LayoutExamination {
 
     private var reasonRoom: Finding? {
         guard let reason = layout.reason, let length = table.column(reason)?.length,
-            let longest = EvidenceSource.allCases.map(\.rawValue.count).max(), length < longest
+            let longest = EvidenceSource.ofMarks.map(\.rawValue.count).max(), length < longest
         else { return nil }
         return .failure(
             .configuration,

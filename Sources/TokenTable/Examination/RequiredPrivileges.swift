@@ -82,6 +82,8 @@ package enum TableUse: Hashable, Sendable {
                 + [
                     SideAccess(table: .change, access: .add),
                     SideAccess(table: .report, access: .change, deletes: true),
+                    SideAccess(table: .suspect, access: .change, deletes: true),
+                    SideAccess(table: .quarantine, access: .change, deletes: true),
                 ]
                 + (hasMarkColumn
                     ? [] : [SideAccess(table: .invalid, access: .change, deletes: removesMarks)])
@@ -104,7 +106,8 @@ package enum TableUse: Hashable, Sendable {
                 let isCounted = $0 == .feed && !isDry
                 return SideAccess(
                     table: $0, access: isCounted ? .change : .read, deletes: !isDry)
-            } + (isDry ? [] : [SideAccess(table: .day, access: .change)])
+            } + [SideAccess(table: .quarantine, access: .read)]
+                + (isDry ? [] : [SideAccess(table: .day, access: .change)])
         }
     }
 

@@ -1,23 +1,14 @@
-// Other senders report dead tokens in the table `pushsweep_evidence`. A report changes hands: it leaves
-// that table and enters this host's journal. The two are different stores and can fail at any moment,
-// yet every report must be counted once. So each change of hands has a name, and `pushsweep_intake`
-// says what became of it:
+// What is asked of `pushsweep_evidence`, besides taking its rows (see `TakenRows`), and of `pushsweep_intake`, which
+// tells for ever whether the content of an imported file was taken. A file is read into this host's journal, under
+// a name that follows from its content:
 //
-//   1. begin a transaction, insert the name as `taken`, lock the rows, read and delete them
-//   2. write the rows into the journal under the name, durable but not to be used yet
-//   3. commit
-//   4. confirm the name in the journal: only now its records are evidence
+//   1. read the file into the journal under the name, durable but not to be used yet
+//   2. insert the name as `taken`; where another import has it, drop what was read
+//   3. confirm the name in the journal: only now its records are evidence
 //
-// A kill before 3 leaves the rows in the table and records in the journal that no name vouches for. A
-// kill after 3, or an answer to the commit that got lost, leaves records whose name is `taken`. The
-// next run asks by inserting the name as `void`. If that succeeds, the transaction never committed and
-// never will, for its own insert of the name would fail: the records are dropped. If the name is
-// `taken`, they are confirmed. An insert of the same name by a transaction that is still open makes the
-// question wait, so there is no third answer.
-//
-// Rows become visible in another order than their numbers: a transaction with a lower number may
-// commit later. So no number is remembered; each step takes the rows that it sees. It looks at them alone
-// when it locks them, or it would wait for a sender whose transaction is open.
+// A kill after 2, or an answer that got lost, leaves records whose name is `taken` by the run that is gone. The
+// next run asks by inserting the name as `void`. If that succeeds, the import never took place: the records are
+// dropped. If the name is `taken` by that run, they are confirmed.
 
 import APNsProtocol
 import Database
@@ -31,17 +22,17 @@ package enum IntakeState: Hashable, Sendable {
     case void
 }
 
-/// Takes reports out of `pushsweep_evidence`.
+/// Asks `pushsweep_evidence` and `pushsweep_intake`.
 package struct EvidenceIntake {
-    private static let columns = EvidenceRow.columns.joined(separator: ", ")
+    static let columns = EvidenceRow.columns.joined(separator: ", ")
 
-    private let session: DatabaseSession
-    private var connection: any SQLConnection { session.connection }
+    let session: DatabaseSession
+    var connection: any SQLConnection { session.connection }
 
     /// Works on the database of a token table.
     package init(_ table: TokenTable) { session = table.session }
 
-    /// The most rows of one transaction, which become one feed. A large feed is applied faster, because more
+    /// The most rows of one transaction. A large batch is applied faster, because more
     /// of its tokens are neighbours in the index. Nobody waits for the rows; but other writers wait for the
     /// transaction where a file has one writer at a time, or where a Galera cluster applies it on every node.
     package var mostRows: Int {
@@ -183,93 +174,6 @@ package struct EvidenceIntake {
         }
     }
 
-    /// Takes rows under a name: passes them to `keep` in parts and deletes them. Before the commit `seal`
-    /// makes durable what `keep` got, and returns its counts, which are entered under the name. Returns how
-    /// many rows; 0 when none waits.
-    ///
-    /// - Throws: any failure. Then it is unknown whether the rows changed hands; ask with `resolve`.
-    ///   The errors of `keep` and `seal`; then they did not. One that `isOfSize` where the server
-    ///   refuses a transaction with so many rows.
-    package func take(
-        as name: String, run: String, limit: Int,
-        keep: ([EvidenceRow]) throws -> Void, seal: () throws -> ReportCounts
-    ) throws -> Int {
-        do {
-            var ids = try numbers(after: nil, atMost: limit)
-            guard !ids.isEmpty else { return 0 }
-            try connection.begin()
-            try insert(name, run: run, source: "table", state: "taken", ReportCounts())
-            var (seen, taken) = (0, 0)
-            while let last = ids.last {
-                seen += ids.count
-                for some in ids.runs(of: StatementShape.longest) {
-                    let found = try lock(some)
-                    try keep(found)
-                    try delete(found, lockedAs: some)
-                    taken += found.count
-                }
-                let isLast = ids.count < Self.numbersAtOnce || seen >= limit
-                ids = isLast ? [] : try numbers(after: last, atMost: limit - seen)
-            }
-            let counts = try seal()
-            _ = try connection.execute(
-                "UPDATE pushsweep_intake SET \(Self.assignments) WHERE id = ?",
-                Self.values(counts) + [.text(name)])
-            try connection.commit()
-            return taken
-        } catch let failure as SQLFailure {
-            connection.rollBack()
-            throw StoreFailure(failure, while: "taking rows out of pushsweep_evidence")
-        } catch {
-            connection.rollBack()
-            throw error
-        }
-    }
-
-    /// The numbers that are looked up by one statement.
-    private static let numbersAtOnce = 5 * StatementShape.longest
-
-    /// Numbers of the first rows, or of those after a number, as far as one statement looks.
-    private func numbers(after id: Int64?, atMost limit: Int) throws(SQLFailure) -> [Int64] {
-        let found = try connection.query(
-            "SELECT id FROM pushsweep_evidence\(id == nil ? "" : " WHERE id > ?") ORDER BY id LIMIT "
-                + "\(min(limit, Self.numbersAtOnce))", [id].compactMap { $0.map(SQLValue.integer) })
-        return (0..<found.count).compactMap { found[$0, 0].integer }
-    }
-
-    /// Locks and reads the rows with some numbers.
-    private func lock(_ ids: ArraySlice<Int64>) throws(SQLFailure) -> [EvidenceRow] {
-        let which = StatementShape.naming("id", ids)
-        return try rows(
-            connection.query(
-                "SELECT \(Self.columns) FROM pushsweep_evidence\(keyHint) WHERE \(which.sql)"
-                    + connection.dialect.rowLock, which.values))
-    }
-
-    /// Deletes locked rows. A number without a row may have one by now, which was not read.
-    private func delete(
-        _ rows: [EvidenceRow], lockedAs ids: ArraySlice<Int64>
-    ) throws(SQLFailure) {
-        guard !rows.isEmpty else { return }
-        let which = StatementShape.naming(
-            "id", rows.count == ids.count ? Array(ids) : rows.map(\.id).sorted())
-        let deletion = connection.dialect.deletion(PushsweepTable.evidence.name, keyHint)
-        let sql = deletion.sql + which.sql
-        let deleted =
-            deletion.isJoin
-            ? try connection.executeJoin(sql, which.values)
-            : try connection.execute(sql, which.values)
-        // However weak the locks of a server or of what stands before it are, no row counts twice.
-        guard deleted == rows.count else {
-            throw SQLFailure(
-                kind: .conflict, code: 0,
-                message: "\(rows.count) rows were locked and \(deleted) deleted")
-        }
-    }
-
-    /// Without it a server reads a small table whole, and waits for rows that are not named.
-    private var keyHint: String { connection.dialect.indexHint("PRIMARY") }
-
     /// Says for ever what became of a name. A name that nobody has used becomes void.
     ///
     /// - Throws: any failure; then the question is open, and can be asked again.
@@ -379,19 +283,8 @@ package struct EvidenceIntake {
         }
     }
 
-    private func rows(_ found: SQLRows) throws(SQLFailure) -> [EvidenceRow] {
+    func rows(_ found: SQLRows) throws(SQLFailure) -> [EvidenceRow] {
         try found.require(width: 9)
         return (0..<found.count).map { EvidenceRow(found.row($0), connection.dialect) }
-    }
-}
-
-extension SQLValue {
-    /// The token that a report spells; nil for any other value.
-    fileprivate var spelledToken: DeviceToken? {
-        switch self {
-        case .text(let text): try? DeviceToken(spelling: text.string)
-        case .bytes(let bytes), .rawText(let bytes): try? DeviceToken(spelling: bytes)
-        default: nil
-        }
     }
 }

@@ -30,6 +30,12 @@ package struct EvidenceRow: Hashable, Sendable {
         Partition(app: self[1].shown, environment: self[2].shown)
     }
 
+    /// When it came, by the clock of the session that inserted it; nil where that cannot be read.
+    package var arrived: EpochMilliseconds? { dialect.ownTime("created_at").mark(self[8]) }
+
+    /// Its token; nil where it spells none.
+    package var token: DeviceToken? { self[3].spelledToken }
+
     /// The columns as one JSON object, for the quarantine. `pushsweep import` reads it as it is, so
     /// a corrected row can come back. Times are milliseconds, as an import takes them by default. Bytes
     /// that are no text are hex, which is a spelling of a token.
@@ -109,6 +115,17 @@ extension SQLValue {
         case .bytes(let bytes), .rawText(let bytes):
             String(validating: bytes, as: UTF8.self) ?? Hex.text(bytes)
         case .wallClock(let clock): clock.text(fraction: 3)
+        }
+    }
+}
+
+extension SQLValue {
+    /// The token that a report spells; nil for any other value.
+    var spelledToken: DeviceToken? {
+        switch self {
+        case .text(let text): try? DeviceToken(spelling: text.string)
+        case .bytes(let bytes), .rawText(let bytes): try? DeviceToken(spelling: bytes)
+        default: nil
         }
     }
 }

@@ -32,7 +32,10 @@ struct BatchRow {
     }
 
     private func state(of batch: ReportBatch, _ isLast: Bool) -> BatchState {
-        isLast ? (batch.hold == nil ? .waiting : .held) : .filling
+        guard isLast else { return .filling }
+        // What is only quarantined is decided by nobody.
+        if batch.source == .unusable { return .applied }
+        return batch.hold == nil ? .waiting : .held
     }
 
     /// Inserts the row with the number of its first reports. A batch that is whole has no last token, because

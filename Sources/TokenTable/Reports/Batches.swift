@@ -14,14 +14,18 @@ package struct Batches {
     /// The batches in the database of a token table.
     package init(_ table: TokenTable) { session = table.session }
 
-    /// Whether the account sees the batches and their reports.
+    /// Whether the account sees the batches, their reports, and what is quarantined of them.
     ///
     /// - Throws: any failure of a query.
     package func visibility() throws(StoreFailure) -> TableVisibility {
         let feeds = try session.visibility(of: PushsweepTable.feed.name, ReportBatch.columns)
         guard feeds == .readable else { return feeds }
-        let columns = PushsweepTable.report.columns.map(\.name).joined(separator: ", ")
-        return try session.visibility(of: PushsweepTable.report.name, columns)
+        for table in [PushsweepTable.report, .quarantine] {
+            let columns = table.columns.map(\.name).joined(separator: ", ")
+            let visibility = try session.visibility(of: table.name, columns)
+            guard visibility == .readable else { return visibility }
+        }
+        return .readable
     }
 
     /// The batches in some states, in the order in which they were heard.

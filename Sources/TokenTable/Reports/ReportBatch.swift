@@ -167,4 +167,22 @@ extension ReportBatch {
             rowsChanged: rows[row, 27].count ?? 0, rowsInvalidated: rows[row, 28].count ?? 0,
             rowsRefused: rows[row, 29].count ?? 0, isApplied: state == .applied)
     }
+
+    /// The batches with these names, by name.
+    static func named(
+        _ names: [SQLValue], _ connection: any SQLConnection
+    ) throws(SQLFailure) -> [String: ReportBatch] {
+        var found: [String: ReportBatch] = [:]
+        for some in names.runs(of: StatementShape.longest) {
+            let padded = StatementShape.padded(some)
+            let rows = try connection.query(
+                "SELECT \(ReportBatch.columns) FROM pushsweep_feed WHERE part = 0 AND feed IN "
+                    + "(\(placeholders(padded.count)))", padded)
+            for row in 0..<rows.count {
+                let batch = ReportBatch(rows, row, connection.dialect)
+                found[batch.id] = batch
+            }
+        }
+        return found
+    }
 }

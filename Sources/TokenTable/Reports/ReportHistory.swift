@@ -43,7 +43,7 @@ package struct ReportHistory {
                 [.bytes(token.bytes)])
             try rows.require(width: 6)
             let count = min(rows.count, Self.mostReports)
-            let batches = try batches((0..<count).map { rows[$0, 0] })
+            let batches = try ReportBatch.named((0..<count).map { rows[$0, 0] }, connection)
             let time = connection.dialect.ownTime("evidence_at")
             let reports = (0..<count).compactMap { row -> TokenReport? in
                 guard let batch = batches[rows.string(row, 0)], let said = time.mark(rows[row, 1])
@@ -59,21 +59,6 @@ package struct ReportHistory {
                 rows.count > count
             )
         }
-    }
-
-    private func batches(_ names: [SQLValue]) throws(SQLFailure) -> [String: ReportBatch] {
-        var found: [String: ReportBatch] = [:]
-        for some in names.runs(of: StatementShape.longest) {
-            let padded = StatementShape.padded(some)
-            let rows = try connection.query(
-                "SELECT \(ReportBatch.columns) FROM pushsweep_feed WHERE part = 0 AND feed IN "
-                    + "(\(placeholders(padded.count)))", padded)
-            for row in 0..<rows.count {
-                let batch = ReportBatch(rows, row, connection.dialect)
-                found[batch.id] = batch
-            }
-        }
-        return found
     }
 }
 

@@ -20,27 +20,36 @@ package struct StoredReports: EvidenceStream {
 
     package mutating func next(_ limit: Int) throws -> [TokenEvidence] {
         let (connection, position) = (table.connection, position)
-        let time = connection.dialect.ownTime("evidence_at")
         let found = try table.retries.retrying("reading the reports of batch \(batch)") {
             () throws(SQLFailure) in
-            let rows = try connection.query(
-                "SELECT token, MAX(evidence_at), COUNT(*) FROM pushsweep_report WHERE batch = ? "
-                    + "AND token > ?\(decidedToo ? "" : " AND state = 0") GROUP BY token ORDER BY token LIMIT \(limit)",
-                [.text(batch), .bytes(position?.bytes ?? [])])
-            try rows.require(width: 3)
-            return try (0..<rows.count).map { (row) throws(SQLFailure) in
-                guard let token = rows.token(row, 0), let time = time.mark(rows[row, 1]),
-                    let statements = rows[row, 2].count
-                else {
-                    throw SQLFailure(
-                        kind: .other, code: 0,
-                        message: "a report has a token or time that no program of ours writes")
-                }
-                return TokenEvidence(token: token, time: time, statements: statements)
-            }
+            try Self.page(
+                of: batch, after: position, decidedToo: decidedToo, limit: limit, on: connection)
         }
         self.position = found.last?.token ?? position
         return found
+    }
+
+    /// The tokens behind a position, with the reports about each.
+    static func page(
+        of batch: String, after position: DeviceToken?, decidedToo: Bool = false, limit: Int,
+        on connection: any SQLConnection
+    ) throws(SQLFailure) -> [TokenEvidence] {
+        let time = connection.dialect.ownTime("evidence_at")
+        let rows = try connection.query(
+            "SELECT token, MAX(evidence_at), COUNT(*) FROM pushsweep_report WHERE batch = ? "
+                + "AND token > ?\(decidedToo ? "" : " AND state = 0") GROUP BY token ORDER BY token LIMIT \(limit)",
+            [.text(batch), .bytes(position?.bytes ?? [])])
+        try rows.require(width: 3)
+        return try (0..<rows.count).map { (row) throws(SQLFailure) in
+            guard let token = rows.token(row, 0), let time = time.mark(rows[row, 1]),
+                let statements = rows[row, 2].count
+            else {
+                throw SQLFailure(
+                    kind: .other, code: 0,
+                    message: "a report has a token or time that no program of ours writes")
+            }
+            return TokenEvidence(token: token, time: time, statements: statements)
+        }
     }
 }
 

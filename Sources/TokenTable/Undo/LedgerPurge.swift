@@ -183,7 +183,9 @@ extension TokenTable {
         let cutoff = time.value(purge.cutoff)
         let isYoung = "c.changed_at >= ?"
         // Where removing the reports was stopped, their batch stays.
-        let isTrimmed = purge.isDry ? "" : "AND (m.trimmed = 2 OR m.inlet = '') "
+        let isTrimmed =
+            (purge.isDry ? "" : "AND (m.trimmed = 2 OR m.inlet = '') ")
+            + "AND NOT EXISTS (SELECT 1 FROM pushsweep_quarantine q WHERE q.batch = m.feed) "
         let (rows, stays) = try retries.retrying(doing) { () throws(SQLFailure) in
             let checkpoints = try connection.query(
                 "SELECT m.feed, m.part FROM pushsweep_feed m WHERE m.run = ? AND m.state IN ('applied', "

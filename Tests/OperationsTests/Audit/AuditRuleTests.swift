@@ -101,7 +101,7 @@ struct AuditRuleTests {
             ("shared-tokens", .low, chat, "2 tokens belong to several users"),
             ("duplicate-tokens", .low, chat, "3 rows repeat a token"),
             ("users-without-token", .note, chat, "4 of 8 users have no living token"),
-            ("quarantine", .medium, "quarantine", "1 feed has parts that could not be used"),
+            ("quarantine", .medium, "quarantine", "1 batch has parts that could not be used"),
         ] {
             let found = report.findings.first { $0.rule == rule && $0.severity != .ok }
             #expect(found?.severity == severity, "\(rule)")

@@ -159,4 +159,90 @@ struct SharedEvidenceTests {
         try stage.swept().ends(0)
         #expect(try stage.database.marked == 3)
     }
+
+    @Test(
+        "bad tokens mark nothing, are told on each host, and go with the mark; a sender's wrong environment shuts the gate",
+        arguments: TestEngine.available)
+    func suspects(_ engine: TestEngine) throws {
+        let stage = try SweepStage(engine, feeds: [.tuples([])])
+        try stage.database.register(0..<100, at: before)
+        for number in 0..<4 {
+            try stage.database.report(
+                DeviceToken.numbered(number).hex, status: 400, reason: "BadDeviceToken", time: dead)
+        }
+        try stage.database.report(
+            DeviceToken.numbered(500).hex, status: 400, reason: "BadDeviceToken", time: dead)
+        try stage.swept().ends(0)
+        #expect(try Self.living(stage) == 100)
+        #expect(try stage.database.rows(of: "pushsweep_suspect") == 4)
+        try FileManager.default.removeItem(atPath: stage.state)
+        let other = stage.host("b")
+        try stage.run(["audit"], environment: other).says("APNs called 4 of 100 living tokens bad")
+        try stage.run(["explain", DeviceToken.numbered(2).hex], environment: other).ends(
+            0, "APNs called it bad, 1 time", "BadDeviceToken")
+        let gate = ["preflight", "--read-only", "--app", "chat", "--fail-on", "high"]
+        try stage.run(gate, environment: other).says("suspect-tokens")
+        for number in 4..<10 {
+            try stage.database.report(
+                DeviceToken.numbered(number).hex, status: 400, reason: "DeviceTokenNotForTopic",
+                time: dead)
+        }
+        try stage.database.report(DeviceToken.numbered(0).hex, time: dead)
+        try stage.run(["sweep"], environment: other).ends(0)
+        try stage.run(gate, environment: stage.host("c")).ends(
+            1, "APNs called 9 of 99 living tokens bad")
+        #expect(try stage.database.rows(of: "pushsweep_suspect") == 9)
+        #expect(try stage.database.rows(of: "pushsweep_report", "state = 0") == 0)
+    }
+
+    @Test(
+        "what one host could not use another lists, exports, imports and discards",
+        arguments: TestEngine.available)
+    func quarantine(_ engine: TestEngine) throws {
+        let stage = try SweepStage(engine, feeds: [.tuples([])])
+        try stage.database.register(0..<2, at: before)
+        for _ in 0..<3 { try stage.database.report("?") }
+        try stage.database.report(DeviceToken.numbered(1).hex, time: 5)
+        try stage.swept().ends(65)
+        try FileManager.default.removeItem(atPath: stage.state)
+        let other = stage.host("b")
+        let listed = try stage.run(["quarantine", "list"], environment: other).ends(
+            0, "4 parts", "  3 the token is", "  1 its time is 5 ms"
+        ).output
+        let batch = String(listed.prefix(8))
+        try stage.run(["explain", DeviceToken.numbered(1).hex], environment: other).ends(
+            0, "quarantined (its time is 5 ms")
+        let file = stage.folder.file("rows.jsonl")
+        try stage.run(["quarantine", "export", batch, file], environment: other).ends(0)
+        let rows = try String(contentsOfFile: file, encoding: .utf8)
+        #expect(rows.split(separator: "\n").count == 4)
+        let mended = try stage.folder.write(
+            "mended.jsonl",
+            rows.split(separator: "\n").filter { $0.contains(DeviceToken.numbered(1).hex) }
+                .joined().replacing(":5,", with: ":\(dead),") + "\n")
+        try stage.run(
+            ["import", mended, "--from", "quarantine", "--app", "chat"], environment: other
+        ).ends(0)
+        #expect(try Self.living(stage) == 1)
+        try stage.run(["audit"], environment: stage.host("c")).says(
+            "1 batch has parts that could not be used")
+        try stage.run(["quarantine", "discard", batch], environment: other).ends(0, "4 parts")
+        try stage.run("quarantine", "list").ends(0, "nothing is quarantined")
+    }
+
+    @Test("a sender's row of an app that one host does not name waits for the host that does")
+    func otherHostsRows() throws {
+        let stage = try SweepStage(.sqlite, feeds: [.tuples([])])
+        try stage.database.register(0..<2, at: before)
+        try stage.database.report(DeviceToken.numbered(0).hex)
+        try stage.database.report(DeviceToken.numbered(1).hex, app: "talk")
+        try stage.swept().ends(0).says("1 row of pushsweep_evidence names an app")
+        #expect(try stage.database.rows(of: "pushsweep_evidence") == 1)
+        try stage.database.execute(
+            "UPDATE pushsweep_evidence SET created_at = '2020-01-01 00:00:00.000'")
+        try stage.swept().ends(65)
+        #expect(try stage.database.rows(of: "pushsweep_evidence") == 0)
+        try stage.run(["quarantine", "list"], environment: stage.host("b")).ends(
+            0, "the settings name no app talk in environment production")
+    }
 }

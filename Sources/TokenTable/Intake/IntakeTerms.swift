@@ -1,0 +1,66 @@
+import APNsProtocol
+import Database
+import Encodings
+import TokenHygiene
+
+/// What one host takes out of `pushsweep_evidence`.
+package struct IntakeTerms: Sendable {
+    /// Milliseconds for which a row of an app that the settings do not name waits for another host: a day.
+    package static let patience: Int64 = 86_400_000
+
+    let run: String
+    let host: String
+    let partitions: Set<Partition>
+    let reader: ReportReader
+    /// The lease that the transaction renews; nil for none.
+    let lease: Lease?
+    /// Makes the name of a batch, a random UUID.
+    let name: @Sendable () -> String
+
+    /// Takes rows about `partitions`, as the settings name them, for a run on a host.
+    package init(
+        run: String, host: String, _ partitions: Set<Partition>, _ reader: ReportReader,
+        lease: Lease? = nil, name: @escaping @Sendable () -> String
+    ) {
+        (self.run, self.host, self.partitions) = (run, host, partitions)
+        (self.reader, self.lease, self.name) = (reader, lease, name)
+    }
+
+    /// What becomes of a row at a time of the database's clock.
+    package func fate(of row: EvidenceRow, at now: EpochMilliseconds) -> RowFate {
+        let reading = reader.reading(of: row.report.map { $0 })
+        // What is not Apple's needs no app of ours.
+        if partitions.contains(row.partition) || (try? reading.get()) == .otherPlatform {
+            return .taken(reading.mapError { Refusal("\($0)") })
+        }
+        // A row from the future would wait for ever.
+        if let arrived = row.arrived, now.distance(from: arrived) < Self.patience,
+            arrived <= EvidenceBounds(now: now).latest
+        {
+            return .left
+        }
+        return .taken(
+            .failure(
+                Refusal(
+                    "the settings name no \(row.partition.shortened); name it under apps or correct the sender, "
+                        + "then export this batch and import it")))
+    }
+}
+
+/// What becomes of a row of `pushsweep_evidence`.
+package enum RowFate {
+    /// It is taken, and says this or cannot be used.
+    case taken(Result<ReportReading, Refusal>)
+    /// It waits for a host whose settings name its app.
+    case left
+}
+
+extension Partition {
+    /// The app and environment in words; a long name may be a token in the wrong column.
+    package var shortened: String {
+        let names = [app, environment].map { name in
+            name.isEmpty ? "''" : name.count > 20 ? name.prefix(12) + "…" : name
+        }
+        return "app \(names[0]) in environment \(names[1])"
+    }
+}

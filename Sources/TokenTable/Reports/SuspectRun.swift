@@ -1,0 +1,137 @@
+// APNs answers 400 where a token is none of the environment or of the topic. That is no death: the same device
+// may be reached under the other environment, or with another certificate. So such reports never change a row.
+// They make a token suspect, one row for each token that the table has, whatever comes: a wrong certificate
+// makes every token bad, each hour.
+//
+// They come in batches like those of 410s, and each chunk moves its reports into the suspects:
+//
+//   waiting --begin--> applying --chunk: suspects written, reports removed--> applying --last--> applied
+//
+// The batch counts how many fitted a living row (`applied`), a dead one (`already`) and none (`unknown`). No
+// guard is asked. A suspect is gone when its row is gone or dead, or 30 days after it was last heard of.
+
+import APNsProtocol
+import Database
+import TokenHygiene
+
+/// Moves the reports of one batch into `pushsweep_suspect`.
+struct SuspectRun {
+    private let application: FeedApplication
+    private let table: TokenTable
+    private let layout: TableLayout
+    private let lookup: TokenStatusLookup
+    private let checkpoint: FeedCheckpoint
+    private let now: EpochMilliseconds
+
+    private var connection: any SQLConnection { table.connection }
+
+    init(_ application: FeedApplication, _ table: TokenTable) throws(StoreFailure) {
+        (self.application, self.table) = (application, table)
+        layout = try table.layout()
+        lookup = try table.tokenStatuses(in: application.partition)
+        checkpoint = FeedCheckpoint(feed: application.feed, connection: table.connection)
+        now = try table.session.databaseTime()
+    }
+
+    /// Moves what is left, until `shouldStop` returns true after a chunk.
+    func run(
+        shouldStop: () -> Bool, report: (FeedProgress) -> Void
+    ) throws(StoreFailure) -> FeedProgress {
+        var loop = table.session.chunkLoop()
+        let doing = "noting the suspects of batch \(application.feed)"
+        return try loop.run(
+            from: begin(doing), isDone: \.isApplied, shouldStop: shouldStop, report: report
+        ) { (loop, progress) throws(StoreFailure) in
+            try loop.commit(
+                after: progress, doing: doing, checkpointOf: "batch \(application.feed)"
+            ) { (size) throws(SQLFailure) in
+                try commit(size, after: progress)
+            } checkpoint: { () throws(SQLFailure) in
+                try checkpoint.read(locking: false) ?? FeedProgress()
+            }
+        }
+    }
+
+    private func begin(_ doing: String) throws(StoreFailure) -> FeedProgress {
+        try table.retries.retrying(doing) { () throws(SQLFailure) in
+            try connection.begin()
+            if try checkpoint.state(locking: true) == .waiting {
+                try checkpoint.begin(application, layout)
+            }
+            try application.lease?.renew(connection)
+            let progress = try checkpoint.read(locking: false) ?? FeedProgress()
+            try connection.commit()
+            return progress
+        }
+    }
+
+    private func commit(
+        _ size: Int, after progress: FeedProgress
+    ) throws(SQLFailure) -> ChunkOutcome<FeedProgress> {
+        try connection.begin()
+        guard try checkpoint.read(locking: true) == progress else {
+            throw SQLFailure(kind: .conflict, code: 0, message: "another run moved the batch")
+        }
+        let chunk = try StoredReports.page(
+            of: application.feed, after: progress.position, limit: size, on: connection)
+        var next = progress
+        for some in chunk.runs(of: StatementShape.longest) {
+            let judged = try judged(some)
+            next.counts += judged.counts
+            try Suspects.write(
+                judged.suspects, application.partition, application.source, at: now,
+                on: connection)
+        }
+        if let first = chunk.first, let last = chunk.last {
+            let reports = chunk.reduce(0) { $0 + $1.statements }
+            let removed = try connection.execute(
+                "DELETE FROM pushsweep_report WHERE batch = ? AND token BETWEEN ? AND ?",
+                [.text(application.feed), .bytes(first.token.bytes), .bytes(last.token.bytes)])
+            guard removed == reports else {
+                throw SQLFailure(
+                    kind: .conflict, code: 0,
+                    message: "\(removed) reports were removed where \(reports) were read")
+            }
+            _ = try connection.execute(
+                "UPDATE pushsweep_feed SET removed = removed + ? WHERE feed = ? AND part = 0",
+                [.integer(Int64(removed)), .text(application.feed)])
+        }
+        next.position = chunk.last?.token ?? progress.position
+        next.isApplied = chunk.count < size
+        try checkpoint.update(next, run: application.run, layout)
+        try application.lease?.renew(connection)
+        try connection.commit()
+        return .committed(next, entries: chunk.count, bytes: 0)
+    }
+
+    /// The tokens of a list that living rows have, and the counts of all.
+    private func judged(
+        _ list: ArraySlice<TokenEvidence>
+    ) throws(SQLFailure) -> (suspects: [TokenEvidence], counts: Counts) {
+        let statuses = try lookup.statuses(of: list.map(\.token))
+        var (suspects, counts) = ([TokenEvidence](), Counts())
+        for item in list {
+            switch statuses[item.token] ?? .unknown {
+            case .unknown: counts.unknown += item.statements
+            case .stale: counts.already += item.statements
+            case .living:
+                counts.applied += item.statements
+                suspects.append(item)
+            }
+        }
+        return (suspects, counts)
+    }
+}
+
+extension TokenTable {
+    /// Moves the reports of a batch that call tokens bad into `pushsweep_suspect`. The next call continues
+    /// where one was stopped.
+    ///
+    /// - Throws: any failure; what is moved stays moved.
+    package func noteSuspects(
+        _ application: FeedApplication, shouldStop: () -> Bool = { false },
+        report: (FeedProgress) -> Void = { _ in }
+    ) throws(StoreFailure) -> FeedProgress {
+        try SuspectRun(application, self).run(shouldStop: shouldStop, report: report)
+    }
+}

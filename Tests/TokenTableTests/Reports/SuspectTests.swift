@@ -1,0 +1,158 @@
+import APNsProtocol
+import Database
+import TestSupport
+import Testing
+import TokenHygiene
+import TokenTable
+
+@Suite("Suspects")
+struct SuspectTests {
+    private struct Source: ReportSource {
+        var rest: ArraySlice<NumberedReport>
+
+        mutating func next(_ limit: Int) -> [NumberedReport] {
+            defer { rest = rest.dropFirst(limit) }
+            return Array(rest.prefix(limit))
+        }
+    }
+
+    /// Fills a batch with one report about each token.
+    private static func fill(
+        _ store: TokenTable, _ tokens: Range<Int>, at time: Int64, _ id: String,
+        _ source: EvidenceSource = .badDeviceToken
+    ) throws {
+        let batch = ReportBatch(
+            id: id, run: "r", chat, source, .table, label: "pushsweep_evidence", host: "h",
+            opened: EpochMilliseconds(start))
+        let reports = tokens.map { DeviceToken.numbered($0) }.sorted().map {
+            NumberedReport(token: $0, number: 0, time: EpochMilliseconds(time))
+        }
+        #expect(try store.fill(batch) { _ in Source(rest: reports[...]) })
+    }
+
+    private static func note(
+        _ store: TokenTable, _ id: String, _ source: EvidenceSource = .badDeviceToken
+    ) throws -> FeedProgress {
+        try store.noteSuspects(
+            FeedApplication(
+                run: "r", feed: id, partition: chat, policy: RemovalPolicy(), source: source))
+    }
+
+    @Test(
+        "a token becomes suspect only where a living row has it, whatever statement fails, and is counted once",
+        arguments: TestEngine.available)
+    func faults(_ engine: TestEngine) throws {
+        func run(_ fault: FaultyConnection.Fault?) throws -> Int {
+            let database = try TokenDatabase.own(engine)
+            try database.register(0..<40, at: start)
+            try database.execute(
+                "UPDATE active_users SET invalidated_at = registered_at WHERE device_token IN (?, ?)",
+                [.bytes(DeviceToken.numbered(3).bytes), .bytes(DeviceToken.numbered(4).bytes)])
+            try Self.fill(database.store(), 0..<60, at: start + 5, "b")
+            let connection = FaultyConnection(database.driver(), fault.map { [$0] } ?? [])
+            let failing = try TokenTable(
+                database.settings, connection, Pacing(firstChunk: 16, sleep: { _ in }))
+            _ = try? Self.note(failing, "b")
+            let progress = try Self.note(database.store(), "b")
+            #expect(
+                progress.isApplied && progress.counts.applied == 38
+                    && progress.counts.already == 2 && progress.counts.unknown == 20,
+                "\(fault as Any): \(progress.counts)")
+            #expect(try database.rows(of: "pushsweep_report") == 0)
+            #expect(
+                try database.texts("SELECT COUNT(*), SUM(times) FROM pushsweep_suspect")
+                    == [["38", "38"]], "\(fault as Any)")
+            #expect(try database.rows(where: "invalidated_at IS NOT NULL") == 2)
+            return connection.operations
+        }
+        let count = try run(nil)
+        for fault in FaultyConnection.Fault.spread(over: count, most: 24) { _ = try run(fault) }
+    }
+
+    @Test(
+        "a later report moves the last time and the reason, an earlier one the first",
+        arguments: TestEngine.available)
+    func merged(_ engine: TestEngine) throws {
+        let database = try TokenDatabase.own(engine)
+        let store = try database.store()
+        try database.register(0..<1, at: start)
+        for (id, time, source) in [
+            ("a", 500, EvidenceSource.badDeviceToken), ("b", 900, .deviceTokenNotForTopic),
+            ("c", 100, .badDeviceToken),
+        ] {
+            try Self.fill(store, 0..<1, at: start + Int64(time), id, source)
+            _ = try Self.note(store, id, source)
+        }
+        let found = try #require(try Suspects(store).among([.numbered(0)]).first)
+        #expect(found.reason == "DeviceTokenNotForTopic" && found.times == 3)
+        #expect(found.first.rawValue == start + 100 && found.last.rawValue == start + 900)
+        let counts = try Suspects(store).counts()
+        #expect(counts.map(\.tokens) == [1] && counts[0].partition == chat)
+    }
+
+    @Test(
+        "a suspect goes with its row, with its mark, and 30 days after the last report; of an app of another host with its time alone",
+        arguments: TestEngine.available)
+    func trimmed(_ engine: TestEngine) throws {
+        let database = try TokenDatabase.own(engine)
+        let store = try database.store()
+        let now = try store.session.databaseTime()
+        try database.register(0..<2_000, at: start)
+        try Self.fill(store, 0..<1_990, at: now.rawValue - 5, "young")
+        try Self.fill(store, 1_990..<2_000, at: start, "old")
+        for id in ["young", "old"] { _ = try Self.note(store, id) }
+        let old = store.connection.dialect.ownTime("changed_at").value(
+            now.advanced(by: -31 * 86_400_000))
+        for number in 1_990..<2_000 {
+            try database.execute(
+                "UPDATE pushsweep_suspect SET changed_at = ? WHERE token = ?",
+                [old, .bytes(DeviceToken.numbered(number).bytes)])
+        }
+        #expect(try database.rows(of: "pushsweep_suspect") == 2_000)
+        try database.execute(
+            "DELETE FROM active_users WHERE device_token = ?",
+            [.bytes(DeviceToken.numbered(0).bytes)])
+        try database.execute(
+            "UPDATE active_users SET invalidated_at = registered_at WHERE device_token = ?",
+            [.bytes(DeviceToken.numbered(1).bytes)])
+        try Suspects(store).trim(at: now, [])
+        #expect(try database.rows(of: "pushsweep_suspect") == 1_990)
+        try Suspects(store).trim(at: now, [chat])
+        #expect(try database.rows(of: "pushsweep_suspect") == 1_988)
+        #expect(try Suspects(store).among([.numbered(0), .numbered(1)]).isEmpty)
+    }
+}
+
+@Suite("What cannot be used")
+struct QuarantineTests {
+    private static func parts(_ places: Range<Int>) -> [QuarantinedPart] {
+        places.map {
+            QuarantinedPart(
+                place: $0, bytes: [UInt8](repeating: UInt8($0 % 251), count: $0 == 0 ? 9_000 : 3),
+                reason: $0.isMultiple(of: 3) ? "one" : "other",
+                token: $0 == 5 ? .numbered(5) : nil)
+        }
+    }
+
+    @Test(
+        "parts are kept once however often, whole up to 4 KiB, found by token and reason, and discarded in steps",
+        arguments: TestEngine.available)
+    func kept(_ engine: TestEngine) throws {
+        let database = try TokenDatabase.own(engine)
+        let quarantine = Quarantine(try database.store())
+        for _ in 0..<2 { try quarantine.keep(Self.parts(0..<2_500), of: "b") }
+        try quarantine.keep(Self.parts(0..<1), of: "c")
+        let found = try quarantine.batches()
+        #expect(found.map(\.batch) == ["b", "c"] && found.map(\.parts) == [2_500, 1])
+        #expect(found[0].bytes == 9_000 + 3 * 2_499)
+        let first = try quarantine.parts(of: "b", limit: 2)
+        #expect(first[0].isCut && first[0].bytes.count == 4_096 && first[0].length == 9_000)
+        #expect(first[1] == Self.parts(1..<2)[0])
+        #expect(try quarantine.reasons(in: "b", limit: 1).map(\.parts) == [1_666])
+        #expect(
+            try quarantine.parts(about: .numbered(5), limit: 9).map(\.part) == Self.parts(5..<6))
+        #expect(try quarantine.discard("b") == 2_500)
+        #expect(try quarantine.batches().map(\.batch) == ["c"])
+        #expect(try quarantine.discard("b") == 0)
+    }
+}
