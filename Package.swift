@@ -96,6 +96,10 @@ let package = Package(
             dependencies: ["APNsProtocol", "Database", "Encodings", "TokenHygiene"],
             swiftSettings: strict),
         .target(
+            name: "SchemaLook",
+            dependencies: ["APNsProtocol", "Database", "Encodings", "TokenHygiene", "TokenTable"],
+            swiftSettings: strict),
+        .target(
             name: "PushQueue",
             dependencies: ["APNsProtocol", "Database", "Encodings", "TokenHygiene", "TokenTable"],
             swiftSettings: strict),
@@ -109,7 +113,7 @@ let package = Package(
             name: "Operations",
             dependencies: [
                 "APNsConnection", "APNsProtocol", "Encodings", "EvidenceFiles", "EvidenceJournal",
-                "SecureTransport",
+                "SecureTransport", "SchemaLook",
                 "Settings", "TokenHygiene", "Database", "PushQueue", "TokenTable", logging,
             ],
             swiftSettings: strict),
@@ -127,7 +131,7 @@ let package = Package(
             name: "pushsweep",
             dependencies: [
                 "APNsProtocol", "CCommit", "Encodings", "APNsSimulator", "EvidenceFiles",
-                "EvidenceJournal", "Operations",
+                "EvidenceJournal", "Operations", "SchemaLook",
                 "SecureTransport", "Settings", "TokenHygiene", "Database", "TokenTable",
                 "AuditFormats", argumentParser, logging,
             ],
@@ -207,6 +211,13 @@ let package = Package(
             dependencies: [
                 "APNsProtocol", "APNsSimulator", "Encodings", "TokenHygiene", "Database",
                 "PushQueue",
+                "TokenTable", "TestSupport",
+            ],
+            swiftSettings: strict),
+        .testTarget(
+            name: "SchemaLookTests",
+            dependencies: [
+                "APNsProtocol", "Encodings", "TokenHygiene", "Database", "SchemaLook",
                 "TokenTable", "TestSupport",
             ],
             swiftSettings: strict),

@@ -25,11 +25,12 @@ package struct AccountGrants {
     private let showsTriggers: Bool
 
     /// Makes the statements for `user`, or for the account of the settings. Nil for SQLite, where
-    /// the file's mode decides.
+    /// the file's mode decides. `asked` gives the further columns that `check` asks about.
     ///
     /// - Throws: `configuration` where the settings contradict themselves.
     package init?(
-        _ settings: StoreSettings, _ policy: RemovalPolicy, user: String?
+        _ settings: StoreSettings, _ policy: RemovalPolicy, user: String?,
+        asking asked: (TokenTable) -> Set<String> = { _ in [] }
     ) throws(StoreFailure) {
         guard case .server(let server) = settings.location else { return nil }
         account = user ?? server.user
@@ -67,7 +68,7 @@ package struct AccountGrants {
                 RequiredPrivileges.users(column, of: tokens.table, database: database)
                     .grants(to: account))
         }
-        addQuestions(tokens, store)
+        addQuestions(tokens, store.map(asked) ?? [])
         add("undo", rights(.undoing(policy, in: tokens), tokens))
         // A purge finds its table by the layout of the token table.
         add("purge", rights(.read, tokens) + rights(.purge(isDry: false), tokens))
@@ -92,8 +93,7 @@ package struct AccountGrants {
     package static let replicaJob = "knowing a stopped replica, on MySQL any, optional"
 
     /// The rights to see the columns that `check` asks about.
-    private mutating func addQuestions(_ tokens: TableLayout, _ store: TokenTable?) {
-        let asked = Set((try? store?.columnQuestions().filter(\.isForAccount).map(\.column)) ?? [])
+    private mutating func addQuestions(_ tokens: TableLayout, _ asked: Set<String>) {
         if !asked.isEmpty {
             add(
                 "check, to see the columns that it asks about",

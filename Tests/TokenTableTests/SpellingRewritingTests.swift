@@ -153,4 +153,22 @@ struct SpellingRewritingTests {
         try stage.database.runCure(of: refusal)
         #expect(try Array(stage.tokens().prefix(2)) == [long, usual.hex])
     }
+
+    @Test(
+        "no statement for other rows welds the tokens of a list together",
+        arguments: TestEngine.available,
+        [" ", ", ", "|", ":"])
+    func unwelded(_ engine: TestEngine, _ separator: String) throws {
+        let stage = try GroupedStage(engine, "VARCHAR(255)")
+        let list = DeviceToken.numbered(1).hex + separator + DeviceToken.numbered(2).hex
+        try stage.insert(1, list)
+        let sign = separator == ", " ? " " : separator
+        for number in 2..<40 { try stage.insert(number, GroupedStage.grouped(number, sign)) }
+        let failures = try stage.store().examine(.read).findings.filter { $0.failure != nil }
+        let cure = try #require(failures.first { $0.sentence.contains("UPDATE") })
+        try stage.database.runCure(of: cure)
+        let left = try stage.tokens()
+        #expect(left[0] == list)
+        #expect(left[1] == DeviceToken.numbered(2).hex)
+    }
 }

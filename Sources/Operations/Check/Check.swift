@@ -10,6 +10,7 @@ import Encodings
 import EvidenceJournal
 import Foundation
 import Glibc
+import SchemaLook
 import SecureTransport
 import Settings
 import TokenHygiene
@@ -218,7 +219,7 @@ package struct Check {
                 report.note("database", .medium, "\(clock.sentence); \(clock.cure)")
             }
             enter(
-                try store.examine(
+                try store.examineWithLook(
                     .apply(policy), partitions: settings.apps.map(\.storedPartition)
                 ).findings)
             // A table that does not fit has no lease, and that it does not fit is said already.

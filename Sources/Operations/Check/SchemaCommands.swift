@@ -2,6 +2,7 @@ import Database
 import EvidenceJournal
 import Foundation
 import PushQueue
+import SchemaLook
 import Settings
 import TokenHygiene
 import TokenTable
@@ -169,7 +170,12 @@ package struct GrantReport: PrintedLines, Codable, Hashable, Sendable {
     package init(_ settings: Settings, user: String?) throws(RunFailure) {
         do {
             let store = StoreSettings(settings, for: .reports)
-            guard let grants = try AccountGrants(store, settings.policy, user: user) else { return }
+            let grants = try AccountGrants(store, settings.policy, user: user) { table in
+                Set(
+                    ((try? table.columnQuestions()) ?? []).filter(\.isForAccount)
+                        .map(\.column))
+            }
+            guard let grants else { return }
             account = grants.account
             reason = grants.reason
             jobs = grants.jobs.map { Job(job: $0.name, statements: $0.statements) }

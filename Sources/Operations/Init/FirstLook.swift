@@ -7,6 +7,7 @@ import Database
 import Encodings
 import Foundation
 import Glibc
+import SchemaLook
 import Settings
 import TokenTable
 

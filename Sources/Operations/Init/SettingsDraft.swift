@@ -1,6 +1,7 @@
 import Database
 import Encodings
 import Foundation
+import SchemaLook
 import Settings
 import TokenTable
 

@@ -6,9 +6,11 @@ package struct StoreReport: Hashable, Sendable {
     /// The server's description of itself.
     package internal(set) var server: ServerDescription
     /// The findings, in the order of the examination.
-    package internal(set) var findings: [Finding] = []
+    package var findings: [Finding] = []
     /// The token spellings in the sampled rows; nil where no row could be read.
     package internal(set) var sample: TokenSample?
+    /// Whether the table fits the settings, so that its rows could be looked at.
+    package internal(set) var hasLayout = false
 
     /// The first finding that forbids applying evidence.
     package var firstFailure: StoreFailure? {
@@ -66,11 +68,13 @@ extension TokenTable {
     }
 
     /// Examines the database for a use and reports all findings. `partitions` are those whose rows
-    /// the run will look up, with apps by the table's value.
+    /// the run will look up, with apps by the table's value. `cure` is what helps a column whose values are
+    /// no tokens in the declared encoding.
     ///
     /// - Throws: only if the database cannot be queried.
     package func examine(
-        _ need: TableUse, partitions: [Partition] = [], searchesRows: Bool = true
+        _ need: TableUse, partitions: [Partition] = [], searchesRows: Bool = true,
+        cure: SampleCure? = nil
     ) throws(StoreFailure) -> StoreReport {
         let server = try session.describe()
         var report = StoreReport(server: server)
@@ -90,6 +94,7 @@ extension TokenTable {
             report.findings.append(Finding(error))
             return report
         }
+        report.hasLayout = true
         report.findings += partitionFindings(layout, partitions)
         let own = need.requiredTables(hasMarkColumn: layout.mark != nil)
         report.findings += try missingTables(own)
@@ -97,7 +102,7 @@ extension TokenTable {
         if !report.findings.contains(where: { $0.failure?.code == .configuration }) {
             report.findings += try rightsFindings(layout, need, server.account)
         }
-        if report.firstFailure == nil { try sample(layout, into: &report) }
+        if report.firstFailure == nil { try sample(layout, cure, into: &report) }
         // With a platform the sample has rows of it alone.
         if report.firstFailure == nil, report.sample?.total == 0 {
             report.findings += try platformFindings(layout)
@@ -108,9 +113,6 @@ extension TokenTable {
         if searchesRows && report.firstFailure == nil {
             report.findings += try refusalFindings(layout)
             report.findings += try registrationFindings(layout, report.sample)
-        }
-        if searchesRows, report.firstFailure.map({ $0.code == .configuration }) ?? true {
-            report.findings += try columnQuestions().map(\.finding)
         }
         return report
     }

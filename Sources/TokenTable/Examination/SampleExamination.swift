@@ -2,10 +2,27 @@ import APNsProtocol
 import Database
 import TokenHygiene
 
+/// What a sample has of a column whose values may be no tokens in the declared encoding.
+package struct SampledColumn {
+    package let column: CatalogColumn
+    /// Its values, each as a row of one.
+    package let rows: [ArraySlice<SQLValue>]
+    package let catalog: CatalogTable
+    /// Reads the same rows with other columns.
+    package let sampling: RowSampling
+    package let session: DatabaseSession
+    package let now: EpochMilliseconds
+}
+
+/// What helps a column whose values the declared encoding does not fit, as a clause; nil where nothing is known.
+package typealias SampleCure = (SampledColumn) throws(StoreFailure) -> String?
+
 extension TokenTable {
     /// Reads some rows and checks whether their tokens, times and marks have the form that the settings
     /// state.
-    func sample(_ layout: TableLayout, into report: inout StoreReport) throws(StoreFailure) {
+    func sample(
+        _ layout: TableLayout, _ cure: SampleCure?, into report: inout StoreReport
+    ) throws(StoreFailure) {
         let catalog = try catalogTable()
         let sampling = RowSampling(layout, catalog, connection)
         // One of the last two is there at most.
@@ -24,13 +41,14 @@ extension TokenTable {
         }
         sample.newest = times(rows.all)?.newest
         report.sample = sample
-        let serving = try catalog.column(layout.token.name).flatMap {
-            column throws(StoreFailure) in
-            try ServingColumn.cure(
-                column, rows.all.map { $0.prefix(1) }, catalog, connection.dialect
-            ) { trial throws(StoreFailure) in
-                try trial.fault(sampling, of: catalog, session, now: now)
-            }
+        // The statement needs a look at more than the settings name, and `check` looks.
+        var serving: String? =
+            "run `pushsweep check`, which prints the statement that helps where there is one"
+        if let cure, let column = catalog.column(layout.token.name) {
+            serving = try cure(
+                SampledColumn(
+                    column: column, rows: rows.all.map { $0.prefix(1) }, catalog: catalog,
+                    sampling: sampling, session: session, now: now))
         }
         let isEmpty = try isWithoutTokens(layout, catalog, sample)
         report.findings += rows.findings { rows in

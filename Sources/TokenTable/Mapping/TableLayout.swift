@@ -14,22 +14,22 @@ package struct TableLayout: Hashable, Sendable {
     /// The index for lookups by token, where the table has one.
     let tokenIndex: String?
     /// The app column, where the table has one.
-    let app: PartitionColumn?
+    package let app: PartitionColumn?
     /// The environment column, where the table has one.
-    let environment: PartitionColumn?
+    package let environment: PartitionColumn?
     /// The rows of Apple's devices, in a table that has others too.
-    var platform: PlatformRows?
+    package internal(set) var platform: PlatformRows?
     /// The column of the last registration, where the table has one.
-    let registration: TimeColumn?
+    package let registration: TimeColumn?
     /// The columns that the engine sets at every change of the row (ON UPDATE CURRENT_TIMESTAMP, which
     /// MariaDB before 10.10 adds to the first TIMESTAMP column by itself), and that are the registration,
     /// or from which it is computed. A mark would then look like a registration, so changes assign
     /// them to themselves.
     let heldColumns: [String]
     /// The column of two values that is the mark; its times go to `pushsweep_invalid`.
-    var living: LivingColumn?
+    package internal(set) var living: LivingColumn?
     /// The mark column; nil: the times of marks go to `pushsweep_invalid`.
-    let mark: TimeColumn?
+    package let mark: TimeColumn?
     /// The column of the mark's reason, where the table has one.
     let reason: String?
     /// All columns of a row in the table's order, without generated ones.
@@ -132,7 +132,7 @@ package struct TableLayout: Hashable, Sendable {
     package var marksStandBeside: Bool { markColumns.isEmpty }
 
     /// The columns that have a role, some perhaps more than once.
-    var usedColumns: [String] {
+    package var usedColumns: [String] {
         let optional = [
             app?.name, environment?.name, platform?.column.name, registration?.name, living?.name,
             mark?.name, reason,
@@ -161,7 +161,7 @@ package struct TableLayout: Hashable, Sendable {
 /// The rows of a mixed table that belong to Apple's devices.
 package struct PlatformRows: Hashable, Sendable {
     /// The column of the platform.
-    let column: PartitionColumn
+    package let column: PartitionColumn
     /// The column's value in these rows.
     let value: SQLValue
 
@@ -171,7 +171,7 @@ package struct PlatformRows: Hashable, Sendable {
     }
 
     /// The value in messages.
-    var word: String { value.text ?? value.integer.map(String.init) ?? "" }
+    package var word: String { value.text ?? value.integer.map(String.init) ?? "" }
 }
 
 /// The rows of one partition, by the values of the columns that a table has for app, environment and

@@ -4,6 +4,7 @@ import Encodings
 import Foundation
 import Glibc
 import Operations
+import SchemaLook
 import TokenTable
 
 /// `pushsweep init`: looks at a database that no settings file describes, and changes nothing in it.
