@@ -26,7 +26,7 @@ struct TextLayout {
     ///   - first: what the first line begins with.
     ///   - rest: what the other lines begin with.
     mutating func add(_ text: String, first: String = "", rest: String = "") {
-        lines += BrokenRows(text).rows(
+        lines += WrappedLine(text).rows(
             columns: width, first: first, rest: rest, breakingWords: true)
     }
 

@@ -217,13 +217,3 @@ extension RunFailure {
         RunFailure(exit, stage, "\(partition): \(description)")
     }
 }
-
-extension TLSIdentity {
-    /// Whether the certificate is for a topic: it names the topic, the app of a topic with one of Apple's
-    /// suffixes, or none at all.
-    func covers(topic: String) -> Bool {
-        let suffixes = PushType.allCases.map(\.topicSuffix)
-        return topics.isEmpty
-            || topics.contains { named in suffixes.contains { topic == named + $0 } }
-    }
-}

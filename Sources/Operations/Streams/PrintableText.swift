@@ -51,22 +51,6 @@ extension Int {
     }
 }
 
-/// One line of comma-separated values (RFC 4180), for the commands that print tables.
-enum CSVRecord {
-    /// The fields joined by commas, with a line break. Control characters are escaped, so that every
-    /// record is exactly one line.
-    static func line(_ fields: [String]) -> String {
-        fields.map(field).joined(separator: ",") + "\n"
-    }
-
-    private static func field(_ text: String) -> String {
-        let text = text.printable
-        let special: [Unicode.Scalar] = [",", "\"", " "]
-        guard text.unicodeScalars.contains(where: special.contains) else { return text }
-        return text.doubling("\"")
-    }
-}
-
 // A spreadsheet runs a cell that begins with =, +, - or @ as a formula, also in a quoted field. A text that
 // begins so, perhaps after spaces, gets an apostrophe before it, which spreadsheets take for "this is text".
 

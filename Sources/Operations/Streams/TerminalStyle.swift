@@ -60,7 +60,7 @@ package struct TerminalStyle: Hashable, Sendable {
 
     private func broken(_ line: String, _ form: PrintedForm, columns: Int) -> [String] {
         let text = line.drop { $0 == " " }
-        var pieces = BrokenRows(text)
+        var pieces = WrappedLine(text)
         if form == .words { pieces.round() }
         func spaces(_ count: Int) -> String { String(repeating: " ", count: count) }
         // What begins far to the right is a column of its own; one without room for words goes to the left.
@@ -68,7 +68,7 @@ package struct TerminalStyle: Hashable, Sendable {
         let indent = wanted > columns / 2 ? spaces(min(4, columns / 4)) : spaces(wanted)
         let isEven = wanted >= Self.column || form == .prose && wanted == 0
         let usual = isEven ? indent : spaces(min(indent.count + 2, columns / 2))
-        func rows(_ pieces: BrokenRows, rest: String) -> [String] {
+        func rows(_ pieces: WrappedLine, rest: String) -> [String] {
             pieces.rows(columns: columns, first: indent, rest: rest)
         }
         guard indent.count + pieces.columns > columns, let (left, right) = pieces.sides else {

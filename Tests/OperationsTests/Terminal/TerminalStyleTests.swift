@@ -47,7 +47,7 @@ struct TerminalStyleTests {
                     let rows = rows(line, columns, form)
                     #expect(words(rows) == words([line]), "\(columns): \(rows)")
                     for row in rows where row.columns > columns {
-                        let piece = BrokenRows(row).pieces
+                        let piece = WrappedLine(row).pieces
                         #expect(piece.count == 1, "\(columns): \(rows)")
                     }
                 }

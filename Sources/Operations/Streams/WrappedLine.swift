@@ -6,7 +6,7 @@
 // Japanese and Korean and for emoji (Unicode Standard Annex 11), one for all others.
 
 /// A line in pieces, each a word or something that is copied whole.
-package struct BrokenRows {
+package struct WrappedLine {
     struct Piece: Hashable {
         /// The number of spaces before it.
         var gap: Int
@@ -64,9 +64,9 @@ package struct BrokenRows {
     var columns: Int { pieces.reduce(0) { $0 + $1.gap + $1.text.columns } }
 
     /// The pieces before the first wide gap, and those behind it; nil without such a gap.
-    var sides: (left: BrokenRows, right: BrokenRows)? {
+    var sides: (left: WrappedLine, right: WrappedLine)? {
         guard let wide = pieces.dropFirst().firstIndex(where: { $0.gap > 1 }) else { return nil }
-        return (BrokenRows(pieces[..<wide]), BrokenRows(pieces[wide...]))
+        return (WrappedLine(pieces[..<wide]), WrappedLine(pieces[wide...]))
     }
 
     /// Writes times to the minute and sizes in MB, as people read them; commands keep all digits.
@@ -142,7 +142,7 @@ private enum Copied {
     case statement
 
     /// What begins with a word; nil where it is an ordinary one.
-    init?(at place: Int, of words: [BrokenRows.Piece]) {
+    init?(at place: Int, of words: [WrappedLine.Piece]) {
         let word = words[place].text
         let next = place + 1 < words.count ? words[place + 1].text : ""
         if word.count(where: { $0 == "`" }) == 1,
@@ -185,7 +185,7 @@ private enum Copied {
         return isQuoted ? !isOdd : isOdd && word.hasPrefix("'")
     }
 
-    func takes(_ word: BrokenRows.Piece) -> Bool {
+    func takes(_ word: WrappedLine.Piece) -> Bool {
         switch self {
         case .ticked, .statement: true
         case .clause(let isQuoted): isQuoted || word.gap == 1
