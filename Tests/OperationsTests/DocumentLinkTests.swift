@@ -9,7 +9,9 @@ struct DocumentLinkTests {
     private static func pages() throws -> [String] {
         let folder = ReliabilityDocumentTests.root.appending(path: "docs")
         let docs = try FileManager.default.subpathsOfDirectory(atPath: folder.path)
-        return ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"]
+        return [
+            "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "Trials/README.md",
+        ]
             + docs.filter { $0.hasSuffix(".md") }.map { "docs/\($0)" }.sorted()
     }
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Kills, cuts off and pauses nodes of a private cluster, and kills senders, while `pushsweep send` empties
-a queue. Called by scripts/kills --run send.
+a queue. Called by Trials/kills --run send.
 
 Each round fills the queue, starts one or two senders (two: as two hosts, on different nodes of Galera), hurts
 something at a random moment, repairs it, and lets the senders run again until all end with 0 and no row

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Two hosts sweep one feedback gateway every hour, each from a state folder of its own and from another
-node of a Galera cluster first, while their runs and nodes are killed. Called by scripts/kills --run hours.
+node of a Galera cluster first, while their runs and nodes are killed. Called by Trials/kills --run hours.
 
 An hour takes as long as its runs: the gateway gets its lists, both hosts start at once, and the trouble of
 the hour happens. Then the hour passes: leases end, nodes are back. A list that nobody read waits in the gateway

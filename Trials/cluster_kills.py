@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Kills, cuts off and pauses nodes of a private cluster while Pushsweep works, and compares every row
-with a model afterwards. Called by scripts/kills, which starts the cluster and builds the program.
+with a model afterwards. Called by Trials/kills, which starts the cluster and builds the program.
 
 Each round fills the token table, starts a run, hurts a node or a connection at a random moment, repairs
 it, and runs again until a run ends with 0. Before a proxy that splits reads from changes each round begins with
