@@ -14,7 +14,7 @@ package struct Suspect: Hashable, Sendable {
     /// How often APNs said so.
     package let times: Int
     /// When one of these reports was last heard, by the database's clock.
-    fileprivate let heard: EpochMilliseconds
+    let heard: EpochMilliseconds
 }
 
 /// The suspects of one app, environment and reason.
@@ -30,11 +30,11 @@ package struct SuspectCount: Hashable, Sendable {
 package struct Suspects {
     /// Days for which a suspect is kept after a report about it was last heard.
     package static let days: Int64 = 30
-    private static let columns =
+    static let columns =
         "token, app, environment, reason, first_at, last_at, times, changed_at"
 
-    private let table: TokenTable
-    private var connection: any SQLConnection { table.connection }
+    let table: TokenTable
+    var connection: any SQLConnection { table.connection }
 
     /// The suspects in the database of a token table.
     package init(_ table: TokenTable) { self.table = table }
@@ -84,7 +84,7 @@ package struct Suspects {
         }
     }
 
-    private func suspects(_ rows: SQLRows) -> [Suspect] {
+    func suspects(_ rows: SQLRows) -> [Suspect] {
         let time = connection.dialect.ownTime("last_at")
         return (0..<rows.count).compactMap { row in
             guard let token = rows.token(row, 0), let first = time.mark(rows[row, 4]),
@@ -131,79 +131,6 @@ package struct Suspects {
             }
             _ = try connection.execute(sql, values)
             rest = rest.dropFirst(length)
-        }
-    }
-}
-
-extension Suspects {
-    /// Removes those of which nothing was heard for 30 days before `now`, which is of the database's clock, and
-    /// those that no living row has any more. Of an app that is not among `partitions` only the old ones go.
-    ///
-    /// - Throws: any failure of the database; what is removed stays removed.
-    package func trim(
-        at now: EpochMilliseconds, _ partitions: some Collection<Partition>,
-        lease: Lease? = nil, shouldStop: () -> Bool = { false }
-    ) throws(StoreFailure) {
-        let old = now.advanced(by: -Self.days * 86_400_000)
-        var loop = table.session.chunkLoop()
-        let doing = "removing suspects whose time is over"
-        _ = try loop.run(
-            from: [SQLValue]?.some([.bytes([]), .text(""), .text("")]), isDone: { $0 == nil },
-            shouldStop: shouldStop
-        ) { (loop, start) throws(StoreFailure) in
-            let place = start ?? []
-            let (page, end) = try table.retries.retrying(doing) { () throws(SQLFailure) in
-                let rows = try connection.query(
-                    "SELECT \(Self.columns) FROM pushsweep_suspect WHERE token > ? OR token = ? AND "
-                        + "(app > ? OR app = ? AND environment > ?) ORDER BY token, app, environment "
-                        + "LIMIT \(StatementShape.longest)",
-                    [place[0], place[0], place[1], place[1], place[2]])
-                let isFull = rows.count == StatementShape.longest
-                return (
-                    suspects(rows), isFull ? Array(rows.row(rows.count - 1).prefix(3)) : nil
-                )
-            }
-            var gone = page.filter { $0.heard < old }
-            for partition in partitions {
-                let own = page.filter { $0.partition == partition && $0.heard >= old }
-                let living = try living(own.map(\.token), in: partition)
-                gone += own.filter { !living.contains($0.token) }
-            }
-            return try loop.commit(after: start, doing: doing, checkpointOf: "suspects") {
-                (_) throws(SQLFailure) in
-                try remove(gone, lease)
-                return .committed(end, entries: page.count, bytes: 0)
-            } checkpoint: {
-                start
-            }
-        }
-    }
-
-    private func remove(_ gone: [Suspect], _ lease: Lease?) throws(SQLFailure) {
-        try connection.begin()
-        let time = connection.dialect.ownTime("last_at")
-        for suspect in gone {
-            // One that APNs called bad again meanwhile stays.
-            _ = try connection.execute(
-                "DELETE FROM pushsweep_suspect WHERE token = ? AND app = ? AND environment = ? AND changed_at = ?",
-                [
-                    .bytes(suspect.token.bytes), .text(suspect.partition.app),
-                    .text(suspect.partition.environment), time.value(suspect.heard),
-                ])
-        }
-        try lease?.renew(connection)
-        try connection.commit()
-    }
-
-    /// The tokens that living rows of a partition have.
-    private func living(
-        _ tokens: [DeviceToken], in partition: Partition
-    ) throws(StoreFailure) -> Set<DeviceToken> {
-        guard !tokens.isEmpty else { return [] }
-        let lookup = try table.tokenStatuses(in: partition)
-        return try table.retries.retrying("looking for the rows of suspects") {
-            () throws(SQLFailure) in
-            Set(try lookup.statuses(of: tokens).filter { $0.value == .living }.keys)
         }
     }
 }
