@@ -286,7 +286,8 @@ struct TokenStory {
         } else {
             event.rule = .noApp
             words =
-                "the settings name no \(row.partition.shortened), so it will be quarantined"
+                "these settings name no \(row.partition.shortened); a day after it came it goes to quarantine, "
+                + "unless another host takes it"
         }
         event.text =
             (isKnown ? "\(row.partition): " : "")

@@ -91,30 +91,32 @@ struct JournalIntake {
     }
 
     /// Copies the rows that wait into the journal of a trial and takes none.
-    func previewRows() throws -> (feeds: [String], report: IntakeReport)? {
+    func previewRows() throws -> (feeds: [String], report: IntakeReport, left: Int)? {
         let open = newIntake
         var capture = newCapture(open, from: "pushsweep_evidence")
         let now = try store.session.databaseTime()
-        var last = Int64.min
+        var (last, left) = (Int64.min, 0)
         while true {
             let rows = try intake.peek(after: last, limit: 1_000)
             guard let end = rows.last?.id else { break }
-            for row in rows { try add(row, to: &capture, now) }
+            for row in rows where try !add(row, to: &capture, now) { left += 1 }
             try capture.flush()
             last = end
         }
-        guard capture.counts.reports > 0 else { return nil }
+        guard capture.counts.reports + left > 0 else { return nil }
         var report = IntakeReport(capture.counts)
         report.waiting = capture.counts.reports
-        return (try journal.confirmIntake(open, at: context.now()), report)
+        return (try journal.confirmIntake(open, at: context.now()), report, left)
     }
 
+    /// Copies a row; false where a run would leave it.
     private func add(
         _ row: EvidenceRow, to capture: inout ReportCapture, _ now: EpochMilliseconds
-    ) throws {
-        guard case .taken(let reading) = terms.fate(of: row, at: now) else { return }
+    ) throws -> Bool {
+        guard case .taken(let reading) = terms.fate(of: row, at: now) else { return false }
         try capture.add(
             reading, about: row.partition, text: Array(row.line.utf8), place: "row \(row.id)")
+        return true
     }
 
     var newIntake: OpenIntake {

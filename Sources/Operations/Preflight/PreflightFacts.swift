@@ -27,7 +27,7 @@ struct PreflightFacts {
     /// What APNs called bad among the living tokens of the app, and how many of these there are.
     var suspects: [AuditedSuspects] = []
     var living = 0
-    /// Rows of `pushsweep_evidence` that wait.
+    /// Rows of `pushsweep_evidence` about the app that wait.
     var waitingRows = 0
     /// Ends of sweeps that succeeded, as the journals and the database know them.
     var successes: [EpochMilliseconds] = []
@@ -86,7 +86,9 @@ struct PreflightFacts {
         }
         successes = ends.compactMap { $0 }
         let intake = EvidenceIntake(store)
-        if try intake.visibility() == .readable { waitingRows = try intake.waiting() }
+        if try intake.visibility() == .readable {
+            waitingRows = try intake.waiting(of: plan.app.partition)
+        }
     }
 
     mutating func readClocks(_ store: TokenTable, _ now: () -> EpochMilliseconds) throws {

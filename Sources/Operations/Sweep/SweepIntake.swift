@@ -128,7 +128,8 @@ extension Sweep {
         let journal = try EvidenceJournal(in: trial.folder)
         let judge = JournalIntake(journal: journal, evidence: evidence)
         guard let preview = try judge.previewRows() else { return }
-        outcome.report.add(preview.report)
+        noteLeft(preview.left)
+        if preview.report.reports > 0 { outcome.report.add(preview.report) }
         do {
             try settle(
                 preview.feeds, Pouring(journal: journal, isSenders: false, evidence: evidence))

@@ -21,8 +21,8 @@ extension Suspects {
             let place = start ?? []
             let (page, end) = try table.retries.retrying(doing) { () throws(SQLFailure) in
                 let rows = try connection.query(
-                    "SELECT \(Self.columns) FROM pushsweep_suspect WHERE token > ? OR token = ? AND "
-                        + "(app > ? OR app = ? AND environment > ?) ORDER BY token, app, environment "
+                    "SELECT \(Self.columns) FROM pushsweep_suspect WHERE token >= ? AND (token > ? "
+                        + "OR app > ? OR app = ? AND environment > ?) ORDER BY token, app, environment "
                         + "LIMIT \(StatementShape.longest)",
                     [place[0], place[0], place[1], place[1], place[2]])
                 let isFull = rows.count == StatementShape.longest

@@ -46,13 +46,16 @@ package struct EvidenceIntake {
         try session.visibility(of: PushsweepTable.evidence.name, Self.columns)
     }
 
-    /// The number of rows that wait.
+    /// The number of rows that wait, of an app and environment as the rows name them, or of all.
     ///
     /// - Throws: any failure of a query.
-    package func waiting() throws(StoreFailure) -> Int {
-        try session.retries.retrying(
+    package func waiting(of partition: Partition? = nil) throws(StoreFailure) -> Int {
+        let values = partition.map { [SQLValue.text($0.app), .text($0.environment)] } ?? []
+        let which = partition == nil ? "" : " WHERE app = ? AND environment = ?"
+        return try session.retries.retrying(
             "counting the rows of pushsweep_evidence",
-            do: connection.query("SELECT COUNT(*) FROM pushsweep_evidence").scalar?.count ?? 0)
+            do: connection.query("SELECT COUNT(*) FROM pushsweep_evidence" + which, values)
+                .scalar?.count ?? 0)
     }
 
     /// The number that is near the end of `id`: half of all numbers. A sender that inserts a number of its

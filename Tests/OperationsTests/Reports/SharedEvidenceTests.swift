@@ -236,7 +236,12 @@ struct SharedEvidenceTests {
         try stage.database.register(0..<2, at: before)
         try stage.database.report(DeviceToken.numbered(0).hex)
         try stage.database.report(DeviceToken.numbered(1).hex, app: "talk")
-        try stage.swept().ends(0).says("1 row of pushsweep_evidence names an app")
+        for words in [["sweep", "--dry-run"], ["sweep"]] {
+            try stage.run(words).ends(0, "1 row of pushsweep_evidence names an app")
+        }
+        try stage.run("explain", DeviceToken.numbered(1).hex).ends(
+            0, "these settings name no app talk")
+        try stage.run("preflight", "--read-only", "--app", "chat").ends(0)
         #expect(try stage.database.rows(of: "pushsweep_evidence") == 1)
         try stage.database.execute(
             "UPDATE pushsweep_evidence SET created_at = '2020-01-01 00:00:00.000'")
