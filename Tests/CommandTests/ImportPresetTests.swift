@@ -171,6 +171,30 @@ struct ImportPresetTests {
         #expect(try stage.marked == 1)
     }
 
+    @Test("rows of the quarantine name their own apps, unless one is given for all")
+    func ownApps() throws {
+        let stage = try IntakeStage(.sqlite, others: ["mail"])
+        try stage.database.register(0..<2, at: old)
+        let line = { (number: Int, app: String) in
+            #"{"app":"\#(app)","environment":"production","device_token":"\#(hex(number))","status":410,"#
+                + #""timestamp_ms":1700000000000}"# + "\n"
+        }
+        let rows = try stage.folder.write(
+            "rows.jsonl", line(0, "chat") + line(1, "mail") + line(2, "caht") + "{}\n")
+        let imported = try stage.json("import", rows, "--from", "quarantine").ends(65)
+        let intake = imported.json["intake"] as? [String: Any]
+        #expect(intake?["evidence"] as? Int == 2 && intake?["quarantined"] as? Int == 1)
+        let apps = imported.json["apps"] as? [[String: Any]] ?? []
+        #expect(
+            apps.map { "\($0["app"] ?? "") \($0["applied"] ?? "") \($0["unknown"] ?? "")" }.sorted()
+                .filter { !$0.hasPrefix("none") } == ["chat 1 0", "mail 0 1"], "\(apps)")
+        try stage.run("quarantine", "list").says("the settings name no app caht")
+        try stage.run("import", rows, "--from", "jsonl").ends(64)
+        let all = try stage.json("import", rows, "--from", "quarantine", "--app", "chat").ends(0)
+        #expect((all.json["intake"] as? [String: Any])?["evidence"] as? Int == 3)
+        #expect(try stage.marked == 2)
+    }
+
     @Test("an unknown name lists the known ones, and a known sender's log has its own fields")
     func usage() throws {
         let stage = try IntakeStage(.sqlite)

@@ -12,7 +12,7 @@ final class IntakeStage: ToolStage {
     let folder: TemporaryFolder
     private let file: String
 
-    init(_ engine: TestEngine, floor: Int = 1_000_000) throws {
+    init(_ engine: TestEngine, floor: Int = 1_000_000, others: [String] = []) throws {
         database = try TokenDatabase(engine)
         try database.createOwnSchema()
         folder = try TemporaryFolder()
@@ -26,7 +26,10 @@ final class IntakeStage: ToolStage {
             apps:
               - {name: chat, topic: com.example.chat, environment: production}
 
-            """)
+            """
+                + others.map {
+                    "  - {name: \($0), topic: com.example.\($0), environment: production}\n"
+                }.joined())
     }
 
     func settings() -> String { file }

@@ -68,8 +68,8 @@ package struct SweepPlan: Sendable {
     package struct GivenFile: Sendable, Hashable {
         /// The path; `-` for standard input.
         let path: String
-        /// The app and environment of its tokens.
-        let partition: Partition
+        /// The app and environment of its tokens; nil where each line names its own.
+        let partition: Partition?
         /// The form and the fields of another sender's log or export; nil for the raw bytes of a feed.
         let layout: ReportLayout?
         /// Whether a content that was imported before is imported again.
@@ -152,13 +152,18 @@ extension SweepPlan {
 
     /// The plan of applying a file: the raw bytes of a feed, or reports of another sender in a layout.
     ///
+    /// With `linesNameApp` an app that is not given is that of each line.
+    ///
     /// - Throws: when the app and environment of the file are not clear.
     package init(
-        reading path: String, as layout: ReportLayout? = nil, again: Bool = false, app: String?,
-        environment: String?, _ settings: Settings, dryRun: Bool
+        reading path: String, as layout: ReportLayout? = nil, linesNameApp: Bool = false,
+        again: Bool = false, app: String?, environment: String?, _ settings: Settings,
+        dryRun: Bool
     ) throws(RunFailure) {
         let doing = layout == nil ? "replaying a feed" : "importing reports"
-        let partition = try settings.app(named: app, in: environment, for: doing).partition
+        let partition =
+            linesNameApp && app == nil && environment == nil
+            ? nil : try settings.app(named: app, in: environment, for: doing).partition
         let file = GivenFile(path: path, partition: partition, layout: layout, again: again)
         self.init(settings, .file(file), dryRun: dryRun)
     }

@@ -77,11 +77,12 @@ extension JournalIntake {
     ///
     /// - Throws: as `take`.
     private func read(
-        _ partition: Partition, _ layout: ReportLayout, _ source: GivenSource,
+        _ partition: Partition?, _ layout: ReportLayout, _ source: GivenSource,
         into capture: inout ReportCapture
     ) throws -> String {
         let digest = try SHA256Digest()
-        try digest.update(Array("\(partition) \(layout.canonical)\n".utf8))
+        let whose = partition.map { "\($0)" } ?? "the app of each line"
+        try digest.update(Array("\(whose) \(layout.canonical)\n".utf8))
         var reader = ReportLines(layout, capture.reader)
         var first = FirstLines(of: source, layout, capture.reader)
         var (shown, consumed, unread, isBlank) = (0, 0, 0, true)
@@ -95,9 +96,9 @@ extension JournalIntake {
         }
         let add = { (line: ReportLine, capture: inout ReportCapture) throws in
             let evidence = capture.counts.evidence
+            let (named, reading) = about(line, partition)
             let refusal = try capture.add(
-                line.reading, about: partition, text: Array(line.bytes),
-                place: "line \(line.line)")
+                reading, about: named, text: Array(line.bytes), place: "line \(line.line)")
             // What is passed over says nothing about the options.
             if refusal != nil || capture.counts.evidence > evidence {
                 try first.note(refusal, line)
@@ -132,6 +133,29 @@ extension JournalIntake {
         }
         tell(of: source, hasTabs: reader.hasTabs, unread: unread)
         return try digest.hex()
+    }
+
+    /// The app and environment of a line, and what it says; that it cannot be used where it names none of the
+    /// settings.
+    private func about(
+        _ line: ReportLine, _ given: Partition?
+    ) -> (Partition, Result<ReportReading, UnusableReport>) {
+        if let given { return (given, line.reading) }
+        switch line.reading {
+        case .success(.evidence), .success(.suspect): break
+        case .success, .failure: return (.noApp, line.reading)
+        }
+        let object = Array(line.bytes).withUnsafeBytes { JSONObject($0) }
+        guard case .text(let app) = object?["app"],
+            case .text(let environment) = object?["environment"]
+        else { return (.noApp, .failure(.line("it names no app and environment"))) }
+        let named = Partition(app: app, environment: environment)
+        guard plan.partitions[named] == nil else { return (named, line.reading) }
+        return (
+            .noApp,
+            .failure(
+                .line("the settings name no \(named.shortened); correct it, or name --app"))
+        )
     }
 
     /// Says what was read in another way than the options say, and what was not read.

@@ -23,7 +23,7 @@ extension Sweep {
             if report.holds { outcome.note(.held) }
             return try settle(feeds, pouring)
         }
-        let feed = try copy(source, about: file.partition, into: journal)
+        let feed = try copy(source, about: file.partition ?? .noApp, into: journal)
         if !plan.isTrial { pipe.noteTaken(in: opened.folder) }
         do {
             try settle([feed], pouring)

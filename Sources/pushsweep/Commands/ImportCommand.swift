@@ -82,8 +82,8 @@ struct ImportCommand: ParsableCommand {
     func run() throws {
         try common.finish(applying, isWanted: true) { settings, _ in
             try SweepPlan(
-                reading: file, as: layout, again: again, app: app, environment: environment,
-                settings, dryRun: dryRun)
+                reading: file, as: layout, linesNameApp: from == .preset(.quarantine),
+                again: again, app: app, environment: environment, settings, dryRun: dryRun)
         }
     }
 }
