@@ -137,16 +137,18 @@ package struct Holds {
                     + "pushsweep holds show \(hold.id)")
         }
         let (run, started) = (UUID().uuidString.lowercased(), context.now())
-        var discarded: [String] = []
+        var (discarded, failure) = ([String](), RunFailure?.none)
         for batch in whole ? hold.batches : named {
-            guard try batches.discard(batch.id, because: reason) else {
-                throw RunFailure(
+            guard try batches.discard(batch.id, because: reason, run: run) else {
+                failure = RunFailure(
                     .usage, .state,
                     "discarding the held batch \(batch.id): somebody has decided about it meanwhile; see: "
                         + "pushsweep holds list")
+                break
             }
             discarded.append(batch.id)
         }
+        if discarded.isEmpty, let failure { throw failure }
         var report = DiscardReport(
             run: run, hold: hold.id, app: hold.partition.app,
             environment: hold.partition.environment, feeds: discarded, reason: reason,
@@ -159,6 +161,8 @@ package struct Holds {
             RunRecord(
                 id: run, kind: "discard", started: started, ended: context.now(),
                 host: context.host, operator: context.operator, counts: report.jsonLine))
+        // What was discarded before has its record.
+        if let failure { throw failure }
         return report
     }
 }

@@ -129,33 +129,60 @@ package struct Batches {
     ///
     /// - Throws: any failure of the database.
     package func release(_ ids: [String], under terms: String) throws(StoreFailure) -> Bool {
-        let names = StatementShape.padded(ids).map(SQLValue.text)
-        let which = "feed IN (\(placeholders(names.count))) AND part = 0 AND "
-        let released = "state = 'waiting' AND released = 1"
+        let steps = ids.runs(of: StatementShape.longest).map {
+            StatementShape.padded($0.map(SQLValue.text))
+        }
+        func which(_ names: [SQLValue]) -> String {
+            "feed IN (\(placeholders(names.count))) AND part = 0 AND "
+        }
         return try session.retries.retrying("releasing what is held") { () throws(SQLFailure) in
             try connection.begin()
-            let found = try connection.execute(
-                "UPDATE pushsweep_feed SET state = 'waiting', released = 1, terms = ?, "
-                    + "changed_at = \(connection.dialect.now) WHERE \(which)state = 'held'",
-                [.text(terms)] + names)
+            var found = 0
+            for names in steps {
+                found += try connection.execute(
+                    "UPDATE pushsweep_feed SET state = 'waiting', released = 1, terms = ?, "
+                        + "changed_at = \(connection.dialect.now) WHERE \(which(names))state = 'held'",
+                    [.text(terms)] + names)
+            }
             if found == ids.count {
                 try connection.commit()
                 return true
             }
             connection.rollBack()
             // The answer to an earlier try may have been lost.
-            let done = try connection.query(
-                "SELECT COUNT(*) FROM pushsweep_feed WHERE \(which)\(released)", names)
-            return done.scalar?.count == ids.count
+            var done = 0
+            for names in steps {
+                done +=
+                    try connection.query(
+                        "SELECT COUNT(*) FROM pushsweep_feed WHERE "
+                            + "\(which(names))state = 'waiting' AND released = 1", names
+                    ).scalar?.count ?? 0
+            }
+            return done == ids.count
         }
     }
 
-    /// Discards a held batch, with the reason in a person's words; false where it is not held.
+    /// Discards a held batch, with the reason in a person's words; false where it is not held, or another run has
+    /// discarded it. From then on it belongs to the run that did.
     ///
     /// - Throws: any failure of the database.
-    package func discard(_ id: String, because reason: String) throws(StoreFailure) -> Bool {
-        try change(
-            id, to: .discarded, from: [.held], ", decision = ?", [.text(reason.cut)])
+    package func discard(
+        _ id: String, because reason: String, run: String
+    ) throws(StoreFailure) -> Bool {
+        try session.retries.retrying("changing batch \(id)") { () throws(SQLFailure) in
+            let discarded = SQLValue.text(BatchState.discarded.rawValue)
+            return try connection.changesRow(
+                "UPDATE pushsweep_feed SET state = ?, decision = ?, run = ?, "
+                    + "changed_at = \(connection.dialect.now) WHERE feed = ? AND part = 0 AND state = 'held'",
+                [discarded, .text(reason.cut), .text(run), .text(id)]
+            ) { () throws(SQLFailure) in
+                // The answer to an earlier try may have been lost.
+                let found = try connection.query(
+                    "SELECT 1 FROM pushsweep_feed WHERE feed = ? AND part = 0 AND state = ? AND run = ?",
+                    [.text(id), discarded, .text(run)])
+                return found.count > 0
+            }
+        }
     }
 
     /// Lets those batches be judged that wait behind batches which are decided.

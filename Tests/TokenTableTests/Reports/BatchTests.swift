@@ -204,7 +204,10 @@ struct BatchTests {
         #expect(throws: StoreFailure.self) { try Self.settle(store) }
         #expect(try !batches.release(["b", "d"], under: "t"), "one of them is not held")
         #expect(try batches.batch("b")?.state == .held)
-        #expect(try batches.discard("b", because: "a mistake"))
+        #expect(try batches.discard("b", because: "a mistake", run: "me"))
+        // The second of two people hears that it was not he; one whose answer was lost, that it was.
+        #expect(try !batches.discard("b", because: "a mistake", run: "another"))
+        #expect(try batches.discard("b", because: "a mistake", run: "me"))
         #expect(try !batches.hold("b", BatchHold(cause: "late", gate: nil)))
         #expect(try batches.batch("b")?.state == .discarded)
         try batches.releaseFollowers()
