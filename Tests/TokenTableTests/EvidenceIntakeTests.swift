@@ -39,7 +39,7 @@ struct EvidenceIntakeTests {
         _ intake: EvidenceIntake, _ terms: IntakeTerms = terms("chat"), limit: Int = 1_000,
         at now: EpochMilliseconds = now
     ) throws -> [TakenRows] {
-        var (all, last) = ([TakenRows](), Int64.min)
+        var (all, last) = ([TakenRows](), Int64?.none)
         while let taken = try intake.take(terms, after: last, limit: limit, at: now) {
             all.append(taken)
             last = taken.last
@@ -60,7 +60,7 @@ struct EvidenceIntakeTests {
             let intake = EvidenceIntake(
                 try TokenTable(database.settings, connection, Pacing(sleep: { _ in })))
             let result = Result {
-                try intake.take(Self.terms("chat"), after: .min, limit: 9, at: Self.now)
+                try intake.take(Self.terms("chat"), after: nil, limit: 9, at: Self.now)
             }
             let rows = try Self.waiting(database)
             let reports = try database.rows(of: "pushsweep_report", "state = 0")
@@ -105,6 +105,7 @@ struct EvidenceIntakeTests {
                 [.integer(bound)])
         }
         let intake = EvidenceIntake(try database.store())
+        #expect(try intake.peek(after: nil, limit: 1).map(\.id) == [.min])
         let all = try Self.takeAll(intake, Self.terms("chat", "mail"), limit: 2_000)
         #expect(all.count == 3 && all.reduce(0) { $0 + $1.counts.reports } == 5_003)
         #expect(try Self.waiting(database) == 0)
@@ -129,6 +130,18 @@ struct EvidenceIntakeTests {
         #expect(all.reduce(0) { $0 + $1.left } == 5)
         #expect(all.reduce(0) { $0 + $1.counts.evidence } == 3)
         #expect(try Self.waiting(database) == 5)
+        // The least number there is holds up nothing, and a row that uses up the numbers does not stay.
+        for bound in [Int64.min, Int64.max] {
+            try database.execute(
+                "INSERT INTO pushsweep_evidence (id, app, device_token) VALUES (?, 'other', 'x')",
+                [.integer(bound)])
+        }
+        let bounds = try Self.takeAll(intake, limit: 2, at: now)
+        #expect(bounds.reduce(0) { $0 + $1.left } == 6)
+        #expect(bounds.reduce(0) { $0 + $1.counts.quarantined } == 1)
+        #expect(try intake.peek(after: .min, limit: 9).count == 5)
+        try database.execute("DELETE FROM pushsweep_evidence WHERE app = 'other'")
+        #expect(try intake.renumber())
         // The host whose settings name it takes them; what none takes is kept for a person.
         let other = try Self.takeAll(intake, Self.terms("mail", "web"), limit: 2, at: now)
         #expect(other.reduce(0) { $0 + $1.counts.evidence } == 5)

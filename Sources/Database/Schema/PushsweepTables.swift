@@ -155,13 +155,13 @@ extension PushsweepTable {
 
     /// One row per part of a batch that is no usable report: a line of a file, a row of `pushsweep_evidence`, or
     /// bytes of a gateway's list. `place` is the number of the line or row, or the offset of the first byte.
-    /// `bytes` are the first 4,096 of `length`.
+    /// `bytes` are the first 8,192 of `length`.
     package static let quarantine = PushsweepTable(
         name: "pushsweep_quarantine",
         columns: [
             column("batch", uuid), column("place", number), column("length", number),
             Column("reason", "VARCHAR(1024) NOT NULL", "TEXT NOT NULL"),
-            Column("bytes", "VARBINARY(4096) NOT NULL", "BLOB NOT NULL"),
+            Column("bytes", "VARBINARY(8192) NOT NULL", "BLOB NOT NULL"),
             Column("token", "VARBINARY(1024) NULL", "BLOB NULL"),
         ],
         primaryKey: ["batch", "place"],

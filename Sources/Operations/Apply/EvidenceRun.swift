@@ -89,13 +89,13 @@ struct EvidenceRun {
         var status = ExitStatus.done
         /// The failure that left the batch waiting, if there was one.
         var failure: RunFailure?
-        /// Whether it tells of no row, so that the report has no entry for it.
+        /// Whether the batch changes no row, so that the report has no entry for it, and others do not depend on it.
         var isSilent = false
 
         /// Whether other batches would fail the same way: the fault is in the database or the journal,
         /// not in this one.
         var endsRun: Bool {
-            guard let failure else { return false }
+            guard let failure, !isSilent else { return false }
             return failure.exit != .invariant && failure.stage != .settings
                 && failure.stage != .decode
         }
@@ -107,8 +107,8 @@ struct EvidenceRun {
         seen.enter(nil)
         do {
             if heard.batch.source.isSuspicion {
-                try noteSuspects(of: heard.batch)
                 result.isSilent = true
+                try noteSuspects(of: heard.batch)
             } else {
                 result.status = try settle(heard, into: &result.entry)
             }

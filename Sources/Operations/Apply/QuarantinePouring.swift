@@ -23,20 +23,21 @@ extension Pouring {
         try quarantine.keep(parts.end(), of: feed.id)
     }
 
-    /// Moves what an earlier version left in quarantine of feeds that were applied.
+    /// Moves what an earlier version left in quarantine of feeds that were applied. What a person discarded then is
+    /// discarded.
     ///
     /// - Throws: as `pourQuarantine(of:)`.
     func pourEarlierQuarantine() throws {
         for found in try journal.quarantinedFeeds()
         where [.applied, .discarded].contains(found.feed.state) {
-            try pourQuarantine(of: found.feed)
+            if found.feed.state == .applied { try pourQuarantine(of: found.feed) }
             _ = try journal.releaseQuarantine(of: found.feed.id)
         }
     }
 }
 
 /// Cuts quarantined places out of the bytes of a feed. Of a feed of lines each line is a part, of a list each tuple
-/// or 4 KiB, so that nothing of what a gateway has forgotten is lost.
+/// or 8 KiB, so that nothing of what a gateway has forgotten is lost.
 private struct PartCutting {
     /// Parts that are kept at once.
     private static let most = 500

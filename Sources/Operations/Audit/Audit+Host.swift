@@ -85,10 +85,11 @@ extension Audit {
             let suspects = Suspects(store)
             guard try suspects.visibility() == .readable else { return }
             for count in try suspects.counts() {
-                let place = settings.apps.firstIndex { $0.storedPartition == count.partition }
-                guard let place else { continue }
-                report.apps[place].suspects =
-                    (report.apps[place].suspects ?? []) + [AuditedSuspects(count)]
+                for (place, app) in settings.apps.enumerated()
+                where app.storedPartition == count.partition {
+                    report.apps[place].suspects =
+                        (report.apps[place].suspects ?? []) + [AuditedSuspects(count)]
+                }
             }
         } catch {
             skip("suspects", error)

@@ -126,6 +126,14 @@ struct TokenStory {
         var event = ExplainedEvent(.evidence, of: app, at: report.time)
         (event.source, event.arrived, event.feed) = (batch.label, batch.opened.rfc3339, batch.id)
         if batch.source != .feedback { event.reason = batch.source.rawValue }
+        if batch.source.isSuspicion {
+            (event.rule, event.basis) = (.suspect, "waiting")
+            event.text =
+                "\(app): an answer 400 \(batch.source.rawValue) from \(batch.label) calls it bad, read at "
+                + "\(batch.opened.rfc3339): the next sweep notes it, which never removes a row"
+            timed.append((report.time, event))
+            return
+        }
         let often = report.statements > 1 ? ", \(report.statements) times" : ""
         let what =
             batch.source == .feedback

@@ -30,7 +30,7 @@ struct SuspectShare {
     /// none.
     var finding: Finding? {
         let tokens = suspects.reduce(0) { $0 + $1.tokens }
-        guard tokens > 0, let last = suspects.map(\.last).max() else { return nil }
+        guard tokens > 0, living > 0, let last = suspects.map(\.last).max() else { return nil }
         let (isMedium, isHigh) = (tokens * 100 >= living, tokens * 20 >= living)
         return Finding(
             isHigh ? .high : isMedium ? .medium : .note, object,

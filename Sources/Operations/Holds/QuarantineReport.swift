@@ -115,7 +115,7 @@ package struct QuarantineExport: PrintedLines, Codable, Hashable, Sendable {
     package let file: String
     /// Number of bytes written.
     package let bytes: Int
-    /// Parts of which the quarantine keeps the first 4,096 bytes only; absent where there are none.
+    /// Parts of which the quarantine keeps the first 8,192 bytes only; absent where there are none.
     package var cut: Int?
     package var exit: Int32 = 0
 
@@ -173,7 +173,10 @@ package struct QuarantineExport: PrintedLines, Codable, Hashable, Sendable {
     package var lines: [String] {
         ["\(file): \(bytes.counting("byte"))"]
             + (cut.map {
-                ["\($0.counting("part")) were longer than 4,096 bytes, and the rest is not kept"]
+                [
+                    "\($0.counting("part")) \($0 == 1 ? "was" : "were") longer than 8,192 bytes, and the rest is "
+                        + "not kept"
+                ]
             } ?? [])
     }
 }

@@ -68,10 +68,10 @@ struct JournalIntake {
             lease: evidence.lease, name: { UUID().uuidString.lowercased() })
     }
 
-    /// Takes the next rows behind a number, at most `limit`; nil when none is left there. Where the server refuses
+    /// Takes the first rows, or the next ones behind a number, at most `limit`; nil when none is left there. Where the server refuses
     /// a transaction with so many rows, the limit is halved. After a failure that passes, such as a node that is
     /// gone, half as many are taken again.
-    func takeRows(after start: Int64, atMost limit: inout Int) throws -> TakenRows? {
+    func takeRows(after start: Int64?, atMost limit: inout Int) throws -> TakenRows? {
         var triesLeft = Self.mostTries
         while true {
             let most = limit
@@ -95,7 +95,7 @@ struct JournalIntake {
         let open = newIntake
         var capture = newCapture(open, from: "pushsweep_evidence")
         let now = try store.session.databaseTime()
-        var (last, left) = (Int64.min, 0)
+        var (last, left) = (Int64?.none, 0)
         while true {
             let rows = try intake.peek(after: last, limit: 1_000)
             guard let end = rows.last?.id else { break }

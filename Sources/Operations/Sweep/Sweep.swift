@@ -190,14 +190,17 @@ package struct Sweep: RecordedRun {
         for problem in problems { outcome.fail(.wrapping(problem, at: .state)) }
     }
 
-    /// Removes the reports whose time is over. They would only take room, so a failure fails no run.
+    /// Removes the reports whose time is over, and the suspects whose rows are gone or dead now. They would only
+    /// take room, so a failure fails no run.
     private func removeOldReports(_ evidence: EvidenceRun) {
-        guard !plan.dryRun, plan.gateways != nil else { return }
+        guard !plan.dryRun else { return }
         do {
             let now = try evidence.store.session.databaseTime()
             let isTripped = { context.interrupt.isTripped }
-            try ReportRetention(evidence.store).trim(
-                at: now, lease: evidence.lease, shouldStop: isTripped)
+            if plan.gateways != nil {
+                try ReportRetention(evidence.store).trim(
+                    at: now, lease: evidence.lease, shouldStop: isTripped)
+            }
             try Suspects(evidence.store).trim(
                 at: now, Set(plan.partitions.values), lease: evidence.lease, shouldStop: isTripped)
         } catch {

@@ -137,7 +137,7 @@ extension Sweep {
     ) throws(CancellationError) {
         var entry = result.entry
         entry.resumed = resumed
-        if !result.isSilent { outcome.report.apps.append(entry) }
+        if !result.isSilent || result.failure != nil { outcome.report.apps.append(entry) }
         if let failure = result.failure {
             outcome.fail(failure)
         } else {

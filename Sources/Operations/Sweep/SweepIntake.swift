@@ -81,7 +81,7 @@ extension Sweep {
         do {
             guard try intake.intake.visibility() == .readable else { return }
             if plan.dryRun { return try previewReports(opened, intake) }
-            var (limit, last, left) = (intake.intake.mostRows, Int64.min, 0)
+            var (limit, last, left) = (intake.intake.mostRows, Int64?.none, 0)
             while !context.interrupt.isTripped,
                 let taken = try intake.takeRows(after: last, atMost: &limit)
             {

@@ -72,8 +72,7 @@ struct SuspectRun {
         guard try checkpoint.read(locking: true) == progress else {
             throw SQLFailure(kind: .conflict, code: 0, message: "another run moved the batch")
         }
-        let chunk = try StoredReports.page(
-            of: application.feed, after: progress.position, limit: size, on: connection)
+        let chunk = try page(after: progress.position, size)
         var next = progress
         for some in chunk.runs(of: StatementShape.longest) {
             let judged = try judged(some)
@@ -83,7 +82,7 @@ struct SuspectRun {
                 on: connection)
         }
         if let first = chunk.first, let last = chunk.last {
-            let reports = chunk.reduce(0) { $0 + $1.statements }
+            let reports = chunk.reduce(0) { $0 + $1.times }
             let removed = try connection.execute(
                 "DELETE FROM pushsweep_report WHERE batch = ? AND token BETWEEN ? AND ?",
                 [.text(application.feed), .bytes(first.token.bytes), .bytes(last.token.bytes)])
@@ -104,18 +103,37 @@ struct SuspectRun {
         return .committed(next, entries: chunk.count, bytes: 0)
     }
 
+    /// The next tokens of the batch.
+    private func page(
+        after position: DeviceToken?, _ size: Int
+    ) throws(SQLFailure) -> [BadToken] {
+        let time = connection.dialect.ownTime("evidence_at")
+        let rows = try connection.query(
+            "SELECT token, MIN(evidence_at), MAX(evidence_at), COUNT(*) FROM pushsweep_report WHERE batch = ? "
+                + "AND token > ? GROUP BY token ORDER BY token LIMIT \(size)",
+            [.text(application.feed), .bytes(position?.bytes ?? [])])
+        try rows.require(width: 4)
+        return try (0..<rows.count).map { (row) throws(SQLFailure) in
+            guard let token = rows.token(row, 0), let first = time.mark(rows[row, 1]),
+                let last = time.mark(rows[row, 2])
+            else { throw StoredReports.unreadable }
+            return BadToken(
+                token: token, first: first, last: last, times: rows[row, 3].count ?? 1)
+        }
+    }
+
     /// The tokens of a list that living rows have, and the counts of all.
     private func judged(
-        _ list: ArraySlice<TokenEvidence>
-    ) throws(SQLFailure) -> (suspects: [TokenEvidence], counts: Counts) {
+        _ list: ArraySlice<BadToken>
+    ) throws(SQLFailure) -> (suspects: [BadToken], counts: Counts) {
         let statuses = try lookup.statuses(of: list.map(\.token))
-        var (suspects, counts) = ([TokenEvidence](), Counts())
+        var (suspects, counts) = ([BadToken](), Counts())
         for item in list {
             switch statuses[item.token] ?? .unknown {
-            case .unknown: counts.unknown += item.statements
-            case .stale: counts.already += item.statements
+            case .unknown: counts.unknown += item.times
+            case .stale: counts.already += item.times
             case .living:
-                counts.applied += item.statements
+                counts.applied += item.times
                 suspects.append(item)
             }
         }

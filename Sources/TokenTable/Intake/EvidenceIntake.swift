@@ -60,7 +60,7 @@ package struct EvidenceIntake {
 
     /// The number that is near the end of `id`: half of all numbers. A sender that inserts a number of its
     /// own can reach it with one row, the count of the rows never does.
-    private static let exhausted: UInt64 = 1 << 62
+    static let exhausted: UInt64 = 1 << 62
 
     /// Why no sender can insert for long, and the statement that mends it; nil where there are numbers
     /// left. Taking the rows does not bring their numbers back.
@@ -126,17 +126,23 @@ package struct EvidenceIntake {
         return try exhaustion() == nil
     }
 
-    /// Some of the waiting rows, without taking them: those after a number, in the order of their
-    /// numbers.
+    /// Some of the waiting rows, without taking them: the first ones, or those after a number, in the order of
+    /// their numbers.
     ///
     /// - Throws: any failure of a query.
-    package func peek(after id: Int64, limit: Int) throws(StoreFailure) -> [EvidenceRow] {
+    package func peek(after id: Int64?, limit: Int) throws(StoreFailure) -> [EvidenceRow] {
         try session.retries.retrying(
             "reading pushsweep_evidence",
             do: rows(
                 connection.query(
-                    "SELECT \(Self.columns) FROM pushsweep_evidence WHERE id > ? ORDER BY id LIMIT "
-                        + "\(limit)", [.integer(id)])))
+                    "SELECT \(Self.columns) FROM pushsweep_evidence\(Self.behind(id).sql) ORDER BY id "
+                        + "LIMIT \(limit)", Self.behind(id).values)))
+    }
+
+    /// The condition of the rows behind a number; none from the first row on. No number stands for the first,
+    /// because a row may have the least there is.
+    static func behind(_ id: Int64?) -> BoundSQL {
+        id.map { (" WHERE id > ?", [.integer($0)]) } ?? ("", [])
     }
 
     /// The most rows that are searched for tokens.
@@ -151,18 +157,18 @@ package struct EvidenceIntake {
     ) throws(StoreFailure) -> (rows: [DeviceToken: [EvidenceRow]], isCut: Bool) {
         try session.retries.retrying("searching pushsweep_evidence") { () throws(SQLFailure) in
             var ids: [(id: SQLValue, token: DeviceToken)] = []
-            var (last, searched) = (SQLValue.integer(.min), 0)
+            var (last, searched) = (Int64?.none, 0)
             var isAtEnd = false
             while !isAtEnd, searched < Self.mostSearched, ids.count < limit {
                 let page = try connection.query(
-                    "SELECT id, device_token FROM pushsweep_evidence WHERE id > ? ORDER BY id "
-                        + "LIMIT 2000", [last])
+                    "SELECT id, device_token FROM pushsweep_evidence\(Self.behind(last).sql) ORDER BY id "
+                        + "LIMIT 2000", Self.behind(last).values)
                 for row in 0..<page.count {
-                    last = page[row, 0]
+                    last = page[row, 0].integer ?? last
                     guard let token = page[row, 1].spelledToken, tokens.contains(token) else {
                         continue
                     }
-                    ids.append((last, token))
+                    ids.append((page[row, 0], token))
                 }
                 searched += page.count
                 isAtEnd = page.count < 2_000

@@ -33,8 +33,9 @@ package struct IntakeTerms: Sendable {
         if partitions.contains(row.partition) || (try? reading.get()) == .otherPlatform {
             return .taken(reading.mapError { Refusal("\($0)") })
         }
-        // A row from the future would wait for ever.
-        if let arrived = row.arrived, now.distance(from: arrived) < Self.patience,
+        // A row from the future would wait for ever, and one that uses up the numbers keeps all senders out.
+        if row.id < EvidenceIntake.exhausted, let arrived = row.arrived,
+            now.distance(from: arrived) < Self.patience,
             arrived <= EvidenceBounds(now: now).latest
         {
             return .left

@@ -27,7 +27,7 @@ package struct TakenRows {
     package private(set) var left = 0
     /// Rows that were looked at, and the number of the last of them.
     package fileprivate(set) var seen = 0
-    package fileprivate(set) var last = Int64.min
+    package fileprivate(set) var last: Int64?
     /// The numbers of the rows that are taken.
     fileprivate private(set) var taken: [Int64] = []
     /// The reports of each batch, in order.
@@ -114,13 +114,13 @@ package struct TakenRows {
 }
 
 extension EvidenceIntake {
-    /// Takes the next rows behind a number, at most `limit`; nil where no row is left there.
+    /// Takes the first rows, or the next ones behind a number, at most `limit`; nil where none is left there.
     ///
     /// - Throws: any failure, and then nothing is taken. One that `isOfSize` where the server refuses a
     ///   transaction with so many rows. Of a lost answer to the commit it is known what became of it, unless the
     ///   database does not come back.
     package func take(
-        _ terms: IntakeTerms, after start: Int64, limit: Int, at now: EpochMilliseconds
+        _ terms: IntakeTerms, after start: Int64?, limit: Int, at now: EpochMilliseconds
     ) throws(StoreFailure) -> TakenRows? {
         let doing = "taking rows out of pushsweep_evidence"
         var taken = TakenRows()
@@ -171,13 +171,12 @@ extension EvidenceIntake {
     /// The numbers that are looked up by one statement.
     private static var numbersAtOnce: Int { 5 * StatementShape.longest }
 
-    /// Numbers of the first rows behind one, as far as one statement looks. They are not locked: that would wait
+    /// Numbers of the first rows, or of those behind one, as far as one statement looks. They are not locked: that would wait
     /// for a sender whose transaction is open.
-    private func numbers(after id: Int64, atMost limit: Int) throws(SQLFailure) -> [Int64] {
-        // The least number there is has a row before all others.
+    private func numbers(after id: Int64?, atMost limit: Int) throws(SQLFailure) -> [Int64] {
         let found = try connection.query(
-            "SELECT id FROM pushsweep_evidence WHERE id \(id == .min ? ">=" : ">") ? ORDER BY id LIMIT "
-                + "\(min(limit, Self.numbersAtOnce))", [.integer(id)])
+            "SELECT id FROM pushsweep_evidence\(Self.behind(id).sql) ORDER BY id LIMIT "
+                + "\(min(limit, Self.numbersAtOnce))", Self.behind(id).values)
         return (0..<found.count).compactMap { found[$0, 0].integer }
     }
 

@@ -1,6 +1,6 @@
 // What came with a batch and is no usable report is kept beside it, so that a person can look at it from any host,
 // correct it and import it: a line of a file, a row of `pushsweep_evidence`, bytes of a gateway's list. A part is
-// kept whole up to 4 KiB. It stays until a person discards it, and its batch as long.
+// kept whole up to 8 KiB, which a row of `pushsweep_evidence` never exceeds. It stays until a person discards it, and its batch as long.
 
 import APNsProtocol
 import Database
@@ -9,7 +9,7 @@ import TokenHygiene
 /// A part of a batch that is no usable report.
 package struct QuarantinedPart: Hashable, Sendable {
     /// The most bytes that are kept of a part.
-    package static let mostBytes = 4_096
+    package static let mostBytes = 8_192
 
     /// The part's own number in its batch: the offset of its first byte, or the number of the row.
     package let place: Int
@@ -113,8 +113,8 @@ package struct Quarantine {
         try session.retries.retrying("reading the quarantine") { () throws(SQLFailure) in
             parts(
                 try connection.query(
-                    "SELECT \(Self.columns) FROM pushsweep_quarantine WHERE batch = ? AND place > ? "
-                        + "ORDER BY place LIMIT \(limit)",
+                    "SELECT \(Self.columns) FROM pushsweep_quarantine WHERE batch = ? AND place "
+                        + "\(place == nil ? ">=" : ">") ? ORDER BY place LIMIT \(limit)",
                     [.text(batch), .integer(place.map { Int64($0) } ?? .min)]))
         }
     }

@@ -43,14 +43,14 @@ package struct StoredReports: EvidenceStream {
         return try (0..<rows.count).map { (row) throws(SQLFailure) in
             guard let token = rows.token(row, 0), let time = time.mark(rows[row, 1]),
                 let statements = rows[row, 2].count
-            else {
-                throw SQLFailure(
-                    kind: .other, code: 0,
-                    message: "a report has a token or time that no program of ours writes")
-            }
+            else { throw unreadable }
             return TokenEvidence(token: token, time: time, statements: statements)
         }
     }
+
+    static let unreadable = SQLFailure(
+        kind: .other, code: 0,
+        message: "a report has a token or time that no program of ours writes")
 }
 
 extension TokenTable {

@@ -11,10 +11,19 @@ package struct Suspect: Hashable, Sendable {
     package let reason: String
     package let first: EpochMilliseconds
     package let last: EpochMilliseconds
-    /// How often APNs said so.
+    /// How often APNs said so, as far as it is known not to be the same answer.
     package let times: Int
     /// When one of these reports was last heard, by the database's clock.
     let heard: EpochMilliseconds
+}
+
+/// What one batch says of a token that APNs called bad.
+struct BadToken {
+    let token: DeviceToken
+    let first: EpochMilliseconds
+    let last: EpochMilliseconds
+    /// Number of reports.
+    let times: Int
 }
 
 /// The suspects of one app, environment and reason.
@@ -97,9 +106,10 @@ package struct Suspects {
     }
 
     /// Notes tokens, each once, in their order, within the transaction that removes their reports. `now` is of the
-    /// database's clock.
+    /// database's clock. A report that is no later than the last one known counts no second time and keeps nothing
+    /// alive: a sender may report all its failures again, each hour.
     static func write(
-        _ suspects: [TokenEvidence], _ partition: Partition, _ source: EvidenceSource,
+        _ suspects: [BadToken], _ partition: Partition, _ source: EvidenceSource,
         at now: EpochMilliseconds, on connection: any SQLConnection
     ) throws(SQLFailure) {
         let time = connection.dialect.ownTime("last_at")
@@ -109,13 +119,13 @@ package struct Suspects {
         while let length = lengths.first(where: { $0 <= rest.count }) {
             let sql = connection.dialect.insertion(
                 "pushsweep_suspect", key: ["token", "app", "environment"],
-                columns: ["reason", "first_at", "last_at", "times", "changed_at"], rows: length
+                columns: ["reason", "first_at", "times", "changed_at", "last_at"], rows: length
             ) { present, inserted, column in
-                let isLater = "\(inserted("last_at")) >= \(present("last_at"))"
+                let isLater = "\(inserted("last_at")) > \(present("last_at"))"
                 let isEarlier = "\(inserted("first_at")) < \(present("first_at"))"
                 return switch column {
-                case "changed_at": inserted(column)
-                case "times": "\(present(column)) + \(inserted(column))"
+                case "times":
+                    "\(present(column)) + CASE WHEN \(isLater) THEN \(inserted(column)) ELSE 0 END"
                 case "first_at":
                     "CASE WHEN \(isEarlier) THEN \(inserted(column)) ELSE \(present(column)) END"
                 default: "CASE WHEN \(isLater) THEN \(inserted(column)) ELSE \(present(column)) END"
@@ -125,8 +135,8 @@ package struct Suspects {
             for item in rest.prefix(length) {
                 values += [
                     .bytes(item.token.bytes), .text(partition.app), .text(partition.environment),
-                    .text(source.rawValue), time.value(item.time), time.value(item.time),
-                    .integer(Int64(item.statements)), time.value(now),
+                    .text(source.rawValue), time.value(item.first), .integer(Int64(item.times)),
+                    time.value(now), time.value(item.last),
                 ]
             }
             _ = try connection.execute(sql, values)

@@ -193,6 +193,50 @@ struct SharedEvidenceTests {
             2, "APNs called 9 of 99 living tokens bad")
         #expect(try stage.database.rows(of: "pushsweep_suspect") == 9)
         #expect(try stage.database.rows(of: "pushsweep_report", "state = 0") == 0)
+        // As a run leaves it that was killed between intake and noting.
+        try stage.database.execute(
+            "INSERT INTO pushsweep_report (batch, token, number, evidence_at) SELECT feed, ?, 0, opened_at "
+                + "FROM pushsweep_feed WHERE source = 'DeviceTokenNotForTopic'",
+            [.bytes(DeviceToken.numbered(20).bytes)])
+        try stage.database.execute(
+            "UPDATE pushsweep_feed SET state = 'waiting', reports = reports + 1 WHERE source = 'DeviceTokenNotForTopic'"
+        )
+        let told = try stage.run("explain", DeviceToken.numbered(20).hex).ends(
+            0, "an answer 400 DeviceTokenNotForTopic")
+        #expect(!told.output.contains("judged now"), "\(told.output)")
+        try stage.run(["sweep"], environment: stage.host("d")).ends(0)
+        #expect(try stage.database.rows(of: "pushsweep_suspect") == 10)
+        #expect(try Self.living(stage) == 99)
+    }
+
+    @Test("suspects that cannot be written stop no marking, and the first of several times is kept")
+    func suspectsFail() throws {
+        let stage = try SweepStage(.sqlite, feeds: [.tuples([])])
+        try stage.database.register(0..<9, at: before)
+        for time in [dead + 5_000, dead, dead + 9_000] {
+            try stage.database.report(
+                DeviceToken.numbered(0).hex, status: 400, reason: "BadDeviceToken", time: time)
+        }
+        try stage.database.report(DeviceToken.numbered(1).hex)
+        try stage.database.execute(
+            "CREATE TRIGGER broken BEFORE INSERT ON pushsweep_suspect "
+                + "BEGIN SELECT RAISE(ABORT, 'no room'); END")
+        try stage.swept().says("no room")
+        #expect(try stage.database.marked == 1)
+        try stage.database.report(DeviceToken.numbered(2).hex)
+        try stage.swept().says("no room")
+        #expect(try stage.database.marked == 2)
+        try stage.database.execute("DROP TRIGGER broken")
+        try stage.swept().ends(0)
+        try stage.run("explain", DeviceToken.numbered(0).hex).ends(
+            0, "3 times since 2023-11-14T22:13:20.000Z")
+        // An import that marks it ends that too.
+        let file = try stage.folder.write(
+            "dead.jsonl",
+            #"{"device_token":"\#(DeviceToken.numbered(0).hex)","status":410,"timestamp_ms":\#(dead)}"#
+                + "\n")
+        try stage.run("import", file, "--from", "jsonl").ends(0)
+        #expect(try stage.database.rows(of: "pushsweep_suspect") == 0)
     }
 
     @Test(

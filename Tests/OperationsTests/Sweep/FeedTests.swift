@@ -113,7 +113,7 @@ struct FeedTests {
         ])
         #expect(try Array(Data(contentsOf: URL(fileURLWithPath: file))) == garbage)
         try stage.run("quarantine", "export", id, file).ends(73)
-        try stage.json("quarantine", "discard", id).ends(0).json(has: ["places": 10])
+        try stage.json("quarantine", "discard", id).ends(0).json(has: ["places": 5])
         #expect(try stage.run("quarantine", "list").output == "nothing is quarantined\n")
     }
 
