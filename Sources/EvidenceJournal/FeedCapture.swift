@@ -131,7 +131,7 @@ extension EvidenceJournal {
     ///
     /// - Throws: `unknownFeed` when the retention period has ended, or when the journal never had the
     ///   feed.
-    package func ensureBytes(of id: String) throws(JournalFailure) {
+    private func ensureBytes(of id: String) throws(JournalFailure) {
         guard try feed(id).isPurged else { return }
         throw JournalFailure(
             .unknownFeed,

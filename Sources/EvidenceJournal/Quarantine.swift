@@ -17,15 +17,6 @@ package struct Quarantined: Codable, Hashable, Sendable {
     }
 }
 
-/// A feed with quarantined bytes, and their number.
-package struct QuarantinedFeed: Hashable, Sendable {
-    package let feed: CapturedFeed
-    /// Number of quarantined places in it.
-    package let places: Int
-    /// Number of bytes in all these places.
-    package let bytes: Int
-}
-
 extension EvidenceJournal {
     /// Records a place with bytes that are not evidence. Recording it again changes nothing.
     package func quarantine(
@@ -60,38 +51,27 @@ extension EvidenceJournal {
     }
 
     /// The feeds with quarantined bytes, oldest first.
-    package func quarantinedFeeds() throws(JournalFailure) -> [QuarantinedFeed] {
+    package func quarantinedFeeds() throws(JournalFailure) -> [CapturedFeed] {
         try rows(
             "listing the quarantine",
-            """
-            SELECT feed.*, COUNT(*) AS places, SUM(length) AS amount
-            FROM quarantine JOIN feed ON feed.id = quarantine.feed
-            GROUP BY feed.id ORDER BY feed.opened
-            """
-        ) { row in
-            QuarantinedFeed(
-                feed: try CapturedFeed(row), places: try row.value("places"),
-                bytes: try row.value("amount"))
-        }
+            "SELECT * FROM feed WHERE id IN (SELECT feed FROM quarantine) ORDER BY opened"
+        ) { try CapturedFeed($0) }
     }
 
-    /// Records that a person has looked at the quarantine of a feed. A feed of lines that could not be used
-    /// has nothing else, so its bytes are deleted at once, those of another feed with the feed. Returns the
-    /// number of places.
-    package func releaseQuarantine(of feed: String) throws(JournalFailure) -> Int {
-        let places = try perform("removing the quarantine of feed \(feed)") { db in
+    /// Removes the places of a feed, which the database has now. A feed of lines that could not be used has
+    /// nothing else, so its bytes are deleted at once, those of another feed with the feed.
+    package func releaseQuarantine(of feed: String) throws(JournalFailure) {
+        try perform("removing the quarantine of feed \(feed)") { db in
             try db.transaction {
-                let places = try db.change("DELETE FROM quarantine WHERE feed = \(feed)")
+                try db.change("DELETE FROM quarantine WHERE feed = \(feed)")
                 let purged = try db.change(
                     """
                     UPDATE feed SET purged = 1 WHERE id = \(feed)
                     AND kind = \(EvidenceSource.unusable) AND state = \(FeedState.applied)
                     """)
                 if purged > 0 { try db.change("DELETE FROM chunk WHERE feed = \(feed)") }
-                return places
             }
         }
         try giveRoomBack()
-        return places
     }
 }

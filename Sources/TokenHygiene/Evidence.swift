@@ -103,6 +103,7 @@ package struct ListedEvidence: EvidenceStream {
         rest = evidence.drop { item in position.map { item.token <= $0 } ?? false }
     }
 
+    /// The next tokens, at most `limit`.
     package mutating func next(_ limit: Int) -> [TokenEvidence] {
         defer { rest = rest.dropFirst(limit) }
         return Array(rest.prefix(limit))

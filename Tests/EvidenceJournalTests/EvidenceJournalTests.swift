@@ -118,7 +118,10 @@ struct EvidenceJournalTests {
             }
             _ = try journal.confirmIntake(intake, at: noon)
             try journal.close(capture.id, as: .applied, at: noon)
-            #expect(try journal.releaseQuarantine(of: capture.id) == 1)
+            #expect(try journal.quarantinedFeeds().map(\.id) == [capture.id])
+            #expect(try journal.quarantined(of: capture.id).count == 1)
+            try journal.releaseQuarantine(of: capture.id)
+            #expect(try journal.quarantined(of: capture.id).isEmpty)
             #expect(try size() < 6 << 20)
             #expect(try journal.feed(capture.id).isPurged)
         }

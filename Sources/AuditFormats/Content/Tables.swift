@@ -146,7 +146,7 @@ extension AuditReport {
             rows.append([.text("Longest time without a sweep, hours"), .measure(hours.hours)])
         }
         if quarantine.feeds > 0 {
-            rows.append([.text("Feeds in quarantine"), .number(quarantine.feeds)])
+            rows.append([.text("Batches in quarantine"), .number(quarantine.feeds)])
             rows.append([
                 .text("Bytes in quarantine"),
                 quarantine.bytes.megabytes.map { .measure($0) } ?? .number(quarantine.bytes),

@@ -81,7 +81,7 @@ struct Pouring {
                     + "the feed stays in the journal, please report this")
         }
         try journal.close(feed.id, as: .applied, at: context.now())
-        _ = try journal.releaseQuarantine(of: feed.id)
+        try journal.releaseQuarantine(of: feed.id)
         return heard
     }
 

@@ -28,10 +28,15 @@ extension Pouring {
     ///
     /// - Throws: as `pourQuarantine(of:)`.
     func pourEarlierQuarantine() throws {
-        for found in try journal.quarantinedFeeds()
-        where [.applied, .discarded].contains(found.feed.state) {
-            if found.feed.state == .applied { try pourQuarantine(of: found.feed) }
-            _ = try journal.releaseQuarantine(of: found.feed.id)
+        for feed in try journal.quarantinedFeeds()
+        where [.applied, .discarded].contains(feed.state) {
+            if feed.state == .applied, feed.kind == .unusable {
+                // That version had no batch for lines that it could not use.
+                _ = try pour(journal.evidence(of: feed, sorting: false))
+            } else if feed.state == .applied {
+                try pourQuarantine(of: feed)
+            }
+            try journal.releaseQuarantine(of: feed.id)
         }
     }
 }

@@ -18,6 +18,7 @@ package struct StoredReports: EvidenceStream {
         self.decidedToo = decidedToo
     }
 
+    /// The next tokens, at most `limit`; throws `StoreFailure`.
     package mutating func next(_ limit: Int) throws -> [TokenEvidence] {
         let (connection, position) = (table.connection, position)
         let found = try table.retries.retrying("reading the reports of batch \(batch)") {
