@@ -56,7 +56,8 @@ struct SendQueueBenchmark {
     private func claimsAlone(_ settings: StoreSettings) throws -> Double {
         try seconds {
             let queue = try PushQueue(
-                TokenTable(settings), QueueLease(run: "bench", host: "bench"))
+                TokenTable(settings), QueueLease(run: "bench", host: "bench"),
+                newName: { APNsID.random().description })
             var cursor = QueueCursor()
             while var claim = try queue.claim(Self.partition, limit: 1_000, from: &cursor) {
                 guard try queue.handOver(claim) else { continue }
@@ -64,8 +65,17 @@ struct SendQueueBenchmark {
                     DeliveryResult(
                         key: row.row, index % 100 == 0 ? .gone(reason: "Unregistered") : .sent)
                 }
-                _ = try queue.record(results, of: &claim)
+                let heard = zip(claim.notifications, results)
+                    .filter { $1.outcome.state == .gone }.map { row, _ in
+                        HeardReport(
+                            row: row.row, token: row.token, source: .unregistered,
+                            time: EpochMilliseconds(1_700_000_000_000))
+                    }
+                _ = try queue.record(
+                    results, of: &claim, heard: heard,
+                    from: ReportOrigin(Self.partition, gateway: "bench:443"))
             }
+            _ = try queue.closeBatches()
         }.0
     }
 

@@ -3,11 +3,14 @@
 // sender of the folder writes it into the queue. Without it the row would be of unknown outcome.
 //
 // It is a file of its own and no table of the journal, for speed: a sender has 30,000 answers per second.
-// Records are appended by one write(2) for many answers, and the file is emptied once the queue has all of
+// Records are appended by one write(2) for many answers, and the file is emptied once the database has all of
 // them. A write is enough to outlast the sender. It does not outlast a power cut, so the file is synced
-// where it has to wait: when the database does not take the results. Evidence against tokens is in the
-// journal, which is synced always, because it changes tokens and has no other copy; an answer that a power
+// where it has a report against a token, which has no other copy, before the database gets it, and where it has
+// to wait because the database does not take the results. Another answer that a power
 // cut takes leaves its row of unknown outcome.
+//
+// A claim whose answers the database has leaves a note where it had reports. The database may forget the claim
+// from then on, and its reports must not come in twice.
 //
 // A record is the length of its content and a checksum (each 4 bytes, big-endian), and the content. A
 // record that is cut short or differs from its checksum ends the file: nothing after it is read.
@@ -28,6 +31,9 @@ package final class AnswerLog {
     private var length: off_t
     /// The claims with records in the file whose results are not all written.
     private var waiting: Set<Int64> = []
+    /// The claims with a report in the file, and whether each report is durable.
+    private var reporting: Set<Int64> = []
+    private var isSynced = true
 
     /// Opens the file of a queue and creates it on first use. Records in it must have been settled
     /// before; they are dropped when the file is emptied.
@@ -43,9 +49,18 @@ package final class AnswerLog {
 
     deinit { close(file) }
 
+    private static let prefix = "answers-"
+
+    /// Whether a sender of a folder has left answers, of any queue.
+    package static func isLeft(in folder: StateFolder) -> Bool {
+        ((try? folder.folder.entries) ?? []).contains {
+            $0.hasPrefix(prefix) && folder.folder.hasContent($0)
+        }
+    }
+
     private static func name(_ queue: UInt64) -> String {
         let digits = String(queue, radix: 16)
-        return "answers-" + String(repeating: "0", count: max(0, 16 - digits.count)) + digits
+        return prefix + String(repeating: "0", count: max(0, 16 - digits.count)) + digits
     }
 
     private static func failure(_ doing: String, _ path: String) -> JournalFailure {
@@ -55,15 +70,26 @@ package final class AnswerLog {
     /// Adds records to the file by one write. They outlast this process when this returns.
     ///
     /// - Throws: `inputOutput`; then none of them is in the file.
-    package func keep(_ records: [(claim: Int64, content: [UInt8])]) throws(JournalFailure) {
+    func keep(
+        _ records: [(claim: Int64, content: [UInt8], isReport: Bool)]
+    ) throws(JournalFailure) {
+        try append(records.map(\.content))
+        waiting.formUnion(records.lazy.map(\.claim))
+        let reports = records.lazy.filter(\.isReport).map(\.claim)
+        guard !reports.isEmpty else { return }
+        reporting.formUnion(reports)
+        isSynced = false
+    }
+
+    private func append(_ contents: [[UInt8]]) throws(JournalFailure) {
         var bytes: [UInt8] = []
         bytes.reserveCapacity(
-            records.reduce(0) { $0 + $1.content.count + Self.headerLength })
-        for record in records {
-            precondition(record.content.count <= Self.longest, "a record is one claim's answers")
-            Self.append(UInt32(record.content.count), to: &bytes)
-            Self.append(FNV1a.hash(record.content), to: &bytes)
-            bytes += record.content
+            contents.reduce(0) { $0 + $1.count + Self.headerLength })
+        for content in contents {
+            precondition(content.count <= Self.longest, "a record is one claim's answers")
+            Self.append(UInt32(content.count), to: &bytes)
+            Self.append(FNV1a.hash(content), to: &bytes)
+            bytes += content
         }
         guard !bytes.isEmpty else { return }
         guard bytes.withUnsafeBytes({ writeWhole($0, to: file) }) else {
@@ -74,7 +100,14 @@ package final class AnswerLog {
             throw Self.failure("keeping answers in", folder.file(name))
         }
         length += off_t(bytes.count)
-        waiting.formUnion(records.lazy.map(\.claim))
+    }
+
+    /// Makes the reports in the file durable.
+    ///
+    /// - Throws: `inputOutput`.
+    package func syncReports() throws(JournalFailure) {
+        guard !isSynced else { return }
+        try sync()
     }
 
     /// Notes that all results of a claim that the file has are written, or that the claim belongs to
@@ -82,15 +115,17 @@ package final class AnswerLog {
     ///
     /// - Throws: `inputOutput`.
     package func release(_ claim: Int64) throws(JournalFailure) {
-        guard waiting.remove(claim) != nil, waiting.isEmpty else { return }
-        try empty()
+        guard waiting.remove(claim) != nil else { return }
+        guard !waiting.isEmpty else { return try empty() }
+        guard reporting.remove(claim) != nil else { return }
+        try append([KeptResults.release(of: claim)])
     }
 
     /// Drops all records.
     ///
     /// - Throws: `inputOutput`.
     package func empty() throws(JournalFailure) {
-        waiting = []
+        (waiting, reporting, isSynced) = ([], [], true)
         guard length > 0 else { return }
         guard ftruncate(file, 0) == 0 else { throw Self.failure("emptying", folder.file(name)) }
         length = 0
@@ -105,6 +140,7 @@ package final class AnswerLog {
     package func sync() throws(JournalFailure) {
         guard fsync(file) == 0 else { throw Self.failure("syncing", folder.file(name)) }
         try folder.folder.sync()
+        isSynced = true
     }
 
     /// The contents of the records that a sender of this folder has left, in order, up to one that is

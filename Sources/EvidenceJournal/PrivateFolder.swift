@@ -63,6 +63,12 @@ final class PrivateFolder: Sendable {
         return fstatat(descriptor, name, &facts, AT_SYMLINK_NOFOLLOW) == 0
     }
 
+    /// Whether the folder has a file of this name with content.
+    func hasContent(_ name: String) -> Bool {
+        var facts = stat()
+        return fstatat(descriptor, name, &facts, AT_SYMLINK_NOFOLLOW) == 0 && facts.st_size > 0
+    }
+
     /// Checks that the disk keeps its reserve when `bytes` more are written.
     ///
     /// - Throws: `cannotCreate` when less than 64 MiB would be free.

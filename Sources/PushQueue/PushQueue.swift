@@ -27,6 +27,10 @@ import TokenTable
 // that are due, and what the token table says of each token. A proxy that sends plain SELECTs to a replica
 // must leave a transaction whole, so a replica that lags decides nothing. `QueueClaiming` says more.
 //
+// What an answer says against a token is inserted as a report in the transaction of its row's result, so the
+// claim's row decides about both. The keys that a claim was left with when another sender took it tell which
+// answers were not kept: their reports come in by a transaction of their own, which takes those keys out.
+//
 // A claim that was never handed over returns to the queue when its lease ends. In a claim that was handed
 // over, every row without a result has an unknown outcome.
 
@@ -44,16 +48,21 @@ package final class PushQueue {
     var lookups: [Partition: TokenStatusLookup] = [:]
     /// Claims whose last results are certainly committed and whose rows are no longer needed.
     var finishedClaims: [Int64] = []
+    /// The batches of what the answers say against tokens.
+    var batches: SenderBatches
 
     var connection: any SQLConnection { store.connection }
     var dialect: SQLDialect { connection.dialect }
     var name: String { layout.name }
 
-    /// Opens the queue of a store for one run. Throws `configuration` if the table does not fit the
-    /// settings.
-    package init(_ store: TokenTable, _ lease: QueueLease) throws(StoreFailure) {
+    /// Opens the queue of a store for one run. `newName` gives each batch of reports its name, a UUID in lower
+    /// case. Throws `configuration` if the table does not fit the settings.
+    package init(
+        _ store: TokenTable, _ lease: QueueLease, newName: @escaping () -> String
+    ) throws(StoreFailure) {
         self.store = store
         self.lease = lease
+        batches = SenderBatches(run: lease.run, host: lease.host, newName: newName)
         senders = LivingSenders(own: lease.run)
         layout = try store.queueLayout()
         statements = QueueStatements(layout: layout, connection: store.connection)

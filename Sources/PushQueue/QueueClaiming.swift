@@ -198,21 +198,30 @@ extension PushQueue {
         _ batch: Batch, _ now: EpochMilliseconds
     ) throws(SQLFailure) {
         let state = batch.outstanding.isEmpty ? ClaimRecord.State.done : .held
+        try insertClaim(batch.id, state, batch.outstanding, now)
+        let groups = ResultGroups(batch.settled, of: batch.finished)
+        _ = try write(groups, of: batch.finished, KeySet(), now: now)
+        try removeFinishedClaims()
+    }
+
+    /// Inserts the row of a claim.
+    ///
+    /// - Throws: a conflict where another try has inserted it.
+    func insertClaim(
+        _ id: Int64, _ state: ClaimRecord.State, _ rows: KeySet, _ now: EpochMilliseconds
+    ) throws(SQLFailure) {
         do throws(SQLFailure) {
             _ = try connection.execute(
                 "INSERT INTO pushsweep_claim (id, queue, run, host, state, expires_at, row_keys) "
                     + "VALUES (?, ?, ?, ?, ?, ?, ?)",
                 [
-                    .integer(batch.id), .text(name), .text(lease.run),
+                    .integer(id), .text(name), .text(lease.run),
                     .text(String(lease.host.prefix(255))), .text(state.rawValue), expiry(from: now),
-                    .bytes(batch.outstanding.encoded),
+                    .bytes(rows.encoded),
                 ])
         } catch {
             guard error.isDuplicate else { throw error }
             throw SQLFailure(kind: .conflict, code: error.code, message: "the claim exists")
         }
-        let groups = ResultGroups(batch.settled, of: batch.finished)
-        _ = try write(groups, of: batch.finished, KeySet(), now: now)
-        try removeFinishedClaims()
     }
 }

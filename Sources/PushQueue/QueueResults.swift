@@ -36,24 +36,29 @@ extension PushQueue {
         }
     }
 
-    /// Writes results of a claim, all of them or none, in one transaction. Each row takes its first
+    /// Writes results of a claim, all of them or none, in one transaction, with the reports against tokens that
+    /// were `heard` from `origin` with them. Each row takes its first
     /// result; results of rows outside the claim are ignored. The claim's own row lists the rows
     /// without a result. So after a commit whose answer was lost no result is written twice, by
     /// this call or by a later one with the same results and more.
     ///
     /// - Returns: the number of rows that had been deleted from the queue before; nil where the lease had
-    ///   ended and another sender has taken the rows. No result was written then.
+    ///   ended and another sender has taken the rows. No result was written then, and the reports were
+    ///   inserted.
     /// - Throws: any failure that outlasts the tries; the same results may be passed again with the
     ///   same claim.
     package func record(
-        _ results: [DeliveryResult], of claim: inout Batch
+        _ results: [DeliveryResult], of claim: inout Batch, heard: [HeardReport],
+        from origin: ReportOrigin
     ) throws(StoreFailure) -> Int? {
         let groups = ResultGroups(results, of: claim.outstanding)
         guard !groups.all.isEmpty else { return 0 }
         let before = claim
+        let answers = Answers(
+            claim: claim.id, rows: claim.outstanding, groups: groups, heard: heard, origin: origin)
         var missing = 0
         var finished = before.finished
-        let rest = try write(groups, of: claim.id, doing: "writing results to \(name)") {
+        let rest = try write(answers, doing: "writing results to \(name)") {
             record throws(SQLFailure) in
             (missing, finished) = try write(
                 groups, of: record.keys, before.finished, now: record.now)
@@ -66,31 +71,81 @@ extension PushQueue {
         return missing
     }
 
-    /// Writes results of a claim in one transaction, by `body`, unless a transaction whose answer was lost
+    /// Answers about rows of one claim, with what they say against tokens.
+    private struct Answers {
+        let claim: Int64
+        /// The rows that the caller believes to be without a result.
+        let rows: KeySet
+        let groups: ResultGroups
+        let heard: [HeardReport]
+        let origin: ReportOrigin
+
+        /// The reports about those of some rows that have an answer here.
+        func heard(about rows: KeySet) -> [HeardReport] {
+            heard.filter { rows.contains($0.row) && groups.all.contains($0.row) }
+        }
+    }
+
+    /// Writes answers in one transaction, by `body`, unless a transaction whose answer was lost
     /// has written them before. Returns the rows that are left to the claim; nil where another sender has
     /// taken them, after `whenTaken`.
     private func write(
-        _ groups: ResultGroups, of id: Int64, doing: String,
+        _ answers: Answers, doing: String,
         _ body: (ClaimRecord) throws(SQLFailure) -> Void,
         whenTaken: () throws(SQLFailure) -> Void = {}
     ) throws(StoreFailure) -> KeySet? {
-        try store.retries.retrying(doing) { () throws(SQLFailure) -> KeySet? in
+        let id = answers.claim
+        return try store.retries.retrying(doing) { () throws(SQLFailure) -> KeySet? in
             try connection.begin()
-            guard let record = try ClaimRecord.lock(id, connection), record.state != .taken else {
+            let found = try ClaimRecord.lock(id, connection)
+            guard let record = found, record.state != .taken else {
                 try whenTaken()
-                connection.rollBack()
+                try keepReports(of: answers, found)
                 return nil
             }
-            let rest = record.keys.subtracting(groups.all)
+            let rest = record.keys.subtracting(answers.groups.all)
             guard rest != record.keys else {
                 connection.rollBack()
                 return rest
             }
             try body(record)
+            try insertReports(of: answers, about: record.keys, record.now)
             try update(id, record, rest: rest)
             try connection.commit()
             return rest
         }
+    }
+
+    /// Inserts the reports of those rows that have no result yet, and so no report.
+    private func insertReports(
+        of answers: Answers, about rows: KeySet, _ now: EpochMilliseconds
+    ) throws(SQLFailure) {
+        let heard = answers.heard(about: rows)
+        guard !heard.isEmpty else { return }
+        try batches.insert(heard, from: answers.origin, at: now, on: connection)
+    }
+
+    /// Keeps the reports of a claim that another sender has taken, and ends the transaction. Their rows leave the
+    /// claim's list, so the same call does nothing once more. A claim is removed a day after it was taken; then
+    /// its row is made again, without those rows.
+    private func keepReports(
+        of answers: Answers, _ record: ClaimRecord?
+    ) throws(SQLFailure) {
+        let rows = record?.keys ?? answers.rows
+        let keys = KeySet(sorted: Set(answers.heard(about: rows).lazy.map(\.row)).sorted())
+        guard !keys.isEmpty else { return connection.rollBack() }
+        let rest = rows.subtracting(keys)
+        let now =
+            if let record { record.now } else {
+                try dialect.instant(connection.query("SELECT \(dialect.now)")[0, 0])
+            }
+        try insertReports(of: answers, about: rows, now)
+        if let record {
+            try update(answers.claim, record, rest: rest)
+        } else {
+            try insertClaim(answers.claim, .taken, rest, now)
+        }
+        try connection.commit()
     }
 
     /// Removes the rows that now have a result from a claim. Detects a change by another sender
@@ -99,7 +154,8 @@ extension PushQueue {
     private func update(
         _ id: Int64, _ record: ClaimRecord, rest: KeySet
     ) throws(SQLFailure) {
-        let state = rest.isEmpty ? ClaimRecord.State.done : record.state
+        let isDone = rest.isEmpty && record.state != .taken
+        let state = isDone ? ClaimRecord.State.done : record.state
         let keys = SQLValue.bytes(rest.encoded)
         let isUpdated = try connection.changesRow(
             "UPDATE pushsweep_claim SET state = ?, row_keys = ? WHERE id = ? AND row_keys = ?",
@@ -182,18 +238,21 @@ extension PushQueue {
     }
 
     /// Writes results that a sender which has ended kept, in the order in which it learned of them: of
-    /// several results of a row the last counts. Rows that the claim has no more keep what they say.
+    /// several results of a row the last counts. Rows that the claim has no more keep what they say. What was
+    /// `heard` against tokens is inserted once, whoever has the rows.
     ///
     /// - Returns: how many rows got their result, and how many are not as the answer says, because another
     ///   sender had them, by their state.
     /// - Throws: any failure that outlasts the tries; the same results may be passed again.
     package func settle(
-        _ results: [DeliveryResult], of id: Int64
+        _ results: [DeliveryResult], of id: Int64, heard: [HeardReport], from origin: ReportOrigin
     ) throws(StoreFailure) -> (written: Int, differing: [DeliveryState: Int]) {
         let keys = KeySet(sorted: Set(results.lazy.map(\.key)).sorted())
         let groups = ResultGroups(results.reversed(), of: keys)
+        let answers = Answers(
+            claim: id, rows: keys, groups: groups, heard: heard, origin: origin)
         var (written, differing) = (0, [DeliveryState: Int]())
-        _ = try write(groups, of: id, doing: "writing kept answers to \(name)") {
+        _ = try write(answers, doing: "writing kept answers to \(name)") {
             record throws(SQLFailure) in
             written = record.keys.intersection(keys).count
             _ = try write(groups, of: record.keys, KeySet(), now: record.now)
@@ -201,6 +260,14 @@ extension PushQueue {
             differing = try self.differing(groups)
         }
         return (written, differing)
+    }
+
+    /// Ends a turn: the reports that were inserted so far are judged from now on.
+    ///
+    /// - Returns: their batches, each as the database has it.
+    /// - Throws: any failure of the database; then the batches stay open.
+    package func closeBatches() throws(StoreFailure) -> [ReportBatch] {
+        try batches.close(in: store)
     }
 
     /// The rows whose state is not that of a final answer.

@@ -65,7 +65,7 @@ struct SendLostDatabaseTests {
             guard space >= 0 else { return [:] }
             let log = try AnswerLog(in: folder, queue: UInt64(space))
             var outcomes: [Int64: DeliveryOutcome] = [:]
-            for kept in try log.leftResults().results {
+            for kept in try log.leftAnswers().answers {
                 for result in kept.results {
                     outcomes[result.key] = DeliveryOutcome(result.outcome)
                 }

@@ -1,6 +1,8 @@
+import APNsProtocol
 import Foundation
 import TestSupport
 import Testing
+import TokenHygiene
 
 @testable import EvidenceJournal
 
@@ -21,8 +23,8 @@ struct AnswerLogTests {
 
     @Test("records outlast their writer, in order, each queue's in a file of its own")
     func kept() throws {
-        try log().keep([(1, Self.contents[0]), (2, Self.contents[1])])
-        try log().keep([(1, Self.contents[2])])
+        try log().keep([(1, Self.contents[0], false), (2, Self.contents[1], false)])
+        try log().keep([(1, Self.contents[2], false)])
         #expect(try log().records().records == Array(Self.contents.prefix(3)))
         #expect(try log(8).records().records.isEmpty)
         try log().empty()
@@ -36,23 +38,48 @@ struct AnswerLogTests {
     @Test("the file is emptied once every claim in it is released, and not before")
     func released() throws {
         let log = try log()
-        try log.keep([(1, Self.contents[0]), (2, Self.contents[1])])
+        try log.keep([(1, Self.contents[0], false), (2, Self.contents[1], false)])
         try log.release(1)
         try log.release(3)
         #expect(try log.records().records.count == 2 && log.isWaiting)
-        try log.keep([(1, Self.contents[2])])
+        try log.keep([(1, Self.contents[2], false)])
         try log.release(2)
         #expect(try log.records().records.count == 3)
         try log.release(1)
         #expect(try log.records().records.isEmpty && !log.isWaiting)
-        try log.keep([(4, Self.contents[3])])
+        try log.keep([(4, Self.contents[3], false)])
         #expect(try log.records().records == [Self.contents[3]])
+    }
+
+    @Test("reports of a claim that is released do not come back, and those that follow them do")
+    func releasedReports() throws {
+        let log = try log()
+        func kept(_ claim: Int64, _ row: Int64) -> KeptResults {
+            KeptResults(
+                claim: claim, from: ReportOrigin(.noApp, gateway: "g"),
+                [DeliveryResult(key: row, .gone(reason: "Unregistered"))],
+                heard: [
+                    HeardReport(
+                        row: row, token: .numbered(Int(row)), source: .unregistered,
+                        time: EpochMilliseconds(1))
+                ])
+        }
+        try log.keep([kept(1, 10), kept(2, 20)])
+        try log.syncReports()
+        try log.release(1)
+        #expect(try self.log().leftAnswers().answers == [kept(2, 20)])
+        try log.keep([kept(1, 11)])
+        #expect(try self.log().leftAnswers().answers == [kept(1, 11), kept(2, 20)])
+        #expect(AnswerLog.isLeft(in: folder))
+        try log.release(1)
+        try log.release(2)
+        #expect(try self.log().leftAnswers().answers.isEmpty && !AnswerLog.isLeft(in: folder))
     }
 
     @Test("a file that is cut at any byte has the whole records before it")
     func cut() throws {
         let log = try log()
-        try log.keep(Self.contents.map { (1, $0) })
+        try log.keep(Self.contents.map { (1, $0, false) })
         let bytes = try Array(
             Data(contentsOf: URL(fileURLWithPath: folder.file("answers-0000000000000007"))))
         var ends = [0]
@@ -67,7 +94,7 @@ struct AnswerLogTests {
 
     @Test("a byte that has changed ends the records before its own")
     func changed() throws {
-        try log().keep(Self.contents.map { (1, $0) })
+        try log().keep(Self.contents.map { (1, $0, false) })
         let bytes = try Array(
             Data(contentsOf: URL(fileURLWithPath: folder.file("answers-0000000000000007"))))
         for place in bytes.indices {

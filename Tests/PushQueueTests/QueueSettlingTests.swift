@@ -34,7 +34,8 @@ struct QueueSettlingTests {
     private static func settle(
         _ results: [DeliveryResult], of claim: Batch, _ queue: PushQueue
     ) throws -> String {
-        let (written, differing) = try queue.settle(results, of: claim.id)
+        let (written, differing) = try queue.settle(
+            results, of: claim.id, heard: [], from: PushQueue.origin)
         return "\(written) [\(differing.map { "\($0.key) \($0.value)" }.joined(separator: ", "))]"
     }
 
@@ -61,7 +62,7 @@ struct QueueSettlingTests {
         for fault in FaultyConnection.Fault.spread(over: 16, most: 16) {
             let (stage, claim) = try Self.abandoned(queueCase)
             let (queue, _) = try stage.queue([fault], run: "next")
-            #expect(try queue.settle(Self.answers(claim), of: claim.id).written == 4)
+            #expect(try Self.settle(Self.answers(claim), of: claim, queue) == "4 []")
             #expect(try stage.counts()[.sent] == 1, "\(fault)")
             #expect(try stage.counts()[.claimed] == 2)
         }

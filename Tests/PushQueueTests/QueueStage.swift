@@ -32,6 +32,21 @@ struct QueueCase: Sendable, CustomTestStringConvertible {
     var testDescription: String { "\(engine.rawValue), \(tables.rawValue) tables" }
 }
 
+extension PushQueue {
+    /// Opens the queue for a run whose batches have random names.
+    convenience init(_ store: TokenTable, _ lease: QueueLease) throws(StoreFailure) {
+        try self.init(store, lease, newName: { APNsID.random().description })
+    }
+
+    /// Where the answers of tests come from.
+    static let origin = ReportOrigin(chat, gateway: "api.push.apple.com:443")
+
+    /// Writes results of which none says anything against a token.
+    func record(_ results: [DeliveryResult], of claim: inout Batch) throws(StoreFailure) -> Int? {
+        try record(results, of: &claim, heard: [], from: Self.origin)
+    }
+}
+
 /// A database with a queue in it.
 struct QueueStage {
     let database: TokenDatabase

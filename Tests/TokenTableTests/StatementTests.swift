@@ -155,7 +155,8 @@ struct StatementTests {
                 "INSERT INTO push_queue (app_id, device_token, payload) VALUES ('chat', ?, '{}')",
                 [.bytes(DeviceToken.numbered(number).bytes)])
         }
-        let queue = try PushQueue(store, QueueLease(run: "one", host: "host"))
+        let queue = try PushQueue(
+            store, QueueLease(run: "one", host: "host"), newName: { APNsID.random().description })
         var cursor = QueueCursor()
         guard path == .results else {
             return { _ = try queue.claim(chat, limit: 60, from: &cursor) }
@@ -174,7 +175,17 @@ struct StatementTests {
             let results = claim.notifications.map(\.row).enumerated().map {
                 DeliveryResult(key: $0.element, outcomes[$0.offset % outcomes.count])
             }
-            _ = try queue.record(results, of: &claim)
+            let heard = claim.notifications.map {
+                HeardReport(
+                    row: $0.row, token: $0.token, source: .unregistered,
+                    time: EpochMilliseconds(1_700_000_000_000))
+            }
+            // The second call adds to the batch of the first.
+            let origin = ReportOrigin(chat, gateway: "gateway:443")
+            for some in [results.prefix(20), results[...]] {
+                _ = try queue.record(Array(some), of: &claim, heard: heard, from: origin)
+            }
+            _ = try queue.closeBatches()
         }
     }
 

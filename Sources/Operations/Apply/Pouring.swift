@@ -118,15 +118,3 @@ struct Pouring {
         return UUIDText.name(try digest.hex())
     }
 }
-
-/// UUIDs that follow from a digest.
-enum UUIDText {
-    /// A UUID of the first half of a digest in hex.
-    static func name(_ digest: String) -> String {
-        var name = String(digest.prefix(32))
-        for place in [20, 16, 12, 8] {
-            name.insert("-", at: name.index(name.startIndex, offsetBy: place))
-        }
-        return name
-    }
-}

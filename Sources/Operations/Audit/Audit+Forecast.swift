@@ -103,7 +103,7 @@ final class TemporaryState {
     init() throws {
         path =
             FileManager.default.temporaryDirectory
-            .appendingPathComponent("pushsweep-audit-\(UUID().uuidString.lowercased())").path
+            .appendingPathComponent("pushsweep-audit-\(UUIDText.random())").path
         try StateFolder.make(path)
     }
 

@@ -136,7 +136,7 @@ package struct Holds {
                     ?? "discarding the hold: it has \(named.count) batches; name one, or add --all: ")
                     + "pushsweep holds show \(hold.id)")
         }
-        let (run, started) = (UUID().uuidString.lowercased(), context.now())
+        let (run, started) = (UUIDText.random(), context.now())
         var (discarded, failure) = ([String](), RunFailure?.none)
         for batch in whole ? hold.batches : named {
             guard try batches.discard(batch.id, because: reason, run: run) else {

@@ -65,7 +65,7 @@ struct JournalIntake {
         IntakeTerms(
             run: run, host: context.host, Set(plan.partitions.keys),
             ReportReader(now: context.now(), mayUseArrival: plan.mayUseArrival),
-            lease: evidence.lease, name: { UUID().uuidString.lowercased() })
+            lease: evidence.lease, name: UUIDText.random)
     }
 
     /// Takes the first rows, or the next ones behind a number, at most `limit`; nil when none is left there. Where the server refuses
@@ -120,7 +120,7 @@ struct JournalIntake {
     }
 
     var newIntake: OpenIntake {
-        OpenIntake(name: UUID().uuidString.lowercased(), run: run)
+        OpenIntake(name: UUIDText.random(), run: run)
     }
 
     func newCapture(_ intake: OpenIntake, from label: String) -> ReportCapture {

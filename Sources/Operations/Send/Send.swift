@@ -3,9 +3,8 @@
 //
 //   1. take a folder of senders, open its journal
 //   2. ask the database whether rows could be claimed and evidence applied
-//   3. write the answers and apply the feeds that senders that are gone left in their folders, then take
-//      over their rows
-//   4. app by app: claim, send, write results; apply the evidence of the answers
+//   3. write the answers that senders that are gone left in their folders, then take over their rows
+//   4. app by app: claim, send, write results with what they say against tokens; judge that
 //   5. with --follow: wait for new rows and do 3 and 4 again
 //
 // A fault of one app (its certificate, its topic) ends the sending for this app only. A failure of
@@ -32,7 +31,7 @@ package struct Send: RecordedRun {
 
     private let plan: SendPlan
     let context: RunContext
-    private let run = UUID().uuidString.lowercased()
+    private let run = UUIDText.random()
     private let started: EpochMilliseconds
     var outcome: RunOutcome<SendReport>
     private var jobs: [SendJob] = []
@@ -108,11 +107,11 @@ package struct Send: RecordedRun {
         let pouring = pouring(journal, store)
         do {
             // Before any row is claimed or called unknown.
-            let log = try settle(journal.folder, store)
-            try openJobs(store, journal, log)
+            let log = try settleAnswers(in: journal, pouring.evidence)
+            try openJobs(store, log)
             jobs.first?.count(reclaimed: settled)
             settled = 0
-            for feed in try journal.feeds(.held, .pending) { settle(feed, pouring) }
+            try pourEarlier(pouring)
             try adoptAbandoned(store)
             jobs.first?.count(reclaimed: settled)
             try rounds(pouring, store)
@@ -120,35 +119,25 @@ package struct Send: RecordedRun {
             storeIsLost = (error as? StoreFailure)?.isOfConnection ?? false
             outcome.fail(.wrapping(error, at: stage))
         }
-        try finish(pouring)
+        try finish(pouring.evidence)
     }
 
-    /// Writes the answers that a sender of a folder left, and empties their log.
-    private mutating func settle(
-        _ folder: StateFolder, _ store: TokenTable
+    /// Writes the answers that a sender of a folder left, and judges what they say against tokens.
+    private mutating func settleAnswers(
+        in journal: EvidenceJournal, _ evidence: EvidenceRun
     ) throws -> AnswerLog {
-        let queue = try queue(of: store)
-        let log = try AnswerLog(in: folder, queue: queue.identity())
-        var (written, differing) = (0, [DeliveryState: Int]())
-        let left = try log.leftResults()
-        if left.isDamaged {
-            context.log.warning("\(SendWords.damagedAnswers(folder.path))")
-        }
-        for kept in left.results {
-            let answers = try queue.settle(kept.results, of: kept.claim)
-            written += answers.written
-            differing.merge(answers.differing, uniquingKeysWith: +)
-        }
-        try log.empty()
-        settled += written
-        if written > 0 { context.log.info("\(SendWords.settled(written))") }
-        if !differing.isEmpty { context.log.warning("\(SendWords.late(differing))") }
-        return log
+        let open = try LeftAnswers.closeTurns(in: journal, evidence)
+        let left = try LeftAnswers(
+            settling: journal.folder, in: queue(of: evidence.store), context)
+        settled += left.written
+        for batch in open + left.batches { enter(evidence.settle(HeardBatch(batch))) }
+        return left.log
     }
 
     private func queue(of store: TokenTable) throws -> PushQueue {
         try PushQueue(
-            store, QueueLease(run: run, host: context.host, seconds: plan.leaseSeconds))
+            store, QueueLease(run: run, host: context.host, seconds: plan.leaseSeconds),
+            newName: UUIDText.random)
     }
 
     private func pouring(_ journal: EvidenceJournal, _ store: TokenTable) -> Pouring {
@@ -169,25 +158,29 @@ package struct Send: RecordedRun {
         return store
     }
 
-    /// Writes the answers and applies the feeds of senders that are gone; see `SenderFolders`.
+    /// Pours what a sender of 0.3.0 left in its journal.
+    private mutating func pourEarlier(_ pouring: Pouring) throws(JournalFailure) {
+        for feed in try pouring.journal.feeds(.held, .pending) { enter(pouring.settle(feed)) }
+    }
+
+    /// Writes the answers of senders that are gone; see `SenderFolders`.
     private mutating func adoptAbandoned(_ store: TokenTable) throws {
         var failure: (any Error)?
         let problems = SenderFolders.visitAbandoned(in: plan.sweep.state, at: context.now) {
             journal throws(JournalFailure) in
+            let pouring = pouring(journal, store)
             do {
-                _ = try settle(journal.folder, store)
+                _ = try settleAnswers(in: journal, pouring.evidence)
             } catch let error as JournalFailure {
                 throw error
             } catch {
                 failure = error
                 return false
             }
-            for feed in try journal.feeds(.held, .pending) {
-                settle(feed, pouring(journal, store))
-            }
+            try pourEarlier(pouring)
             return true
         }
-        // Sending does not depend on another sender's feeds, so a failure here does not stop it.
+        // Sending does not depend on another sender's folder, so a failure here does not stop it.
         for problem in problems {
             context.log.warning("\(problem)")
             outcome.note(.pending)
@@ -196,9 +189,7 @@ package struct Send: RecordedRun {
         if let failure { throw failure }
     }
 
-    private mutating func openJobs(
-        _ store: TokenTable, _ journal: EvidenceJournal, _ log: AnswerLog
-    ) throws {
+    private mutating func openJobs(_ store: TokenTable, _ log: AnswerLog) throws {
         for app in plan.apps {
             switch app.gateway {
             case .failure(let failure):
@@ -210,10 +201,7 @@ package struct Send: RecordedRun {
                 jobs.append(
                     try SendJob(
                         app, plan, queue: queue(of: store), gateway: gateway,
-                        answers: AnswerCapture(
-                            journal, run: run, partition: app.partition, source: gateway.name,
-                            log: log),
-                        context))
+                        answers: KeptAnswers(in: log), context))
             }
         }
     }
@@ -234,7 +222,7 @@ package struct Send: RecordedRun {
                 first.count(reclaimed: reclaimed.values.reduce(0, +))
                 if let words = SendWords.warning(reclaimed) { context.log.warning("\(words)") }
                 tellWarnings()
-                try settleWaiting(pouring)
+                try settleWaiting(pouring.evidence)
                 try pouring.journal.purge(at: context.now())
                 try tellProgress(pouring.journal)
                 upkeepDue = .in(Self.upkeep)
@@ -257,7 +245,7 @@ package struct Send: RecordedRun {
                     outcome.fail(failure)
                     stopped.insert(number)
                 }
-                try apply(job, pouring)
+                try judge(job, pouring.evidence)
             }
             guard stopped.count < jobs.count, plan.follows || !isWaiting else { return }
         } while !context.interrupt.wait(until: isWaiting ? .in(Self.idle) : .now)
@@ -282,29 +270,19 @@ package struct Send: RecordedRun {
         }
     }
 
-    /// Applies the evidence of answers to the token table.
-    private mutating func apply(_ job: SendJob, _ pouring: Pouring) throws {
-        guard !job.answers.isEmpty else { return }
-        for name in try job.closeAnswers() {
-            settle(try pouring.journal.feed(name), pouring, for: job)
-        }
+    /// Judges what an app's answers of the last turn say against tokens.
+    private mutating func judge(_ job: SendJob, _ evidence: EvidenceRun) throws {
+        for batch in try job.closeBatches() { enter(evidence.settle(HeardBatch(batch)), for: job) }
     }
 
-    /// Judges what an earlier round left: feeds that are not poured, and batches of senders that wait.
-    private mutating func settleWaiting(_ pouring: Pouring) throws {
-        for feed in try pouring.journal.feeds(.held, .pending) { settle(feed, pouring) }
-        let evidence = pouring.evidence
+    /// Judges the batches of senders that wait.
+    private mutating func settleWaiting(_ evidence: EvidenceRun) throws {
         try evidence.batches.releaseFollowers()
+        try evidence.batches.closeAbandonedTurns()
         for batch in try evidence.batches.all(.waiting, .applying)
         where batch.inlet == .sender && evidence.isNamed(batch) {
             enter(evidence.settle(HeardBatch(batch)))
         }
-    }
-
-    private mutating func settle(
-        _ feed: CapturedFeed, _ pouring: Pouring, for job: SendJob? = nil
-    ) {
-        enter(pouring.settle(feed), for: job)
     }
 
     private mutating func enter(_ result: EvidenceRun.Result, for job: SendJob? = nil) {
@@ -318,15 +296,15 @@ package struct Send: RecordedRun {
     }
 
     /// Ends the connections, also after a failure, and applies the last answers.
-    private mutating func finish(_ pouring: Pouring) throws {
+    private mutating func finish(_ evidence: EvidenceRun) throws {
         for job in jobs {
             do {
                 try job.finish(storeIsLost: storeIsLost)
                 if storeIsLost {
-                    // The next run applies them.
-                    if try !job.closeAnswers().isEmpty { outcome.note(.pending) }
+                    // The next run writes them.
+                    if job.hasKeptAnswers { outcome.note(.pending) }
                 } else {
-                    try apply(job, pouring)
+                    try judge(job, evidence)
                 }
             } catch {
                 storeIsLost = storeIsLost || (error as? StoreFailure)?.isOfConnection ?? false

@@ -25,8 +25,10 @@ struct SendBatch {
     /// Results that the log of answers does not have yet; of a suspect what follows if nothing more is
     /// known of it.
     private var unkept: [DeliveryResult] = []
-    /// Evidence about tokens from the results. It is stored before they are written.
-    private(set) var evidence: [(source: EvidenceSource, record: AnswerRecord)] = []
+    /// What the answers of the results say against tokens. It is written with them.
+    private(set) var heard: [HeardReport] = []
+    /// Of these, what the log of answers does not have yet.
+    private var unkeptReports: [HeardReport] = []
 
     /// A result that is final only if the mismatch detector finds no mismatch.
     struct Suspect {
@@ -89,8 +91,10 @@ struct SendBatch {
             unkept.append(result)
         }
         if let found = judgement.evidence {
-            evidence.append(
-                (found.source, AnswerRecord(token: row.token, time: found.time)))
+            let report = HeardReport(
+                row: row.row, token: row.token, source: found.source, time: found.time)
+            heard.append(report)
+            unkeptReports.append(report)
         }
     }
 
@@ -123,29 +127,25 @@ struct SendBatch {
         if gatewayServes { unkept += decided }
     }
 
-    /// The results that the log of answers does not have yet; it has them from now on. A 410 stays until
-    /// its evidence is in the journal, because a row that is settled by the log has no other evidence.
-    mutating func takeUnkept() -> KeptResults? {
-        var taken = unkept
-        unkept.removeAll(keepingCapacity: true)
-        if !evidence.isEmpty {
-            unkept = taken.filter { $0.outcome.state == .gone }
-            taken.removeAll { $0.outcome.state == .gone }
+    /// The answers that the log does not have yet; it has them from now on.
+    mutating func takeUnkept(from origin: ReportOrigin) -> KeptResults? {
+        guard !unkept.isEmpty || !unkeptReports.isEmpty else { return nil }
+        defer {
+            unkept.removeAll(keepingCapacity: true)
+            unkeptReports.removeAll(keepingCapacity: true)
         }
-        return taken.isEmpty ? nil : KeptResults(claim: claim.number, taken)
+        return KeptResults(claim: claim.number, from: origin, unkept, heard: unkeptReports)
     }
 
     /// Whether a result waits for the mismatch detector or for an answer about another row.
     var isUndecided: Bool { !suspects.isEmpty || !refusals.isEmpty }
 
-    /// Whether every row has its result written and all evidence is stored.
-    var isSettled: Bool {
-        outstanding == 0 && !isUndecided && results.isEmpty && evidence.isEmpty
+    /// Whether every row has its result written.
+    var isSettled: Bool { outstanding == 0 && !isUndecided && results.isEmpty }
+
+    /// Drops the results and reports after the database has stored them.
+    mutating func forgetResults() {
+        results.removeAll(keepingCapacity: true)
+        heard.removeAll(keepingCapacity: true)
     }
-
-    /// Drops the evidence after the journal has stored it.
-    mutating func forgetEvidence() { evidence.removeAll(keepingCapacity: true) }
-
-    /// Drops the results after the queue has stored them.
-    mutating func forgetResults() { results.removeAll(keepingCapacity: true) }
 }

@@ -4,8 +4,8 @@
 //
 // Order matters in two places. A batch is written down as handed over before any of it is given to
 // a connection, so that a killed sender's rows are known to have been on the wire. And what an answer
-// says about a token is durable in the journal before the row's result is written, because a row
-// with a result is never sent again, so the answer will not come a second time.
+// says about a token is durable in the log before it is written with the row's result, because the answer
+// will not come a second time.
 
 import APNsConnection
 import APNsProtocol
@@ -13,6 +13,7 @@ import EvidenceJournal
 import Foundation
 import PushQueue
 import TokenHygiene
+import TokenTable
 
 /// Sends one app's notifications: does the I/O that `SendState` decides about.
 final class SendJob {
@@ -29,7 +30,7 @@ final class SendJob {
     private var state: SendState
     private let target: ProviderPlan
     private var gateway: Provider
-    private(set) var answers: AnswerCapture
+    private var answers: KeptAnswers
     private var cursor = QueueCursor()
     private var limiter: RateLimit?
     private var lastFlush = SendJob.clock
@@ -42,10 +43,10 @@ final class SendJob {
 
     private static var clock: Double { Double(DispatchTime.now().uptimeNanoseconds) / 1e9 }
 
-    /// Opens the gateway's connections; `answers` keeps what 410s say.
+    /// Opens the gateway's connections; `answers` keeps what the gateway says.
     init(
         _ app: ProviderTarget, _ plan: SendPlan, queue: PushQueue, gateway: ProviderPlan,
-        answers: AnswerCapture, _ context: RunContext
+        answers: KeptAnswers, _ context: RunContext
     ) throws {
         (self.app, self.plan, self.context) = (app, plan, context)
         (self.queue, self.answers, target) = (queue, answers, gateway)
@@ -119,10 +120,14 @@ final class SendJob {
         returnUnsent()
         gateway.stop(abruptly: context.interrupt.isTripped)
         try record(gateway.outcomes(within: 0))
-        defer { answers.syncLog() }
+        defer { answers.sync() }
         guard storeIsLost else { return try flush(all: true, decides: true) }
-        try keep(decide(isDue: true, now: true))
+        _ = decide(isDue: true, now: true)
+        keep()
     }
+
+    /// Whether answers wait for another run, because the database does not take them.
+    var hasKeptAnswers: Bool { answers.isWaiting }
 
     /// Warnings while the run goes on; each count is repeated when it has grown.
     func warnings() -> [String] {
@@ -135,7 +140,7 @@ final class SendJob {
 
     /// Failures that end the run without success though the queue was drained.
     func shortcomings() -> [RunFailure] {
-        var failures = answers.logFailure.map { [RunFailure.wrapping($0, at: .state)] } ?? []
+        var failures = answers.failure.map { [RunFailure.wrapping($0, at: .state)] } ?? []
         let complaints = state.complaints(late: late)
         told += repeatElement(0, count: max(0, complaints.count - told.count))
         for (kind, complaint) in complaints.enumerated() where complaint.count > 0 {
@@ -155,8 +160,8 @@ final class SendJob {
         return failures
     }
 
-    /// Closes the feeds of the answers kept so far; gives their names, to be applied.
-    func closeAnswers() throws -> [String] { try answers.close(at: context.now()) }
+    /// Ends a turn; gives the batches of what was heard in it, to be judged.
+    func closeBatches() throws -> [ReportBatch] { try queue.closeBatches() }
 
     /// Counts what became of this app's evidence.
     func count(_ evidence: Counts) { state.entry.evidence += evidence }
@@ -248,7 +253,7 @@ final class SendJob {
 
     private func record(_ outcomes: [ProviderOutcome]) throws {
         for outcome in outcomes where state.record(outcome) { returnUnsent() }
-        if !outcomes.isEmpty { timed("evidence") { answers.keep(state.takeUnkept()) } }
+        if !outcomes.isEmpty { keep() }
         guard state.isInDoubt else { return }
         // What is on no connection yet must not follow into the silence.
         state.withdraw(gateway.withdraw())
@@ -264,7 +269,8 @@ final class SendJob {
         if isDue { lastFlush = Self.clock }
         if decides, state.judgeGateway(atEnd: true) { returnUnsent() }
         let places = decide(isDue: isDue, now: decides)
-        try keep(places)
+        keep()
+        timed("evidence") { answers.syncReports() }
         for place in places {
             if let lost = try write(place) { halt(lost) }
             state.releaseIfDone(place)
@@ -282,15 +288,9 @@ final class SendJob {
         return places
     }
 
-    /// Keeps the evidence of batches in the journal, then all answers in the log. Both are done before any
-    /// result is written, so that a database that takes none loses none.
-    private func keep(_ places: [Int]) throws {
-        for place in places {
-            // Forgotten only after they are kept, so that a failure leaves them for the next try.
-            guard let records = state.batch(at: place)?.evidence, !records.isEmpty else { continue }
-            try timed("evidence") { try answers.keep(records, at: context.now()) }
-            state.keptEvidence(at: place)
-        }
+    /// Keeps all answers in the log. It is done before any result is written, so that a database that takes none
+    /// loses none.
+    private func keep() {
         timed("evidence") { answers.keep(state.takeUnkept()) }
     }
 
@@ -300,7 +300,10 @@ final class SendJob {
         // Forgotten only after they are written, so that a failure leaves them for the next try.
         let results = batch.results
         guard !results.isEmpty else { return nil }
-        let missing = try timed("results") { try queue.record(results, of: &batch.claim) }
+        let missing = try timed("results") {
+            try queue.record(
+                results, of: &batch.claim, heard: batch.heard, from: state.origin)
+        }
         state.wrote(batch.claim, at: place)
         if state.isWritten(place) { answers.release(batch.claim.number) }
         guard let missing else {

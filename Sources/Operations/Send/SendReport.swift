@@ -167,30 +167,6 @@ enum SendWords {
         }
     }
 
-    /// What became of answers that a sender of this host had kept.
-    static func settled(_ count: Int) -> String {
-        "\(count.counting("notification")) of senders that are gone got the result of an answer that was "
-            + "kept"
-    }
-
-    /// What it means that rows are not as the answers say that a sender of this host had kept: by their
-    /// state.
-    static func late(_ differing: [DeliveryState: Int]) -> String {
-        let states = differing.sorted { $0.key.rawValue < $1.key.rawValue }
-            .map { "\($0.value) \($0.key.rawValue)" }.joined(separator: ", ")
-        return
-            "answers of APNs to \(differing.values.reduce(0, +).counting("notification")) were kept and "
-            + "came too late: the lease had ended, and another sender has the rows, which say \(states); "
-            + "they were left as they are, so some may be delivered twice; raise send.lease, or start the "
-            + "sender of this host again sooner"
-    }
-
-    /// What a log of answers that cannot be read to its end means.
-    static func damagedAnswers(_ folder: String) -> String {
-        "the end of the answers kept in \(folder) is damaged; rows whose answers it had are of unknown "
-            + "outcome when their leases end"
-    }
-
     static let meaning =
         "they were on the wire and no answer is known, so they may have been delivered; their rows "
         + "have the state unknown and are not sent again unless send.resend-unknown is true"

@@ -8,6 +8,7 @@
 
 import APNsConnection
 import APNsProtocol
+import EvidenceJournal
 import PushQueue
 import TokenHygiene
 
@@ -278,13 +279,17 @@ extension SendState {
         deferred += batches[place]?.decide(verdict) ?? 0
     }
 
-    /// The batch at a place, with evidence and results to be written.
+    /// The batch at a place, with results and reports to be written.
     func batch(at place: Int) -> SendBatch? { batches[place] }
 
-    /// The results that the log of answers does not have yet; it has them from now on.
+    /// The answers that the log does not have yet; it has them from now on.
     mutating func takeUnkept() -> [KeptResults] {
-        batches.indices.compactMap { batches[$0]?.takeUnkept() }
+        let origin = origin
+        return batches.indices.compactMap { batches[$0]?.takeUnkept(from: origin) }
     }
+
+    /// Where the reports of this app come from.
+    var origin: ReportOrigin { ReportOrigin(partition, gateway: gateway) }
 
     /// Decides about the refused rows of a batch, once the gateway has served another row or has failed.
     /// With `now` they wait no longer.
@@ -297,9 +302,6 @@ extension SendState {
     func isWritten(_ place: Int) -> Bool {
         batches[place].map { $0.results.isEmpty && !$0.isUndecided } ?? true
     }
-
-    /// The batch's evidence is in the journal.
-    mutating func keptEvidence(at place: Int) { batches[place]?.forgetEvidence() }
 
     /// The batch's results are in the queue, as far as they are still ours.
     mutating func wrote(_ claim: Batch, at place: Int) {

@@ -72,7 +72,7 @@ extension Sweep {
             return try settle(again, evidence, resumed: true)
         }
         var batch = ReportBatch(
-            id: UUID().uuidString.lowercased(), run: run, evidence.partition(named: old),
+            id: UUIDText.random(), run: run, evidence.partition(named: old),
             old.source,
             old.inlet, label: old.label, host: context.host, opened: old.opened)
         (batch.ending, batch.origin) = (old.ending, old.id)

@@ -23,7 +23,7 @@ extension EvidenceRun {
             .sorted { "\($0.key)" < "\($1.key)" }
         for (partition, stored) in partitions {
             let expiry = Expiry(
-                run: run, feed: UUID().uuidString.lowercased(), partition: stored,
+                run: run, feed: UUIDText.random(), partition: stored,
                 policy: plan.policy, now: now, lease: lease)
             guard
                 let due = try tableExpiry.due(

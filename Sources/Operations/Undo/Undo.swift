@@ -29,7 +29,7 @@ package struct Undo: RecordedRun {
         _ context: RunContext
     ) -> RunOutcome<UndoReport> {
         let report = UndoReport(
-            run: UUID().uuidString.lowercased(), dryRun: dryRun, started: context.now().rfc3339)
+            run: UUIDText.random(), dryRun: dryRun, started: context.now().rfc3339)
         var undo = Undo(
             settings: settings, wish: wish, dryRun: dryRun, metrics: page, context: context,
             outcome: RunOutcome(report: report))

@@ -9,7 +9,7 @@ import TokenHygiene
 /// The batches of a database.
 package struct Batches {
     private let session: DatabaseSession
-    private var connection: any SQLConnection { session.connection }
+    var connection: any SQLConnection { session.connection }
 
     /// The batches in the database of a token table.
     package init(_ table: TokenTable) { session = table.session }
@@ -73,7 +73,7 @@ package struct Batches {
         }
     }
 
-    private func read(
+    func read(
         _ condition: String, _ values: [SQLValue], _ end: String = ""
     ) throws(StoreFailure) -> [ReportBatch] {
         try session.retries.retrying("reading the batches of reports") { () throws(SQLFailure) in
@@ -196,7 +196,7 @@ package struct Batches {
         }
     }
 
-    private func change(
+    func change(
         _ id: String, to state: BatchState, from states: [BatchState], _ more: String = "",
         _ values: [SQLValue] = []
     ) throws(StoreFailure) -> Bool {
@@ -243,7 +243,8 @@ extension Batches {
     /// - Throws: any failure of the database.
     package func completeFilling() throws(StoreFailure) {
         let old = "changed_at < \(connection.dialect.now(adding: -86_400))"
-        for batch in try read("state = 'filling' AND (origin IS NOT NULL OR \(old))", []) {
+        let isOthers = "inlet <> 'sender' AND \(old)"
+        for batch in try read("state = 'filling' AND (origin IS NOT NULL OR \(isOthers))", []) {
             _ = try change(
                 batch.id, to: .waiting, from: [.filling],
                 batch.origin == nil ? ", last_token = NULL, ending = 'truncated', detail = ?" : "",

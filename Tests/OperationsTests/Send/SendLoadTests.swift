@@ -45,16 +45,13 @@ struct SendLoadTests {
             interrupt: try Interrupt(), log: Logger(label: "load") { _ in SwiftLogNoOpLogHandler() }
         )
         let plan = try stage.plan(for: gateway, 2, isSlow: false, context)
-        let folder = try SenderFolders.takeFree(in: plan.sweep.state)
-        let journal = try EvidenceJournal(in: folder)
         let app = plan.apps[0]
         let queue = try PushQueue(
-            TokenTable(plan.sweep.store), QueueLease(run: "load", host: "test", seconds: 120))
+            TokenTable(plan.sweep.store), QueueLease(run: "load", host: "test", seconds: 120),
+            newName: UUIDText.random)
         let job = try SendJob(
             app, plan, queue: queue, gateway: try app.gateway.get(),
-            answers: AnswerCapture(
-                journal, run: "load", partition: app.partition, source: "test"),
-            context)
+            answers: KeptAnswers(in: nil), context)
         while case .paused = try job.drain() {}
         try job.finish()
         #expect(job.entry.sent == rows, "\(job.entry)")

@@ -1,9 +1,9 @@
 import APNsProtocol
-import PushQueue
 import TestSupport
 import Testing
+import TokenHygiene
 
-@testable import Operations
+@testable import EvidenceJournal
 
 @Suite("Kept results")
 struct KeptResultsTests {
@@ -18,8 +18,18 @@ struct KeptResultsTests {
                 key: Int64.random(in: Int64.min...Int64.max, using: &random),
                 outcomes.one(&random))
         }
+        let heard = (0..<Int.random(in: 0..<4, using: &random)).map { _ in
+            HeardReport(
+                row: Int64.random(in: Int64.min...Int64.max, using: &random),
+                token: .numbered(Int.random(in: 0..<1_000, using: &random)),
+                source: EvidenceSource.allCases.one(&random),
+                time: EpochMilliseconds(Int64.random(in: Int64.min...Int64.max, using: &random)))
+        }
         return KeptResults(
-            claim: Int64.random(in: 1...Int64.max, using: &random), results)
+            claim: Int64.random(in: 1...Int64.max, using: &random),
+            from: ReportOrigin(
+                Partition(app: "čat", environment: "sandbox"), gateway: "[::1]:443"), results,
+            heard: heard)
     }
 
     @Test("they read back from their own bytes, and from no part of them")
@@ -33,7 +43,7 @@ struct KeptResultsTests {
                 #expect(KeptResults(Array(bytes.prefix(count))) == nil)
             }
             let cut = KeptResults(Array(bytes.dropLast()))
-            #expect(kept.results.isEmpty ? cut == nil : cut != kept)
+            #expect(kept.results.isEmpty && kept.heard.isEmpty ? cut == nil : cut != kept)
         }
     }
 
@@ -52,9 +62,20 @@ struct KeptResultsTests {
     func longReason() {
         let long = String(repeating: "x", count: 300)
         let kept = KeptResults(
-            KeptResults(claim: 1, [DeliveryResult(key: 1, .failed(reason: long))]).encoded)
+            KeptResults(
+                claim: 1, from: ReportOrigin(.noApp, gateway: ""),
+                [DeliveryResult(key: 1, .failed(reason: long))]
+            ).encoded)
         #expect(
             kept?.results
                 == [DeliveryResult(key: 1, .failed(reason: String(repeating: "x", count: 64)))])
+    }
+
+    @Test("a record of 0.3.0 has its results, and no report")
+    func earlier() {
+        let bytes: [UInt8] = [1, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0, 5, 0]
+        let kept = KeptResults(bytes)
+        #expect(kept?.claim == 9 && kept?.heard.isEmpty == true)
+        #expect(kept?.results == [DeliveryResult(key: 5, .sent)])
     }
 }

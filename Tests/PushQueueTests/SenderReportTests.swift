@@ -1,0 +1,196 @@
+import APNsProtocol
+import TestSupport
+import Testing
+import TokenHygiene
+
+@testable import Database
+@testable import PushQueue
+@testable import TokenTable
+
+@Suite("Reports that a sender hears")
+struct SenderReportTests {
+    /// A queue with a claim of eight rows that a sender handed over, and reports about the last four.
+    private struct Stage {
+        let stage: QueueStage
+        var claim: Batch
+        let heard: [HeardReport]
+
+        init(_ queueCase: QueueCase) throws {
+            stage = try QueueStage(queueCase, 0..<10)
+            let sender = try stage.queue(run: "sender")
+            claim = try #require(try sender.claim(8))
+            #expect(try sender.handOver(claim))
+            heard = claim.notifications.suffix(4).map {
+                HeardReport(
+                    row: $0.row, token: $0.token, source: .unregistered,
+                    time: EpochMilliseconds(1_700_000_000_000))
+            }
+        }
+
+        var results: [DeliveryResult] {
+            let gone = Set(heard.map(\.row))
+            return claim.notifications.map(\.row).map {
+                DeliveryResult(
+                    key: $0, gone.contains($0) ? .gone(reason: "Unstart") : .sent)
+            }
+        }
+
+        /// The batches with their state, and how many reports each has and says it has.
+        func batches() throws -> [String] {
+            let rows = try stage.database.sql.query(
+                "SELECT f.state, f.inlet, f.reports, COUNT(r.token) FROM pushsweep_feed f LEFT JOIN "
+                    + "pushsweep_report r ON r.batch = f.feed GROUP BY f.feed, f.state, f.inlet, f.reports "
+                    + "ORDER BY f.state, f.reports", [])
+            return (0..<rows.count).map { row in
+                rows.row(row).map { $0.text ?? "\($0.integer ?? -1)" }.joined(separator: " ")
+            }
+        }
+
+        /// Lets another sender take the claim.
+        func takeAway() throws {
+            try stage.endLeases()
+            _ = try stage.queue(run: "other").reclaimExpired(resendUnknown: false)
+        }
+    }
+
+    /// Faults at any statement of a call that has about twenty.
+    private static let faults = FaultyConnection.Fault.spread(over: 20, most: 20)
+
+    @Test(
+        "each is inserted once with its row's result, whichever statement fails",
+        arguments: QueueCase.crossed)
+    func withResults(_ queueCase: QueueCase) throws {
+        for fault in Self.faults {
+            var stage = try Stage(queueCase)
+            let (queue, _) = try stage.stage.queue([fault], run: "sender")
+            let results = stage.results
+            // The second call has the same results and more, as one after a failure has.
+            for some in [results.suffix(3), results[...]] {
+                let missing = try queue.record(
+                    Array(some), of: &stage.claim, heard: stage.heard, from: PushQueue.origin)
+                #expect(missing == 0, "\(fault)")
+            }
+            #expect(try stage.batches() == ["filling sender 4 4"], "\(fault)")
+            #expect(try stage.stage.counts()[.gone] == 4, "\(fault)")
+            #expect(try queue.closeBatches().map(\.reports) == [4], "\(fault)")
+            #expect(try stage.batches() == ["waiting sender 4 4"], "\(fault)")
+        }
+    }
+
+    @Test(
+        "those of a claim that another sender has taken are kept once, and its rows stay as they are",
+        arguments: QueueCase.crossed)
+    func taken(_ queueCase: QueueCase) throws {
+        for fault in Self.faults {
+            var stage = try Stage(queueCase)
+            try stage.takeAway()
+            let (queue, _) = try stage.stage.queue([fault], run: "sender")
+            for _ in 1...2 {
+                let missing = try queue.record(
+                    stage.results, of: &stage.claim, heard: stage.heard, from: PushQueue.origin)
+                #expect(missing == nil, "\(fault)")
+            }
+            #expect(try stage.batches() == ["filling sender 4 4"], "\(fault)")
+            #expect(try stage.stage.counts()[.unknown] == 8, "\(fault)")
+        }
+    }
+
+    @Test(
+        "those that a sender has left are kept once, whatever became of its claim",
+        arguments: QueueCase.crossed, ["open", "taken", "forgotten"])
+    func left(_ queueCase: QueueCase, _ fate: String) throws {
+        for fault in FaultyConnection.Fault.spread(over: 20, most: 8) {
+            let stage = try Stage(queueCase)
+            if fate != "open" { try stage.takeAway() }
+            if fate == "forgotten" {
+                try stage.stage.database.execute("DELETE FROM pushsweep_claim WHERE id > 0")
+            }
+            let (queue, _) = try stage.stage.queue([fault], run: "next")
+            for _ in 1...2 {
+                _ = try queue.settle(
+                    stage.results, of: stage.claim.id, heard: stage.heard, from: PushQueue.origin)
+            }
+            #expect(try stage.batches() == ["filling sender 4 4"], "\(fault)")
+            let gone = try stage.stage.counts()[.gone] ?? 0
+            #expect(gone == (fate == "open" ? 4 : 0), "\(fault)")
+        }
+    }
+
+    @Test(
+        "a batch that was closed meanwhile gets no more, and another one is opened",
+        arguments: TestEngine.available)
+    func closedMeanwhile(_ engine: TestEngine) throws {
+        var stage = try Stage(QueueCase(engine: engine, tables: .own))
+        let queue = try stage.stage.queue(run: "sender")
+        for (state, results) in zip(
+            ["waiting", "applied"], [stage.results.suffix(2), stage.results.dropLast(2)])
+        {
+            _ = try queue.record(
+                Array(results), of: &stage.claim, heard: stage.heard, from: PushQueue.origin)
+            try stage.stage.database.execute(
+                "UPDATE pushsweep_feed SET state = '\(state)' WHERE state = 'filling'")
+        }
+        #expect(try stage.batches() == ["applied sender 2 2", "waiting sender 2 2"])
+        #expect(
+            try queue.closeBatches().map(\.state).map(\.rawValue).sorted() == [
+                "applied", "waiting",
+            ])
+        #expect(try queue.closeBatches().isEmpty)
+    }
+
+    @Test(
+        "several about one token are numbered, also over the transactions of a turn",
+        arguments: TestEngine.available)
+    func repeated(_ engine: TestEngine) throws {
+        var stage = try Stage(QueueCase(engine: engine, tables: .own))
+        let queue = try stage.stage.queue(run: "sender")
+        let rows = stage.claim.notifications
+        let heard = rows.map { row in
+            HeardReport(
+                row: row.row, token: .numbered(row.row == rows[0].row ? 7 : 8),
+                source: .expiredToken, time: EpochMilliseconds(row.row))
+        }
+        for results in [stage.results.prefix(5), stage.results.suffix(3)] {
+            _ = try queue.record(
+                Array(results), of: &stage.claim, heard: heard, from: PushQueue.origin)
+        }
+        let found = try stage.stage.database.sql.query(
+            "SELECT token, MAX(number), COUNT(*), COUNT(DISTINCT number) FROM pushsweep_report "
+                + "GROUP BY token ORDER BY COUNT(*)", [])
+        let numbers = (0..<found.count).map { row in (1...3).map { found[row, $0].count ?? -1 } }
+        #expect(numbers == [[0, 1, 1], [6, 7, 7]])
+    }
+
+    @Test(
+        "the batch of a sender that has said nothing for five minutes is judged, and no other",
+        arguments: TestEngine.available)
+    func abandoned(_ engine: TestEngine) throws {
+        var stage = try Stage(QueueCase(engine: engine, tables: .own))
+        let queue = try stage.stage.queue(run: "sender")
+        _ = try queue.record(
+            stage.results, of: &stage.claim, heard: stage.heard, from: PushQueue.origin)
+        let batches = try Batches(stage.stage.database.store())
+        for (seconds, state) in [(290, "filling"), (310, "waiting")] {
+            let dialect = stage.stage.database.sql.dialect
+            try stage.stage.database.execute(
+                "UPDATE pushsweep_feed SET changed_at = \(dialect.now(adding: -seconds))")
+            try batches.completeFilling()
+            try batches.closeAbandonedTurns()
+            #expect(try stage.batches() == ["\(state) sender 4 4"])
+        }
+    }
+
+    @Test(
+        "the batch of a sender that is certainly gone is judged at once, and no other",
+        arguments: TestEngine.available)
+    func gone(_ engine: TestEngine) throws {
+        var stage = try Stage(QueueCase(engine: engine, tables: .own))
+        let queue = try stage.stage.queue(run: "sender")
+        _ = try queue.record(
+            stage.results, of: &stage.claim, heard: stage.heard, from: PushQueue.origin)
+        let batches = try Batches(stage.stage.database.store())
+        #expect(try batches.closeTurns(ofRuns: ["other"]).isEmpty)
+        #expect(try stage.batches() == ["filling sender 4 4"])
+        #expect(try batches.closeTurns(ofRuns: ["other", "sender"]).map(\.state) == [.waiting])
+    }
+}
