@@ -7,8 +7,7 @@ import TokenHygiene
 package enum FeedState: String, CaseIterable, Hashable, Sendable {
     /// The run that holds the lock is reading it.
     case reading
-    /// Its bytes are durable, and it is not known yet whether their source gave them up; see
-    /// `openIntakes`.
+    /// Of version 0.3.0: it is not known whether the source of its bytes gave them up; see `openIntakes`.
     case taking
     /// Its bytes are durable, and the database has not all of its reports yet.
     case pending
@@ -73,23 +72,18 @@ extension CapturedFeed {
     }
 }
 
-/// An intake whose end the journal does not know.
+/// Feeds of version 0.3.0 of which the journal does not know whether their source gave them up.
 package struct OpenIntake: Hashable, Sendable {
-    /// The name of the intake.
+    /// The name in `pushsweep_intake`.
     package let name: String
     /// The run that began it.
     package let run: String
-
-    package init(name: String, run: String) {
-        self.name = name
-        self.run = run
-    }
 }
 
-// An intake moves reports from a table or a file into the journal. Its feeds are `taking` until their
-// source has given the reports up, which only the source can tell.
+// Version 0.3.0 took rows and files through the journal. Their feeds are `taking` where a run was killed before it
+// knew whether the database had given them up.
 extension EvidenceJournal {
-    /// The intakes that a run left without an end.
+    /// The intakes that a run of 0.3.0 left without an end.
     package func openIntakes() throws(JournalFailure) -> [OpenIntake] {
         try rows(
             "looking for unfinished intakes",
@@ -97,41 +91,16 @@ extension EvidenceJournal {
         ) { OpenIntake(name: try $0.value("intake"), run: try $0.value("run")) }
     }
 
-    /// Gives an open intake its final name, which is known only after its last byte.
-    package func renameIntake(_ name: String, to final: String) throws(JournalFailure) {
-        try change(
-            "naming intake \(final)",
-            """
-            UPDATE feed SET intake = \(final)
-            WHERE intake = \(name) AND state = \(FeedState.taking)
-            """)
-    }
-
-    /// Makes the feeds of an intake pending: their source has given the reports up. Returns their
-    /// names, oldest first.
+    /// Makes the feeds of an intake pending: their source has given the reports up.
     package func confirmIntake(
         _ intake: OpenIntake, at now: EpochMilliseconds
-    ) throws(JournalFailure) -> [String] {
-        try perform("confirming intake \(intake.name)") { db in
-            try db.transaction {
-                let names: [String] = try db.rows(
-                    "SELECT id FROM feed WHERE \(intake.isOpen) ORDER BY opened, rowid"
-                ) { try $0.value("id") }
-                try db.change(
-                    """
-                    UPDATE feed SET state = \(FeedState.pending), end = \(CaptureEnd.file),
-                    closed = \(now) WHERE \(intake.isOpen)
-                    """)
-                return names
-            }
-        }
-    }
-
-    /// The names of the feeds that an intake brought.
-    package func feeds(ofIntake intake: String) throws(JournalFailure) -> [String] {
-        try rows(
-            "looking for intake \(intake)", "SELECT id FROM feed WHERE intake = \(intake)"
-        ) { try $0.value("id") }
+    ) throws(JournalFailure) {
+        try change(
+            "confirming intake \(intake.name)",
+            """
+            UPDATE feed SET state = \(FeedState.pending), end = \(CaptureEnd.file),
+            closed = \(now) WHERE \(intake.isOpen)
+            """)
     }
 
     /// Removes the feeds of an intake that did not happen: their source still has the reports.

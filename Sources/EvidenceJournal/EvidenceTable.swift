@@ -1,10 +1,11 @@
-// A feed may name a token more than once, and only its latest time counts. A feed may also hold more
-// tokens than fit in memory. So the tuples go into a scratch table, and SQLite sorts and numbers them
+// A list or file may name a token more than once, and only its latest time counts. It may also hold more
+// tokens than fit in memory. So the reports go into a scratch table, and SQLite sorts and numbers them
 // and spills to disk itself. The order by token has two uses: neighbours in the user's token index
 // are processed close together in time, and an interrupted application can continue after the last
-// token that it applied.
+// token that it applied. The reports of a file are of several groups, one for each app and reason; lines that
+// cannot be used are kept beside them, until it is known whether the file was taken before.
 //
-// The scratch file can be made again from the journal at any time. So it is written without journal
+// The scratch file can be made again from the journal or the file at any time. So it is written without journal
 // or sync, and is removed after its last use.
 
 import APNsProtocol
@@ -14,12 +15,13 @@ import Glibc
 import Synchronization
 import TokenHygiene
 
-/// Collects the tuples of a feed, in any order.
+/// Collects the reports of a list or file, in any order.
 package final class EvidenceTable {
     private static let tuplesPerInsert = 256
 
     private let scratch: ScratchDatabase
-    private var waiting: [(token: DeviceToken, time: EpochMilliseconds)] = []
+    private var waiting: [(group: Int, token: DeviceToken, time: EpochMilliseconds)] = []
+    private var parts: [QuarantinedPart] = []
 
     /// Makes an empty table in the state folder, and replaces an abandoned one. Two tables at the
     /// same time need different names.
@@ -30,11 +32,13 @@ package final class EvidenceTable {
         waiting.reserveCapacity(Self.tuplesPerInsert)
     }
 
-    /// Adds a token and the time of its evidence to the table.
+    /// Adds a token and the time of its evidence to a group of the table.
     ///
     /// - Throws: `inputOutput`, for example when the disk is full.
-    package func add(_ token: DeviceToken, _ time: EpochMilliseconds) throws(JournalFailure) {
-        waiting.append((token, time))
+    package func add(
+        _ token: DeviceToken, _ time: EpochMilliseconds, to group: Int = 0
+    ) throws(JournalFailure) {
+        waiting.append((group, token, time))
         if waiting.count == Self.tuplesPerInsert { try insertWaiting() }
     }
 
@@ -44,44 +48,102 @@ package final class EvidenceTable {
         let rows = waiting
         try scratch.perform { db in
             var values: [SQLValue] = []
-            values.reserveCapacity(2 * rows.count)
+            values.reserveCapacity(3 * rows.count)
             for row in rows {
+                values.append(.integer(Int64(row.group)))
                 values.append(.bytes(row.token.bytes))
                 values.append(.integer(row.time.rawValue))
             }
             _ = try db.execute(
-                "INSERT INTO statement VALUES \(commaList("(?, ?)", rows.count))", values)
+                "INSERT INTO statement VALUES \(commaList("(?, ?, ?)", rows.count))", values)
         }
     }
 
-    /// Groups the added tuples. Call it once, after the last `add`.
+    /// Keeps a part that is no usable report. Each has a place of its own.
     ///
     /// - Throws: `inputOutput`, for example when the disk is full.
-    package func seal() throws(JournalFailure) -> SortedEvidence {
+    package func keep(_ part: QuarantinedPart) throws(JournalFailure) {
+        parts.append(part)
+        if parts.count == Self.tuplesPerInsert { try insertParts() }
+    }
+
+    private func insertParts() throws(JournalFailure) {
+        let some = parts
+        parts.removeAll(keepingCapacity: true)
+        guard !some.isEmpty else { return }
+        try scratch.perform { db in
+            for part in some {
+                _ = try db.execute(
+                    "INSERT OR REPLACE INTO part VALUES (?, ?, ?, ?, ?)",
+                    [
+                        .integer(Int64(part.place)), .integer(Int64(part.length)),
+                        .text(part.reason), .bytes(part.bytes),
+                        part.token.map { .bytes($0.bytes) } ?? .null,
+                    ])
+            }
+        }
+    }
+
+    /// Sorts what was added to the groups 0 to `groups`, that one not included. Call it once, after the last `add`.
+    ///
+    /// - Throws: `inputOutput`, for example when the disk is full.
+    package func seal(groups: Int = 1) throws(JournalFailure) -> [SortedEvidence] {
         try insertWaiting()
+        try insertParts()
         let tokens = try scratch.perform { db in
             try db.run(
                 """
                 INSERT INTO evidence
-                    SELECT token, ROW_NUMBER() OVER (PARTITION BY token ORDER BY time DESC) - 1, time
-                    FROM statement ORDER BY 1, 2;
+                    SELECT batch, token,
+                        ROW_NUMBER() OVER (PARTITION BY batch, token ORDER BY time DESC) - 1, time
+                    FROM statement ORDER BY 1, 2, 3;
                 DROP TABLE statement;
                 """)
-            return try db.query("SELECT COUNT(*) FROM evidence WHERE number = 0").scalar?.count ?? 0
+            let sums = try db.query(
+                "SELECT batch, COUNT(*), SUM(number = 0) FROM evidence GROUP BY batch")
+            return (0..<sums.count).map { row in (0..<3).map { sums[row, $0].count ?? 0 } }
         }
-        return SortedEvidence(scratch: scratch, count: tokens)
+        return (0..<groups).map { group in
+            let sums = tokens.first { $0[0] == group }
+            return SortedEvidence(
+                scratch: scratch, group: group, reports: sums?[1] ?? 0, count: sums?[2] ?? 0)
+        }
+    }
+
+    /// The kept parts behind a place, or from the first one, in their order, at most `limit`. Call it after `seal`.
+    ///
+    /// - Throws: `inputOutput`.
+    package func parts(
+        after place: Int?, limit: Int
+    ) throws(JournalFailure) -> [QuarantinedPart] {
+        try scratch.perform { db in
+            let rows = try db.query(
+                "SELECT * FROM part WHERE place > ? ORDER BY place LIMIT ?",
+                [.integer(Int64(place ?? .min)), .integer(Int64(limit))])
+            return try (0..<rows.count).map { row in
+                guard let place = rows[row, 0].count, let length = rows[row, 1].count,
+                    let reason = rows[row, 2].text, case .bytes(let bytes) = rows[row, 3]
+                else { throw Refusal.column("place, length, reason or bytes") }
+                return QuarantinedPart(
+                    place: place, bytes: bytes, length: length, reason: reason,
+                    token: rows.scratchToken(row, 4))
+            }
+        }
     }
 }
 
-/// The evidence of one feed on disk: each token once, in token order. Any number of threads may read
+/// The evidence of one group on disk: each token once, in token order. Any number of threads may read
 /// it.
 package struct SortedEvidence: Sendable {
     /// Nil for no evidence.
     fileprivate let scratch: ScratchDatabase?
+    fileprivate let group: Int
+    /// Number of reports.
+    package let reports: Int
     /// Number of distinct tokens.
     package let count: Int
 
-    static let none = SortedEvidence(scratch: nil, count: 0)
+    static let none = SortedEvidence(scratch: nil, group: 0, reports: 0, count: 0)
 
     /// Number of tokens that share the most frequent time.
     ///
@@ -89,38 +151,40 @@ package struct SortedEvidence: Sendable {
     package func tokensAtOneTime() throws(JournalFailure) -> Int {
         try scratch?.perform { db in
             try db.query(
-                "SELECT MAX(n) FROM (SELECT COUNT(*) AS n FROM evidence WHERE number = 0 GROUP BY time)"
+                "SELECT MAX(n) FROM (SELECT COUNT(*) AS n FROM evidence WHERE batch = ? AND number = 0 "
+                    + "GROUP BY time)", [.integer(Int64(group))]
             ).scalar?.count
         } ?? 0
     }
 
     /// The evidence after a token, or all of it.
     package func stream(after position: DeviceToken? = nil) -> Stream {
-        Stream(scratch: scratch, position: position.map { Array($0.bytes) } ?? [])
+        Stream(scratch: scratch, group: group, position: position.map { Array($0.bytes) } ?? [])
     }
 
     /// Each report behind a token and number, or all of them.
     package func reports(after place: (token: DeviceToken, number: Int)? = nil) -> Reports {
         Reports(
-            scratch: scratch,
+            scratch: scratch, group: group,
             position: (place.map { Array($0.token.bytes) } ?? [], place?.number ?? -1))
     }
 
     /// An iterator over the evidence.
     package struct Stream: EvidenceStream {
         fileprivate let scratch: ScratchDatabase?
+        fileprivate let group: Int
         fileprivate var position: [UInt8]
 
         /// The next tokens, at most `limit`; throws `JournalFailure`.
         package mutating func next(_ limit: Int) throws -> [TokenEvidence] {
             guard let scratch else { return [] }
-            let start = position
+            let (start, group) = (position, SQLValue.integer(Int64(group)))
             let batch = try scratch.perform { db in
                 let rows = try db.query(
                     """
                     SELECT token, MAX(time), COUNT(*) FROM evidence
-                    WHERE token > ? GROUP BY token ORDER BY token LIMIT ?
-                    """, [.bytes(start), .integer(Int64(limit))])
+                    WHERE batch = ? AND token > ? GROUP BY token ORDER BY token LIMIT ?
+                    """, [group, .bytes(start), .integer(Int64(limit))])
                 return try (0..<rows.count).map { try TokenEvidence(rows, $0) }
             }
             if let last = batch.last { position = Array(last.token.bytes) }
@@ -131,20 +195,24 @@ package struct SortedEvidence: Sendable {
     /// An iterator over the single reports.
     package struct Reports: ReportSource {
         fileprivate let scratch: ScratchDatabase?
+        fileprivate let group: Int
         fileprivate var position: (token: [UInt8], number: Int)
 
         /// The next reports, at most `limit`; throws `JournalFailure`.
         package mutating func next(_ limit: Int) throws -> [NumberedReport] {
             guard let scratch else { return [] }
-            let (token, number) = position
+            let (token, number, group) = (
+                position.token, position.number, SQLValue.integer(Int64(group))
+            )
             let reports = try scratch.perform { db in
                 let rows = try db.query(
                     """
                     SELECT token, number, time FROM evidence
-                    WHERE (token, number) > (?, ?) ORDER BY token, number LIMIT ?
-                    """, [.bytes(token), .integer(Int64(number)), .integer(Int64(limit))])
+                    WHERE batch = ? AND (token, number) > (?, ?) ORDER BY token, number LIMIT ?
+                    """,
+                    [group, .bytes(token), .integer(Int64(number)), .integer(Int64(limit))])
                 return try (0..<rows.count).map { row in
-                    guard let token = rows.scratchToken(row), let number = rows[row, 1].count,
+                    guard let token = rows.scratchToken(row, 0), let number = rows[row, 1].count,
                         let time = rows[row, 2].integer
                     else { throw Refusal.column("token, number or time") }
                     return NumberedReport(
@@ -178,10 +246,14 @@ private final class ScratchDatabase: Sendable {
             PRAGMA synchronous = OFF;
             PRAGMA locking_mode = EXCLUSIVE;
             PRAGMA cache_size = -1024;
-            CREATE TABLE statement (token BLOB NOT NULL, time INTEGER NOT NULL);
+            CREATE TABLE statement (
+                batch INTEGER NOT NULL, token BLOB NOT NULL, time INTEGER NOT NULL);
             CREATE TABLE evidence (
-                token BLOB NOT NULL, number INTEGER NOT NULL, time INTEGER NOT NULL,
-                PRIMARY KEY (token, number)) WITHOUT ROWID;
+                batch INTEGER NOT NULL, token BLOB NOT NULL, number INTEGER NOT NULL,
+                time INTEGER NOT NULL, PRIMARY KEY (batch, token, number)) WITHOUT ROWID;
+            CREATE TABLE part (
+                place INTEGER PRIMARY KEY, length INTEGER NOT NULL, reason TEXT NOT NULL,
+                bytes BLOB NOT NULL, token BLOB);
             BEGIN;
             """)
         do {
@@ -200,14 +272,14 @@ private final class ScratchDatabase: Sendable {
         do {
             return try database.withLock { try work($0) }
         } catch {
-            throw .wrapping(error, while: "sorting the feed in \(path)")
+            throw .wrapping(error, while: "sorting reports in \(path)")
         }
     }
 }
 
 extension TokenEvidence {
     fileprivate init(_ rows: SQLRows, _ row: Int) throws(Refusal) {
-        guard let token = rows.scratchToken(row), let time = rows[row, 1].integer,
+        guard let token = rows.scratchToken(row, 0), let time = rows[row, 1].integer,
             let statements = rows[row, 2].count
         else { throw .column("token, time or statements") }
         self.init(token: token, time: EpochMilliseconds(time), statements: statements)
@@ -215,9 +287,9 @@ extension TokenEvidence {
 }
 
 extension SQLRows {
-    /// The token in the first column.
-    fileprivate func scratchToken(_ row: Int) -> DeviceToken? {
-        guard case .bytes(let bytes) = self[row, 0] else { return nil }
+    /// The token in a column.
+    fileprivate func scratchToken(_ row: Int, _ column: Int) -> DeviceToken? {
+        guard case .bytes(let bytes) = self[row, column] else { return nil }
         return bytes.withUnsafeBytes { DeviceToken($0) }
     }
 }

@@ -78,19 +78,18 @@ package final class FeedCapture {
 }
 
 extension EvidenceJournal {
-    /// Opens a capture: for a gateway before its list is read, for answers of APNs at the first
-    /// answer. A feed of an intake is `taking` until the intake is confirmed.
+    /// Opens a capture, before the first byte of a list is read.
     package func beginFeed(
         run: String, partition: Partition, source: String, kind: EvidenceSource = .feedback,
-        intake: String? = nil, at now: EpochMilliseconds
+        at now: EpochMilliseconds
     ) throws(JournalFailure) -> FeedCapture {
         let id = UUID().uuidString.lowercased()
         try change(
             "opening a feed in the journal",
             """
-            INSERT INTO feed (id, run, app, environment, source, opened, state, kind, intake)
+            INSERT INTO feed (id, run, app, environment, source, opened, state, kind)
             VALUES (\(id), \(run), \(partition.app), \(partition.environment), \(source), \(now),
-                \(intake == nil ? FeedState.reading : .taking), \(kind), \(intake))
+                \(FeedState.reading), \(kind))
             """)
         return FeedCapture(id: id, journal: self)
     }

@@ -101,7 +101,7 @@ struct FeedDecoding {
             // Records of answers are committed whole, so they are complete however the run ended.
             end: isList ? FeedEnd(feed.end ?? .crashed, ending) : .clean,
             detail: isList ? detail(ending) : nil, outOfBounds: outOfBounds,
-            tokens: try evidence?.seal() ?? .none)
+            tokens: try evidence?.seal().first ?? .none)
     }
 
     private mutating func readTuples() throws -> FeedbackEnding {

@@ -36,7 +36,7 @@ struct EvidenceTableTests {
         for item in evidence { try table.add(item.token, item.time) }
         var list = EvidenceList(evidence)
         let expected = list.next(.max)
-        let sorted = try table.seal()
+        let sorted = try #require(try table.seal().first)
         #expect(sorted.count == expected.count)
         #expect(try all(sorted.stream(), by: 7) == expected, "seed \(random.seed)")
         let middle = expected[expected.count / 2].token
@@ -60,7 +60,7 @@ struct EvidenceTableTests {
                 NumberedReport(token: token, number: $0, time: EpochMilliseconds($1))
             }
         }
-        let sorted = try table.seal()
+        let sorted = try #require(try table.seal().first)
         for place in [nil, 0, 1, 17, 200, 398, 399] as [Int?] {
             let last = place.map { (token: expected[$0].token, number: expected[$0].number) }
             var reports = sorted.reports(after: last)
@@ -71,12 +71,40 @@ struct EvidenceTableTests {
         }
     }
 
+    @Test("groups stand apart, and parts that cannot be used beside them")
+    func groups() throws {
+        let table = try EvidenceTable(in: folder)
+        for number in 0..<600 {
+            try table.add(.numbered(number % 7), EpochMilliseconds(Int64(number)), to: number % 3)
+            try table.keep(
+                QuarantinedPart(
+                    place: 600 - number, bytes: Array("line".utf8), length: 9, reason: "r\(number)",
+                    token: number % 2 == 0 ? .numbered(number) : nil))
+        }
+        let groups = try table.seal(groups: 4)
+        #expect(groups.map(\.reports) == [200, 200, 200, 0])
+        #expect(groups.map(\.count) == [7, 7, 7, 0])
+        for (place, group) in groups.enumerated() {
+            var reports = group.reports()
+            let times = try reports.next(1_000).map(\.time.rawValue)
+            #expect(Set(times) == Set((0..<600).filter { $0 % 3 == place }.map { Int64($0) }))
+            #expect(
+                try all(group.stream(), by: 3).map(\.token)
+                    == (0..<group.count).map { .numbered($0) })
+        }
+        let parts = try table.parts(after: 2, limit: 2)
+        #expect(parts.map(\.place) == [3, 4] && parts.map(\.reason) == ["r597", "r596"])
+        #expect(parts.map(\.token) == [nil, .numbered(596)] && parts[0].isCut)
+        #expect(try table.parts(after: 599, limit: 9).map(\.place) == [600])
+        #expect(try table.parts(after: nil, limit: 1).map(\.place) == [1])
+    }
+
     @Test("the table leaves no file behind")
     func cleansUp() throws {
         do {
             let table = try EvidenceTable(in: folder)
             try table.add(try #require(DeviceToken([1])), EpochMilliseconds(1))
-            #expect(try table.seal().count == 1)
+            #expect(try table.seal().map(\.count) == [1])
             #expect(FileManager.default.fileExists(atPath: folder.file("scratch.sqlite")))
         }
         #expect(!FileManager.default.fileExists(atPath: folder.file("scratch.sqlite")))

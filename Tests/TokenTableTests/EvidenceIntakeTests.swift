@@ -24,12 +24,6 @@ struct EvidenceIntakeTests {
             name: { UUID().uuidString.lowercased() })
     }
 
-    private static func counts(_ number: Int) -> ReportCounts {
-        var counts = ReportCounts()
-        (counts.reports, counts.suspects, counts.other) = (number, 1, number - 1)
-        return counts
-    }
-
     private static func waiting(_ database: TokenDatabase) throws -> Int {
         try database.rows(of: "pushsweep_evidence")
     }
@@ -191,33 +185,6 @@ struct EvidenceIntakeTests {
         #expect(throws: StoreFailure.self) { try Self.takeAll(intake) }
         #expect(try Self.waiting(database) == 3)
         #expect(try database.rows(of: "pushsweep_report") == 0)
-    }
-
-    @Test(
-        "one of two imports of the same content is taken, and a void one may be taken later",
-        arguments: TestEngine.available)
-    func claims(_ engine: TestEngine) throws {
-        let database = try Self.database(engine, rows: 0)
-        let intake = EvidenceIntake(try database.store())
-        let name = UUID().uuidString.lowercased()
-        #expect(try intake.resolve(name, run: "killed") == .void)
-        #expect(try intake.claim(name, run: "first", Self.counts(5)))
-        #expect(try !intake.claim(name, run: "second", Self.counts(5)))
-        // The killed import of another host must not count what the first one has counted.
-        #expect(try intake.resolve(name, run: "killed") == .void)
-        #expect(try intake.resolve(name, run: "first") == .taken)
-        #expect(try intake.counts(of: name) == Self.counts(5))
-        // An answer to the claim that got lost is no other import.
-        for operation in 1...3 {
-            let again = UUID().uuidString.lowercased()
-            #expect(try intake.resolve(again, run: "killed") == .void)
-            let connection = FaultyConnection(
-                database.driver(), [.init(operation: operation, isExecuted: true, kind: .lost)])
-            let faulty = EvidenceIntake(
-                try TokenTable(database.settings, connection, Pacing(sleep: { _ in })))
-            #expect(try faulty.claim(again, run: "first", Self.counts(1)), "operation \(operation)")
-            #expect(try intake.resolve(again, run: "first") == .taken)
-        }
     }
 
     @Test(

@@ -73,7 +73,7 @@ extension Audit {
         for found in facts.quarantined {
             report.quarantine.feeds += 1
             report.quarantine.bytes += found.bytes
-            for (reason, parts) in try Quarantine(store).reasons(in: found.batch, limit: 100) {
+            for (reason, parts, _) in try Quarantine(store).reasons(in: found.batch, limit: 100) {
                 report.quarantine.add(reason, parts)
             }
         }

@@ -30,9 +30,17 @@ package struct QuarantineList: PrintedLines, Codable, Hashable, Sendable {
         /// Number of parts.
         package let places: Int
         /// The parts by reason, most first.
-        package let reasons: [NamedCount]
-        /// The first parts: offset, or number of the row, and length.
+        package let reasons: [Reason]
+        /// The first parts: offset, or number of the row or line, and length.
         package let first: [Quarantined]
+    }
+
+    /// Parts that cannot be used for one reason.
+    package struct Reason: Codable, Hashable, Sendable {
+        package let name: String
+        package let count: Int
+        /// Where the first of them is: `line 4`, `row 17`, `byte 38`.
+        package let first: String
     }
 
     /// The batches, oldest first.
@@ -53,7 +61,9 @@ package struct QuarantineList: PrintedLines, Codable, Hashable, Sendable {
                     opened: (origin?.opened ?? EpochMilliseconds(0)).rfc3339, bytes: found.bytes,
                     places: found.parts,
                     reasons: try quarantine.reasons(in: found.batch, limit: Self.mostParts).map {
-                        NamedCount($0.reason, $0.parts)
+                        Reason(
+                            name: $0.reason, count: $0.parts,
+                            first: "\(origin?.placesWord ?? "place") \($0.first)")
                     },
                     first: try quarantine.parts(of: found.batch, limit: Self.mostParts).map {
                         Quarantined(offset: $0.place, length: $0.length, reason: $0.reason)
@@ -74,8 +84,19 @@ extension QuarantineList.Entry {
             + "\(bytes.counting("byte")) in \(places.counting("part"))"
         let listed = reasons.reduce(0) { $0 + $1.count }
         let more = places - listed
-        return [head] + reasons.map { "  \($0.count) \($0.name)" }
+        return [head] + reasons.map { "  \($0.count) \($0.name), first: \($0.first)" }
             + (more > 0 ? ["  and \(more.counting("part")) for other reasons"] : [])
+    }
+}
+
+extension ReportBatch {
+    /// What the place of a quarantined part counts.
+    fileprivate var placesWord: String {
+        switch (inlet, source) {
+        case (.table, _): "row"
+        case (_, .unusable): "line"
+        default: "byte"
+        }
     }
 }
 

@@ -1,5 +1,12 @@
-// Takes the log or export of another sender into the journal. A file is read once, into a draft that
-// `pushsweep_intake` makes final; after any failure the draft is dropped, so nothing of the file counts.
+// Takes the log or export of another sender into the database:
+//
+//   1. read the file once, into a scratch table of this host; what it is called follows from its content
+//   2. ask whether that content was taken before, and stop there if it was
+//   3. insert its reports as batches in `filling`, which nobody judges
+//   4. enter its name into `pushsweep_intake` and let the batches be judged, in one transaction
+//
+// Before the fourth step nothing of the file counts. What a killed import leaves, the next run that has the lease
+// removes, and the file is imported again.
 
 import APNsProtocol
 import Database
@@ -9,57 +16,107 @@ import EvidenceJournal
 import Foundation
 import SecureTransport
 import TokenHygiene
+import TokenTable
 
-extension JournalIntake {
+extension ReportIntake {
     private static let linesPerSign = 10_000
 
-    /// Takes the reports of a file. Returns the names of their feeds, and the counts. The same
+    /// Takes the reports of a file. Returns their batches, and the counts. The same
     /// content, read in the same way for the same app, is taken once.
     ///
     /// - Throws: usage for a file that cannot be read; `RefusedFile` for one that does not fit the options
-    ///   (usage) or has a fault of its structure (exit 65). Then nothing of it is taken.
+    ///   (usage) or has a fault of its structure (exit 65); failures of the database, and `pending` for a stop.
+    ///   Then nothing of it is taken.
     func take(
         _ file: SweepPlan.GivenFile, _ layout: ReportLayout, _ source: GivenSource
-    ) throws -> (feeds: [String], report: IntakeReport) {
-        // The final name follows from the content, which is known only after its last byte.
-        let draft = newIntake
-        try journal.folder.ensureRoom()
-        var capture = newCapture(draft, from: source.name)
-        let digest: String
-        do {
-            digest = try read(file.partition, layout, source, into: &capture)
-            try capture.flush()
-        } catch {
-            context.progress.clear()
-            try journal.dropIntake(draft)
-            throw error
+    ) throws -> (batches: [HeardBatch], report: IntakeReport) {
+        defer { context.progress.clear() }
+        var reports = try newReports()
+        let digest = try read(file.partition, layout, source, into: &reports)
+        let read = try reports.sorted()
+        let name = file.again || plan.dryRun ? UUIDText.random() : UUIDText.name(digest)
+        let batches = try read.batches.map {
+            try heard($0, .file, named: self.name(of: $0, in: name), from: source.name)
         }
-        context.progress.clear()
-        if plan.dryRun {
-            let feeds = try journal.confirmIntake(draft, at: context.now())
-            return (feeds, IntakeReport(capture.counts))
+        let report = IntakeReport(read.counts)
+        guard !plan.dryRun, !batches.isEmpty || read.counts.quarantined > 0 else {
+            return (batches, report)
         }
-        let counts = capture.counts
-        guard counts.evidence > 0 || counts.quarantined > 0 else {
-            return ([], IntakeReport(counts))
+        guard try !intake.isTaken(name) else { return ([], try known(batches, source)) }
+        let unusable = try keepUnusable(of: read, named: name, source)
+        for batch in batches { try insert(batch, source) }
+        guard
+            try intake.claim(
+                name, run: run, read.counts, letting: batches.map(\.batch) + unusable,
+                lease: evidence.lease)
+        else {
+            throw RunFailure(
+                .pending, .store,
+                "importing \(source.name): another run has imported the same content meanwhile; run again"
+            )
         }
-        let name = file.again ? draft.name : UUIDText.name(digest)
-        try journal.renameIntake(draft.name, to: name)
-        let open = OpenIntake(name: name, run: run)
-        guard try intake.claim(name, run: run, counts) else {
-            return ([], try known(open, source))
-        }
-        return (try journal.confirmIntake(open, at: context.now()), IntakeReport(counts))
+        return (try batches.map(whole), report)
     }
 
-    /// Drops a content that was imported before, and says what became of it then.
-    private func known(_ intake: OpenIntake, _ source: GivenSource) throws -> IntakeReport {
-        try journal.dropIntake(intake)
+    /// The name of a batch of a file: the same for the same content.
+    private func name(of batch: ReadReports.Sorted.Batch, in file: String) throws -> String {
+        let digest = try SHA256Digest()
+        let (partition, source) = (batch.partition, batch.source)
+        let texts = [file, partition.app, partition.environment, source.rawValue]
+        try digest.update(Array(texts.joined(separator: "\0").utf8))
+        return UUIDText.name(try digest.hex())
+    }
+
+    /// Keeps what cannot be used as a batch in `filling`, and returns it; none where there is nothing.
+    private func keepUnusable(
+        of read: ReadReports.Sorted, named file: String, _ source: GivenSource
+    ) throws -> [ReportBatch] {
+        guard read.counts.quarantined > 0 else { return [] }
+        let name = try Pouring.name(after: file)
+        var batch = ReportBatch(
+            id: name, run: run, .noApp, .unusable, .file, label: source.name, host: context.host,
+            opened: context.now())
+        batch.quarantined = read.counts.quarantined
+        guard
+            try store.fill(
+                batch, lease: evidence.lease, staysOpen: true, from: { _ in NoReports() })
+        else { throw RunFailure.stopped }
+        let quarantine = Quarantine(store)
+        try read.eachParts { try quarantine.keep($0, of: name) }
+        return [batch]
+    }
+
+    /// Inserts the reports of a batch.
+    private func insert(_ heard: HeardBatch, _ source: GivenSource) throws {
+        guard case .sorted(let evidence) = heard.home else { return }
+        let isWhole = try store.fill(
+            heard.batch, lease: self.evidence.lease, staysOpen: true,
+            shouldStop: { context.interrupt.isTripped },
+            report: {
+                context.progress.show(
+                    "storing \(heard.batch.partition) (reports)", $0, of: heard.batch.reports)
+            }
+        ) { evidence.reports(after: $0) }
+        guard isWhole else {
+            throw RunFailure(
+                .pending, .store,
+                "importing \(source.name): told to stop before the database had all of it, so nothing of it was "
+                    + "taken; import it again")
+        }
+    }
+
+    /// A batch as the database has it now.
+    private func whole(_ heard: HeardBatch) throws -> HeardBatch {
+        var heard = heard
+        heard.batch = try evidence.batches.batch(heard.batch.id) ?? heard.batch
+        return heard
+    }
+
+    /// Says what became of a content that was imported before.
+    private func known(_ batches: [HeardBatch], _ source: GivenSource) throws -> IntakeReport {
         var report = IntakeReport()
         report.known = true
-        let states = try journal.feeds(ofIntake: intake.name).map {
-            try evidence.batches.batch($0)?.state
-        }
+        let states = try batches.compactMap { try evidence.batches.batch($0.batch.id)?.state }
         report.holds = states.contains(.held)
         let discarded = states.count { $0 == .discarded }
         if discarded > 0 {
@@ -78,13 +135,13 @@ extension JournalIntake {
     /// - Throws: as `take`.
     private func read(
         _ partition: Partition?, _ layout: ReportLayout, _ source: GivenSource,
-        into capture: inout ReportCapture
+        into reports: inout ReadReports
     ) throws -> String {
         let digest = try SHA256Digest()
         let whose = partition.map { "\($0)" } ?? "the app of each line"
         try digest.update(Array("\(whose) \(layout.canonical)\n".utf8))
-        var reader = ReportLines(layout, capture.reader)
-        var first = FirstLines(of: source, layout, capture.reader)
+        var reader = ReportLines(layout, reports.reader)
+        var first = FirstLines(of: source, layout, reports.reader)
         var (shown, consumed, unread, isBlank) = (0, 0, 0, true)
         var unknown = UnknownReasons()
         let content = { (bytes: UnsafeRawBufferPointer) in
@@ -94,40 +151,40 @@ extension JournalIntake {
             first.beginning.take(bytes)
             if isBlank { isBlank = bytes.allSatisfy(Self.isBlank) }
         }
-        let add = { (line: ReportLine, capture: inout ReportCapture) throws in
-            let evidence = capture.counts.evidence
+        let add = { (line: ReportLine, reports: inout ReadReports) throws in
+            let evidence = reports.counts.evidence
             let (named, reading) = about(line, partition)
-            let refusal = try capture.add(
-                reading, about: named, text: Array(line.bytes), place: "line \(line.line)")
+            let refusal = try reports.add(
+                reading, about: named, text: Array(line.bytes), place: line.line)
             // What is passed over says nothing about the options.
-            if refusal != nil || capture.counts.evidence > evidence {
+            if refusal != nil || reports.counts.evidence > evidence {
                 try first.note(refusal, line)
             }
             unread += line.unread
             if case .success(.unknownReason(let reason)) = line.reading {
                 unknown.add(reason, line.line)
             }
-            if capture.counts.reports - shown >= Self.linesPerSign {
-                shown = capture.counts.reports
+            if reports.counts.reports - shown >= Self.linesPerSign {
+                shown = reports.counts.reports
                 context.progress.show("importing (lines)", shown, of: nil)
             }
         }
         do {
             while try source.next({ piece in
-                try reader.take(piece, content: content, { try add($0, &capture) })
+                try reader.take(piece, content: content, { try add($0, &reports) })
                 consumed += piece.count
                 if let size = source.length {
                     context.progress.show("importing (bytes)", consumed, of: size)
                 }
             }) {}
-            try reader.finish(content: content, { try add($0, &capture) })
+            try reader.finish(content: content, { try add($0, &reports) })
         } catch let text as Refusal {
             throw RefusedFile(failure: source.failure("\(text)", .quarantined), layout: nil)
         } catch let file as UnreadableFile {
             throw first.failure(file)
         }
         guard !isBlank else { throw RefusedFile(failure: source.empty, layout: nil) }
-        for warning in try first.end(capture.counts) { context.log.warning("\(warning)") }
+        for warning in try first.end(reports.counts) { context.log.warning("\(warning)") }
         if let words = unknown.words {
             context.log.warning("\(source.name): \(words)")
         }
@@ -189,6 +246,11 @@ extension GivenSource {
             .quarantined, .read,
             "\(name) is empty, so nothing of it was taken; look at what writes it")
     }
+}
+
+/// The reports of a batch that has none.
+private struct NoReports: ReportSource {
+    mutating func next(_ limit: Int) -> [NumberedReport] { [] }
 }
 
 /// The reasons of a file that APNs does not have, as a person has to hear of them.

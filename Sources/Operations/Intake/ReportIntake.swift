@@ -1,5 +1,5 @@
-// Takes the reports of other senders: rows of `pushsweep_evidence` within the database, a file by this host's
-// journal. What an earlier run left open of a file is decided first.
+// Takes the reports of other senders: rows of `pushsweep_evidence` within the database, a file by a scratch table of
+// this host. What a run of 0.3.0 left open in its journal is decided first.
 
 import APNsProtocol
 import Database
@@ -10,11 +10,11 @@ import TokenHygiene
 import TokenTable
 
 /// Takes reports of other senders.
-struct JournalIntake {
+struct ReportIntake {
     let journal: EvidenceJournal
     let evidence: EvidenceRun
 
-    private var store: TokenTable { evidence.store }
+    var store: TokenTable { evidence.store }
     var plan: SweepPlan { evidence.plan }
     var context: RunContext { evidence.context }
     var run: String { evidence.run }
@@ -25,23 +25,19 @@ struct JournalIntake {
     /// The table of the reports of other senders.
     var intake: EvidenceIntake { EvidenceIntake(store) }
 
-    /// Decides what an earlier run left open. Returns the counts of what is taken by it, which no
-    /// report has yet; nil where nothing was open.
+    /// Decides what a run of 0.3.0 left open that was killed between its journal and the database: what the
+    /// database gave up is a feed of the journal, and the rest is still where it was.
     ///
     /// - Throws: failures of the journal and of the database. Then the question stays open, and
     ///   nothing else may be taken.
-    func settleOpenIntakes() throws -> ReportCounts? {
-        var sum: ReportCounts?
+    func settleOpenIntakes() throws {
         for open in try journal.openIntakes() {
-            switch try intake.resolve(open.name, run: open.run) {
-            case .taken:
-                sum = sum ?? ReportCounts()
-                sum? += try intake.counts(of: open.name)
-                _ = try journal.confirmIntake(open, at: context.now())
-            case .void: try journal.dropIntake(open)
+            if try intake.isTaken(open.name, by: open.run) {
+                try journal.confirmIntake(open, at: context.now())
+            } else {
+                try journal.dropIntake(open)
             }
         }
-        return sum
     }
 
     // MARK: Rows of the table
@@ -90,43 +86,50 @@ struct JournalIntake {
         }
     }
 
-    /// Copies the rows that wait into the journal of a trial and takes none.
-    func previewRows() throws -> (feeds: [String], report: IntakeReport, left: Int)? {
-        let open = newIntake
-        var capture = newCapture(open, from: "pushsweep_evidence")
+    /// Reads the rows that wait and takes none; nil where there are none. Gives their batches as a run would form
+    /// them, and how many rows a run would leave.
+    func previewRows() throws -> (batches: [HeardBatch], report: IntakeReport, left: Int)? {
+        var reports = try newReports()
         let now = try store.session.databaseTime()
         var (last, left) = (Int64?.none, 0)
         while true {
             let rows = try intake.peek(after: last, limit: 1_000)
             guard let end = rows.last?.id else { break }
-            for row in rows where try !add(row, to: &capture, now) { left += 1 }
-            try capture.flush()
+            for row in rows {
+                guard case .taken(let reading) = terms.fate(of: row, at: now) else {
+                    left += 1
+                    continue
+                }
+                try reports.add(
+                    reading, about: row.partition, text: Array(row.line.utf8), place: Int(row.id))
+            }
             last = end
         }
-        guard capture.counts.reports + left > 0 else { return nil }
-        var report = IntakeReport(capture.counts)
-        report.waiting = capture.counts.reports
-        return (try journal.confirmIntake(open, at: context.now()), report, left)
+        guard reports.counts.reports + left > 0 else { return nil }
+        var report = IntakeReport(reports.counts)
+        report.waiting = reports.counts.reports
+        let batches = try reports.sorted().batches.map {
+            heard($0, .table, named: UUIDText.random(), from: PushsweepTable.evidence.name)
+        }
+        return (batches, report, left)
     }
 
-    /// Copies a row; false where a run would leave it.
-    private func add(
-        _ row: EvidenceRow, to capture: inout ReportCapture, _ now: EpochMilliseconds
-    ) throws -> Bool {
-        guard case .taken(let reading) = terms.fate(of: row, at: now) else { return false }
-        try capture.add(
-            reading, about: row.partition, text: Array(row.line.utf8), place: "row \(row.id)")
-        return true
+    /// Begins to read reports.
+    func newReports() throws -> ReadReports {
+        try ReadReports(
+            in: journal.folder,
+            ReportReader(now: context.now(), mayUseArrival: plan.mayUseArrival))
     }
 
-    var newIntake: OpenIntake {
-        OpenIntake(name: UUIDText.random(), run: run)
-    }
-
-    func newCapture(_ intake: OpenIntake, from label: String) -> ReportCapture {
-        ReportCapture(
-            intake, in: journal, from: label, mayUseArrival: plan.mayUseArrival,
-            at: context.now())
+    /// A batch of what was read.
+    func heard(
+        _ read: ReadReports.Sorted.Batch, _ inlet: Inlet, named name: String, from label: String
+    ) -> HeardBatch {
+        var batch = ReportBatch(
+            id: name, run: run, read.partition, read.source, inlet, label: label,
+            host: context.host, opened: context.now())
+        batch.reports = read.evidence.reports
+        return HeardBatch(batch, .sorted(read.evidence))
     }
 }
 

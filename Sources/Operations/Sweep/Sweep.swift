@@ -159,7 +159,7 @@ package struct Sweep: RecordedRun {
         let evidence = EvidenceRun(
             store: store, plan: plan, context: context, run: run, started: started, lease: lease,
             isTrial: plan.isTrial)
-        let intake = JournalIntake(journal: journal, evidence: evidence)
+        let intake = ReportIntake(journal: journal, evidence: evidence)
         let takesReports = settleIntakes(intake)
         if plan.file?.layout != nil, !takesReports { return nil }
         do {
@@ -248,13 +248,14 @@ package struct Sweep: RecordedRun {
 
     /// Processes every gateway and everything that waits, as the plan says.
     private mutating func applyPlanned(
-        _ opened: OpenedJournal, _ intake: JournalIntake, takesReports: Bool
+        _ opened: OpenedJournal, _ intake: ReportIntake, takesReports: Bool
     ) throws {
         let (journal, evidence) = (intake.journal, intake.evidence)
         let pouring = Pouring(journal: journal, isSenders: false, evidence: evidence)
         if evidence.lease != nil {
             try evidence.batches.completeFilling()
             try evidence.batches.closeAbandonedTurns()
+            try evidence.batches.dropDrafts(lease: evidence.lease)
         }
         switch plan.work {
         case .gateways, .waiting:
@@ -263,7 +264,7 @@ package struct Sweep: RecordedRun {
             for feed in try journal.feeds(.held, .pending) {
                 try settle(feed, pouring, resumed: true)
             }
-            if takesReports { try takeReports(opened, intake) }
+            if takesReports { try takeReports(intake) }
             let sources = plan.gateways ?? []
             for source in sources {
                 // A run that ends with its last gateway has processed all.

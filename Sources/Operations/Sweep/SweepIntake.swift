@@ -8,25 +8,27 @@ import TokenTable
 // The part of a sweep that takes reports in: a file, and the rows of other senders.
 
 extension Sweep {
-    /// Takes a file into the journal and applies it.
+    /// Takes a file and judges what it says. The bytes of a gateway's list go into the journal first.
     mutating func apply(
-        _ file: SweepPlan.GivenFile, _ opened: OpenedJournal, _ intake: JournalIntake,
+        _ file: SweepPlan.GivenFile, _ opened: OpenedJournal, _ intake: ReportIntake,
         _ pouring: Pouring
     ) throws {
         guard let source = opened.given else { return }
         let journal = pouring.journal
         if let layout = file.layout {
-            let (feeds, report) = try taken(file, layout, source, intake)
+            let (batches, report) = try taken(file, layout, source, intake)
             if !plan.isTrial { pipe.noteTaken(in: opened.folder) }
             outcome.report.add(report)
             if report.unknownReasons != nil { outcome.note(.quarantined) }
             if report.holds { outcome.note(.held) }
-            return try settle(feeds, pouring)
+            if report.known == nil, report.quarantined > 0 { outcome.note(.quarantined) }
+            for batch in batches { try settle(batch, intake.evidence, resumed: false) }
+            return
         }
         let feed = try copy(source, about: file.partition ?? .noApp, into: journal)
         if !plan.isTrial { pipe.noteTaken(in: opened.folder) }
         do {
-            try settle([feed], pouring)
+            try settle(journal.feed(feed), pouring, resumed: false)
         } catch is CancellationError {}
         let entry = outcome.report.apps.last { $0.feed == feed }
         if !plan.dryRun, entry?.state == FeedState.pending.rawValue {
@@ -39,10 +41,10 @@ extension Sweep {
     }
 
     /// Takes a file, or notes how a pipe can be read that was refused.
-    func taken(
+    private func taken(
         _ file: SweepPlan.GivenFile, _ layout: ReportLayout, _ source: GivenSource,
-        _ intake: JournalIntake
-    ) throws -> (feeds: [String], report: IntakeReport) {
+        _ intake: ReportIntake
+    ) throws -> (batches: [HeardBatch], report: IntakeReport) {
         do {
             return try intake.take(file, layout, source)
         } catch let refused as RefusedFile {
@@ -52,21 +54,12 @@ extension Sweep {
         }
     }
 
-    /// Pours and judges feeds that this run has taken.
-    mutating func settle(_ feeds: [String], _ pouring: Pouring) throws {
-        for feed in feeds {
-            try settle(pouring.journal.feed(feed), pouring, resumed: false)
-        }
-    }
-
-    /// Decides what an earlier run left open between journal and table; false where that failed, so
+    /// Decides what a run of 0.3.0 left open between journal and table; false where that failed, so
     /// that no more may be taken. The rest of the run does not depend on it.
-    mutating func settleIntakes(_ intake: JournalIntake) -> Bool {
+    mutating func settleIntakes(_ intake: ReportIntake) -> Bool {
         guard !plan.dryRun else { return true }
         do {
-            if let counts = try intake.settleOpenIntakes() {
-                outcome.report.add(IntakeReport(counts))
-            }
+            try intake.settleOpenIntakes()
             return true
         } catch {
             outcome.fail(.wrapping(error, at: .store))
@@ -76,11 +69,11 @@ extension Sweep {
 
     /// Takes the reports of other senders and applies them. A missing right concerns the reports alone.
     mutating func takeReports(
-        _ opened: OpenedJournal, _ intake: JournalIntake
+        _ intake: ReportIntake
     ) throws(CancellationError) {
         do {
             guard try intake.intake.visibility() == .readable else { return }
-            if plan.dryRun { return try previewReports(opened, intake) }
+            if plan.dryRun { return try previewReports(intake) }
             var (limit, last, left) = (intake.intake.mostRows, Int64?.none, 0)
             while !context.interrupt.isTripped,
                 let taken = try intake.takeRows(after: last, atMost: &limit)
@@ -118,22 +111,16 @@ extension Sweep {
             """)
     }
 
-    /// Judges the waiting reports in a journal of their own, and takes none.
-    mutating func previewReports(
-        _ opened: OpenedJournal, _ intake: JournalIntake
-    ) throws {
-        let trial = try TrialFolder(in: opened.folder)
-        var evidence = intake.evidence
-        evidence.isTrial = true
-        let journal = try EvidenceJournal(in: trial.folder)
-        let judge = JournalIntake(journal: journal, evidence: evidence)
-        guard let preview = try judge.previewRows() else { return }
+    /// Judges the waiting reports and takes none.
+    private mutating func previewReports(_ intake: ReportIntake) throws {
+        guard let preview = try intake.previewRows() else { return }
         noteLeft(preview.left)
         if preview.report.reports > 0 { outcome.report.add(preview.report) }
-        do {
-            try settle(
-                preview.feeds, Pouring(journal: journal, isSenders: false, evidence: evidence))
-        } catch is CancellationError {}
-        withExtendedLifetime(trial) {}
+        if preview.report.quarantined > 0 { outcome.note(.quarantined) }
+        var evidence = intake.evidence
+        evidence.isTrial = true
+        do throws(CancellationError) {
+            for batch in preview.batches { try settle(batch, evidence, resumed: false) }
+        } catch {}
     }
 }

@@ -1,26 +1,8 @@
-// What is asked of `pushsweep_evidence`, besides taking its rows (see `TakenRows`), and of `pushsweep_intake`, which
-// tells for ever whether the content of an imported file was taken. A file is read into this host's journal, under
-// a name that follows from its content:
-//
-//   1. read the file into the journal under the name, durable but not to be used yet
-//   2. insert the name as `taken`; where another import has it, drop what was read
-//   3. confirm the name in the journal: only now its records are evidence
-//
-// A kill after 2, or an answer that got lost, leaves records whose name is `taken` by the run that is gone. The
-// next run asks by inserting the name as `void`. If that succeeds, the import never took place: the records are
-// dropped. If the name is `taken` by that run, they are confirmed.
+// What is asked of `pushsweep_evidence`, besides taking its rows (see `TakenRows`).
 
 import APNsProtocol
 import Database
 import TokenHygiene
-
-/// What a name of `pushsweep_intake` says.
-package enum IntakeState: Hashable, Sendable {
-    /// The evidence changed hands.
-    case taken
-    /// It did not and never will under this name.
-    case void
-}
 
 /// Asks `pushsweep_evidence` and `pushsweep_intake`.
 package struct EvidenceIntake {
@@ -180,115 +162,6 @@ package struct EvidenceIntake {
                         "SELECT \(Self.columns) FROM pushsweep_evidence WHERE id = ?", [id]))
             }
             return (found, !isAtEnd || ids.count > limit)
-        }
-    }
-
-    /// Says for ever what became of a name. A name that nobody has used becomes void.
-    ///
-    /// - Throws: any failure; then the question is open, and can be asked again.
-    package func resolve(_ name: String, run: String) throws(StoreFailure) -> IntakeState {
-        try session.retries.retrying("looking for intake \(name)") { () throws(SQLFailure) in
-            if try owner(of: name)?.state == .void {
-                // A killed run may still be entering an import under this name. This waits for it,
-                // and after it that run finds another owner.
-                _ = try connection.execute(
-                    "UPDATE pushsweep_intake SET run = ? WHERE id = ? AND state = 'void'",
-                    [.text("void-" + String(run.prefix(31))), .text(name)])
-            }
-            if let state = try state(of: name, for: run) { return state }
-            do throws(SQLFailure) {
-                try insert(name, run: run, source: "table", state: "void", ReportCounts())
-                return .void
-            } catch {
-                // The name was inserted meanwhile.
-                guard error.kind != .lost, let state = try state(of: name, for: run) else {
-                    throw error
-                }
-                return state
-            }
-        }
-    }
-
-    /// The counts of an intake that was taken.
-    ///
-    /// - Throws: any failure of a query.
-    package func counts(of name: String) throws(StoreFailure) -> ReportCounts {
-        try session.retries.retrying("reading the counts of intake \(name)") {
-            () throws(SQLFailure) in
-            let found = try connection.query(
-                "SELECT \(Self.counted) FROM pushsweep_intake WHERE id = ?", [.text(name)])
-            var counts = ReportCounts()
-            guard found.count > 0 else { return counts }
-            counts.reports = found[0, 0].count ?? 0
-            counts.evidence = found[0, 1].count ?? 0
-            counts.suspects = found[0, 2].count ?? 0
-            counts.other = found[0, 3].count ?? 0
-            counts.quarantined = found[0, 4].count ?? 0
-            return counts
-        }
-    }
-
-    /// Enters the name of an imported content. Nothing is deleted anywhere, so a name that a killed
-    /// import made void is taken after all.
-    ///
-    /// - Returns: false when the content was imported before.
-    /// - Throws: any failure; then it is unknown whether the name is taken. The same import asks
-    ///   again.
-    package func claim(
-        _ name: String, run: String, _ counts: ReportCounts
-    ) throws(StoreFailure) -> Bool {
-        try session.retries.retrying("entering the import \(name)") { () throws(SQLFailure) in
-            switch try owner(of: name) {
-            case .some(let (state, owner)) where state == .taken: return owner == run
-            case .some(let (_, owner)):
-                let now = connection.dialect.now
-                // The answer to an earlier try may have been lost, so the row decides.
-                return try connection.changesRow(
-                    "UPDATE pushsweep_intake SET state = 'taken', run = ?, \(Self.assignments), "
-                        + "taken_at = \(now) WHERE id = ? AND state = 'void' AND run = ?",
-                    [.text(run)] + Self.values(counts) + [.text(name), .text(owner)]
-                ) { () throws(SQLFailure) in try state(of: name, for: run) == .taken }
-            case nil:
-                try insert(name, run: run, source: "import", state: "taken", counts)
-                return true
-            }
-        }
-    }
-
-    // MARK: Statements
-
-    /// What the name says for a run. An imported content has the same name on every host, and only
-    /// the run that entered it has taken it.
-    private func state(of name: String, for run: String) throws(SQLFailure) -> IntakeState? {
-        guard let (state, owner) = try owner(of: name) else { return nil }
-        return owner == run ? state : .void
-    }
-
-    private func owner(of name: String) throws(SQLFailure) -> (state: IntakeState, run: String)? {
-        let found = try connection.query(
-            "SELECT state, run FROM pushsweep_intake WHERE id = ?", [.text(name)])
-        guard found.count > 0 else { return nil }
-        return (found[0, 0].text == "taken" ? .taken : .void, found[0, 1].text ?? "")
-    }
-
-    private func insert(
-        _ name: String, run: String, source: String, state: String, _ counts: ReportCounts
-    ) throws(SQLFailure) {
-        _ = try connection.execute(
-            "INSERT INTO pushsweep_intake (id, run, source, state, taken_at, \(Self.counted)) VALUES "
-                + "(?, ?, ?, ?, \(connection.dialect.now), ?, ?, ?, ?, ?)",
-            [.text(name), .text(run), .text(source), .text(state)] + Self.values(counts))
-    }
-
-    private static let counted = "reports, evidence, suspects, other, quarantined"
-    private static let assignments =
-        "reports = ?, evidence = ?, suspects = ?, other = ?, quarantined = ?"
-
-    /// What the table has no column for is passed over like what says nothing.
-    private static func values(_ counts: ReportCounts) -> [SQLValue] {
-        let other = counts.other + counts.otherPlatform + counts.unknownReasons
-        return [counts.reports, counts.evidence, counts.suspects, other, counts.quarantined].map {
-            .integer(Int64($0))
         }
     }
 

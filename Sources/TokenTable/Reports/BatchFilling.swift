@@ -16,6 +16,8 @@ struct BatchFilling {
     let batch: ReportBatch
     let table: TokenTable
     let lease: Lease?
+    /// Whether the batch is left in `filling` at its end, because the caller lets it be judged with others.
+    let staysOpen: Bool
 
     /// Reports that were read and are not yet inserted.
     private var waiting: [NumberedReport] = []
@@ -24,8 +26,9 @@ struct BatchFilling {
     private var connection: any SQLConnection { table.connection }
     private var row: BatchRow { BatchRow(connection: connection) }
 
-    init(_ batch: ReportBatch, _ table: TokenTable, _ lease: Lease?) {
+    init(_ batch: ReportBatch, _ table: TokenTable, _ lease: Lease?, staysOpen: Bool) {
         (self.batch, self.table, self.lease) = (batch, table, lease)
+        self.staysOpen = staysOpen
     }
 
     /// How far the batch is filled.
@@ -114,9 +117,9 @@ struct BatchFilling {
                 kind: .conflict, code: 0, message: "the batch is not as this run left it")
         }
         if found == nil {
-            try row.insert(batch, next.reports, last, isLast: isLast)
+            try row.insert(batch, next.reports, last, isLast: isLast && !staysOpen)
         } else {
-            try row.move(batch, to: next.reports, last, isLast: isLast)
+            try row.move(batch, to: next.reports, last, isLast: isLast && !staysOpen)
         }
         try ReportRows(connection: connection).insert(reports, into: batch.id)
         try lease?.renew(connection)
@@ -154,16 +157,18 @@ struct ReportRows {
 
 extension TokenTable {
     /// Inserts the reports of a batch, from where an earlier run stopped. `source` makes the reports behind
-    /// a token and number; `report` receives how many are in. A batch that is whole is left alone.
+    /// a token and number; `report` receives how many are in. A batch that is whole is left alone; one that
+    /// `staysOpen` is in `filling` afterwards.
     ///
     /// - Returns: false where `shouldStop` ended it early.
     /// - Throws: `evidence` where the source fails; any failure of the database. What is in stays.
     package func fill<Source: ReportSource>(
-        _ batch: ReportBatch, lease: Lease? = nil, shouldStop: () -> Bool = { false },
+        _ batch: ReportBatch, lease: Lease? = nil, staysOpen: Bool = false,
+        shouldStop: () -> Bool = { false },
         report: (Int) -> Void = { _ in },
         from source: ((token: DeviceToken, number: Int)?) throws -> Source
     ) throws(StoreFailure) -> Bool {
-        var filling = BatchFilling(batch, self, lease)
+        var filling = BatchFilling(batch, self, lease, staysOpen: staysOpen)
         return try filling.run(shouldStop: shouldStop, report: report, source)
     }
 }

@@ -8,7 +8,7 @@ import TokenHygiene
 
 /// The batches of a database.
 package struct Batches {
-    private let session: DatabaseSession
+    let session: DatabaseSession
     var connection: any SQLConnection { session.connection }
 
     /// The batches in the database of a token table.

@@ -6,34 +6,6 @@ import APNsProtocol
 import Database
 import TokenHygiene
 
-/// A part of a batch that is no usable report.
-package struct QuarantinedPart: Hashable, Sendable {
-    /// The most bytes that are kept of a part.
-    package static let mostBytes = 8_192
-
-    /// The part's own number in its batch: the offset of its first byte, or the number of the row.
-    package let place: Int
-    /// Number of bytes; more than `bytes` has where it was cut.
-    package let length: Int
-    /// Why it cannot be used.
-    package let reason: String
-    package let bytes: [UInt8]
-    /// The token that it names, where that can be read.
-    package let token: DeviceToken?
-
-    /// Makes a part of all its bytes.
-    package init(
-        place: Int, bytes: [UInt8], length: Int? = nil, reason: String, token: DeviceToken?
-    ) {
-        (self.place, self.length) = (place, length ?? bytes.count)
-        (self.reason, self.token) = (reason, token)
-        self.bytes = Array(bytes.prefix(Self.mostBytes))
-    }
-
-    /// Whether some of its bytes are missing.
-    package var isCut: Bool { bytes.count < length }
-}
-
 /// A batch with its quarantined parts.
 package struct QuarantinedBatch: Hashable, Sendable {
     package let batch: String
@@ -52,7 +24,9 @@ package struct Quarantine {
     private var connection: any SQLConnection { session.connection }
 
     /// The quarantine in the database of a token table.
-    package init(_ table: TokenTable) { session = table.session }
+    package init(_ table: TokenTable) { self.init(table.session) }
+
+    init(_ session: DatabaseSession) { self.session = session }
 
     /// Whether the account sees it.
     ///
@@ -90,17 +64,22 @@ package struct Quarantine {
         }
     }
 
-    /// How often each reason occurs in a batch, the most frequent first, at most `limit`.
+    /// How often each reason occurs in a batch and where it does first, the most frequent first, at most `limit`.
     ///
     /// - Throws: any failure of a query.
     package func reasons(
         in batch: String, limit: Int
-    ) throws(StoreFailure) -> [(reason: String, parts: Int)] {
+    ) throws(StoreFailure) -> [(reason: String, parts: Int, first: Int)] {
         try session.retries.retrying("reading the quarantine") { () throws(SQLFailure) in
             let rows = try connection.query(
-                "SELECT reason, COUNT(*) AS parts FROM pushsweep_quarantine WHERE batch = ? "
+                "SELECT reason, COUNT(*) AS parts, MIN(place) FROM pushsweep_quarantine WHERE batch = ? "
                     + "GROUP BY reason ORDER BY parts DESC, reason LIMIT \(limit)", [.text(batch)])
-            return (0..<rows.count).map { (rows.string($0, 0), rows[$0, 1].count ?? 0) }
+            return (0..<rows.count).map {
+                (
+                    rows.string($0, 0), rows[$0, 1].count ?? 0,
+                    rows[$0, 2].integer.flatMap { Int(exactly: $0) } ?? 0
+                )
+            }
         }
     }
 

@@ -6,7 +6,7 @@ import TokenHygiene
 import TokenTable
 
 /// Reports in memory.
-private struct Reports: ReportSource {
+struct ListedReports: ReportSource {
     var rest: ArraySlice<NumberedReport>
 
     init(_ all: [NumberedReport], after place: (token: DeviceToken, number: Int)?) {
@@ -42,7 +42,7 @@ struct BatchTests {
     private static func fill(
         _ store: TokenTable, _ all: [NumberedReport], into batch: ReportBatch = batch()
     ) throws -> Bool {
-        try store.fill(batch) { Reports(all, after: $0) }
+        try store.fill(batch) { ListedReports(all, after: $0) }
     }
 
     private static func settle(_ store: TokenTable, _ id: String = "b") throws -> FeedProgress {
@@ -110,7 +110,7 @@ struct BatchTests {
                         "DELETE FROM pushsweep_report WHERE number >= 0", [])
                     _ = try? database.sql.execute("DELETE FROM pushsweep_feed WHERE part = 0", [])
                 }
-            ) { Reports(all, after: $0) }
+            ) { ListedReports(all, after: $0) }
         }
         #expect(failure?.code == .commitUnknown, "\(failure as Any)")
         #expect(try Self.fill(database.store(pacing: hurried()), all))

@@ -1,0 +1,133 @@
+import APNsProtocol
+import EvidenceJournal
+import TokenHygiene
+import TokenTable
+
+/// The reports of a file, or of rows that wait, while they are read: sorted on this host's disk by app, environment
+/// and reason, with what cannot be used beside them. Nothing of it outlasts the run.
+struct ReadReports {
+    /// Reports between two looks at the room on the disk.
+    private static let step = 10_000
+
+    /// What the reports of one batch have in common.
+    private struct Key: Hashable {
+        let partition: Partition
+        let source: EvidenceSource
+    }
+
+    private let folder: StateFolder
+    private let table: EvidenceTable
+    let reader: ReportReader
+    private var keys: [Key] = []
+    /// The place in `keys` by key, and that of the last report, which most reports share.
+    private var places: [Key: Int] = [:]
+    private var last: (key: Key, place: Int)?
+    private(set) var counts = ReportCounts()
+
+    /// Begins without a report.
+    ///
+    /// - Throws: failures of the folder.
+    init(in folder: StateFolder, _ reader: ReportReader) throws {
+        (self.folder, self.reader) = (folder, reader)
+        try folder.ensureRoom()
+        table = try EvidenceTable(in: folder, named: "scratch-reports")
+    }
+
+    /// Adds one report, and returns why it cannot be used; nil where it can. `text` is its line as it
+    /// came, which is asked for only where it cannot; `place` is the number of its line or row.
+    @discardableResult mutating func add<Cause: Error>(
+        _ reading: Result<ReportReading, Cause>, about partition: Partition,
+        text: @autoclosure () -> [UInt8], place: Int
+    ) throws -> Cause? {
+        counts.reports += 1
+        if counts.reports % Self.step == 0 { try folder.ensureRoom() }
+        switch reading {
+        case .failure(let refusal):
+            counts.quarantined += 1
+            // One line each, whatever a field contains.
+            let text = text().flatMap { byte -> [UInt8] in
+                switch byte {
+                case UInt8(ascii: "\n"): Array("\\n".utf8)
+                case UInt8(ascii: "\r"): Array("\\r".utf8)
+                default: [byte]
+                }
+            }
+            try table.keep(
+                QuarantinedPart(
+                    place: place, bytes: text, reason: "\(refusal)",
+                    token: DeviceToken(firstIn: text)))
+            return refusal
+        case .success(.nothing): counts.other += 1
+        case .success(.otherPlatform): counts.otherPlatform += 1
+        case .success(.unknownReason): counts.unknownReasons += 1
+        case .success(.suspect(let token, let source, let time)):
+            counts.suspects += 1
+            // What no row can have is counted and no more.
+            if let token { try add(token, time, Key(partition: partition, source: source)) }
+        case .success(.evidence(let token, let source, let time)):
+            counts.evidence += 1
+            try add(token, time, Key(partition: partition, source: source))
+        }
+        return nil
+    }
+
+    private mutating func add(
+        _ token: DeviceToken, _ time: EpochMilliseconds, _ key: Key
+    ) throws {
+        if last?.key != key {
+            let place = places[key] ?? keys.count
+            if place == keys.count {
+                keys.append(key)
+                places[key] = place
+            }
+            last = (key, place)
+        }
+        try table.add(token, time, to: last?.place ?? 0)
+    }
+
+    /// Sorts what was read. To be called once, at the end.
+    ///
+    /// - Throws: failures of the disk.
+    func sorted() throws -> Sorted {
+        let groups = try table.seal(groups: keys.count)
+        let batches = zip(keys, groups).map { Sorted.Batch($0.partition, $0.source, $1) }
+        return Sorted(
+            table: table, counts: counts,
+            batches: batches.sorted {
+                "\($0.partition) \($0.source)" < "\($1.partition) \($1.source)"
+            })
+    }
+
+    /// What was read, sorted.
+    struct Sorted {
+        /// The reports of one app and environment with one reason.
+        struct Batch {
+            let partition: Partition
+            let source: EvidenceSource
+            let evidence: SortedEvidence
+
+            init(_ partition: Partition, _ source: EvidenceSource, _ evidence: SortedEvidence) {
+                (self.partition, self.source, self.evidence) = (partition, source, evidence)
+            }
+        }
+
+        private let table: EvidenceTable
+        let counts: ReportCounts
+        let batches: [Batch]
+
+        fileprivate init(table: EvidenceTable, counts: ReportCounts, batches: [Batch]) {
+            (self.table, self.counts, self.batches) = (table, counts, batches)
+        }
+
+        /// Passes on what cannot be used, in order and in bounded steps.
+        ///
+        /// - Throws: failures of the disk and of the body.
+        func eachParts(_ body: ([QuarantinedPart]) throws -> Void) throws {
+            var last: Int?
+            while case let parts = try table.parts(after: last, limit: 500), !parts.isEmpty {
+                try body(parts)
+                last = parts.last?.place
+            }
+        }
+    }
+}

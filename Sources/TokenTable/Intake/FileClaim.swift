@@ -1,0 +1,152 @@
+// `pushsweep_intake` tells for ever which contents of files were taken: a row's name follows from the content. It is
+// inserted in the transaction that lets the file's batches be judged, so a file counts as a whole or not at all, and
+// of two imports of one content on two hosts one is taken. Version 0.3.0 also made names void, which a killed import
+// of it had used; such a name is taken like a new one.
+
+import Database
+import TokenHygiene
+
+extension EvidenceIntake {
+    /// Whether a content was taken; with `run` whether that run took it.
+    ///
+    /// - Throws: any failure of a query.
+    package func isTaken(_ name: String, by run: String? = nil) throws(StoreFailure) -> Bool {
+        try session.retries.retrying("looking for the import \(name)") { () throws(SQLFailure) in
+            guard let (isTaken, owner) = try owner(of: name) else { return false }
+            return isTaken && (run ?? owner) == owner
+        }
+    }
+
+    /// Enters the name of a content and lets its batches, which are in `filling`, be judged: both or none.
+    ///
+    /// - Returns: false where another run has taken the content. The batches stay as they are then.
+    /// - Throws: `inconsistent` where the database has not all reports of the batches; any other failure. Then
+    ///   the content is not taken, unless the database did not come back to tell.
+    package func claim(
+        _ name: String, run: String, _ counts: ReportCounts, letting batches: [ReportBatch],
+        lease: Lease? = nil
+    ) throws(StoreFailure) -> Bool {
+        var isMissing = false
+        let isTaken = try session.retries.retrying("entering the import \(name)") {
+            () throws(SQLFailure) in
+            try connection.begin()
+            let known = try owner(of: name)
+            if let known, known.isTaken {
+                connection.rollBack()
+                // The answer to an earlier try may have been lost.
+                return known.run == run
+            }
+            isMissing = try !areWhole(batches)
+            guard !isMissing else {
+                connection.rollBack()
+                return false
+            }
+            try enter(name, run, counts, isNew: known == nil)
+            for batch in batches {
+                try BatchRow(connection: connection).move(
+                    batch, to: batch.reports, nil, isLast: true)
+            }
+            try lease?.renew(connection)
+            try connection.commit()
+            return true
+        }
+        guard !isMissing else {
+            throw StoreFailure(
+                .inconsistent,
+                "entering the import \(name): the database has not all of its reports any more, as a server "
+                    + "that took over without the last commits; nothing of the file was taken, import it again"
+            )
+        }
+        return isTaken
+    }
+
+    /// Whether batches are in `filling` with all of their reports.
+    private func areWhole(_ batches: [ReportBatch]) throws(SQLFailure) -> Bool {
+        for batch in batches {
+            let found = try BatchRow(connection: connection).read(batch.id, locking: true)
+            guard let found, found.state == .filling, found.reports == batch.reports else {
+                return false
+            }
+        }
+        return true
+    }
+
+    private func owner(of name: String) throws(SQLFailure) -> (isTaken: Bool, run: String)? {
+        let found = try connection.query(
+            "SELECT state, run FROM pushsweep_intake WHERE id = ?", [.text(name)])
+        guard found.count > 0 else { return nil }
+        return (found[0, 0].text == "taken", found[0, 1].text ?? "")
+    }
+
+    /// Writes the row of a name. Two runs that do so at once meet at its primary key.
+    private func enter(
+        _ name: String, _ run: String, _ counts: ReportCounts, isNew: Bool
+    ) throws(SQLFailure) {
+        // What the table has no column for is passed over like what says nothing.
+        let other = counts.other + counts.otherPlatform + counts.unknownReasons
+        let numbers = [
+            counts.reports, counts.evidence, counts.suspects, other, counts.quarantined,
+        ].map { SQLValue.integer(Int64($0)) }
+        let now = connection.dialect.now
+        if isNew {
+            _ = try connection.execute(
+                "INSERT INTO pushsweep_intake (id, run, source, state, taken_at, reports, evidence, suspects, "
+                    + "other, quarantined) VALUES (?, ?, 'import', 'taken', \(now), ?, ?, ?, ?, ?)",
+                [.text(name), .text(run)] + numbers)
+        } else {
+            _ = try connection.execute(
+                "UPDATE pushsweep_intake SET state = 'taken', run = ?, taken_at = \(now), reports = ?, "
+                    + "evidence = ?, suspects = ?, other = ?, quarantined = ? WHERE id = ? AND state = 'void'",
+                [.text(run)] + numbers + [.text(name)])
+        }
+    }
+}
+
+extension Batches {
+    /// Removes what killed imports have left in `filling`: the file was not taken. Only a run that has the lease
+    /// imports, so none is at work where this run has it.
+    ///
+    /// - Throws: any failure of the database; what is removed stays removed.
+    package func dropDrafts(lease: Lease?) throws(StoreFailure) {
+        for batch in try read(
+            "state = 'filling' AND inlet = 'file' AND source <> 'feedback' AND origin IS NULL", [])
+        {
+            try drop(batch, lease)
+        }
+    }
+
+    private func drop(_ batch: ReportBatch, _ lease: Lease?) throws(StoreFailure) {
+        _ = try Quarantine(session).discard(batch.id)
+        let doing = "removing what a killed import left of \(batch.id)"
+        var loop = session.chunkLoop()
+        _ = try loop.run(from: false, isDone: { $0 }, shouldStop: { false }) {
+            (loop, isDone) throws(StoreFailure) in
+            try loop.commit(after: isDone, doing: doing, checkpointOf: "batch \(batch.id)") {
+                (size) throws(SQLFailure) in
+                try connection.begin()
+                let isLast = try removeFirst(size, of: batch.id)
+                if isLast {
+                    _ = try connection.execute(
+                        "DELETE FROM pushsweep_feed WHERE feed = ?", [.text(batch.id)])
+                }
+                try lease?.renew(connection)
+                try connection.commit()
+                return .committed(isLast, entries: size, bytes: 0)
+            } checkpoint: {
+                isDone
+            }
+        }
+    }
+
+    /// Removes the first reports of a batch, as many as one step may; true where none is left.
+    private func removeFirst(_ size: Int, of batch: String) throws(SQLFailure) -> Bool {
+        let end = try connection.query(
+            "SELECT token FROM pushsweep_report WHERE batch = ? ORDER BY token, number LIMIT 1 OFFSET "
+                + "\(size)", [.text(batch)]
+        ).scalar
+        _ = try connection.execute(
+            "DELETE FROM pushsweep_report WHERE batch = ?" + (end == nil ? "" : " AND token <= ?"),
+            [.text(batch)] + (end.map { [$0] } ?? []))
+        return end == nil
+    }
+}
