@@ -12,12 +12,13 @@
 // A claim whose answers the database has leaves a note where it had reports. The database may forget the claim
 // from then on, and its reports must not come in twice.
 //
-// A record is the length of its content and a checksum (each 4 bytes, big-endian), and the content. A
-// record that is cut short or differs from its checksum ends the file: nothing after it is read.
+// A record is the length of its content and a checksum (each 4 bytes, big-endian), and the content. One that
+// differs from its checksum is passed over, and one that is cut short ends the file. Such a file is set aside.
 
 import Encodings
 import Foundation
 import Glibc
+import TokenHygiene
 
 /// The answers of one queue that a sender keeps until their results are written.
 package final class AnswerLog {
@@ -51,10 +52,45 @@ package final class AnswerLog {
 
     private static let prefix = "answers-"
 
-    /// Whether a sender of a folder has left answers, of any queue.
-    package static func isLeft(in folder: StateFolder) -> Bool {
-        ((try? folder.folder.entries) ?? []).contains {
+    /// The files of a folder that have answers, of any queue.
+    private static func filled(in folder: StateFolder) -> [String] {
+        ((try? folder.folder.entries) ?? []).filter {
             $0.hasPrefix(prefix) && folder.folder.hasContent($0)
+        }
+    }
+
+    /// Whether a sender of a folder has left answers, of any queue.
+    package static func isLeft(in folder: StateFolder) -> Bool { !filled(in: folder).isEmpty }
+
+    /// How many reports against tokens a sender of a folder has left, by app and environment. Nothing is changed.
+    ///
+    /// - Throws: `permission`, `inputOutput`.
+    package static func leftReports(
+        in folder: StateFolder
+    ) throws(JournalFailure) -> [Partition: Int] {
+        var counts: [Partition: Int] = [:]
+        for name in filled(in: folder) {
+            let file = try folder.folder.open(name, O_RDONLY)
+            defer { close(file) }
+            let left = leftAnswers(records(try content(of: file, folder.file(name))[...]))
+            for kept in left.answers where !kept.heard.isEmpty {
+                counts[kept.origin.partition, default: 0] += kept.heard.count
+            }
+        }
+        return counts
+    }
+
+    private static func content(
+        of file: Int32, _ path: String
+    ) throws(JournalFailure) -> [UInt8] {
+        let content = FileHandle(fileDescriptor: file, closeOnDealloc: false)
+        do {
+            try content.seek(toOffset: 0)
+            return Array(try content.readToEnd() ?? Data())
+        } catch {
+            throw JournalFailure(
+                .inputOutput,
+                "reading \(path): \(error.localizedDescription); check the disk")
         }
     }
 
@@ -131,6 +167,19 @@ package final class AnswerLog {
         length = 0
     }
 
+    /// Renames a damaged file, so that no run reads it, and returns its path. This log must not be used any more.
+    ///
+    /// - Throws: `inputOutput`; the file stays then.
+    package func setAside() throws(JournalFailure) -> String {
+        let kept = "damaged-\(name)-\(UUID().uuidString.prefix(8).lowercased())"
+        let place = folder.folder.descriptor
+        guard renameat(place, name, place, kept) == 0 else {
+            throw Self.failure("setting aside", folder.file(name))
+        }
+        try folder.folder.sync()
+        return folder.file(kept)
+    }
+
     /// Whether the file has records whose results are not all written.
     package var isWaiting: Bool { !waiting.isEmpty }
 
@@ -143,20 +192,11 @@ package final class AnswerLog {
         isSynced = true
     }
 
-    /// The contents of the records that a sender of this folder has left, in order, up to one that is
-    /// damaged.
+    /// The contents of the records that a sender of this folder has left, in order, without damaged ones.
     ///
     /// - Throws: `inputOutput`.
     package func records() throws(JournalFailure) -> (records: [[UInt8]], isDamaged: Bool) {
-        let content = FileHandle(fileDescriptor: file, closeOnDealloc: false)
-        do {
-            try content.seek(toOffset: 0)
-            return Self.records(Array(try content.readToEnd() ?? Data())[...])
-        } catch {
-            throw JournalFailure(
-                .inputOutput,
-                "reading \(folder.file(name)): \(error.localizedDescription); check the disk")
-        }
+        Self.records(try Self.content(of: file, folder.file(name))[...])
     }
 
     /// The records in the bytes of a file.
@@ -165,16 +205,20 @@ package final class AnswerLog {
     ) -> (records: [[UInt8]], isDamaged: Bool) {
         var rest = bytes
         var records: [[UInt8]] = []
+        var isDamaged = false
         while rest.count > headerLength {
             let count = Int(number(rest))
             let sum = number(rest.dropFirst(4))
             let content = rest.dropFirst(headerLength).prefix(count)
-            guard count > 0, count <= longest, content.count == count, FNV1a.hash(content) == sum
-            else { break }
-            records.append(Array(content))
+            guard count > 0, count <= longest, content.count == count else { break }
+            if FNV1a.hash(content) == sum {
+                records.append(Array(content))
+            } else {
+                isDamaged = true
+            }
             rest = rest.dropFirst(headerLength + count)
         }
-        return (records, !rest.isEmpty)
+        return (records, isDamaged || !rest.isEmpty)
     }
 
     private static func append(_ number: UInt32, to bytes: inout [UInt8]) {

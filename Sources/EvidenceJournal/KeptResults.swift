@@ -18,7 +18,8 @@
 // A suspect's result waits for the mismatch detector. Its record says what follows if the detector never
 // speaks: the row is tried again later. A decision adds another record, and the last one counts.
 //
-// A record of form 1 is of version 0.3.0, which kept reports elsewhere; it has no texts after the claim. One of
+// A record of form 1 is of version 0.3.0, which kept reports elsewhere; it has no texts after the claim, and the length
+// of a reason is 1 byte. One of
 // form 3 has the claim only: the database has all its answers, and the claim's row may be gone.
 
 import APNsProtocol
@@ -123,11 +124,13 @@ package struct KeptResults: Hashable, Sendable {
         }
         self.init(claim: claim, from: origin, [])
         isReleased = form == Self.released
-        while !rest.isEmpty { guard read(&rest) else { return nil } }
+        while !rest.isEmpty {
+            guard read(&rest, isEarlier: form == Self.earlier) else { return nil }
+        }
     }
 
     /// Reads one result or report; false where there is none.
-    private mutating func read(_ rest: inout ArraySlice<UInt8>) -> Bool {
+    private mutating func read(_ rest: inout ArraySlice<UInt8>, isEarlier: Bool) -> Bool {
         guard let key = Self.number(&rest, as: Int64.self), let code = rest.popFirst() else {
             return false
         }
@@ -135,13 +138,15 @@ package struct KeptResults: Hashable, Sendable {
             guard let report = Self.report(&rest, about: key) else { return false }
             heard.append(report)
         } else {
-            guard let outcome = Self.outcome(code, &rest) else { return false }
+            guard let outcome = Self.outcome(code, &rest, isEarlier) else { return false }
             results.append(DeliveryResult(key: key, outcome))
         }
         return true
     }
 
-    private static func outcome(_ code: UInt8, _ rest: inout ArraySlice<UInt8>) -> Outcome? {
+    private static func outcome(
+        _ code: UInt8, _ rest: inout ArraySlice<UInt8>, _ isEarlier: Bool
+    ) -> Outcome? {
         guard code < states.count else { return nil }
         let state = states[Int(code)]
         var wait: Int?
@@ -150,7 +155,7 @@ package struct KeptResults: Hashable, Sendable {
             wait = Int(seconds)
         }
         guard code >= 2 else { return Outcome(state) }
-        guard let reason = text(&rest) else { return nil }
+        guard let reason = isEarlier ? shortText(&rest) : text(&rest) else { return nil }
         return Outcome(state, reason: reason, wait: wait)
     }
 
@@ -168,11 +173,17 @@ package struct KeptResults: Hashable, Sendable {
     }
 
     private static func text(_ rest: inout ArraySlice<UInt8>) -> String? {
-        guard let count = number(&rest, as: UInt16.self), rest.count >= Int(count) else {
-            return nil
-        }
-        defer { rest = rest.dropFirst(Int(count)) }
-        return String(decoding: rest.prefix(Int(count)), as: UTF8.self)
+        number(&rest, as: UInt16.self).flatMap { text(&rest, Int($0)) }
+    }
+
+    private static func shortText(_ rest: inout ArraySlice<UInt8>) -> String? {
+        rest.popFirst().flatMap { text(&rest, Int($0)) }
+    }
+
+    private static func text(_ rest: inout ArraySlice<UInt8>, _ count: Int) -> String? {
+        guard rest.count >= count else { return nil }
+        defer { rest = rest.dropFirst(count) }
+        return String(decoding: rest.prefix(count), as: UTF8.self)
     }
 
     private static func number<N: FixedWidthInteger>(
@@ -193,19 +204,25 @@ extension AnswerLog {
         try keep(answers.map { ($0.claim, $0.encoded, !$0.heard.isEmpty) })
     }
 
-    /// The answers that a sender of this folder has left, by claim in the order of the file, up to a
-    /// record that is damaged. Those that the database has are left out.
+    /// The answers that a sender of this folder has left, by claim in the order of the file, without those of
+    /// damaged records. Those that the database has are left out.
     ///
     /// - Throws: `inputOutput`.
     package func leftAnswers() throws(JournalFailure) -> (answers: [KeptResults], isDamaged: Bool) {
+        Self.leftAnswers(try records())
+    }
+
+    /// The answers in the records of a file.
+    static func leftAnswers(
+        _ read: (records: [[UInt8]], isDamaged: Bool)
+    ) -> (answers: [KeptResults], isDamaged: Bool) {
         var order: [Int64] = []
         var answers: [Int64: KeptResults] = [:]
-        let read = try records()
         var isDamaged = read.isDamaged
         for content in read.records {
             guard let kept = KeptResults(content) else {
                 isDamaged = true
-                break
+                continue
             }
             if kept.isReleased {
                 answers[kept.claim] = nil

@@ -97,6 +97,15 @@ package final class StateFolder {
     /// Whether this process has no lock on the folder, so that another process may use it.
     package var isVisited: Bool { lock == nil }
 
+    /// Whether a run holds the lock of a visited folder now.
+    package var isHeld: Bool {
+        guard lock == nil, let file = try? folder.open("lock", O_RDONLY) else { return lock != nil }
+        defer { close(file) }
+        guard flock(file, LOCK_SH | LOCK_NB) == 0 else { return true }
+        flock(file, LOCK_UN)
+        return false
+    }
+
     /// Whether the folder has a journal.
     package var hasJournal: Bool { folder.has(Self.journalName) }
 

@@ -77,7 +77,7 @@ extension PushQueue {
         /// The rows that the caller believes to be without a result.
         let rows: KeySet
         let groups: ResultGroups
-        let heard: [HeardReport]
+        var heard: [HeardReport]
         let origin: ReportOrigin
 
         /// The reports about those of some rows that have an answer here.
@@ -126,8 +126,9 @@ extension PushQueue {
     }
 
     /// Keeps the reports of a claim that another sender has taken, and ends the transaction. Their rows leave the
-    /// claim's list, so the same call does nothing once more. A claim is removed a day after it was taken; then
-    /// its row is made again, without those rows.
+    /// claim's list, so the same call does nothing once more. A claim is removed a day after it was taken, and
+    /// soon after all its results were written; then its row is made again, without those rows, and a report that
+    /// the database has is not kept twice.
     private func keepReports(
         of answers: Answers, _ record: ClaimRecord?
     ) throws(SQLFailure) {
@@ -135,6 +136,11 @@ extension PushQueue {
         let keys = KeySet(sorted: Set(answers.heard(about: rows).lazy.map(\.row)).sorted())
         guard !keys.isEmpty else { return connection.rollBack() }
         let rest = rows.subtracting(keys)
+        var answers = answers
+        if record == nil {
+            answers.heard = try SenderBatches.unknown(
+                among: answers.heard(about: rows), on: connection)
+        }
         let now =
             if let record { record.now } else {
                 try dialect.instant(connection.query("SELECT \(dialect.now)")[0, 0])

@@ -92,17 +92,58 @@ struct AnswerLogTests {
         }
     }
 
-    @Test("a byte that has changed ends the records before its own")
+    @Test(
+        "a byte that has changed costs its own record, and those behind it where it was in a length"
+    )
     func changed() throws {
         try log().keep(Self.contents.map { (1, $0, false) })
         let bytes = try Array(
             Data(contentsOf: URL(fileURLWithPath: folder.file("answers-0000000000000007"))))
+        var starts = [0]
+        for content in Self.contents { starts.append(starts[starts.count - 1] + 8 + content.count) }
         for place in bytes.indices {
             var changed = bytes
             changed[place] ^= 0x10
             let read = AnswerLog.records(changed[...])
-            #expect(read.isDamaged && Self.contents.starts(with: read.records), "byte \(place)")
+            let number = starts.lastIndex { $0 <= place } ?? 0
+            let isInLength = place - starts[number] < 4
+            #expect(read.isDamaged, "byte \(place)")
+            let others = Self.contents.indices.filter { isInLength ? $0 < number : $0 != number }
+            #expect(read.records == others.map { Self.contents[$0] }, "byte \(place)")
         }
+    }
+
+    @Test("a damaged file is set aside, and no run reads it again")
+    func setAside() throws {
+        do {
+            let log = try log()
+            try log.keep(Self.contents.map { (1, $0, false) })
+            let kept = try log.setAside()
+            #expect(try Data(contentsOf: URL(fileURLWithPath: kept)).count > 100)
+        }
+        #expect(!AnswerLog.isLeft(in: folder))
+        #expect(try log().records().records.isEmpty)
+    }
+
+    @Test(
+        "what a sender left is counted by app without its lock, and nothing of it where a sender lives"
+    )
+    func leftReports() throws {
+        let chat = Partition(app: "chat", environment: "sandbox")
+        let heard = (1...3).map {
+            HeardReport(
+                row: $0, token: .numbered(Int($0)), source: .unregistered,
+                time: EpochMilliseconds(1))
+        }
+        let kept = KeptResults(
+            claim: 1, from: ReportOrigin(chat, gateway: "g"),
+            heard.map { DeliveryResult(key: $0.row, .gone(reason: "Unregistered")) }, heard: heard)
+        try log().keep([kept])
+        #expect(try AnswerLog.leftReports(in: folder) == [chat: 3])
+        let visited = StateFolder(visiting: folder.folder)
+        #expect(visited.isHeld && folder.isHeld)
+        do { _ = try StateFolder(temporary.file("other")) }
+        #expect(!StateFolder(visiting: try PrivateFolder(temporary.file("other"))).isHeld)
     }
 
     @Test("a link in place of the file is refused")

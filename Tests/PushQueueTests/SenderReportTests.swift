@@ -193,4 +193,23 @@ struct SenderReportTests {
         #expect(try stage.batches() == ["filling sender 4 4"])
         #expect(try batches.closeTurns(ofRuns: ["other", "sender"]).map(\.state) == [.waiting])
     }
+
+    @Test(
+        "a log that comes back after its claim was finished and forgotten stores nothing twice",
+        arguments: TestEngine.available)
+    func restored(_ engine: TestEngine) throws {
+        var stage = try Stage(QueueCase(engine: engine, tables: .own))
+        let sender = try stage.stage.queue(run: "sender")
+        _ = try sender.record(
+            stage.results, of: &stage.claim, heard: stage.heard, from: PushQueue.origin)
+        _ = try sender.closeBatches()
+        try stage.stage.database.execute("DELETE FROM pushsweep_claim WHERE id > 0")
+        let next = try stage.stage.queue(run: "next")
+        let later = HeardReport(
+            row: stage.heard[0].row, token: stage.heard[0].token, source: .unregistered,
+            time: EpochMilliseconds(1_700_000_000_001))
+        _ = try next.settle(
+            stage.results, of: stage.claim.id, heard: stage.heard + [later], from: PushQueue.origin)
+        #expect(try stage.batches() == ["filling sender 1 1", "waiting sender 4 4"])
+    }
 }

@@ -21,10 +21,9 @@ struct LeftAnswers {
     ///
     /// - Throws: failures of the log and the database; then it can be tried again.
     init(settling folder: StateFolder, in queue: PushQueue, _ context: RunContext) throws {
-        log = try AnswerLog(in: folder, queue: queue.identity())
+        let (name, old) = try Self.open(folder, queue)
         var differing: [DeliveryState: Int] = [:]
-        let left = try log.leftAnswers()
-        if left.isDamaged { context.log.warning("\(Self.damaged(folder.path))") }
+        let left = try old.leftAnswers()
         for kept in left.answers {
             let settled = try queue.settle(
                 kept.results, of: kept.claim, heard: kept.heard, from: kept.origin)
@@ -32,7 +31,14 @@ struct LeftAnswers {
             differing.merge(settled.differing, uniquingKeysWith: +)
         }
         batches = try queue.closeBatches()
-        try log.empty()
+        if left.isDamaged {
+            let kept = try old.setAside()
+            context.log.warning("\(Self.damaged(folder.path, kept))")
+            log = try AnswerLog(in: folder, queue: name)
+        } else {
+            log = old
+            try log.empty()
+        }
         if written > 0 { context.log.info("\(Self.settled(written))") }
         if !differing.isEmpty { context.log.warning("\(Self.late(differing))") }
     }
@@ -67,8 +73,16 @@ struct LeftAnswers {
             + "sender of this host again sooner"
     }
 
-    private static func damaged(_ folder: String) -> String {
-        "the end of the answers kept in \(folder) is damaged; rows whose answers it had are of unknown "
-            + "outcome when their leases end"
+    private static func damaged(_ folder: String, _ file: String) -> String {
+        "the answers kept in \(folder) are damaged in part, and the file was set aside as \(file): rows whose "
+            + "answers cannot be read are of unknown outcome when their leases end, and a 410 among them does not "
+            + "count; check the disk"
+    }
+
+    private static func open(
+        _ folder: StateFolder, _ queue: PushQueue
+    ) throws -> (name: UInt64, log: AnswerLog) {
+        let name = try queue.identity()
+        return (name, try AnswerLog(in: folder, queue: name))
     }
 }

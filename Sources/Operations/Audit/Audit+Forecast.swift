@@ -31,6 +31,11 @@ extension Audit {
             for part in parts {
                 guard try forecast(part.journal, isWhole: part.isWhole) else { return }
             }
+            // What they would change is known once a run has stored them.
+            for (partition, reports) in host.leftReports {
+                guard let place = place(of: partition) else { continue }
+                report.apps[place].forecast.waiting += reports
+            }
             for place in report.apps.indices { report.apps[place].forecast.judged = true }
         } catch {
             if let failure = error as? RunFailure, failure == .stopped { throw failure }

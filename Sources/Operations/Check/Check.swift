@@ -178,6 +178,12 @@ package struct Check {
         for folder in folders {
             do {
                 try examineJournal(in: folder, waiting: "the next send or sweep applies it")
+                let left = try AnswerLog.leftReports(in: folder).values.reduce(0, +)
+                guard left > 0 else { continue }
+                report.note(
+                    "state", .medium,
+                    "\(left.counting("answer")) against tokens that a sender left in \(folder.path) "
+                        + "wait; the next send or sweep stores them")
             } catch {
                 report.fail("state", .wrapping(error, at: .state))
             }
@@ -268,7 +274,8 @@ package struct Check {
                     + "decision: \(hold.cause); look at it with: pushsweep holds list")
             report.noteWaiting(isHeld: true)
         }
-        for batch in facts.open where batch.state == .filling {
+        // A sender that lives closes its batch at the end of its turn, and any run that of one that is gone.
+        for batch in facts.open where batch.state == .filling && batch.inlet != .sender {
             report.note(
                 "database", .medium,
                 "batch \(batch.id) of \(batch.partition) is stored in part by \(batch.host), since "

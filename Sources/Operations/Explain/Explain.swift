@@ -183,6 +183,13 @@ package struct Explain {
         let host = HostFacts(in: frame.settings.state)
         for (place, failure) in host.unreadable { skip(place, failure) }
         let feeds = host.journals.reduce(0) { $0 + $1.feeds.count }
+        let left = host.leftReports.values.reduce(0, +)
+        if left > 0 {
+            report.notes.append(
+                "\(left.counting("answer")) against tokens that a sender of this host left "
+                    + "\(left == 1 ? "is" : "are") not in the database yet and not searched; the next send or sweep "
+                    + "stores and judges \(left == 1 ? "it" : "them")")
+        }
         guard feeds > 0 else { return }
         report.notes.append(
             "\(feeds.counting("feed")) of this host \(feeds == 1 ? "is" : "are") not in the database yet and not "

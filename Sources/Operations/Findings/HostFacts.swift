@@ -31,6 +31,8 @@ struct HostFacts {
     private(set) var damage: [String] = []
     /// What could not be read, and why.
     private(set) var unreadable: [(place: String, failure: JournalFailure)] = []
+    /// How many reports against tokens senders that are gone have left, by the names in the settings.
+    private(set) var leftReports: [Partition: Int] = [:]
     /// Whether there is a state folder. A container without a volume has none yet.
     private(set) var hasState = false
 
@@ -44,6 +46,11 @@ struct HostFacts {
         for (folder, sender) in folders {
             do throws(JournalFailure) {
                 damage += try folder.damagedFiles.map(folder.damage)
+                // A sender that lives is about to store what its log has.
+                if sender != nil, !folder.isHeld {
+                    leftReports.merge(
+                        try AnswerLog.leftReports(in: folder), uniquingKeysWith: +)
+                }
                 // A folder whose journal was set aside has no journal until its next run.
                 guard folder.hasJournal else { continue }
                 journals.append(try Journal(EvidenceJournal(reading: folder), sender: sender))

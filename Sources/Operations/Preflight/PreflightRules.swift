@@ -106,12 +106,14 @@ package enum PreflightRules {
                 .count { $0.partition == facts.plan.app.partition }
             let waiting = facts.batches.waiting(
                 of: facts.plan.app.partition, stored: facts.plan.app.storedPartition)
-            if feeds + waiting.count + facts.waitingRows > 0 {
+            let left = facts.host.leftReports[facts.plan.app.partition] ?? 0
+            if feeds + waiting.count + facts.waitingRows + left > 0 {
                 findings.append(
                     Finding(
                         .medium, facts.partition,
                         "not applied yet: \(feeds.counting("feed")) of the journals, "
-                            + "\(waiting.count.counting("batch")) of reports, \(facts.waitingRows.counting("row")) of pushsweep_evidence",
+                            + "\(waiting.count.counting("batch")) of reports, \(facts.waitingRows.counting("row")) of pushsweep_evidence"
+                            + (left > 0 ? ", \(left.counting("answer")) that a sender left" : ""),
                         cure: "run preflight without --read-only, or a sweep"))
             }
             return findings

@@ -12,13 +12,13 @@ struct KeptAnswers {
     init(in log: AnswerLog?) { self.log = log }
 
     private mutating func withLog(_ body: (AnswerLog) throws(JournalFailure) -> Void) {
-        guard let log, failure == nil else { return }
-        do throws(JournalFailure) { try body(log) } catch { failure = error }
+        guard let log else { return }
+        do throws(JournalFailure) { try body(log) } catch { failure = failure ?? error }
     }
 
     /// Keeps answers by one write. They outlast this process when this returns.
     mutating func keep(_ answers: [KeptResults]) {
-        guard !answers.isEmpty else { return }
+        guard !answers.isEmpty, failure == nil else { return }
         withLog { log throws(JournalFailure) in try log.keep(answers) }
     }
 
@@ -27,7 +27,8 @@ struct KeptAnswers {
         withLog { log throws(JournalFailure) in try log.syncReports() }
     }
 
-    /// Notes that the database has all answers of a claim, or will never have its results.
+    /// Notes that the database has all answers of a claim, or will never have its results. Also of a log that has
+    /// failed, because what is left in it is written once more by the next run.
     mutating func release(_ claim: Int64) {
         withLog { log throws(JournalFailure) in try log.release(claim) }
     }

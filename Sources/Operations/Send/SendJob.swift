@@ -36,6 +36,8 @@ final class SendJob {
     private var lastFlush = SendJob.clock
     private var lastRenewal = SendJob.clock
     private var stopBy: Double?
+    /// Reports of this turn that are stored and not judged.
+    private var unjudged = 0
     /// How many rows were told of, by kind of complaint.
     private var told: [Int] = []
     /// Of the gateways that failed before the present one.
@@ -124,6 +126,8 @@ final class SendJob {
         guard storeIsLost else { return try flush(all: true, decides: true) }
         _ = decide(isDue: true, now: true)
         keep()
+        // The next run judges them.
+        state.entry.evidence.tuples += unjudged + state.unwrittenReports
     }
 
     /// Whether answers wait for another run, because the database does not take them.
@@ -161,7 +165,11 @@ final class SendJob {
     }
 
     /// Ends a turn; gives the batches of what was heard in it, to be judged.
-    func closeBatches() throws -> [ReportBatch] { try queue.closeBatches() }
+    func closeBatches() throws -> [ReportBatch] {
+        let closed = try queue.closeBatches()
+        unjudged = 0
+        return closed
+    }
 
     /// Counts what became of this app's evidence.
     func count(_ evidence: Counts) { state.entry.evidence += evidence }
@@ -304,6 +312,7 @@ final class SendJob {
             try queue.record(
                 results, of: &batch.claim, heard: batch.heard, from: state.origin)
         }
+        unjudged += batch.heard.count
         state.wrote(batch.claim, at: place)
         if state.isWritten(place) { answers.release(batch.claim.number) }
         guard let missing else {

@@ -288,6 +288,9 @@ extension SendState {
         return batches.indices.compactMap { batches[$0]?.takeUnkept(from: origin) }
     }
 
+    /// Reports against tokens that the database does not have yet.
+    var unwrittenReports: Int { batches.reduce(0) { $0 + ($1?.heard.count ?? 0) } }
+
     /// Where the reports of this app come from.
     var origin: ReportOrigin { ReportOrigin(partition, gateway: gateway) }
 

@@ -17,7 +17,6 @@ import Encodings
 import EvidenceFiles
 import EvidenceJournal
 import Foundation
-import PushQueue
 import TokenHygiene
 import TokenTable
 
@@ -168,51 +167,12 @@ package struct Sweep: RecordedRun {
         } catch is CancellationError {
             // Its cause is in the outcome.
         }
-        if isWhole { settleAbandonedSenders(evidence) }
+        if isWhole { settleSenders(evidence) }
         if isWhole && !context.interrupt.isTripped {
             removeExpired(evidence)
             removeOldReports(evidence)
         }
         return evidence
-    }
-
-    /// Writes and judges the answers that senders had kept when they ended; see `SenderFolders`. What a sender of
-    /// 0.3.0 left in its journal is poured too.
-    private mutating func settleAbandonedSenders(_ evidence: EvidenceRun) {
-        guard !plan.dryRun, plan.gateways != nil else { return }
-        var failure: (any Error)?
-        let problems = SenderFolders.visitAbandoned(in: plan.state, at: context.now) {
-            journal throws(JournalFailure) in
-            let pouring = Pouring(journal: journal, isSenders: true, evidence: evidence)
-            let feeds = try journal.feeds(.held, .pending)
-            do {
-                try settleAnswers(in: journal, evidence)
-                for feed in feeds { try settle(feed, pouring, resumed: true) }
-            } catch let error as JournalFailure {
-                throw error
-            } catch {
-                failure = error
-                return false
-            }
-            return true
-        }
-        for problem in problems { outcome.fail(.wrapping(problem, at: .state)) }
-        // A batch has entered its own failure.
-        if let failure, !(failure is CancellationError) {
-            outcome.fail(.wrapping(failure, at: .store))
-        }
-    }
-
-    private mutating func settleAnswers(
-        in journal: EvidenceJournal, _ evidence: EvidenceRun
-    ) throws {
-        var batches = try LeftAnswers.closeTurns(in: journal, evidence)
-        if AnswerLog.isLeft(in: journal.folder) {
-            let queue = try PushQueue(
-                evidence.store, QueueLease(run: run, host: context.host), newName: UUIDText.random)
-            batches += try LeftAnswers(settling: journal.folder, in: queue, context).batches
-        }
-        for batch in batches { try settle(HeardBatch(batch), evidence, resumed: true) }
     }
 
     /// Removes the reports whose time is over, and the suspects whose rows are gone or dead now. They would only

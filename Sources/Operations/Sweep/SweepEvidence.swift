@@ -18,6 +18,10 @@ extension Sweep {
             guard evidence.isNamed(batch) || batch.host == context.host else { continue }
             try settle(HeardBatch(batch), evidence, resumed: true)
         }
+        guard plan.dryRun else { return }
+        for batch in try evidence.batches.abandonedTurns() where evidence.isNamed(batch) {
+            try settle(HeardBatch(batch), evidence, resumed: true)
+        }
     }
 
     /// Judges a batch that a person names: one that waits, is held or was discarded as it is, and the reports
@@ -50,7 +54,10 @@ extension Sweep {
         case .filling where last.origin == nil:
             throw RunFailure(
                 .pending, .apply,
-                "judging batch \(last.id): \(last.host) still inserts its reports; sweep there, then run again"
+                "judging batch \(last.id): \(last.host) still inserts its reports; "
+                    + (last.inlet == .sender
+                        ? "its turn ends within a minute, that of a sender that is gone after five; run again then"
+                        : "sweep there, then run again")
             )
         case .waiting, .applying, .held: try settle(HeardBatch(last), evidence, resumed: true)
         case .discarded:

@@ -75,6 +75,33 @@ package struct SenderBatches {
             Self.numbered(reports, after: numbers)[...], into: name)
     }
 
+    /// Those of some reports that the database does not have from any sender: another time or source makes a report
+    /// another one.
+    package static func unknown(
+        among reports: [HeardReport], on connection: any SQLConnection
+    ) throws(SQLFailure) -> [HeardReport] {
+        let time = connection.dialect.ownTime("evidence_at")
+        var known: Set<HeardReport> = []
+        let tokens = Set(reports.lazy.map(\.token)).sorted().map { SQLValue.bytes($0.bytes) }
+        for some in tokens.runs(of: StatementShape.longest) {
+            let padded = StatementShape.padded(some)
+            let found = try connection.query(
+                "SELECT r.token, r.evidence_at, f.source FROM pushsweep_report AS r JOIN pushsweep_feed AS f "
+                    + "ON f.feed = r.batch AND f.part = 0 WHERE r.token IN (\(placeholders(padded.count))) "
+                    + "AND f.inlet = 'sender'", padded)
+            for row in 0..<found.count {
+                guard let token = found.token(row, 0), let at = time.mark(found[row, 1]),
+                    let source = EvidenceSource(rawValue: found.string(row, 2))
+                else { continue }
+                known.insert(HeardReport(row: 0, token: token, source: source, time: at))
+            }
+        }
+        return reports.filter { report in
+            !known.contains(
+                HeardReport(row: 0, token: report.token, source: report.source, time: report.time))
+        }
+    }
+
     /// How many reports a batch has of tokens, for those of which it has some.
     private static func counts(
         of reports: [HeardReport], in batch: String, _ connection: any SQLConnection
@@ -141,8 +168,15 @@ extension Batches {
     ///
     /// - Throws: any failure of the database.
     package func closeAbandonedTurns() throws(StoreFailure) {
-        let old = "changed_at < \(connection.dialect.now(adding: -300))"
-        for batch in try read("\(Self.ofSenders) AND \(old)", []) { try end(batch) }
+        for batch in try abandonedTurns() { try end(batch) }
+    }
+
+    /// The batches whose sender has added nothing for five minutes.
+    ///
+    /// - Throws: any failure of a query.
+    package func abandonedTurns() throws(StoreFailure) -> [ReportBatch] {
+        try read(
+            "\(Self.ofSenders) AND changed_at < \(connection.dialect.now(adding: -300))", [])
     }
 
     private static let ofSenders = "state = 'filling' AND inlet = 'sender' AND origin IS NULL"

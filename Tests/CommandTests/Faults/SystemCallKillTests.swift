@@ -72,6 +72,18 @@ struct SystemCallKillTests {
         let tracer = Strace.killing(at: "fsync", 1, at: ["\(folder)/\(log)"])
         #expect(try stage.start(["send"], under: tracer).wait().exit == 137)
         #expect(try stage.states() == ["pending": 1])
+        for command in ["check", "audit", "sweep --dry-run", "preflight --read-only --app chat"] {
+            let told = try stage.start(command.split(separator: " ").map(String.init)).wait()
+            let said = told.output + told.error
+            #expect(
+                said.contains("1 answer") || said.contains("1 report waits"), "\(command): \(told)")
+        }
+        #expect(try stage.states() == ["pending": 1])
+        // A sweep that cannot see the queue leaves it to a sender, and does the rest of its work.
+        try stage.database.execute("ALTER TABLE push_queue RENAME TO hidden_queue")
+        let blind = try stage.start(["sweep"]).wait()
+        #expect(blind.exit == 75 && blind.error.contains("next pushsweep send"), "\(blind)")
+        try stage.database.execute("ALTER TABLE hidden_queue RENAME TO push_queue")
         let run = try stage.start([next]).wait()
         #expect(run.exit == 0, "\(run.error)")
         let rows = try stage.database.texts(
