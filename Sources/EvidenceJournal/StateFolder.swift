@@ -38,8 +38,10 @@ package final class StateFolder {
         // SQLite sorts large feeds in temporary files. Tokens must not leave this folder.
         setenv("SQLITE_TMPDIR", folder.realPath, 1)
         // SQLite takes the name of such a file away at once. A process killed right before that
-        // leaves an empty file, which nothing else would ever remove.
-        for name in (try? folder.entries) ?? [] where name.hasPrefix("etilqs_") {
+        // leaves an empty file, which nothing else would ever remove. Neither would anything remove the tokens
+        // that a killed run had sorted.
+        for name in (try? folder.entries) ?? []
+        where name.hasPrefix("etilqs_") || name.hasPrefix("scratch") {
             unlinkat(folder.descriptor, name, 0)
         }
     }

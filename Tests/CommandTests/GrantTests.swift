@@ -88,7 +88,24 @@ struct GrantTests {
             try stage.run(words).ends(
                 77, "name an administrator in PUSHSWEEP_STORE_URL", for: "\(words)")
         }
+        // As a killed import leaves them: its batch, a report and a line that cannot be used.
+        for (table, columns, values) in [
+            (
+                "feed",
+                "feed, run, app, environment, source, table_name, state, inlet, label, host, opened_at, "
+                    + "ending, reports, quarantined, changed_at",
+                "'draft', 'r', 'chat', 'production', 'Unregistered', '', 'filling', 'file', 'f', 'h', "
+                    + "NOW(3), 'clean', 1, 1, NOW(3)"
+            ),
+            ("report", "batch, token, number, evidence_at", "'draft', 'token', 0, NOW(3)"),
+            ("quarantine", "batch, place, length, reason, bytes", "'draft', 1, 1, 'r', 'x'"),
+        ] {
+            try stage.database.execute(
+                "INSERT INTO pushsweep_\(table) (\(columns)) VALUES (\(values))")
+        }
         let swept = try stage.sweep().ends(0)
+        let left = "(SELECT COUNT(*) FROM pushsweep_report WHERE batch = 'draft')"
+        #expect(try stage.database.count("SELECT \(left)") == 0)
         let run = try #require(swept.json["run"] as? String)
         try become("undo")
         try stage.run("undo", run).ends(0)

@@ -104,7 +104,8 @@ extension Audit {
             guard let discarded = DiscardReport(line: entry.counts) else { return }
             var hold = AuditedHold(
                 app: discarded.app, environment: discarded.environment, state: "discarded",
-                held: discarded.heldSince, cause: discarded.heldCause, tuples: 0)
+                held: discarded.heldSince, cause: discarded.heldCause,
+                tuples: discarded.reports ?? 0)
             (hold.decision, hold.reason) = (decision, discarded.reason)
             report.holds.append(hold)
         } else if let released = SweepReport(line: entry.counts) {

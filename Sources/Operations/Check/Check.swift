@@ -279,8 +279,11 @@ package struct Check {
             report.note(
                 "database", .medium,
                 "batch \(batch.id) of \(batch.partition) is stored in part by \(batch.host), since "
-                    + "\(batch.opened.rfc3339); its next run goes on, or after a day the sweep of any host"
-            )
+                    + "\(batch.opened.rfc3339); "
+                    + (batch.isDraft
+                        ? "where that import of \(batch.label) is not at work any more the next sweep removes it: "
+                            + "import the file again"
+                        : "its next run goes on, or after a day the sweep of any host"))
         }
         if !facts.quarantined.isEmpty {
             report.note(

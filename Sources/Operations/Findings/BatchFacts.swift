@@ -19,7 +19,10 @@ struct BatchFacts {
         do {
             let batches = Batches(store)
             try batches.ensureVisible()
-            open = try batches.all(.filling, .waiting, .applying, .held)
+            // A draft that was emptied waits for nothing.
+            open = try batches.all(.filling, .waiting, .applying, .held).filter {
+                $0.state != .filling || $0.reports > 0
+            }
             quarantined = try Quarantine(store).batches()
         } catch {
             unseen = RunFailure.wrapping(error, at: .store)
@@ -33,7 +36,7 @@ struct BatchFacts {
     /// `stored` gives.
     func waiting(of partition: Partition, stored: Partition) -> [ReportBatch] {
         open.filter {
-            $0.state != .held
+            $0.state != .held && !$0.isDraft
                 && $0.partition == ($0.state == .applying ? stored : partition)
         }
     }

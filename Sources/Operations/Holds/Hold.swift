@@ -137,7 +137,7 @@ package struct Holds {
                     + "pushsweep holds show \(hold.id)")
         }
         let (run, started) = (UUIDText.random(), context.now())
-        var (discarded, failure) = ([String](), RunFailure?.none)
+        var (discarded, failure) = ([ReportBatch](), RunFailure?.none)
         for batch in whole ? hold.batches : named {
             guard try batches.discard(batch.id, because: reason, run: run) else {
                 failure = RunFailure(
@@ -146,13 +146,16 @@ package struct Holds {
                         + "pushsweep holds list")
                 break
             }
-            discarded.append(batch.id)
+            discarded.append(batch)
         }
         if discarded.isEmpty, let failure { throw failure }
         var report = DiscardReport(
             run: run, hold: hold.id, app: hold.partition.app,
-            environment: hold.partition.environment, feeds: discarded, reason: reason,
+            environment: hold.partition.environment, feeds: discarded.map(\.id), reason: reason,
             heldSince: hold.since.rfc3339, heldCause: hold.cause)
+        report.reports = discarded.reduce(0) { $0 + $1.reports }
+        let files = Set(discarded.filter { $0.inlet == .file }.map(\.label)).sorted()
+        report.files = files.isEmpty ? nil : files
         try batches.releaseFollowers()
         let others = Set(hold.batches.map(\.id)).subtracting(report.feeds)
         report.held = try batches.all(.held).count { others.contains($0.id) }
@@ -215,6 +218,10 @@ package struct DiscardReport: PrintedLines, Codable, Hashable, Sendable {
     package let heldSince: String
     /// Why it was held, in one sentence.
     package let heldCause: String
+    /// Reports of the discarded batches; absent in records of 0.3.0.
+    package var reports: Int?
+    /// The files that the batches came from; absent where there are none.
+    package var files: [String]?
     /// Batches of the hold that stay held.
     package var held = 0
     /// Batches of the hold that the next sweep judges.
@@ -229,6 +236,9 @@ package struct DiscardReport: PrintedLines, Codable, Hashable, Sendable {
         lines += feeds.prefix(20).map { "  pushsweep replay --feed \($0)" }
         if feeds.count > 20 {
             lines.append("  and \(feeds.count - 20) more, see the record of this run")
+        }
+        lines += (files ?? []).prefix(20).map {
+            "or at any time, with the options of its import: pushsweep import \($0.shellWord) --again"
         }
         if held > 0 {
             lines.append(

@@ -115,7 +115,30 @@ package struct HoldReport: PrintedLines, Encodable, Hashable, Sendable {
         package let token: String
         /// The time since which it is reported dead, RFC 3339.
         package let time: String
+        /// The user of its row, and when the device registered; absent where the table does not say.
+        package fileprivate(set) var user: String?
+        package fileprivate(set) var registered: String?
+
+        /// One line with the command that tells more.
+        fileprivate var line: String {
+            let row = [user.map { "user \($0)" }, registered.map { "registered \($0)" }]
+                .compactMap { $0 }.map { ", " + $0 }.joined()
+            return "\(token) since \(time)\(row): pushsweep explain \(token.filter(\.isHexDigit))"
+        }
     }
+
+    /// The rows that would become invalid and registered in some range of time.
+    package struct Registration: Encodable, Hashable, Sendable {
+        /// The range, such as `1 to 2 weeks ago`.
+        package let registered: String
+        package var rows: Int
+    }
+
+    /// The ends of ranges in weeks before now, and their names.
+    fileprivate static let weeks: [(name: String, upTo: Int64)] = [
+        ("this week", 0), ("last week", 1), ("2 to 4 weeks ago", 4), ("5 to 12 weeks ago", 12),
+        ("13 to 52 weeks ago", 52), ("longer ago", .max),
+    ]
 
     /// The number of tokens whose evidence has an age in a certain range.
     package struct Age: Encodable, Hashable, Sendable {
@@ -165,7 +188,11 @@ package struct HoldReport: PrintedLines, Encodable, Hashable, Sendable {
         var tokens = 0
         // The reports by outcome of a release now. Rows that could not be removed count as refused.
         var applied = 0, already = 0, newer = 0, unknown = 0, refused = 0
-        /// The tokens by age of their evidence.
+        /// The rows that would become invalid by the week of their registration.
+        var registrations: [Registration] = []
+        /// Rows that registered since the first batch was held: their devices were alive.
+        var registeredSince = 0
+        /// Tokens of the sample and all others by age of their evidence.
         var ages = HoldReport.ages.map { Age(age: $0.name, tokens: 0) }
         /// Some of the tokens, redacted.
         var sample: [Sample] = []
@@ -204,8 +231,18 @@ package struct HoldReport: PrintedLines, Encodable, Hashable, Sendable {
             let bar = String(repeating: "#", count: max(1, age.tokens * 20 / max(1, most)))
             lines.append("  \(padded(age.age, 16)) \(padded("\(age.tokens)", 10)) \(bar)")
         }
+        lines.append("registered (rows that would become invalid):")
+        lines += details.registrations.filter { $0.rows > 0 }.map {
+            "  \(padded($0.registered, 20)) \($0.rows)"
+        }
+        if details.registeredSince > 0 {
+            lines.append(
+                "\(details.registeredSince.counting("row")) registered since it is held, so "
+                    + "\(details.registeredSince == 1 ? "its device was" : "their devices were") alive"
+            )
+        }
         lines.append("for example:")
-        lines += details.sample.map { "  \($0.token) since \($0.time)" }
+        lines += details.sample.map { "  \($0.line)" }
         lines += [
             "digest: \(details.digest)",
             "to apply exactly this:  pushsweep holds release \(details.digest)",
@@ -242,6 +279,20 @@ package struct HoldReport: PrintedLines, Encodable, Hashable, Sendable {
     }
 }
 
+extension HoldReport.Details {
+    /// Enters the registrations of a forecast.
+    fileprivate mutating func enter(_ forecast: Classification, at now: EpochMilliseconds) {
+        registeredSince = forecast.registeredSince
+        registrations = HoldReport.weeks.map { .init(registered: $0.name, rows: 0) }
+        for (week, rows) in forecast.weeks {
+            guard let week else { continue }
+            let place = HoldReport.weeks.firstIndex { now.week - week <= $0.upTo }
+            registrations[place ?? HoldReport.weeks.count - 1].rows += rows
+        }
+        registrations.append(.init(registered: "not known", rows: forecast.weeks[nil] ?? 0))
+    }
+}
+
 // Examining a hold: its digest is computed from its reports, and the token table is asked for the present
 // outcome of every token.
 
@@ -269,10 +320,12 @@ extension Hold {
         for batch in batches { details.digest = try digest.take(batch, in: store) }
         let spread = try store.spread(ofBatches: batches.map(\.id))
         details.tokens = spread.tokens
-        try survey(store, at: context.now(), into: &details)
+        let sample = try survey(store, at: context.now(), into: &details)
+        try name(sample, in: stored, store, into: &details)
         var stream = evidence(in: store)
         let forecast = try store.classify(
-            &stream, in: stored, policy: policy, shouldStop: { context.interrupt.isTripped })
+            &stream, in: stored, policy: policy, since: since,
+            shouldStop: { context.interrupt.isTripped })
         guard forecast.isComplete else { throw RunFailure.stopped }
         let (outcome, living) = (
             forecast.counts, try store.livingRows(in: stored).count(atMost: .max)
@@ -280,6 +333,7 @@ extension Hold {
         (details.applied, details.already) = (outcome.applied, outcome.already)
         (details.newer, details.unknown) = (outcome.newer, outcome.unknown)
         details.refused = outcome.refused
+        details.enter(forecast, at: context.now())
         var entry = HoldEntry(self)
         (entry.candidates, entry.living) = (forecast.candidateRows, living)
         // A batch that another cause holds is not judged.
@@ -300,9 +354,11 @@ extension Hold {
         MergedEvidence(batches.map { StoredReports(of: $0.id, in: store) })
     }
 
+    /// Counts the tokens by age, and takes some of them.
     private func survey(
         _ store: TokenTable, at now: EpochMilliseconds, into details: inout HoldReport.Details
-    ) throws {
+    ) throws -> [DeviceToken] {
+        var sample: [DeviceToken] = []
         var stream = evidence(in: store)
         // Tokens are close to random, so every n-th in their order is a fair sample.
         let step = max(1, details.tokens / Self.sampleSize)
@@ -313,11 +369,28 @@ extension Hold {
                 let range = HoldReport.ages.firstIndex { age < $0.upTo }
                 details.ages[range ?? HoldReport.ages.count - 1].tokens += 1
                 if place.isMultiple(of: step), details.sample.count < Self.sampleSize {
+                    sample.append(item.token)
                     details.sample.append(
                         .init(token: item.token.redacted, time: item.time.rfc3339))
                 }
                 place += 1
             }
+        }
+        return sample
+    }
+
+    /// Names user and registration of the sample's rows.
+    private func name(
+        _ tokens: [DeviceToken], in stored: Partition, _ store: TokenTable,
+        into details: inout HoldReport.Details
+    ) throws {
+        let history = try TokenHistory(store)
+        let rows = try history.rows(
+            of: tokens, in: [stored], marks: [:], user: store.userColumn())
+        for (place, token) in tokens.enumerated() {
+            guard let row = rows[token]?.first(where: { $0.partition == stored }) else { continue }
+            details.sample[place].user = row.user
+            details.sample[place].registered = row.registeredAt?.rfc3339
         }
     }
 }

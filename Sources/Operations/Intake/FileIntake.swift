@@ -34,15 +34,17 @@ extension ReportIntake {
         var reports = try newReports()
         let digest = try read(file.partition, layout, source, into: &reports)
         let read = try reports.sorted()
-        let name = file.again || plan.dryRun ? UUIDText.random() : UUIDText.name(digest)
+        let content = UUIDText.name(digest)
+        let isKnown = try isTaken(content)
+        // Taken once more it needs a name of its own.
+        let name = isKnown && file.again ? UUIDText.random() : content
         let batches = try read.batches.map {
             try heard($0, .file, named: self.name(of: $0, in: name), from: source.name)
         }
         let report = IntakeReport(read.counts)
-        guard !plan.dryRun, !batches.isEmpty || read.counts.quarantined > 0 else {
-            return (batches, report)
-        }
-        guard try !intake.isTaken(name) else { return ([], try known(batches, source)) }
+        guard !batches.isEmpty || read.counts.quarantined > 0 else { return ([], report) }
+        if isKnown, !file.again { return ([], try known(batches, source)) }
+        guard !plan.dryRun else { return (batches, report) }
         let unusable = try keepUnusable(of: read, named: name, source)
         for batch in batches { try insert(batch, source) }
         guard
@@ -56,6 +58,16 @@ extension ReportIntake {
             )
         }
         return (try batches.map(whole), report)
+    }
+
+    /// Whether a content was taken. A dry run needs no right to know it.
+    private func isTaken(_ name: String) throws -> Bool {
+        do throws(StoreFailure) {
+            return try intake.isTaken(name)
+        } catch {
+            guard plan.dryRun, error.code == .permission else { throw error }
+            return false
+        }
     }
 
     /// The name of a batch of a file: the same for the same content.
@@ -82,27 +94,40 @@ extension ReportIntake {
                 batch, lease: evidence.lease, staysOpen: true, from: { _ in NoReports() })
         else { throw RunFailure.stopped }
         let quarantine = Quarantine(store)
-        try read.eachParts { try quarantine.keep($0, of: name) }
+        try read.eachParts {
+            guard !context.interrupt.isTripped else { throw stopped(source) }
+            try quarantine.keep($0, of: name, lease: evidence.lease)
+        }
         return [batch]
     }
 
     /// Inserts the reports of a batch.
     private func insert(_ heard: HeardBatch, _ source: GivenSource) throws {
         guard case .sorted(let evidence) = heard.home else { return }
-        let isWhole = try store.fill(
-            heard.batch, lease: self.evidence.lease, staysOpen: true,
-            shouldStop: { context.interrupt.isTripped },
-            report: {
-                context.progress.show(
-                    "storing \(heard.batch.partition) (reports)", $0, of: heard.batch.reports)
-            }
-        ) { evidence.reports(after: $0) }
-        guard isWhole else {
-            throw RunFailure(
-                .pending, .store,
-                "importing \(source.name): told to stop before the database had all of it, so nothing of it was "
-                    + "taken; import it again")
+        do throws(StoreFailure) {
+            let isWhole = try store.fill(
+                heard.batch, lease: self.evidence.lease, staysOpen: true,
+                shouldStop: { context.interrupt.isTripped },
+                report: {
+                    context.progress.show(
+                        "storing \(heard.batch.partition) (reports)", $0, of: heard.batch.reports)
+                },
+                from: { evidence.reports(after: $0) })
+            guard !isWhole else { return }
+        } catch {
+            guard error.code == .stopped else { throw error }
+            throw stopped(source, error)
         }
+        throw stopped(source)
+    }
+
+    /// The failure of an import that ends before the database has all of the file.
+    private func stopped(_ source: GivenSource, _ cause: StoreFailure? = nil) -> RunFailure {
+        RunFailure(
+            .pending, .store,
+            "importing \(source.name): told to stop before the database had all of it, so nothing of it was "
+                + "taken and the next run removes what is stored; import it again"
+                + (cause.map { " with more time, or once nothing stops it (\($0))" } ?? ""))
     }
 
     /// A batch as the database has it now.

@@ -213,9 +213,9 @@ package struct Sweep: RecordedRun {
         let (journal, evidence) = (intake.journal, intake.evidence)
         let pouring = Pouring(journal: journal, isSenders: false, evidence: evidence)
         if evidence.lease != nil {
+            try evidence.batches.dropDrafts(lease: evidence.lease)
             try evidence.batches.completeFilling()
             try evidence.batches.closeAbandonedTurns()
-            try evidence.batches.dropDrafts(lease: evidence.lease)
         }
         switch plan.work {
         case .gateways, .waiting:

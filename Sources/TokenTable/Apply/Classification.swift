@@ -11,6 +11,8 @@ struct ClassifiedChunk {
         let policy: RemovalPolicy
         /// The source of the evidence, stored with marks; nil where none are set.
         var source: EvidenceSource?
+        /// The time since which registrations are counted; nil for none.
+        var since: EpochMilliseconds?
     }
 
     private(set) var counts = Counts()
@@ -21,6 +23,11 @@ struct ClassifiedChunk {
     private(set) var invalidated = 0
     /// The number of rows without a registration time, among all rows found.
     private(set) var undated = 0
+    /// The rows that would become invalid by the week of their registration, which is counted from 1970; where
+    /// `Terms.since` is given.
+    private(set) var weeks: [Int64?: Int] = [:]
+    /// The number of rows that registered since `Terms.since`, among all rows found.
+    private(set) var registeredSince = 0
     /// What became of each entry of the evidence, by its place.
     private(set) var outcomes: [Int: ReportState] = [:]
     /// The counted outcomes of each entry of the evidence, by its place.
@@ -62,6 +69,7 @@ struct ClassifiedChunk {
                 }
                 verdicts.append(verdict)
                 if verdict.invalidates { invalidated += 1 }
+                if let since = terms.since { note(row.registeredAt, since, verdict) }
                 if policy.order(of: row.registeredAt, to: time) == .unknown { undated += 1 }
                 let isInRow = layout.mark != nil || layout.living != nil && verdict == .mark
                 if verdict == .delete || verdict.changesRow && isInRow {
@@ -90,6 +98,13 @@ struct ClassifiedChunk {
         }
     }
 
+    private mutating func note(
+        _ registered: EpochMilliseconds?, _ since: EpochMilliseconds, _ verdict: Verdict
+    ) {
+        if let registered, registered >= since { registeredSince += 1 }
+        if verdict.invalidates { weeks[registered?.week, default: 0] += 1 }
+    }
+
     /// Moves changes that the database refused, by their place, to the refused rows. A statement of
     /// the evidence counts as refused when one of its rows is.
     mutating func refuse(at places: [Int: RowRefusal]) {
@@ -114,6 +129,11 @@ struct ClassifiedChunk {
     }
 }
 
+extension EpochMilliseconds {
+    /// The number of the week, counted from 1970.
+    package var week: Int64 { Int64((Double(rawValue) / 604_800_000).rounded(.down)) }
+}
+
 extension Counts {
     /// The outcome of the latest statement about one token.
     fileprivate var state: ReportState {
@@ -132,6 +152,11 @@ package struct Classification: Hashable, Sendable {
     package var candidateRows = 0
     /// The number of rows without a registration time.
     package var undatedRows = 0
+    /// The rows that would become invalid by the week of their registration, which is counted from 1970; nil for
+    /// rows without one. Empty unless a time was given since which registrations are counted.
+    package var weeks: [Int64?: Int] = [:]
+    /// The number of rows that registered since that time.
+    package var registeredSince = 0
     /// Whether the evidence was read to its end.
     package var isComplete = false
 
@@ -148,6 +173,8 @@ package struct Classification: Hashable, Sendable {
         left.counts += chunk.counts
         left.candidateRows += chunk.invalidated
         left.undatedRows += chunk.undated
+        left.registeredSince += chunk.registeredSince
+        left.weeks.merge(chunk.weeks, uniquingKeysWith: +)
     }
 
     /// Adds the reading of a batch.
@@ -155,19 +182,23 @@ package struct Classification: Hashable, Sendable {
         left.counts += right.counts
         left.candidateRows += right.candidateRows
         left.undatedRows += right.undatedRows
+        left.registeredSince += right.registeredSince
+        left.weeks.merge(right.weeks, uniquingKeysWith: +)
     }
 }
 
 extension TokenTable {
     /// Classifies evidence against the rows of a partition. Reads only and locks nothing.
-    /// `shouldStop` is called between batches; `report` receives the counts so far.
+    /// `shouldStop` is called between batches; `report` receives the counts so far. With `since` the registrations
+    /// are counted too.
     ///
     /// - Throws: any failure of reading.
     package func classify(
         _ evidence: inout some EvidenceStream, in partition: Partition, policy: RemovalPolicy,
-        shouldStop: () -> Bool = { false }, report: (Classification) -> Void = { _ in }
+        since: EpochMilliseconds? = nil, shouldStop: () -> Bool = { false },
+        report: (Classification) -> Void = { _ in }
     ) throws(StoreFailure) -> Classification {
-        let terms = ClassifiedChunk.Terms(layout: try layout(), policy: policy)
+        let terms = ClassifiedChunk.Terms(layout: try layout(), policy: policy, since: since)
         let lookup = try RowLookup(terms.layout, connection, partition, wholeRows: false)
         let readsTokenMarks = terms.layout.mark == nil ? try canReadTokenMarks() : false
         let tokenMarks =

@@ -13,6 +13,8 @@ package struct TokenRow: Hashable, Sendable {
     package let key: LedgerKey
     /// The app, by the table's value, and the environment; nil for a row of no app of the settings.
     package let partition: Partition?
+    /// The user in words, where it was asked for and the table has one.
+    package var user: String?
     /// When the device last registered; nil where the row has no such time, or an unreadable one.
     package let registeredAt: EpochMilliseconds?
     /// Whether the row has a registration that is no time. Such a row is never changed.
@@ -60,20 +62,23 @@ package struct TokenHistory {
     // MARK: Rows and marks
 
     /// The rows of tokens, in each of the partitions to which they belong; rows of other apps have
-    /// no partition. `marks` are those beside the table.
+    /// no partition. `marks` are those beside the table. With `user` the rows name their user.
     ///
     /// - Throws: `configuration` where a column cannot hold a partition's value; any failure of a
     ///   query.
     package func rows(
         of tokens: [DeviceToken], in partitions: [Partition],
-        marks: [DeviceToken: [MarkBeside]]
+        marks: [DeviceToken: [MarkBeside]], user: PartitionColumn? = nil
     ) throws(StoreFailure) -> [DeviceToken: [TokenRow]] {
         let sorted = Set(tokens).sorted()
         let evidence = sorted.map { TokenEvidence(token: $0, time: EpochMilliseconds(0)) }
         var found: [DeviceToken: [TokenRow]] = [:]
         var known: Set<ExactText> = []
         for partition in partitions.map(Optional.some) + [nil] {
-            let lookup = try RowLookup(layout, connection, partition, wholeRows: false)
+            let lookup = try RowLookup(
+                layout, connection, partition, wholeRows: false,
+                also: [user?.name].compactMap { $0 })
+            let place = user.flatMap { lookup.columns.firstIndex(exactly: $0.name) }
             let rows = try table.retries.retrying(
                 "looking up tokens in \(layout.table)",
                 do: lookup.rows(for: evidence[...], locking: false).rows)
@@ -83,8 +88,9 @@ package struct TokenHistory {
                 known.insert(name)
                 let token = sorted[row.evidence]
                 let mark = marks[token]?.first { $0.partition == partition }?.time
-                found[token, default: []].append(
-                    tokenRow(row, lookup, token, partition, markedBeside: mark))
+                var named = tokenRow(row, lookup, token, partition, markedBeside: mark)
+                named.user = place.flatMap { row[$0].text ?? row[$0].integer.map(String.init) }
+                found[token, default: []].append(named)
             }
         }
         return found

@@ -43,8 +43,7 @@ extension EvidenceIntake {
             }
             try enter(name, run, counts, isNew: known == nil)
             for batch in batches {
-                try BatchRow(connection: connection).move(
-                    batch, to: batch.reports, nil, isLast: true)
+                try BatchRow(connection: connection).open(batch)
             }
             try lease?.renew(connection)
             try connection.commit()
@@ -103,20 +102,22 @@ extension EvidenceIntake {
 }
 
 extension Batches {
-    /// Removes what killed imports have left in `filling`: the file was not taken. Only a run that has the lease
-    /// imports, so none is at work where this run has it.
+    /// Empties what killed imports have left in `filling`: the file was not taken. The rows of the batches stay,
+    /// since an account that imports may not delete them; the same content fills them again, and a purge removes
+    /// them. Only a run that has the lease imports, so none is at work where this run has it.
     ///
     /// - Throws: any failure of the database; what is removed stays removed.
     package func dropDrafts(lease: Lease?) throws(StoreFailure) {
-        for batch in try read(
-            "state = 'filling' AND inlet = 'file' AND source <> 'feedback' AND origin IS NULL", [])
-        {
-            try drop(batch, lease)
+        let drafts = try read(
+            "state = 'filling' AND inlet = 'file' AND source <> 'feedback' AND origin IS NULL AND "
+                + "reports + quarantined > 0", [])
+        for batch in drafts {
+            _ = try Quarantine(session).discard(batch.id, lease: lease)
+            try empty(batch, lease)
         }
     }
 
-    private func drop(_ batch: ReportBatch, _ lease: Lease?) throws(StoreFailure) {
-        _ = try Quarantine(session).discard(batch.id)
+    private func empty(_ batch: ReportBatch, _ lease: Lease?) throws(StoreFailure) {
         let doing = "removing what a killed import left of \(batch.id)"
         var loop = session.chunkLoop()
         _ = try loop.run(from: false, isDone: { $0 }, shouldStop: { false }) {
@@ -127,7 +128,9 @@ extension Batches {
                 let isLast = try removeFirst(size, of: batch.id)
                 if isLast {
                     _ = try connection.execute(
-                        "DELETE FROM pushsweep_feed WHERE feed = ?", [.text(batch.id)])
+                        "UPDATE pushsweep_feed SET reports = 0, quarantined = 0, last_token = NULL "
+                            + "WHERE feed = ? AND part = 0 AND state = 'filling'", [.text(batch.id)]
+                    )
                 }
                 try lease?.renew(connection)
                 try connection.commit()

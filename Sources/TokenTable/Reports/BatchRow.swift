@@ -44,10 +44,6 @@ struct BatchRow {
         _ batch: ReportBatch, _ reports: Int, _ last: DeviceToken?, isLast: Bool
     ) throws(SQLFailure) {
         let time = dialect.ownTime("opened_at")
-        func text(_ value: String?, _ length: Int) -> SQLValue {
-            value.map { .text(String(String.UnicodeScalarView($0.unicodeScalars.prefix(length)))) }
-                ?? .null
-        }
         let columns = [
             "feed", "run", "app", "environment", "source", "table_name", "state", "inlet", "label",
             "host", "opened_at", "ending", "detail", "gate", "cause", "held_at", "origin",
@@ -70,6 +66,25 @@ struct BatchRow {
                 text(batch.hold?.gate?.rawValue, 32), text(batch.hold?.cause, 1_024),
                 since.map(time.value) ?? .null, text(batch.origin, 36),
             ] + numbers.map { .integer(Int64($0)) } + [last.map { .bytes($0.bytes) } ?? .null])
+    }
+
+    /// Lets a whole batch of a file be judged. The row may be one that a killed import had made before, perhaps on
+    /// another host.
+    func open(_ batch: ReportBatch) throws(SQLFailure) {
+        try move(batch, to: batch.reports, nil, isLast: true)
+        _ = try connection.execute(
+            "UPDATE pushsweep_feed SET run = ?, host = ?, label = ?, opened_at = ?, quarantined = ? "
+                + "WHERE feed = ? AND part = 0",
+            [
+                .text(batch.run), text(batch.host, 255), text(batch.label, 1_024),
+                dialect.ownTime("opened_at").value(batch.opened),
+                .integer(Int64(batch.quarantined)), .text(batch.id),
+            ])
+    }
+
+    private func text(_ value: String?, _ length: Int) -> SQLValue {
+        value.map { .text(String(String.UnicodeScalarView($0.unicodeScalars.prefix(length)))) }
+            ?? .null
     }
 
     /// Moves the row to a number of reports.

@@ -243,7 +243,9 @@ extension Batches {
     /// - Throws: any failure of the database.
     package func completeFilling() throws(StoreFailure) {
         let old = "changed_at < \(connection.dialect.now(adding: -86_400))"
-        let isOthers = "inlet <> 'sender' AND \(old)"
+        // A sender's turn and a draft of an import end in other ways.
+        let isOthers =
+            "inlet <> 'sender' AND (inlet <> 'file' OR source = 'feedback') AND \(old)"
         for batch in try read("state = 'filling' AND (origin IS NOT NULL OR \(isOthers))", []) {
             _ = try change(
                 batch.id, to: .waiting, from: [.filling],

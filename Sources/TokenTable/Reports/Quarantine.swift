@@ -49,7 +49,8 @@ package struct Quarantine {
             }
         }
         let origins = try batches(named: sums.map(\.batch))
-        return sums.map {
+        // What an import has not ended counts nothing yet.
+        return sums.filter { origins[$0.batch]?.isDraft != true }.map {
             QuarantinedBatch(
                 batch: $0.batch, origin: origins[$0.batch], parts: $0.parts, bytes: $0.bytes)
         }.sorted {
@@ -127,17 +128,24 @@ package struct Quarantine {
             return zip(0..<rows.count, parts(rows)).map { (rows.string($0, 0), $1) }
         }
         let origins = try batches(named: found.map(\.batch))
-        return found.map { ($0.batch, origins[$0.batch], $0.part) }
+        return found.filter { origins[$0.batch]?.isDraft != true }.map {
+            ($0.batch, origins[$0.batch], $0.part)
+        }
     }
 
-    /// Keeps parts of a batch. Keeping one again changes nothing.
+    /// Keeps parts of a batch, while this run has its lease. Keeping one again changes nothing.
     ///
     /// - Throws: any failure of the database; what is kept stays kept.
-    package func keep(_ parts: [QuarantinedPart], of batch: String) throws(StoreFailure) {
+    package func keep(
+        _ parts: [QuarantinedPart], of batch: String, lease: Lease? = nil
+    ) throws(StoreFailure) {
         for some in parts.runs(of: StatementShape.longestLinear) {
             try session.retries.retrying("keeping what cannot be used of batch \(batch)") {
                 () throws(SQLFailure) in
+                try connection.begin()
                 try Self.insert(some, of: batch, on: connection)
+                try lease?.renew(connection)
+                try connection.commit()
             }
         }
     }
@@ -169,7 +177,7 @@ package struct Quarantine {
     ///
     /// - Throws: any failure of the database; what is discarded stays discarded.
     package func discard(
-        _ batch: String, shouldStop: () -> Bool = { false }
+        _ batch: String, lease: Lease? = nil, shouldStop: () -> Bool = { false }
     ) throws(StoreFailure) -> Int {
         var loop = session.chunkLoop()
         let doing = "discarding the quarantine of batch \(batch)"
@@ -177,7 +185,10 @@ package struct Quarantine {
             (loop, sum) throws(StoreFailure) in
             try loop.commit(after: sum, doing: doing, checkpointOf: "batch \(batch)") {
                 (size) throws(SQLFailure) in
+                try connection.begin()
                 let removed = try remove(size, of: batch)
+                try lease?.renew(connection)
+                try connection.commit()
                 return .committed(
                     Discarded(parts: sum.parts + removed, isDone: removed == 0), entries: removed,
                     bytes: 0)

@@ -122,6 +122,11 @@ package struct ReportBatch: Hashable, Sendable {
         (self.host, self.opened) = (host, opened)
     }
 
+    /// Whether it is of an import that has not ended, or never will.
+    package var isDraft: Bool {
+        state == .filling && inlet == .file && source != .feedback && origin == nil
+    }
+
     /// The reports by outcome, with those that could not be used.
     package var counts: Counts {
         var counts = progress.counts

@@ -46,7 +46,8 @@ package struct ReportHistory {
             let batches = try ReportBatch.named((0..<count).map { rows[$0, 0] }, connection)
             let time = connection.dialect.ownTime("evidence_at")
             let reports = (0..<count).compactMap { row -> TokenReport? in
-                guard let batch = batches[rows.string(row, 0)], let said = time.mark(rows[row, 1])
+                guard let batch = batches[rows.string(row, 0)], !batch.isDraft,
+                    let said = time.mark(rows[row, 1])
                 else { return nil }
                 return TokenReport(
                     batch: batch, time: said, statements: rows[row, 2].count ?? 1,

@@ -53,6 +53,7 @@ extension TokenTable {
             // Batches could not go before their reports.
             try ReportRetention(self).trim(at: purge.records, days: 0, shouldStop: shouldStop)
         }
+        try dropEmpty(&purge)
         for run in runs where run.started < purge.records {
             guard try shouldContinue(shouldStop) else { return purge.progress }
             try dropRecord(of: run.id, &purge)
@@ -218,6 +219,23 @@ extension TokenTable {
                 _ = try connection.execute("DELETE FROM pushsweep_run WHERE id = ?", [.text(run)])
             }
             try connection.commit()
+        }
+    }
+
+    /// Drops batches of which nothing is left and that no run has a record of: empty ones, and drafts of imports
+    /// that were killed.
+    private func dropEmpty(_ purge: inout Purge) throws(StoreFailure) {
+        let which =
+            "FROM pushsweep_feed WHERE inlet <> '' AND state IN ('applied', 'filling') AND reports = removed "
+            + "AND quarantined = 0 AND rows_changed = 0 AND changed_at < ? AND run NOT IN "
+            + "(SELECT id FROM pushsweep_run)"
+        let cutoff = [connection.dialect.ownTime("changed_at").value(purge.records)]
+        let isDry = purge.isDry
+        purge.progress.feeds += try retries.retrying("dropping empty batches") {
+            () throws(SQLFailure) in
+            let count = try connection.query("SELECT COUNT(*) \(which)", cutoff).scalar?.count ?? 0
+            if !isDry, count > 0 { _ = try connection.execute("DELETE \(which)", cutoff) }
+            return count
         }
     }
 }

@@ -158,6 +158,30 @@ struct HoldsTests {
         #expect(try marks(stage) == 1_900)
     }
 
+    @Test(
+        "a hold says when its rows registered, whose they are, and which devices came back since",
+        arguments: TestEngine.available)
+    func registrations(_ engine: TestEngine) throws {
+        let stage = try stage(engine, feed(0..<500))
+        try stage.swept().ends(3)
+        try stage.database.execute(
+            "UPDATE active_users SET registered_at = ? WHERE device_token = ?",
+            [stage.database.time(4_000_000_000_000), .bytes(DeviceToken.numbered(3).bytes)])
+        let shown = try stage.shown()
+        #expect(shown["registeredSince"] as? Int == 1 && shown["candidates"] as? Int == 499)
+        let ranges = shown["registrations"] as? [[String: Any]] ?? []
+        #expect(ranges.map { $0["rows"] as? Int ?? -1 } == [0, 0, 0, 0, 0, 499, 0], "\(ranges)")
+        let sample = shown["sample"] as? [[String: Any]] ?? []
+        #expect(
+            sample.count == 10
+                && sample.allSatisfy { $0["registered"] is String && $0["user"] is String })
+        let words = try stage.run("holds", "show").output
+        #expect(words.contains("1 row registered since it is held, so its device was alive"))
+        #expect(
+            words.contains("longer ago           499")
+                && words.contains(": pushsweep explain a5a5a5a5"))
+    }
+
     @Test("a discarded hold can be taken back by a replay, and the guard is asked again")
     func discard() throws {
         let stage = try stage(.sqlite, feed(0..<500))
@@ -180,6 +204,7 @@ struct HoldsTests {
         #expect(feeds.count == 3)
         let report = try stage.discarded(feeds[1])
         #expect(report.feeds == [feeds[1]] && report.held == 2 && report.pending == 0)
+        #expect(report.reports == 40 && report.files == nil)
         let rest = try stage.shown()
         #expect(rest["feeds"] as? [String] == [feeds[0], feeds[2]])
         try release(stage, shown).ends(64)

@@ -87,7 +87,9 @@ struct FileClaimTests {
                 } else {
                     #expect(states.allSatisfy { $0.contains(" filling ") }, "\(fault)")
                     try Batches(store).dropDrafts(lease: nil)
-                    #expect(try Self.states(database).isEmpty, "\(fault)")
+                    #expect(
+                        try Self.states(database).allSatisfy { $0.hasSuffix(" filling 0 0") },
+                        "\(fault)")
                     #expect(try database.rows(of: "pushsweep_quarantine") == 0, "\(fault)")
                     try Self.fill(store)
                     #expect(try Self.claim(store))
@@ -146,7 +148,56 @@ struct FileClaimTests {
         // Several reports about one token stay together at the end of a step.
         try database.execute("UPDATE pushsweep_report SET number = 1 WHERE batch = 'bad'")
         try Batches(store).dropDrafts(lease: nil)
-        #expect(try Self.states(database) == ["list filling 5 5", "taken waiting 2 2"])
+        let others = ["list filling 5 5", "taken waiting 2 2"]
+        #expect(
+            try Self.states(database)
+                == ["bad filling 0 0", "dead filling 0 0", "line filling 0 0"] + others)
         #expect(try database.rows(of: "pushsweep_quarantine") == 0)
+        // An empty draft goes with a purge, once it is old.
+        try database.execute(
+            "UPDATE pushsweep_feed SET changed_at = \(database.sql.dialect.now(adding: -86_400))")
+        let now = try store.session.databaseTime()
+        let dry = try store.purge(before: now.advanced(by: -3_600_000), isDry: true)
+        #expect(dry.feeds == 3)
+        #expect(try store.purge(before: now.advanced(by: -3_600_000)).feeds == 3)
+        #expect(try Self.states(database) == others)
+    }
+
+    @Test(
+        "what an import has not ended is in no list, and never judged however old it is",
+        arguments: TestEngine.available)
+    func unseen(_ engine: TestEngine) throws {
+        let database = try TokenDatabase.own(engine)
+        let store = try database.store()
+        try Self.fill(store)
+        try database.execute(
+            "UPDATE pushsweep_feed SET changed_at = \(database.sql.dialect.now(adding: -200_000))")
+        try Batches(store).completeFilling()
+        try Batches(store).closeAbandonedTurns()
+        #expect(try Self.states(database) == Self.open)
+        #expect(try Quarantine(store).batches().isEmpty)
+        #expect(try ReportHistory(store).reports(about: .numbered(1)).reports.isEmpty)
+        #expect(try Self.claim(store))
+        #expect(try Quarantine(store).batches().map(\.batch) == ["line"])
+        #expect(try ReportHistory(store).reports(about: .numbered(1)).reports.count == 2)
+    }
+
+    @Test(
+        "a content that was left as a draft is taken by the host that imports it again, as its own",
+        arguments: TestEngine.available)
+    func takenElsewhere(_ engine: TestEngine) throws {
+        let database = try TokenDatabase.own(engine)
+        let store = try database.store()
+        try Self.fill(store)
+        try Batches(store).dropDrafts(lease: nil)
+        try database.execute(
+            "UPDATE pushsweep_feed SET host = 'gone', run = 'killed', label = 'old'")
+        try Self.fill(store)
+        #expect(try Self.claim(store))
+        #expect(try Self.states(database) == Self.whole)
+        for batch in try Batches(store).all(.waiting, .applied) {
+            #expect(batch.host == "h" && batch.run == "r" && batch.label == "file")
+            #expect(batch.quarantined == (batch.id == "line" ? 1 : 0))
+        }
     }
 }
