@@ -58,10 +58,48 @@ final class GuardLog: Sendable {
     }
 }
 
+/// What a dry run would have done so far, which the guard counts as done: the batches of one run add up.
+final class Foretold: Sendable {
+    private let removals = Mutex<[Partition: Int]>([:])
+    /// The batch that holds back those of an inlet.
+    private let holders = Mutex<[[[UInt8]]: String]>([:])
+
+    /// Notes the forecast of a batch for a partition as the rows name it.
+    func note(_ batch: ReportBatch, _ candidates: Int, isHeld: Bool, in partition: Partition) {
+        if isHeld {
+            holders.withLock { holders in
+                holders[batch.inletKey] = holders[batch.inletKey] ?? batch.id
+            }
+        } else {
+            removals.withLock { $0[partition, default: 0] += candidates }
+        }
+    }
+
+    /// The removals from a partition with those that were foretold.
+    func adding(to history: RemovalHistory, of partition: Partition) -> RemovalHistory {
+        var history = history
+        let foretold = removals.withLock { $0[partition] ?? 0 }
+        history.thisHour += foretold
+        history.day += foretold
+        history.month += foretold
+        return history
+    }
+
+    /// The batch that would hold back those of an inlet; nil where there is none.
+    func holder(of batch: ReportBatch) -> String? {
+        holders.withLock { $0[batch.inletKey] }.flatMap { $0 == batch.id ? nil : $0 }
+    }
+}
+
 extension EvidenceRun {
     /// The hold of the batch's inlet by another batch; nil when there is none.
     func holdBehind(_ batch: ReportBatch) throws -> GuardHold? {
-        guard let holder = try batches.holder(of: batch.partition, batch.inlet),
+        if let holder = foretold.holder(of: batch) {
+            return GuardHold(cause: .behind(feed: holder), candidates: nil)
+        }
+        // An account of a dry run may see the token table alone.
+        guard !plan.dryRun || (try? batches.visibility()) == .readable,
+            let holder = try batches.holder(of: batch.partition, batch.inlet),
             holder.id != batch.id
         else { return nil }
         return GuardHold(cause: .behind(feed: holder.id), candidates: nil)
@@ -72,18 +110,13 @@ extension EvidenceRun {
         about heard: HeardBatch, _ forecast: Classification, in partition: Partition
     ) throws -> GuardHold? {
         let batch = heard.batch
-        // An account of a dry run may see the token table alone.
-        if !plan.dryRun || (try? batches.visibility()) == .readable,
-            let hold = try holdBehind(batch)
-        {
-            return hold
-        }
+        if let hold = try holdBehind(batch) { return hold }
         guard forecast.counts.total > 0 else { return nil }
         let spread = try heard.spread(in: store)
         let proposal = RemovalProposal(
             forecast, of: [batch], tokens: spread.tokens, atOneTime: spread.atOneTime, plan.policy)
         let judge = RemovalGuard(plan.limits)
-        let history = try store.removals(from: partition)
+        let history = foretold.adding(to: try store.removals(from: partition), of: partition)
         let living = store.livingRows(in: partition)
         let cause = try judge.cause(toHold: proposal, after: history) {
             limit throws(StoreFailure) in

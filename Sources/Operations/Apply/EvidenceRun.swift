@@ -70,6 +70,8 @@ struct EvidenceRun {
     var isTrial = false
     /// The guard's decisions so far.
     let opinions = GuardLog()
+    /// What a dry run would have done so far.
+    let foretold = Foretold()
     /// The progress of the current batch.
     private let seen = SeenProgress()
 
@@ -316,6 +318,7 @@ struct EvidenceRun {
         if plan.dryRun {
             var counts = forecast.counts
             counts += known?.counts ?? Counts()
+            foretold.note(heard.batch, forecast.candidateRows, isHeld: hold != nil, in: partition)
             return Judged(progress: FeedProgress(counts: counts), hold: hold)
         }
         if batch.reports > 0 {

@@ -158,6 +158,22 @@ struct HoldsTests {
         #expect(try marks(stage) == 1_900)
     }
 
+    @Test("a dry run adds up the batches of its run, as the guard does in a real one")
+    func dryRunAddsUp() throws {
+        let stage = try stage(rows: 20_000)
+        let lines = (0..<380).map { number in
+            let reason = number < 190 ? "Unregistered" : "ExpiredToken"
+            return "{\"device_token\":\"\(DeviceToken.numbered(number).hex)\",\"status\":410,"
+                + "\"timestamp_ms\":1700000000000,\"reason\":\"\(reason)\"}\n"
+        }
+        let path = try stage.folder.write("dead.jsonl", lines.joined())
+        for options in [["--dry-run"], []] {
+            let words = ["import", path, "--from", "jsonl", "--app", "chat", "--format", "json"]
+            let apps = try stage.run(words + options).ends(3).json["apps"] as? [[String: Any]]
+            #expect(apps?.map { $0["gate"] as? String } == [nil, "volume"])
+        }
+    }
+
     @Test(
         "a hold says when its rows registered, whose they are, and which devices came back since",
         arguments: TestEngine.available)
