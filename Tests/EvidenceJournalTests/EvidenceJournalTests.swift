@@ -251,8 +251,11 @@ struct StateFolderTests {
             try Set(FileManager.default.contentsOfDirectory(atPath: state))
         }
         _ = try StateFolder(state)
-        let others = ["etilqs", "my-etilqs_1", "scratch.sqlite"]
-        for name in others + ["etilqs_8eb86f605b5e85b3", "etilqs_1"] {
+        let others = ["etilqs", "my-etilqs_1", "my-scratch.sqlite"]
+        // SQLite's own, and tokens that a killed run had sorted.
+        for name in others + [
+            "etilqs_8eb86f605b5e85b3", "etilqs_1", "scratch.sqlite", "scratch-reports.sqlite",
+        ] {
             try Data().write(to: URL(fileURLWithPath: "\(state)/\(name)"))
         }
         let holder = try StateFolder(state)

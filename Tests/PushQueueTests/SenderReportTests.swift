@@ -54,7 +54,8 @@ struct SenderReportTests {
     }
 
     /// Faults at any statement of a call that has about twenty.
-    private static let faults = FaultyConnection.Fault.spread(over: 20, most: 20)
+    private static let faults = FaultyConnection.Fault.spread(
+        over: 20, most: Series.isLong ? 20 : 8)
 
     @Test(
         "each is inserted once with its row's result, whichever statement fails",
@@ -99,7 +100,7 @@ struct SenderReportTests {
         "those that a sender has left are kept once, whatever became of its claim",
         arguments: QueueCase.crossed, ["open", "taken", "forgotten"])
     func left(_ queueCase: QueueCase, _ fate: String) throws {
-        for fault in FaultyConnection.Fault.spread(over: 20, most: 8) {
+        for fault in FaultyConnection.Fault.spread(over: 20, most: 4) {
             let stage = try Stage(queueCase)
             if fate != "open" { try stage.takeAway() }
             if fate == "forgotten" {

@@ -71,7 +71,8 @@ package struct Audit {
         listRuns(store)
         if let baseline = wish.baseline { report.changes = report.changes(since: baseline) }
         report.judge(
-            seesHost: seesHost, seesHolds: seesHolds, otherRows: otherRows, unowned: unowned)
+            seesHost: seesHost, seesHolds: seesHolds, otherRows: otherRows, unowned: unowned,
+            unbalanced: unbalanced)
     }
 
     let host: HostFacts
@@ -83,6 +84,8 @@ package struct Audit {
     private var otherRows = 0
     /// Waiting rows of the queue that no app of the settings has.
     var unowned: UnownedRows?
+    /// Batches that say of their reports something else than is there, with `--deep`.
+    private var unbalanced: [UnbalancedBatch] = []
     /// The period of the history.
     var period: (since: EpochMilliseconds, until: EpochMilliseconds) = (
         EpochMilliseconds(0), EpochMilliseconds(0)
@@ -155,6 +158,13 @@ package struct Audit {
             report.apps[place].deep = found
         }
         if let path = wish.usersFile { try listUsers(deep, stored, in: path) }
+        do {
+            guard try Batches(store).visibility() == .readable else { return }
+            context.progress.show("counting the reports of all batches", 0, of: nil)
+            unbalanced = try ReportHistory(store).unbalanced(limit: 20)
+        } catch {
+            skip("the reports of all batches", error)
+        }
     }
 
     /// Writes the users without a living token, a line each: app, environment, user.

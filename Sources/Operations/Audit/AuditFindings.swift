@@ -4,6 +4,7 @@
 import Database
 import Encodings
 import PushQueue
+import TokenTable
 
 /// What an audit judges.
 struct AuditFacts {
@@ -17,16 +18,19 @@ struct AuditFacts {
     let otherRows: Int
     /// Waiting rows of the queue that no app of the settings has; nil for none.
     let unowned: UnownedRows?
+    /// Batches that say of their reports something else than is there, with `--deep`.
+    var unbalanced: [UnbalancedBatch] = []
 }
 
 extension AuditReport {
     /// Adds the findings that follow from the facts, gravest first, and writes the headline.
     mutating func judge(
-        seesHost: Bool, seesHolds: Bool = true, otherRows: Int, unowned: UnownedRows? = nil
+        seesHost: Bool, seesHolds: Bool = true, otherRows: Int, unowned: UnownedRows? = nil,
+        unbalanced: [UnbalancedBatch] = []
     ) {
         let facts = AuditFacts(
             report: self, seesHost: seesHost, seesHolds: seesHolds, otherRows: otherRows,
-            unowned: unowned)
+            unowned: unowned, unbalanced: unbalanced)
         findings = AuditRules.all.flatMap { $0.findings(facts) }.map(\.audited).worstFirst
         let high = findings.filter { $0.severity == .high }
         healthy = high.isEmpty
@@ -268,6 +272,17 @@ enum AuditRules {
     // MARK: What sorting shows
 
     private static let deep: [Rule<AuditFacts>] = [
+        .each("unbalanced-batch") { facts in
+            facts.unbalanced.map {
+                Finding(
+                    .high, "batch \($0.batch)",
+                    "it has taken in \($0.said.counting("report")) that should be there, and "
+                        + "\($0.found) \($0.found == 1 ? "is" : "are")",
+                    cause:
+                        "another program changed pushsweep_report, or a part of a backup was restored",
+                    cure: "look who may write there; what is missing nobody judges any more")
+            }
+        },
         app(
             "both-environments", .medium, \.deep?.tokensInBothEnvironments,
             { both, _ in "\(both.counting("token", "is", "are")) in both environments" },

@@ -60,12 +60,12 @@ extension ReportIntake {
         return (try batches.map(whole), report)
     }
 
-    /// Whether a content was taken. A dry run needs no right to know it.
+    /// Whether a content was taken. A dry run needs neither the table nor a right to it.
     private func isTaken(_ name: String) throws -> Bool {
         do throws(StoreFailure) {
             return try intake.isTaken(name)
         } catch {
-            guard plan.dryRun, error.code == .permission else { throw error }
+            guard plan.dryRun, ![.unreachable, .busy].contains(error.code) else { throw error }
             return false
         }
     }

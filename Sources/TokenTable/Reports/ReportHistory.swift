@@ -63,6 +63,40 @@ package struct ReportHistory {
     }
 }
 
+/// A batch that says of its reports something else than is there.
+package struct UnbalancedBatch: Hashable, Sendable {
+    package let batch: String
+    /// Reports that it took in, without those that were removed.
+    package let said: Int
+    /// Reports that are there.
+    package let found: Int
+}
+
+extension ReportHistory {
+    /// The batches whose reports are not all there, or more than they took in, at most `limit`. Reads all reports.
+    ///
+    /// - Throws: any failure of the query.
+    package func unbalanced(limit: Int) throws(StoreFailure) -> [UnbalancedBatch] {
+        try session.retries.retrying("counting the reports of all batches") {
+            () throws(SQLFailure) in
+            // What a killed import left may be half removed.
+            let rows = try connection.query(
+                "SELECT f.feed, f.reports - f.removed, COALESCE(r.found, 0) FROM pushsweep_feed AS f LEFT JOIN "
+                    + "(SELECT batch, COUNT(*) AS found FROM pushsweep_report GROUP BY batch) AS r "
+                    + "ON r.batch = f.feed WHERE f.part = 0 AND f.inlet <> '' "
+                    + "AND f.reports - f.removed <> COALESCE(r.found, 0) "
+                    + "AND NOT (f.state = 'filling' AND f.inlet = 'file') ORDER BY f.feed LIMIT \(limit)"
+            )
+            try rows.require(width: 3)
+            return (0..<rows.count).map {
+                UnbalancedBatch(
+                    batch: rows.string($0, 0), said: rows[$0, 1].integer.map { Int($0) } ?? 0,
+                    found: rows[$0, 2].count ?? 0)
+            }
+        }
+    }
+}
+
 extension TokenTable {
     /// The runs of a period in which a person released or discarded held batches, oldest first, with the report
     /// of each as JSON.

@@ -45,6 +45,29 @@ struct AuditTests {
     }
 
     @Test(
+        "a deep audit finds a report that something else removed or added, and nothing after honest runs",
+        arguments: TestEngine.available)
+    func unbalanced(_ engine: TestEngine) throws {
+        let stage = try SweepStage(engine, dead: 6)
+        try stage.swept().ends(0)
+        let run = try stage.database.texts("SELECT id FROM pushsweep_run WHERE kind = 'sweep'")
+        try stage.undone(run[0][0]).ends(0)
+        let feed = try stage.database.texts("SELECT DISTINCT batch FROM pushsweep_report")
+        try stage.replayed(feed: feed[0][0]).ends(0)
+        let found = { (deep: Bool) in
+            try Self.audit(stage, deep: deep).findings.filter { $0.rule == "unbalanced-batch" }
+        }
+        #expect(try found(true).isEmpty)
+        try stage.database.execute(
+            "DELETE FROM pushsweep_report WHERE token = (SELECT MIN(token) FROM "
+                + "(SELECT token FROM pushsweep_report) AS t)")
+        let finding = try #require(try found(true).first)
+        #expect(finding.severity == .high)
+        #expect(finding.sentence.contains("6 reports that should be there, and 5 are"))
+        #expect(try found(false).isEmpty)
+    }
+
+    @Test(
         "several files come from one run, users without a token are listed, and a baseline compares"
     )
     func files() throws {
