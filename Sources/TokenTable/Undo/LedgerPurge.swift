@@ -225,17 +225,25 @@ extension TokenTable {
     /// Drops batches of which nothing is left and that no run has a record of: empty ones, and drafts of imports
     /// that were killed.
     private func dropEmpty(_ purge: inout Purge) throws(StoreFailure) {
-        let which =
-            "FROM pushsweep_feed WHERE inlet <> '' AND state IN ('applied', 'filling') AND reports = removed "
-            + "AND quarantined = 0 AND rows_changed = 0 AND changed_at < ? AND run NOT IN "
-            + "(SELECT id FROM pushsweep_run)"
         let cutoff = [connection.dialect.ownTime("changed_at").value(purge.records)]
-        let isDry = purge.isDry
-        purge.progress.feeds += try retries.retrying("dropping empty batches") {
-            () throws(SQLFailure) in
-            let count = try connection.query("SELECT COUNT(*) \(which)", cutoff).scalar?.count ?? 0
-            if !isDry, count > 0 { _ = try connection.execute("DELETE \(which)", cutoff) }
-            return count
+        let doing = "dropping empty batches"
+        let names = try retries.retrying(doing) { () throws(SQLFailure) in
+            let rows = try connection.query(
+                "SELECT feed FROM pushsweep_feed WHERE inlet <> '' AND part = 0 AND state IN ('applied', 'filling') "
+                    + "AND reports = removed AND quarantined = 0 AND rows_changed = 0 AND changed_at < ? "
+                    + "AND run NOT IN (SELECT id FROM pushsweep_run)", cutoff)
+            return (0..<rows.count).map { rows[$0, 0] }
+        }
+        purge.progress.feeds += names.count
+        guard !purge.isDry else { return }
+        // By their names: a server may refuse a DELETE that names no key.
+        for some in names.runs(of: StatementShape.longest) {
+            let padded = StatementShape.padded(some)
+            _ = try retries.retrying(doing) { () throws(SQLFailure) in
+                try connection.execute(
+                    "DELETE FROM pushsweep_feed WHERE feed IN (\(placeholders(padded.count))) AND part = 0",
+                    padded)
+            }
         }
     }
 }
