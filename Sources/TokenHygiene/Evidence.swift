@@ -113,7 +113,8 @@ package struct ListedEvidence: EvidenceStream {
 /// One report of a batch.
 package struct NumberedReport: Hashable, Sendable {
     package let token: DeviceToken
-    /// 0 for the latest report about the token in its batch, and so on.
+    /// 0 for the first report about the token in its batch, and so on: the latest of a list or file, which are
+    /// sorted, and the one that came first of a sender.
     package let number: Int
     /// The time at which APNs found the token dead.
     package let time: EpochMilliseconds

@@ -124,7 +124,7 @@ extension PushsweepTable {
     ]
 
     /// One row per report: what APNs said against one token, and what became of it (`ReportState`). The
-    /// reports of a token in one batch are numbered from 0, the latest first. Reason, app and environment
+    /// reports of a token in one batch are numbered from 0, in any order. Reason, app and environment
     /// are those of the batch.
     package static let report = PushsweepTable(
         name: "pushsweep_report",

@@ -16,17 +16,9 @@ final class TrialFolder {
 
     /// Makes the folder of a trial, and replaces one that was left; nil when the plan is not a trial.
     /// The lock of the state folder prevents two trials at once.
-    convenience init?(for plan: SweepPlan, in state: StateFolder) throws {
-        guard plan.isTrial else {
-            Self.removeLeft(in: state)
-            return nil
-        }
-        try self.init(in: state)
-    }
-
-    /// Makes the folder of a trial, and replaces one that was left.
-    init(in state: StateFolder) throws {
+    init?(for plan: SweepPlan, in state: StateFolder) throws {
         Self.removeLeft(in: state)
+        guard plan.isTrial else { return nil }
         folder = try StateFolder(Self.name, in: state)
     }
 

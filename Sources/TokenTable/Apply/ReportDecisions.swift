@@ -60,7 +60,7 @@ struct ReportDecisions {
     }
 
     /// The expression of a report's state: the most frequent one, but for the tokens of each other one. Of
-    /// several reports about a token only the latest can have changed a row.
+    /// several reports about a token one counts as the one that changed a row: that with the number 0.
     private func state(
         _ chunk: ArraySlice<TokenEvidence>, _ outcomes: [Int: ReportState]
     ) -> BoundSQL {

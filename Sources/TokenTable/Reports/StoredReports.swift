@@ -83,6 +83,7 @@ package struct MergedEvidence<Stream: EvidenceStream>: EvidenceStream {
     /// The streams that have evidence left, the one with the least token last; nil before the first look.
     private var order: [(token: DeviceToken, stream: Int)]?
 
+    /// Merges streams, each of which is in the order of tokens.
     package init(_ streams: [Stream]) { self.streams = streams.map { ($0, []) } }
 
     package mutating func next(_ limit: Int) throws -> [TokenEvidence] {

@@ -212,7 +212,7 @@ struct ThrottleOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "End with 75 after this time, such as 10m; the next run continues.", valueName: "time"))
+            "End with 75 after this time, such as 10m.", valueName: "time"))
     var timeBudget: String?
 
     @Option(
