@@ -87,23 +87,6 @@ package final class EvidenceJournal {
         }
     }
 
-    /// Copies the whole journal into another state folder, which has none yet.
-    ///
-    /// - Throws: `cannotCreate`, `permission`, `inputOutput`.
-    package func copy(into path: String) throws(JournalFailure) {
-        let target = try StateFolder(path)
-        try target.ensureRoom()
-        _ = try target.makePrivate(StateFolder.journalName)
-        do {
-            let copy = SQLiteConnection(
-                path: target.realFile(StateFolder.journalName), .existing, busySeconds: 1)
-            try copy.connect()
-            try database.copy(into: copy)
-        } catch {
-            throw .wrapping(error, while: "copying the journal of \(folder.path)")
-        }
-    }
-
     /// File names of journals set aside as damaged. They may hold feeds that were not applied.
     package var damagedFiles: [String] {
         get throws(JournalFailure) { try folder.damagedFiles }

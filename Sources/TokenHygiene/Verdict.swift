@@ -89,6 +89,8 @@ package struct RemovalPolicy: Hashable, Sendable {
     /// The milliseconds for which a row stays marked before it is deleted; nil: it is deleted at
     /// once.
     package var deletesAfter: Int64?
+    /// Whether evidence counts only against rows that certainly registered before it.
+    package var onlyBeyondDoubt = false
 
     /// Makes a policy; the default policy marks.
     package init(
@@ -116,7 +118,7 @@ package struct RemovalPolicy: Hashable, Sendable {
     /// The verdict of evidence with the time `time` on one row.
     package func verdict(on row: RegisteredToken, dead time: EpochMilliseconds) -> Verdict {
         let order = order(of: row.registeredAt, to: time)
-        if order == .after { return .newer }
+        if order == .after || onlyBeyondDoubt && order != .before { return .newer }
         // The app set the row living again after evidence that was not older.
         if row.isDead == false, let mark = row.invalidatedAt, mark >= time { return .newer }
         if deletesAtOnce && isSure(order) { return .delete }

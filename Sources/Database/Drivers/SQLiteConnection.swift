@@ -148,17 +148,6 @@ package final class SQLiteConnection: SQLConnection {
         }
     }
 
-    /// Copies the whole database into another file.
-    package func copy(into other: SQLiteConnection) throws(SQLFailure) {
-        let target = try other.opened()
-        if let backup = sqlite3_backup_init(target, "main", try opened(), "main") {
-            sqlite3_backup_step(backup, -1)
-            sqlite3_backup_finish(backup)
-        }
-        let code = sqlite3_errcode(target)
-        guard code == SQLITE_OK else { throw other.failure(code) }
-    }
-
     /// Whether a transaction is open; false also where that cannot be read.
     package var isInTransaction: Bool {
         connection.map { sqlite3_get_autocommit($0) == 0 } ?? false

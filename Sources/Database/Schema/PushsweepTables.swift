@@ -67,9 +67,8 @@ extension PushsweepTable {
         primaryKey: ["id"])
 
     /// One row per batch of reports, and per checkpoint of an undo or a removal. Of a batch it has where the
-    /// reports came from, its state, and how many of its reports had each outcome; see `BatchState`. While a
-    /// batch waits, `app` and `environment` are the names in the settings, once it is judged the values of the
-    /// table's rows. The row changes in the transaction of every chunk, so it is right after any crash. The
+    /// reports came from, its state, and how many of its reports had each outcome; see `BatchState`. `app_name` is
+    /// the app in the settings; `app` too while it waits, and the value of the table's rows once it is judged. The row changes in the transaction of every chunk, so it is right after any crash. The
     /// guard reads 30 days of it. `key_columns` are the columns by which the ledger names the rows, with
     /// those of the token and the mark. Only an undo has parts: its partitions.
     package static let feed = PushsweepTable(
@@ -103,8 +102,9 @@ extension PushsweepTable {
 
     /// What a batch has besides its checkpoint. `inlet` is empty for an undo, a removal, and a feed of
     /// version 0.3.0. `reports` counts what is or was in `pushsweep_report`, `quarantined` what could not be
-    /// used. `decision` is the reason of a person who discarded it, and `terms` the digest of what a release would
-    /// do that a person saw. `trimmed` says what the end of its time removed: 1 its reports about dead rows, 2 all.
+    /// used. `decision` is the reason of a person who discarded it. `terms` are the digests, with spaces between
+    /// them, of the terms under which its reports were judged; the last one of a released batch is what a person saw.
+    /// `trimmed` says what the end of its time removed: 1 its reports about dead rows, 2 all.
     private static let batchColumns = [
         Column("inlet", "VARCHAR(16) NOT NULL DEFAULT ''", "TEXT NOT NULL DEFAULT ''"),
         Column("label", "VARCHAR(1024) NULL", "TEXT NULL"),
@@ -116,7 +116,8 @@ extension PushsweepTable {
         Column("gate", "VARCHAR(32) NULL", "TEXT NULL"),
         Column("cause", "VARCHAR(1024) NULL", "TEXT NULL"),
         Column("decision", "VARCHAR(1024) NULL", "TEXT NULL"),
-        Column("terms", "CHAR(64) CHARACTER SET ascii COLLATE ascii_bin NULL", "TEXT NULL"),
+        Column("terms", "VARCHAR(1024) CHARACTER SET ascii COLLATE ascii_bin NULL", "TEXT NULL"),
+        Column("app_name", "VARCHAR(64) NULL", "TEXT NULL"),
         Column("origin", "VARCHAR(36) CHARACTER SET ascii COLLATE ascii_bin NULL", "TEXT NULL"),
         column("reports", number), column("quarantined", number), column("out_of_bounds", number),
         column("bytes", number), column("quarantined_bytes", number), column("removed", number),

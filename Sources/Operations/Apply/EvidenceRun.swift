@@ -105,7 +105,7 @@ struct EvidenceRun {
 
     /// Judges a batch: forecast, guard, rows.
     func settle(_ heard: HeardBatch) -> Result {
-        var result = Result(entry: FeedReport(heard.batch, named: partition(named: heard.batch)))
+        var result = Result(entry: FeedReport(heard.batch))
         seen.enter(nil)
         do {
             if heard.batch.source.isSuspicion {
@@ -140,25 +140,36 @@ struct EvidenceRun {
 
     // MARK: Partitions
 
-    /// The partition of a batch as the settings name it. A judged one has the name of the table's rows.
-    func partition(named batch: ReportBatch) -> Partition {
-        guard [.applying, .applied].contains(batch.state) else { return batch.partition }
-        return plan.partitions.first { $0.value == batch.partition }?.key ?? batch.partition
-    }
-
     /// Whether the settings name the app and environment of a batch.
-    func isNamed(_ batch: ReportBatch) -> Bool {
-        plan.partitions[partition(named: batch)] != nil
-    }
+    func isNamed(_ batch: ReportBatch) -> Bool { plan.partitions[batch.partition] != nil }
 
     /// The partition of a batch as the rows of the table name it.
     private func partition(of batch: ReportBatch) throws(RunFailure) -> Partition {
-        let name = partition(named: batch)
-        if let partition = plan.partitions[name] { return partition }
+        if let partition = plan.partitions[batch.partition] { return partition }
         throw RunFailure(
             .configuration, .settings,
-            "judging batch \(batch.id): the settings no longer name \(name); name it again under apps, "
+            "judging batch \(batch.id): the settings no longer name \(batch.partition); name it again under apps, "
                 + "then run again")
+    }
+
+    // MARK: Terms
+
+    /// The digest of the terms by which evidence of a partition is judged: policy, table, columns and values.
+    func terms(of partition: Partition, _ stored: Partition) throws -> String {
+        try HoldDigest(partition, plan.policy, terms: store.terms(of: stored)).heading
+    }
+
+    /// The policy for a batch. What was judged before, by nobody's wish, counts only beyond doubt.
+    private func policy(for batch: ReportBatch) -> RemovalPolicy {
+        var policy = plan.policy
+        policy.onlyBeyondDoubt = batch.isJudgedByItself
+        return policy
+    }
+
+    /// The changes to which a batch gives way. A person who released or named it has decided.
+    private func precedence(over batch: ReportBatch) -> LedgerPrecedence? {
+        guard !batch.isReleased, !plan.isAboutOneBatch, batch.origin == nil else { return nil }
+        return LedgerPrecedence(heard: batch.opened, undosAlone: !batch.isJudgedByItself)
     }
 
     // MARK: Judging
@@ -238,7 +249,7 @@ struct EvidenceRun {
         _ batch: ReportBatch, _ entry: inout FeedReport
     ) throws -> ExitStatus {
         guard !plan.dryRun else { return .held }
-        _ = try batches.holdAgain(batch.id)
+        _ = try batches.holdAgain(batch)
         context.log.warning(
             """
             \(batch.partition): batch \(batch.id) was released under other settings than those of this run, so \
@@ -252,9 +263,7 @@ struct EvidenceRun {
 
     /// Whether a release would do what the person saw who released the batch.
     private func isReleased(_ batch: ReportBatch, _ stored: Partition) throws -> Bool {
-        let digest = try HoldDigest(
-            batch.partition, plan.policy, terms: store.terms(of: stored))
-        return batch.terms == digest.heading
+        try batch.terms.last == terms(of: batch.partition, stored)
     }
 
     /// Throws unless all of a batch was judged and every report is accounted for.
@@ -293,7 +302,7 @@ struct EvidenceRun {
         let what = progress.rowsRefused == 1 ? "1 row stays" : "\(progress.rowsRefused) rows stay"
         context.log.warning(
             """
-            \(partition(named: batch)): \(what) as before although the token is dead\(first); correct the rows, \
+            \(batch.partition): \(what) as before although the token is dead\(first); correct the rows, \
             then run pushsweep replay --feed \(batch.id)
             """)
         return named.map(\.refusalInWords)
@@ -326,9 +335,12 @@ struct EvidenceRun {
             try store.session.record(record(guardResult: opinions.summary))
         }
         if let hold { return Judged(hold: hold) }
+        let terms = try terms(of: batch.partition, partition)
         let application = FeedApplication(
-            run: run, feed: batch.id, partition: partition, policy: plan.policy,
-            source: batch.source, lease: lease, isReleased: batch.isReleased)
+            run: run, feed: batch.id, partition: partition, policy: policy(for: batch),
+            source: batch.source, lease: lease, isReleased: batch.isReleased,
+            terms: batch.terms.filter { $0 != terms } + [terms], precedence: precedence(over: batch)
+        )
         let applied = try write(application, heard, after: known?.position)
         return Judged(progress: applied, refusals: refusals(batch, applied))
     }
@@ -339,7 +351,8 @@ struct EvidenceRun {
         var stream = heard.stream(after: position, in: store)
         let interrupt = context.interrupt
         let forecast = try store.classify(
-            &stream, in: partition, policy: plan.policy, shouldStop: { interrupt.isTripped })
+            &stream, in: partition, policy: policy(for: heard.batch),
+            precedence: precedence(over: heard.batch), shouldStop: { interrupt.isTripped })
         context.log.debug(
             "batch judged",
             metadata: [
@@ -360,7 +373,7 @@ struct EvidenceRun {
         _ application: FeedApplication, _ heard: HeardBatch, after position: DeviceToken?
     ) throws -> FeedProgress {
         let (context, seen, counts) = (context, seen, heard.batch.counts)
-        let partition = partition(named: heard.batch)
+        let partition = heard.batch.partition
         defer { context.progress.clear() }
         try store.renewLayout(for: application.policy)
         var stream = heard.stream(after: position, in: store)
@@ -395,8 +408,8 @@ extension BatchState {
 
 extension FeedReport {
     /// The entry of a batch that is not judged yet.
-    init(_ batch: ReportBatch, named partition: Partition) {
-        self.init(partition, source: batch.label, end: batch.ending)
+    init(_ batch: ReportBatch) {
+        self.init(batch.partition, source: batch.label, end: batch.ending)
         feed = batch.id
         state = batch.state.reported
         detail = batch.detail

@@ -39,7 +39,7 @@ struct Pouring {
             }
             let read = try journal.evidence(of: feed)
             var heard = HeardBatch(batch(of: read), .sorted(read.tokens))
-            result.entry = FeedReport(heard.batch, named: feed.partition)
+            result.entry = FeedReport(heard.batch)
             if !evidence.plan.dryRun { heard = try pour(read) }
             result = evidence.settle(heard)
             result.status = .worse(result.status, .following(read.captureEnd))
@@ -85,11 +85,25 @@ struct Pouring {
         return heard
     }
 
-    private func batch(of read: FeedEvidence, named name: String? = nil) -> ReportBatch {
-        let feed = read.feed
-        var batch = ReportBatch(
+    /// Tells all hosts, by the row of a batch that is being filled, that this one has bytes of a list. Reading goes on
+    /// where the database does not answer; the bytes are in the journal.
+    func announce(_ feed: String) throws {
+        guard !evidence.plan.dryRun else { return }
+        let batch = batch(of: try journal.feed(feed))
+        if !evidence.store.announce(batch) {
+            evidence.context.log.debug("the database did not take the name of feed \(feed)")
+        }
+    }
+
+    private func batch(of feed: CapturedFeed, named name: String? = nil) -> ReportBatch {
+        ReportBatch(
             id: name ?? feed.id, run: evidence.run, feed.partition, feed.kind, inlet(of: feed),
             label: feed.source, host: evidence.context.host, opened: feed.opened)
+    }
+
+    private func batch(of read: FeedEvidence, named name: String? = nil) -> ReportBatch {
+        let feed = read.feed
+        var batch = batch(of: feed, named: name)
         (batch.ending, batch.detail) = (read.end, read.detail)
         batch.reports = read.counts.usable
         batch.quarantined = read.counts.quarantined

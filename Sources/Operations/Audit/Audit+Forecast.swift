@@ -1,8 +1,8 @@
 // What a sweep would do now. A dry run of a sweep is the forecast, so that it judges by the rules and
-// the guard of a sweep. A dry run writes into its state folder: its record, quarantined places, a
-// scratch file. An audit writes nothing there and takes no lock. So the journals with evidence that
-// waits are copied into a temporary folder of this user alone, and the dry run works on the copy. It
-// needs SELECT only. Reports in `pushsweep_evidence` are judged and not taken.
+// the guard of a sweep. A dry run writes its record and a scratch file into its state folder. An audit writes
+// nothing there and takes no lock, so the dry run works in a temporary folder of this user alone. It needs SELECT
+// only. Reports in `pushsweep_evidence` are judged and not taken. What this host has not stored in the database yet,
+// lists of gateways and answers of senders, is counted and not judged.
 //
 // A run that is at work elsewhere holds the lease on the table. What waits then changes under the
 // forecast, so none is made, and the report says so.
@@ -20,16 +20,14 @@ extension Audit {
     /// grace period has ended.
     mutating func forecast() throws {
         do {
+            guard try judged() else { return }
             // A journal that cannot be read is a gap already.
-            let waiting = host.journals.filter { !$0.feeds(in: .pending).isEmpty }
-            // The reports of other senders and the removals belong to one dry run only.
-            var parts: [(journal: EvidenceJournal?, isWhole: Bool)] = waiting.map {
-                ($0.journal, false)
-            }
-            if parts.isEmpty { parts = [(nil, true)] }
-            parts[0].isWhole = true
-            for part in parts {
-                guard try forecast(part.journal, isWhole: part.isWhole) else { return }
+            for journal in host.journals {
+                for feed in journal.feeds(in: .pending) {
+                    guard let place = place(of: feed.partition) else { continue }
+                    report.apps[place].forecast.waiting += try journal.journal.counts(of: feed)
+                        .usable
+                }
             }
             // What they would change is known once a run has stored them.
             for (partition, reports) in host.leftReports {
@@ -43,33 +41,21 @@ extension Audit {
         }
     }
 
-    /// Enters the forecast for one journal. With `isWhole`, what waits in the database counts too.
+    /// Enters what a dry run says.
     ///
     /// - Returns: false where it is incomplete.
-    private mutating func forecast(_ journal: EvidenceJournal?, isWhole: Bool) throws -> Bool {
-        let copy = try TemporaryState()
-        var known: Set<String> = []
-        if let journal {
-            try journal.copy(into: copy.path)
-            known = Set(try journal.feeds(.pending).map(\.id))
-        }
+    private mutating func judged() throws -> Bool {
+        let folder = try TemporaryState()
         var plan = SweepPlan(settings, .gateways([]), dryRun: true)
-        plan.state = copy.path
+        plan.state = folder.path
         let outcome = Sweep.run(plan, quiet)
         context.progress.clear()
         if context.interrupt.isTripped { throw stopped() }
-        for entry in outcome.report.apps where isWhole || known.contains(entry.feed ?? "") {
-            enter(entry)
-        }
-        if isWhole {
-            for removal in outcome.report.removals { enter(removal) }
-        }
-        let failures = outcome.failures
-        for failure in failures {
-            report.gaps.append("what a sweep would do: \(failure)")
-        }
-        withExtendedLifetime(copy) {}
-        return failures.isEmpty
+        for entry in outcome.report.apps { enter(entry) }
+        for removal in outcome.report.removals { enter(removal) }
+        report.gaps += outcome.failures.map { "what a sweep would do: \($0)" }
+        withExtendedLifetime(folder) {}
+        return outcome.failures.isEmpty
     }
 
     /// The context without a log: the report itself says what a sweep would warn of.

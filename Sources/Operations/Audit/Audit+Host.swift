@@ -49,6 +49,11 @@ extension Audit {
         } catch {
             skip("quarantine", error)
         }
+        // What this host has of them is counted among what waits.
+        let own = Set(host.journals.flatMap(\.feeds).map(\.id))
+        for batch in facts.open where batch.isUnstored && !own.contains(batch.id) {
+            report.gaps.append(batch.unstoredWords)
+        }
         for hold in facts.holds {
             let now = HoldEntry(hold, settings, context, in: store)
             var entry = AuditedHold(

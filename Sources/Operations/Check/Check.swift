@@ -278,12 +278,14 @@ package struct Check {
         for batch in facts.open where batch.state == .filling && batch.inlet != .sender {
             report.note(
                 "database", .medium,
-                "batch \(batch.id) of \(batch.partition) is stored in part by \(batch.host), since "
-                    + "\(batch.opened.rfc3339); "
-                    + (batch.isDraft
-                        ? "where that import of \(batch.label) is not at work any more the next sweep removes it: "
-                            + "import the file again"
-                        : "its next run goes on, or after a day the sweep of any host"))
+                batch.isUnstored
+                    ? batch.unstoredWords
+                    : "batch \(batch.id) of \(batch.partition) is stored in part by \(batch.host), since "
+                        + "\(batch.opened.rfc3339); "
+                        + (batch.isDraft
+                            ? "where that import of \(batch.label) is not at work any more the next sweep removes it: "
+                                + "import the file again"
+                            : "its next run goes on, or after a day the sweep of any host"))
         }
         if !facts.quarantined.isEmpty {
             report.note(

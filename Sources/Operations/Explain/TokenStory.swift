@@ -122,7 +122,7 @@ struct TokenStory {
 
     /// Adds what a batch says, and what the guard and persons decided about the batch.
     mutating func add(_ report: TokenReport, _ decisions: [RunRecord]) {
-        let (batch, app) = (report.batch, app(of: report.batch))
+        let (batch, app) = (report.batch, report.batch.partition)
         var event = ExplainedEvent(.evidence, of: app, at: report.time)
         (event.source, event.arrived, event.feed) = (batch.label, batch.opened.rfc3339, batch.id)
         if batch.source != .feedback { event.reason = batch.source.rawValue }
@@ -147,7 +147,7 @@ struct TokenStory {
 
     /// Adds what lies in quarantine.
     mutating func add(_ part: QuarantinedPart, of batch: String, _ origin: ReportBatch?) {
-        let app = origin.map(app(of:)) ?? .noApp
+        let app = origin?.partition ?? .noApp
         let label = origin?.label ?? "a batch that is not known any more"
         var event = ExplainedEvent(.evidence, of: app, at: nil)
         (event.source, event.arrived, event.feed) = (label, origin?.opened.rfc3339, batch)
@@ -172,11 +172,6 @@ struct TokenStory {
                 "\(app): APNs called it bad, \(suspect.times.counting("time")) since \(suspect.first.rfc3339), "
                 + "reason \(suspect.reason); that never removes a row"
         }
-    }
-
-    /// The app of a batch, as the settings name it.
-    private func app(of batch: ReportBatch) -> Partition {
-        [.applying, .applied].contains(batch.state) ? frame.named(batch.partition) : batch.partition
     }
 
     /// What became of a report, in words, with the rule.
@@ -221,8 +216,7 @@ struct TokenStory {
                 : "judged\(when): the row was invalid already"
         case .newer:
             event.rule = .newer
-            return
-                "judged\(when): the row was kept, because the device had registered after this evidence"
+            return "judged\(when): the row was kept, because \(whyKept(by: report))"
         case .unknown:
             let others = otherApps(than: app)
             event.rule = others == nil ? .unknown : .otherApp
@@ -233,6 +227,21 @@ struct TokenStory {
             return "judged\(when): the row refused the change"
                 + (report.refusal.map { ": \($0.words)" } ?? "")
         }
+    }
+
+    /// Why a report left a row as it was.
+    private func whyKept(by report: TokenReport) -> String {
+        let (batch, decided) = (report.batch, report.decided ?? EpochMilliseconds(.max))
+        let isUndone = changes.contains {
+            $0.isOfUndo && $0.changed > batch.opened && $0.changed <= decided
+        }
+        if isUndone, batch.origin == nil {
+            return "an undo came after this evidence was heard"
+        }
+        return batch.isJudgedByItself
+            ? "it was judged again by itself, and then only a row that certainly registered before the evidence "
+                + "and that nothing changed since changes"
+            : "the device had registered after this evidence"
     }
 
     /// Adds that the guard held a batch, and who released or discarded it.

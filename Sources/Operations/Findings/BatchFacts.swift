@@ -21,7 +21,7 @@ struct BatchFacts {
             try batches.ensureVisible()
             // A draft that was emptied waits for nothing.
             open = try batches.all(.filling, .waiting, .applying, .held).filter {
-                $0.state != .filling || $0.reports > 0
+                $0.state != .filling || $0.reports > 0 || $0.isUnstored
             }
             quarantined = try Quarantine(store).batches()
         } catch {
@@ -32,12 +32,16 @@ struct BatchFacts {
     /// The holds, oldest first.
     var holds: [Hold] { Hold.grouped(open.filter { $0.state == .held }) }
 
-    /// Those that the next sweep judges. While one is judged it has the names of the table's rows, which
-    /// `stored` gives.
-    func waiting(of partition: Partition, stored: Partition) -> [ReportBatch] {
-        open.filter {
-            $0.state != .held && !$0.isDraft
-                && $0.partition == ($0.state == .applying ? stored : partition)
-        }
+    /// Those that the next sweep judges.
+    func waiting(of partition: Partition) -> [ReportBatch] {
+        open.filter { $0.state != .held && !$0.isDraft && $0.partition == partition }
+    }
+}
+
+extension ReportBatch {
+    /// What it means that it is unstored.
+    var unstoredWords: String {
+        "\(host) has read a list of \(partition) from \(label) at \(opened.rfc3339) that is not in the database yet: "
+            + "only a sweep on that host stores it"
     }
 }

@@ -57,17 +57,22 @@ struct ReportIntake {
     }
 
     /// What this run takes out of the table.
-    private var terms: IntakeTerms {
+    ///
+    /// - Throws: failures of looking for undos, which a dry run does not.
+    func terms() throws -> IntakeTerms {
         IntakeTerms(
             run: run, host: context.host, Set(plan.partitions.keys),
             ReportReader(now: context.now(), mayUseArrival: plan.mayUseArrival),
+            undone: plan.dryRun ? [:] : try plan.partitions.mapValues(store.undoTimes),
             lease: evidence.lease, name: UUIDText.random)
     }
 
     /// Takes the first rows, or the next ones behind a number, at most `limit`; nil when none is left there. Where the server refuses
     /// a transaction with so many rows, the limit is halved. After a failure that passes, such as a node that is
     /// gone, half as many are taken again.
-    func takeRows(after start: Int64?, atMost limit: inout Int) throws -> TakenRows? {
+    func takeRows(
+        _ terms: IntakeTerms, after start: Int64?, atMost limit: inout Int
+    ) throws -> TakenRows? {
         var triesLeft = Self.mostTries
         while true {
             let most = limit
@@ -92,6 +97,7 @@ struct ReportIntake {
         var reports = try newReports()
         let now = try store.session.databaseTime()
         var (last, left) = (Int64?.none, 0)
+        let terms = try terms()
         while true {
             let rows = try intake.peek(after: last, limit: 1_000)
             guard let end = rows.last?.id else { break }

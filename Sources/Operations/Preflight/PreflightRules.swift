@@ -104,8 +104,7 @@ package enum PreflightRules {
             }
             let feeds = facts.host.journals.flatMap { $0.feeds(in: .pending, .reading, .taking) }
                 .count { $0.partition == facts.plan.app.partition }
-            let waiting = facts.batches.waiting(
-                of: facts.plan.app.partition, stored: facts.plan.app.storedPartition)
+            let waiting = facts.batches.waiting(of: facts.plan.app.partition)
             let left = facts.host.leftReports[facts.plan.app.partition] ?? 0
             if feeds + waiting.count + facts.waitingRows + left > 0 {
                 findings.append(

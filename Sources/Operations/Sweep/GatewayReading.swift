@@ -45,7 +45,7 @@ extension Sweep {
         entry.certificateExpires = source.certificateEnds?.rfc3339
         let feed: String?
         do {
-            feed = try read(source, into: pouring.journal, &entry)
+            feed = try read(source, pouring, &entry)
         } catch {
             let failure = RunFailure.wrapping(error, at: .read)
             if failure != .stopped {
@@ -70,8 +70,9 @@ extension Sweep {
     /// - Throws: `stopped` where a stop signal came before anything was read; failures of the journal, and
     ///   then it is uncertain which bytes are durable.
     private mutating func read(
-        _ source: GatewayPlan, into journal: EvidenceJournal, _ entry: inout FeedReport
+        _ source: GatewayPlan, _ pouring: Pouring, _ entry: inout FeedReport
     ) throws -> String? {
+        let journal = pouring.journal
         let tls: TLSClientContext
         switch source.context {
         case .success(let made): tls = made
@@ -90,6 +91,7 @@ extension Sweep {
         let arrival = try capture.arrival(capacity: FeedbackReader.unsyncedBytes)
         let reading = try reader.read(arriving: arrival.add) { bytes in
             try capture.append(bytes)
+            if capture.bytes == bytes.count { try pouring.announce(capture.id) }
             context.progress.show(
                 "reading \(source.partition) (bytes)", capture.bytes, of: nil)
         }

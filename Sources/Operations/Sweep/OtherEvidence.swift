@@ -18,7 +18,7 @@ extension Sweep {
         let own = Set(outcome.report.apps.compactMap(\.feed))
         func others(_ batches: [ReportBatch]) -> [OtherEvidence] {
             batches.filter { !own.contains($0.id) }.map {
-                ("batch", $0.id, evidence.partition(named: $0), $0.reports)
+                ("batch", $0.id, $0.partition, $0.reports)
             }
         }
         let feeds = try journal.feeds(.held, .pending).filter {

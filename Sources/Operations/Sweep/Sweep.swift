@@ -221,6 +221,7 @@ package struct Sweep: RecordedRun {
         case .gateways, .waiting:
             if !plan.dryRun { try pouring.pourEarlierQuarantine() }
             try settleWaiting(evidence)
+            try judgeEarlier(evidence)
             for feed in try journal.feeds(.held, .pending) {
                 try settle(feed, pouring, resumed: true)
             }

@@ -29,7 +29,10 @@ extension Sweep {
     mutating func judgeAgain(_ name: String, _ pouring: Pouring) throws {
         let evidence = pouring.evidence
         let earlier = try Pouring.name(after: name)
-        guard let batch = try evidence.batches.batch(name) ?? evidence.batches.batch(earlier) else {
+        let known = try evidence.batches.batch(name) ?? evidence.batches.batch(earlier)
+        // Of a list that is not stored yet its host has the bytes.
+        let isHere = known?.isUnstored == true && (try? pouring.journal.feed(name)) != nil
+        guard let batch = known, !isHere else {
             return try settle(pouring.journal.feed(name), pouring, resumed: true)
         }
         // The reports may have moved before, and a run that was killed may have left some of them.
@@ -74,14 +77,12 @@ extension Sweep {
         guard !plan.dryRun else {
             // What is decided is read as if it were not.
             var again = HeardBatch(old)
-            again.batch.partition = evidence.partition(named: old)
             (again.batch.state, again.decidedToo) = (.waiting, true)
             return try settle(again, evidence, resumed: true)
         }
         var batch = ReportBatch(
-            id: UUIDText.random(), run: run, evidence.partition(named: old),
-            old.source,
-            old.inlet, label: old.label, host: context.host, opened: old.opened)
+            id: UUIDText.random(), run: run, old.partition, old.source, old.inlet, label: old.label,
+            host: context.host, opened: old.opened)
         (batch.ending, batch.origin) = (old.ending, old.id)
         var moved = 0
         for (place, each) in all.enumerated() {
@@ -104,7 +105,7 @@ extension Sweep {
     mutating func release(_ digest: String, _ evidence: EvidenceRun) throws {
         let (held, terms) = try evidence.released(by: digest)
         let names = held.map(\.id)
-        guard try evidence.batches.release(names, under: terms) else {
+        guard try evidence.batches.release(held, under: terms) else {
             throw RunFailure(
                 .usage, .state,
                 "releasing the set with digest \(digest.prefix(12)): somebody has decided about a part of it "

@@ -75,8 +75,9 @@ extension Sweep {
             guard try intake.intake.visibility() == .readable else { return }
             if plan.dryRun { return try previewReports(intake) }
             var (limit, last, left) = (intake.intake.mostRows, Int64?.none, 0)
+            let terms = try intake.terms()
             while !context.interrupt.isTripped,
-                let taken = try intake.takeRows(after: last, atMost: &limit)
+                let taken = try intake.takeRows(terms, after: last, atMost: &limit)
             {
                 if taken.counts.reports > 0 { outcome.report.add(IntakeReport(taken.counts)) }
                 if taken.counts.quarantined > 0 { outcome.note(.quarantined) }

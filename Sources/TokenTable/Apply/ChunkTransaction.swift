@@ -26,6 +26,7 @@ struct ChunkTransaction {
     private let decisions: ReportDecisions
     private let tokenMarks: InvalidTokenTable
     private let lateWriter: ChangeWriter
+    private let precedence: LedgerPrecedence?
 
     private var lookup: RowLookup { transaction.lookup }
 
@@ -36,6 +37,8 @@ struct ChunkTransaction {
     ) throws(StoreFailure) {
         self.application = application
         layout = try table.layout()
+        precedence = try table.precedence(
+            application.precedence, in: application.partition, under: application.lease)
         let connection = table.connection
         checkpoint = FeedCheckpoint(feed: application.feed, connection: connection)
         decisions = ReportDecisions(batch: application.feed, connection: connection)
@@ -112,8 +115,10 @@ struct ChunkTransaction {
         let marks =
             layout.mark == nil
             ? try tokenMarks.marks(of: found.rows, in: chunk, locking: true) : [:]
-        let terms = ClassifiedChunk.Terms(
+        var terms = ClassifiedChunk.Terms(
             layout: layout, policy: application.policy, source: application.source)
+        // Rows were read before, so a change that this does not see is seen when the row is written.
+        terms.preceded = try precedence?.preceded(chunk, lookup.connection) ?? []
         return ClassifiedChunk(chunk, found.rows, marks: marks, by: terms) {
             lookup.isExact($0.values)
         }

@@ -13,6 +13,8 @@ struct ClassifiedChunk {
         var source: EvidenceSource?
         /// The time since which registrations are counted; nil for none.
         var since: EpochMilliseconds?
+        /// Tokens whose rows are left as they are, because the ledger has a change of them that precedes the evidence.
+        var preceded: Set<DeviceToken> = []
     }
 
     private(set) var counts = Counts()
@@ -57,6 +59,10 @@ struct ClassifiedChunk {
             while next < rows.endIndex, rows[next].evidence == index {
                 let row = rows[next]
                 next += 1
+                if terms.preceded.contains(item.token) {
+                    verdicts.append(.newer)
+                    continue
+                }
                 if let reason = row.obstacle {
                     changes.refused.append(RefusedRow(row: row, reason: reason, time: time))
                     continue
@@ -195,10 +201,11 @@ extension TokenTable {
     /// - Throws: any failure of reading.
     package func classify(
         _ evidence: inout some EvidenceStream, in partition: Partition, policy: RemovalPolicy,
+        precedence: LedgerPrecedence? = nil,
         since: EpochMilliseconds? = nil, shouldStop: () -> Bool = { false },
         report: (Classification) -> Void = { _ in }
     ) throws(StoreFailure) -> Classification {
-        let terms = ClassifiedChunk.Terms(layout: try layout(), policy: policy, since: since)
+        var terms = ClassifiedChunk.Terms(layout: try layout(), policy: policy, since: since)
         let lookup = try RowLookup(terms.layout, connection, partition, wholeRows: false)
         let readsTokenMarks = terms.layout.mark == nil ? try canReadTokenMarks() : false
         let tokenMarks =
@@ -219,7 +226,8 @@ extension TokenTable {
             }
             result += try retries.retrying("reading rows of \(terms.layout.table)") {
                 () throws(SQLFailure) in
-                try connection.reading { () throws(SQLFailure) in
+                terms.preceded = try precedence?.preceded(batch[...], connection) ?? []
+                return try connection.reading { () throws(SQLFailure) in
                     var share = Classification()
                     // The rows of one list at a time are in memory.
                     for list in batch.runs(of: StatementShape.longest) {

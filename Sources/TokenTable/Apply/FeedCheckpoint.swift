@@ -19,12 +19,18 @@ package struct FeedApplication: Hashable, Sendable {
     package let lease: Lease?
     /// Whether a person released the batch. Its removals do not count as usual removals.
     package let isReleased: Bool
+    /// The digests of all terms under which the reports were or are judged.
+    package let terms: [String]
+    /// The changes of the ledger to which the evidence gives way; nil for none.
+    package let precedence: LedgerPrecedence?
 
     /// Makes the judgement of a batch; by default not released and without a lease.
     package init(
         run: String, feed: String, partition: Partition, policy: RemovalPolicy,
-        source: EvidenceSource, lease: Lease? = nil, isReleased: Bool = false
+        source: EvidenceSource, lease: Lease? = nil, isReleased: Bool = false,
+        terms: [String] = [], precedence: LedgerPrecedence? = nil
     ) {
+        (self.terms, self.precedence) = (terms, precedence)
         self.run = run
         self.feed = feed
         self.partition = partition
@@ -73,13 +79,14 @@ struct FeedCheckpoint {
     func begin(_ application: FeedApplication, _ layout: TableLayout) throws(SQLFailure) {
         _ = try connection.execute(
             "UPDATE pushsweep_feed SET state = ?, run = ?, app = ?, environment = ?, source = ?, "
-                + "table_name = ?, key_columns = ?, released = ?, last_token = NULL, "
+                + "table_name = ?, key_columns = ?, released = ?, terms = ?, last_token = NULL, "
                 + "changed_at = \(dialect.now) WHERE feed = ? AND part = 0",
             [
                 .text(BatchState.applying.rawValue), .text(application.run),
                 .text(application.partition.app), .text(application.partition.environment),
                 .text(application.source.rawValue), .text(layout.table.description),
                 .text(layout.entryColumns.text), .integer(application.isReleased ? 1 : 0),
+                ReportBatch.stored(application.terms),
                 .text(feed),
             ])
     }

@@ -40,8 +40,12 @@ package struct TakenRows {
     private struct Key: Hashable {
         let partition: Partition
         let source: EvidenceSource
+        /// The first undo that came after them.
+        var undo: EpochMilliseconds?
     }
 
+    /// When the last row came of those with an undo after them.
+    private var arrived: [Key: EpochMilliseconds] = [:]
     private var heard: [Key: [(token: DeviceToken, time: EpochMilliseconds)]] = [:]
 
     fileprivate mutating func add(
@@ -66,8 +70,12 @@ package struct TakenRows {
                     (token, time))
             case .evidence(let token, let source, let time):
                 counts.evidence += 1
-                heard[Key(partition: row.partition, source: source), default: []].append(
-                    (token, time))
+                let key = Key(
+                    partition: row.partition, source: source, undo: terms.undo(after: row))
+                heard[key, default: []].append((token, time))
+                if key.undo != nil, let at = row.arrived {
+                    arrived[key] = max(arrived[key] ?? at, at)
+                }
             }
         } catch {
             counts.quarantined += 1
@@ -80,10 +88,12 @@ package struct TakenRows {
 
     /// Forms the batches of what was heard.
     fileprivate mutating func form(_ terms: IntakeTerms, at now: EpochMilliseconds) {
-        func batch(_ partition: Partition, _ source: EvidenceSource) -> ReportBatch {
+        func batch(
+            _ partition: Partition, _ source: EvidenceSource, _ heard: EpochMilliseconds? = nil
+        ) -> ReportBatch {
             ReportBatch(
                 id: terms.name(), run: terms.run, partition, source, .table,
-                label: PushsweepTable.evidence.name, host: terms.host, opened: now)
+                label: PushsweepTable.evidence.name, host: terms.host, opened: heard ?? now)
         }
         for (key, list) in heard.sorted(by: { "\($0.key)" < "\($1.key)" }) {
             let sorted = list.sorted { ($0.token, $1.time) < ($1.token, $0.time) }
@@ -100,7 +110,7 @@ package struct TakenRows {
                     evidence.append(TokenEvidence(token: item.token, time: item.time))
                 }
             }
-            var batch = batch(key.partition, key.source)
+            var batch = batch(key.partition, key.source, arrived[key])
             batch.reports = numbered.count
             batches.append((batch, evidence))
             reports.append(numbered)

@@ -68,7 +68,9 @@ package struct LedgerEntry: Hashable, Sendable {
     /// Whether it is about a mark in `pushsweep_invalid`, and no row.
     package var isBeside: Bool { Self.isBeside(action) }
     /// The reason of the mark; nil for the change of an undo.
-    package var reason: String? { source == "undo" ? nil : source }
+    package var reason: String? { source == Self.undoSource ? nil : source }
+    /// Whether an undo made the change.
+    package var isOfUndo: Bool { source == Self.undoSource }
     /// The row's key.
     package var key: LedgerKey { LedgerKey(storedKey, of: token) }
     /// Why the row refused its change, in one word; nil for a change.
@@ -77,6 +79,8 @@ package struct LedgerEntry: Hashable, Sendable {
         return image.flatMap(RowImageReader.content)?[Self.refused]?.text ?? Self.refused
     }
 
+    /// The source of the changes of an undo.
+    static let undoSource = "undo"
     /// The action of entries about rows that refused their change.
     static let refused = "refused"
     static func isBeside(_ action: String) -> Bool { action.hasPrefix("side-") }

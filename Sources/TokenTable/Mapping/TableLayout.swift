@@ -218,7 +218,7 @@ extension TokenTable {
     package func terms(of partition: Partition) throws(StoreFailure) -> [String] {
         let layout = try layout()
         var terms = [
-            settings.location.place, layout.table.description,
+            layout.table.description,
             layout.key.map(\.name).joined(separator: "\n"),
             layout.token.name, layout.token.encoding.rawValue,
             layout.app?.name ?? "", layout.environment?.name ?? "",

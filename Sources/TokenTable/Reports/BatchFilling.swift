@@ -1,6 +1,7 @@
 // Reports enter the database in transactions that also say how far they came:
 //
 //   no row --first reports--> filling --more--> filling --last reports--> waiting, or held
+//   no row --first bytes of a gateway in the journal of a host--> filling, without reports, so that all hosts know
 //
 // A small batch takes one transaction and is whole from its first moment. A run that was killed in between
 // is followed by another one with the same source, which reads the number of reports and the last token from
@@ -120,6 +121,8 @@ struct BatchFilling {
             try row.insert(batch, next.reports, last, isLast: isLast && !staysOpen)
         } else {
             try row.move(batch, to: next.reports, last, isLast: isLast && !staysOpen)
+            // The row was made before anything of the batch was known.
+            if place.reports == 0 { try row.describe(batch) }
         }
         try ReportRows(connection: connection).insert(reports, into: batch.id)
         try lease?.renew(connection)
@@ -156,6 +159,18 @@ struct ReportRows {
 }
 
 extension TokenTable {
+    /// Makes the row of a batch of which this host has bytes and the database nothing yet. One try, since a gateway
+    /// that is being read does not wait; false where it failed.
+    package func announce(_ batch: ReportBatch) -> Bool {
+        do {
+            try BatchRow(connection: connection).insert(batch, 0, nil, isLast: false)
+            return true
+        } catch {
+            connection.rollBack()
+            return false
+        }
+    }
+
     /// Inserts the reports of a batch, from where an earlier run stopped. `source` makes the reports behind
     /// a token and number; `report` receives how many are in. A batch that is whole is left alone; one that
     /// `staysOpen` is in `filling` afterwards.

@@ -48,7 +48,8 @@ struct BatchRow {
             "feed", "run", "app", "environment", "source", "table_name", "state", "inlet", "label",
             "host", "opened_at", "ending", "detail", "gate", "cause", "held_at", "origin",
             "reports",
-            "quarantined", "out_of_bounds", "bytes", "quarantined_bytes", "last_token",
+            "quarantined", "out_of_bounds", "bytes", "quarantined_bytes", "last_token", "app_name",
+            "terms",
         ]
         let since = batch.hold.map { $0.since ?? batch.opened }
         let numbers = [
@@ -65,21 +66,36 @@ struct BatchRow {
                 .text(batch.ending.rawValue), text(batch.detail, 1_024),
                 text(batch.hold?.gate?.rawValue, 32), text(batch.hold?.cause, 1_024),
                 since.map(time.value) ?? .null, text(batch.origin, 36),
-            ] + numbers.map { .integer(Int64($0)) } + [last.map { .bytes($0.bytes) } ?? .null])
+            ] + numbers.map { .integer(Int64($0)) }
+                + [
+                    last.map { .bytes($0.bytes) } ?? .null, .text(batch.partition.app),
+                    ReportBatch.stored(batch.terms),
+                ])
     }
 
     /// Lets a whole batch of a file be judged. The row may be one that a killed import had made before, perhaps on
     /// another host.
     func open(_ batch: ReportBatch) throws(SQLFailure) {
         try move(batch, to: batch.reports, nil, isLast: true)
+        try describe(batch)
+    }
+
+    /// Enters what is known of a batch whose row was made before.
+    func describe(_ batch: ReportBatch) throws(SQLFailure) {
+        let time = dialect.ownTime("opened_at")
+        let numbers = [
+            batch.quarantined, batch.outOfBounds, batch.bytes, batch.quarantinedBytes,
+        ]
         _ = try connection.execute(
-            "UPDATE pushsweep_feed SET run = ?, host = ?, label = ?, opened_at = ?, quarantined = ? "
-                + "WHERE feed = ? AND part = 0",
+            "UPDATE pushsweep_feed SET run = ?, host = ?, label = ?, opened_at = ?, ending = ?, detail = ?, "
+                + "gate = ?, cause = ?, held_at = ?, quarantined = ?, out_of_bounds = ?, bytes = ?, "
+                + "quarantined_bytes = ? WHERE feed = ? AND part = 0",
             [
                 .text(batch.run), text(batch.host, 255), text(batch.label, 1_024),
-                dialect.ownTime("opened_at").value(batch.opened),
-                .integer(Int64(batch.quarantined)), .text(batch.id),
-            ])
+                time.value(batch.opened), .text(batch.ending.rawValue), text(batch.detail, 1_024),
+                text(batch.hold?.gate?.rawValue, 32), text(batch.hold?.cause, 1_024),
+                batch.hold.map { time.value($0.since ?? batch.opened) } ?? .null,
+            ] + numbers.map { .integer(Int64($0)) } + [.text(batch.id)])
     }
 
     private func text(_ value: String?, _ length: Int) -> SQLValue {

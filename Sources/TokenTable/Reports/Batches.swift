@@ -128,37 +128,42 @@ package struct Batches {
     /// of them is not held any more. A run that is killed before it has judged them leaves that to the next.
     ///
     /// - Throws: any failure of the database.
-    package func release(_ ids: [String], under terms: String) throws(StoreFailure) -> Bool {
-        let steps = ids.runs(of: StatementShape.longest).map {
-            StatementShape.padded($0.map(SQLValue.text))
-        }
+    package func release(
+        _ held: [ReportBatch], under terms: String
+    ) throws(StoreFailure) -> Bool {
+        let steps = Dictionary(grouping: held, by: { $0.terms.filter { $0 != terms } + [terms] })
+            .flatMap { all, batches in
+                batches.map(\.id).runs(of: StatementShape.longest).map {
+                    (ReportBatch.stored(all), StatementShape.padded($0.map(SQLValue.text)))
+                }
+            }
         func which(_ names: [SQLValue]) -> String {
             "feed IN (\(placeholders(names.count))) AND part = 0 AND "
         }
         return try session.retries.retrying("releasing what is held") { () throws(SQLFailure) in
             try connection.begin()
             var found = 0
-            for names in steps {
+            for (terms, names) in steps {
                 found += try connection.execute(
                     "UPDATE pushsweep_feed SET state = 'waiting', released = 1, terms = ?, "
                         + "changed_at = \(connection.dialect.now) WHERE \(which(names))state = 'held'",
-                    [.text(terms)] + names)
+                    [terms] + names)
             }
-            if found == ids.count {
+            if found == held.count {
                 try connection.commit()
                 return true
             }
             connection.rollBack()
             // The answer to an earlier try may have been lost.
             var done = 0
-            for names in steps {
+            for (_, names) in steps {
                 done +=
                     try connection.query(
                         "SELECT COUNT(*) FROM pushsweep_feed WHERE "
                             + "\(which(names))state = 'waiting' AND released = 1", names
                     ).scalar?.count ?? 0
             }
-            return done == ids.count
+            return done == held.count
         }
     }
 
@@ -236,7 +241,7 @@ extension ReportBatch {
 }
 
 extension Batches {
-    /// Lets those batches be judged that nobody fills any more. Only a run that has the lease moves reports, so
+    /// Lets those batches be judged that nobody fills any more. One of which a host has only bytes waits for that host. Only a run that has the lease moves reports, so
     /// none is at work where this run has it. A host that stored a part of a list and was not heard of for a day
     /// may not come back; if it does, it stores the list again under another name.
     ///
@@ -245,22 +250,27 @@ extension Batches {
         let old = "changed_at < \(connection.dialect.now(adding: -86_400))"
         // A sender's turn and a draft of an import end in other ways.
         let isOthers =
-            "inlet <> 'sender' AND (inlet <> 'file' OR source = 'feedback') AND \(old)"
-        for batch in try read("state = 'filling' AND (origin IS NOT NULL OR \(isOthers))", []) {
+            "inlet <> 'sender' AND (inlet <> 'gateway' OR reports > 0) AND (inlet <> 'file' OR source = 'feedback') AND \(old)"
+        let isMoving = "(origin IS NOT NULL OR inlet = 'earlier')"
+        for batch in try read("state = 'filling' AND (\(isMoving) OR \(isOthers))", []) {
+            // What a move has left behind is still in the batches before.
+            let isMoved = batch.origin != nil || batch.inlet == .earlier
             _ = try change(
                 batch.id, to: .waiting, from: [.filling],
-                batch.origin == nil ? ", last_token = NULL, ending = 'truncated', detail = ?" : "",
-                batch.origin == nil
-                    ? [.text("\(batch.host) stored a part of it and was not heard of for a day")]
-                    : [])
+                isMoved ? "" : ", last_token = NULL, ending = 'truncated', detail = ?",
+                isMoved
+                    ? []
+                    : [.text("\(batch.host) stored a part of it and was not heard of for a day")])
         }
     }
 
     /// Holds a released batch again, whose release a person saw under other terms; false where it waits no more.
     ///
     /// - Throws: any failure of the database.
-    package func holdAgain(_ id: String) throws(StoreFailure) -> Bool {
-        try change(id, to: .held, from: [.waiting], ", released = 0, terms = NULL")
+    package func holdAgain(_ batch: ReportBatch) throws(StoreFailure) -> Bool {
+        try change(
+            batch.id, to: .held, from: [.waiting], ", released = 0, terms = ?",
+            [ReportBatch.stored(batch.terms.dropLast())])
     }
 }
 

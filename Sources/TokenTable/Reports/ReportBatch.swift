@@ -13,6 +13,8 @@ package enum Inlet: String, Hashable, Sendable, CaseIterable {
     case file
     /// Answers that our own sender got.
     case sender
+    /// Reports that were judged before, under other terms.
+    case earlier
 }
 
 /// The state of a batch:
@@ -76,8 +78,8 @@ package struct ReportBatch: Hashable, Sendable {
     package let id: String
     /// The run that inserted its reports, later the one that judged it.
     package let run: String
-    /// The names of app and environment in the settings; once it is judged, those of the table's rows.
-    package var partition: Partition
+    /// The names of app and environment in the settings.
+    package let partition: Partition
     /// What its reports are, with the reason of APNs.
     package let source: EvidenceSource
     package let inlet: Inlet
@@ -103,8 +105,9 @@ package struct ReportBatch: Hashable, Sendable {
     package var quarantinedBytes = 0
     /// Whether a person has seen and released it, so that the guard is not asked.
     package var isReleased = false
-    /// The digest of what the release would do, as the person saw it.
-    package var terms: String?
+    /// The digests of the terms under which its reports were judged; of a released batch the last one is what the
+    /// person saw.
+    package var terms: [String] = []
     /// Reports that moved into another batch, or whose time is over.
     package var removed = 0
     /// The batch whose reports it judges again; nil for the first judgement.
@@ -127,6 +130,12 @@ package struct ReportBatch: Hashable, Sendable {
         state == .filling && inlet == .file && source != .feedback && origin == nil
     }
 
+    /// Whether its host has bytes of a gateway's list of which the database has no report yet.
+    package var isUnstored: Bool { state == .filling && inlet == .gateway && reports == 0 }
+
+    /// Whether it is judged again because the terms changed, and not because a person said so.
+    package var isJudgedByItself: Bool { inlet == .earlier && origin == nil && !isReleased }
+
     /// The reports by outcome, with those that could not be used.
     package var counts: Counts {
         var counts = progress.counts
@@ -137,9 +146,17 @@ package struct ReportBatch: Hashable, Sendable {
 }
 
 extension ReportBatch {
+    /// Digests of terms that are kept; of more the oldest go.
+    private static let mostTerms = 12
+
+    /// Digests as the column `terms` has them.
+    static func stored(_ terms: some BidirectionalCollection<String>) -> SQLValue {
+        terms.isEmpty ? .null : .text(terms.suffix(mostTerms).joined(separator: " "))
+    }
+
     /// The columns of a batch, in the order of `init(_:_:)`.
     static let columns =
-        "feed, run, app, environment, source, inlet, label, host, opened_at, ending, detail, state, "
+        "feed, run, COALESCE(app_name, app), environment, source, inlet, label, host, opened_at, ending, detail, state, "
         + "held_at, gate, cause, origin, reports, quarantined, out_of_bounds, bytes, quarantined_bytes, "
         + "last_token, \(Counts.columns.joined(separator: ", ")), rows_changed, invalidated, rows_refused, released, decision, terms, removed"
 
@@ -161,9 +178,8 @@ extension ReportBatch {
         }
         origin = rows[row, 15].text
         isReleased = rows[row, 30].count == 1
-        (decision, terms, removed) = (
-            rows[row, 31].text, rows[row, 32].text, rows[row, 33].count ?? 0
-        )
+        (decision, removed) = (rows[row, 31].text, rows[row, 33].count ?? 0)
+        terms = (rows[row, 32].text ?? "").split(separator: " ").map(String.init)
         (reports, quarantined) = (rows[row, 16].count ?? 0, rows[row, 17].count ?? 0)
         outOfBounds = rows[row, 18].count ?? 0
         (bytes, quarantinedBytes) = (rows[row, 19].count ?? 0, rows[row, 20].count ?? 0)

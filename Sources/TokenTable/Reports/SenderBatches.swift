@@ -88,7 +88,7 @@ package struct SenderBatches {
             let found = try connection.query(
                 "SELECT r.token, r.evidence_at, f.source FROM pushsweep_report AS r JOIN pushsweep_feed AS f "
                     + "ON f.feed = r.batch AND f.part = 0 WHERE r.token IN (\(placeholders(padded.count))) "
-                    + "AND f.inlet = 'sender'", padded)
+                    + "AND f.inlet IN ('sender', 'earlier')", padded)
             for row in 0..<found.count {
                 guard let token = found.token(row, 0), let at = time.mark(found[row, 1]),
                     let source = EvidenceSource(rawValue: found.string(row, 2))

@@ -28,8 +28,8 @@ package struct PurgeProgress: Codable, Hashable, Sendable {
 
 extension TokenTable {
     /// Drops the entries from before `cutoff` of runs that began before it. Also drops the checkpoints
-    /// of applied feeds, and the records, of runs that began before `records`, because the guard
-    /// still needs younger ones. Both are times of the database's clock. `shouldStop` and the
+    /// of applied feeds, the entries of undos, and the records, of runs that began before `records`, because the
+    /// guard still needs younger ones. Both are times of the database's clock. `shouldStop` and the
     /// throttle are checked between chunks. A dry run counts.
     ///
     /// - Throws: any failure; dropped items stay dropped, and the next purge continues.
@@ -42,7 +42,8 @@ extension TokenTable {
             cutoff: cutoff, records: records ?? cutoff, isDry: isDry, loop: session.chunkLoop())
         defer { report(purge.progress) }
         let runs = try runs().reversed().filter { $0.started < cutoff }
-        for run in runs {
+        // An undo precedes the evidence that was there before it, for as long as that is kept.
+        for run in runs where run.kind != "undo" || run.started < purge.records {
             for part in try parts(ofRun: run.id, before: cutoff) {
                 guard try shouldContinue(shouldStop) else { return purge.progress }
                 try dropEntries(of: part, &purge, shouldStop)

@@ -131,7 +131,8 @@ extension TokenTable {
                     feed: record.id, part: index, parts: wanted.count, connection: connection
                 ).insert(
                     FeedCheckpoint.Origin(
-                        run: record.id, partition: partition, source: "undo", isApplied: true),
+                        run: record.id, partition: partition, source: LedgerEntry.undoSource,
+                        isApplied: true),
                     layout)
             }
             try lease?.renew(connection)

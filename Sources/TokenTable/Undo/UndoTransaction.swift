@@ -275,12 +275,14 @@ struct UndoTransaction {
             grouping: changed, by: { work.partitions.firstIndex(of: $0.target.partition) ?? 0 }
         ).sorted(by: { $0.key < $1.key }) {
             let ledger = ChangeLedger(
-                run: work.run, feed: work.run, part: part, source: "undo", lookup: lookup)
+                run: work.run, feed: work.run, part: part, source: LedgerEntry.undoSource,
+                lookup: lookup)
             try ledger.write(items.lazy.map(entry), from: number)
             written.append(
                 LedgerRange(
                     run: work.run, feed: work.run, part: part,
-                    partition: items[0].target.partition, source: "undo", first: number,
+                    partition: items[0].target.partition, source: LedgerEntry.undoSource,
+                    first: number,
                     count: items.count))
             number += items.count
         }

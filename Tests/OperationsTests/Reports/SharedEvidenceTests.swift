@@ -152,11 +152,11 @@ struct SharedEvidenceTests {
         try stage.database.execute("UPDATE active_users SET invalidated_at = NULL")
         try stage.database.execute("UPDATE pushsweep_report SET state = 0, decided_at = NULL")
         try stage.database.execute(
-            "UPDATE pushsweep_feed SET state = 'waiting', app = 'talk', last_token = NULL, applied = 0, "
+            "UPDATE pushsweep_feed SET state = 'waiting', app_name = 'talk', last_token = NULL, applied = 0, "
                 + "rows_changed = 0, invalidated = 0, host = 'elsewhere'")
         try stage.swept().ends(0)
         #expect(try stage.database.texts("SELECT state FROM pushsweep_feed") == [["waiting"]])
-        try stage.database.execute("UPDATE pushsweep_feed SET app = 'chat'")
+        try stage.database.execute("UPDATE pushsweep_feed SET app_name = 'chat'")
         try stage.swept().ends(0)
         #expect(try stage.database.marked == 3)
     }
@@ -336,5 +336,41 @@ struct SharedEvidenceTests {
         #expect(try stage.database.rows(of: "pushsweep_evidence") == 0)
         try stage.run(["quarantine", "list"], environment: stage.host("b")).ends(
             0, "the settings name no app talk in environment production")
+    }
+
+    @Test(
+        "a list that a host has read and not stored is told on each host, and that host stores it",
+        arguments: TestEngine.available)
+    func unstored(_ engine: TestEngine) throws {
+        var behaviour = FeedbackBehaviour()
+        behaviour.ending = .holdOpen
+        let stage = try SweepStage(engine, dead: 3, behaviour: behaviour)
+        stage.lines.feedbackOptions = "idle-timeout: 60s"
+        let run = try stage.start(["sweep"])
+        let isKnown = eventually(seconds: 20) {
+            (try? stage.database.rows(of: "pushsweep_feed", "state = 'filling'")) == 1
+        }
+        #expect(isKnown)
+        run.signal(SIGKILL)
+        _ = run.wait()
+        let (other, told) = (stage.host("b"), "has read a list of chat/production from 127.0.0.1")
+        try stage.run(["check"], environment: other).says(told)
+        try stage.run(["audit"], environment: other).says(told)
+        try stage.run(
+            ["preflight", "--read-only", "--app", "chat", "--fail-on", "medium"], environment: other
+        ).ends(2, "1 batch")
+        // After a day the rest of other batches is judged without its host. Here that would be nothing.
+        try stage.database.execute(
+            "UPDATE pushsweep_feed SET changed_at = ?", [stage.database.time(dead)])
+        stage.lines.feedbackOptions = "idle-timeout: 200ms"
+        try stage.database.execute("UPDATE pushsweep_lease SET owner = NULL, expires_at = NULL")
+        try stage.run(["sweep", "--app", "none"], environment: other).ends(64)
+        try stage.run(["sweep"], environment: other).ends(0)
+        #expect(try stage.database.marked == 0)
+        try stage.swept().ends(0).app(has: ["applied": 3])
+        #expect(
+            try stage.database.texts("SELECT state, reports, ending FROM pushsweep_feed")
+                == [["applied", "3", "truncated"]])
+        try stage.run("audit", "--deep").ends(0)
     }
 }

@@ -202,7 +202,8 @@ struct BatchTests {
         #expect(try batches.holder(of: chat, .file)?.id == "b")
         #expect(try batches.holder(of: chat, .sender) == nil)
         #expect(throws: StoreFailure.self) { try Self.settle(store) }
-        #expect(try !batches.release(["b", "d"], under: "t"), "one of them is not held")
+        let released = try ["b", "d"].compactMap { try batches.batch($0) }
+        #expect(try !batches.release(released, under: "t"), "one of them is not held")
         #expect(try batches.batch("b")?.state == .held)
         #expect(try batches.discard("b", because: "a mistake", run: "me"))
         // The second of two people hears that it was not he; one whose answer was lost, that it was.
@@ -213,9 +214,66 @@ struct BatchTests {
         try batches.releaseFollowers()
         #expect(try batches.batch("c")?.state == .waiting)
         #expect(try batches.hold("d", BatchHold(cause: "x", gate: .volume)))
-        #expect(try batches.release(["d"], under: "t") && batches.batch("d")?.isReleased == true)
+        let only = Array(released.dropFirst())
+        #expect(try batches.release(only, under: "t") && batches.batch("d")?.isReleased == true)
+        #expect(try batches.batch("d")?.terms == ["t"])
         // The same again, as after a lost answer.
-        #expect(try batches.release(["d"], under: "t"))
+        #expect(try batches.release(only, under: "t"))
+    }
+
+    @Test(
+        "what changed nothing of several batches moves into one, whatever statement fails, and what changed rows stays",
+        arguments: TestEngine.available)
+    func moved(_ engine: TestEngine) throws {
+        func stage() throws -> TokenDatabase {
+            let database = try TokenDatabase.own(engine, 0..<3)
+            let store = try database.store(pacing: hurried())
+            for (name, tokens) in [("b", 0..<6), ("c", 4..<7), ("d", 2..<5)] {
+                #expect(try Self.fill(store, Self.reports(tokens), into: Self.batch(name)))
+                _ = try Self.settle(store, name)
+            }
+            try database.execute("UPDATE pushsweep_feed SET terms = 'a', opened_at = changed_at")
+            try database.execute(
+                "UPDATE pushsweep_report SET state = 5, refusal = 'x' WHERE batch = 'b' AND number = 1 AND state = 4"
+            )
+            try database.execute(
+                "UPDATE pushsweep_feed SET refused = 3, unknown_tokens = 6 WHERE feed = 'b'")
+            return database
+        }
+        func move(_ connection: any SQLConnection, _ database: TokenDatabase) throws {
+            let batches = Batches(try TokenTable(database.settings, connection, hurried()))
+            let next = Self.batch("n", inlet: .earlier)
+            for old in try batches.judged(neverUnder: "t", about: chat) where old.id != "n" {
+                _ = try batches.moveUnchanged(of: old, to: next, under: "t", lease: nil)
+            }
+            if try batches.batch("n")?.state == .filling { try batches.closeMoved(next) }
+        }
+        let first = try stage()
+        let probe = FaultyConnection(first.driver())
+        try move(probe, first)
+        for fault in FaultyConnection.Fault.spread(over: probe.operations, most: 60, last: 6) {
+            let database = try stage()
+            let connection = FaultyConnection(database.driver(), [fault])
+            connection.staysAway = true
+            _ = try? move(connection, database)
+            #expect(try database.rows(of: "pushsweep_report") == 36, "\(fault)")
+            let store = try database.store(pacing: hurried())
+            #expect(try ReportHistory(store).unbalanced(limit: 9) == [], "\(fault)")
+            try move(database.driver(), database)
+            let batches = Batches(store)
+            #expect(try batches.judged(neverUnder: "t", about: chat) == [])
+            // Of b the tokens 3 to 5, of c 4 to 6, of d 3 and 4; those that changed a row stay.
+            #expect(try batches.batch("n")?.reports == 24, "\(fault)")
+            #expect(try batches.batch("b")?.progress.counts == Counts(applied: 3, already: 6))
+            #expect(try batches.batch("d")?.terms == ["a", "t"])
+            #expect(
+                try database.rows(
+                    of: "pushsweep_report", "batch = 'n' AND state = 0 AND number = 0")
+                    == 4)
+            for number in 3..<7 { try database.register(.numbered(number), at: start) }
+            #expect(try Self.settle(store, "n").counts == Counts(applied: 4, already: 20))
+            #expect(try ReportHistory(store).unbalanced(limit: 9) == [], "\(fault)")
+        }
     }
 
     @Test(
