@@ -157,8 +157,15 @@ extension RemovalProposal {
         _ forecast: Classification, of batches: [ReportBatch], tokens: Int, atOneTime: Int,
         _ policy: RemovalPolicy
     ) {
+        var counts = forecast.counts
+        // A person's undo says nothing about clocks.
+        counts.newer -= forecast.preceded
+        if batches.allSatisfy({ $0.inlet == .earlier }) {
+            // They were chosen because they found no row.
+            (counts.newer, counts.unknown) = (0, 0)
+        }
         self.init(
-            candidates: forecast.candidateRows, counts: forecast.counts,
+            candidates: forecast.candidateRows, counts: counts,
             tuples: batches.reduce(0) { $0 + $1.counts.tuples },
             outOfBounds: batches.reduce(0) { $0 + $1.outOfBounds }, tokens: tokens,
             tokensAtOneTime: batches.allSatisfy { $0.source == .feedback } ? atOneTime : 0,

@@ -24,12 +24,12 @@ struct HeardBatch {
         /// In a scratch file of this host.
         case sorted(SortedEvidence)
         case listed([TokenEvidence])
+        /// In these batches, of which it would be judged again; for a dry run.
+        case earlier([String], ReportFilter)
     }
 
     var batch: ReportBatch
     let home: Home
-    /// Whether decided reports count too, as in the dry run of a judgement that is made again.
-    var decidedToo = false
 
     init(_ batch: ReportBatch, _ home: Home = .database) { (self.batch, self.home) = (batch, home) }
 
@@ -37,9 +37,12 @@ struct HeardBatch {
     func stream(after position: DeviceToken?, in store: TokenTable) -> any EvidenceStream {
         switch home {
         case .database:
-            StoredReports(of: batch.id, after: position, decidedToo: decidedToo, in: store)
+            StoredReports(of: batch.id, after: position, in: store)
         case .sorted(let sorted): sorted.stream(after: position)
         case .listed(let evidence): ListedEvidence(evidence, after: position)
+        case .earlier(let names, let which):
+            MergedEvidence(
+                names.map { StoredReports(of: $0, after: position, which, in: store) })
         }
     }
 
@@ -52,6 +55,7 @@ struct HeardBatch {
         case .listed(let evidence):
             // Only a gateway's list says something by its times.
             return (evidence.count, 0)
+        case .earlier: return (batch.reports, 0)
         }
     }
 }
@@ -68,6 +72,8 @@ struct EvidenceRun {
     var lease: Lease?
     /// Whether the journal is that of a trial, of which nothing is kept.
     var isTrial = false
+    /// The milliseconds by which the database's clock is ahead of this host's. By it undos are told from evidence.
+    var ahead: Int64 = 0
     /// The guard's decisions so far.
     let opinions = GuardLog()
     /// What a dry run would have done so far.
@@ -154,22 +160,20 @@ struct EvidenceRun {
 
     // MARK: Terms
 
-    /// The digest of the terms by which evidence of a partition is judged: policy, table, columns and values.
-    func terms(of partition: Partition, _ stored: Partition) throws -> String {
-        try HoldDigest(partition, plan.policy, terms: store.terms(of: stored)).heading
-    }
-
-    /// The policy for a batch. What was judged before, by nobody's wish, counts only beyond doubt.
+    /// The policy for a batch. What is judged again by nobody's wish counts only beyond doubt.
     private func policy(for batch: ReportBatch) -> RemovalPolicy {
         var policy = plan.policy
         policy.onlyBeyondDoubt = batch.isJudgedByItself
         return policy
     }
 
-    /// The changes to which a batch gives way. A person who released or named it has decided.
+    /// The changes to which a batch gives way. Of a person who released or replayed it the word counts from then on.
     private func precedence(over batch: ReportBatch) -> LedgerPrecedence? {
-        guard !batch.isReleased, !plan.isAboutOneBatch, batch.origin == nil else { return nil }
-        return LedgerPrecedence(heard: batch.opened, undosAlone: !batch.isJudgedByItself)
+        guard !plan.isAboutOneBatch else { return nil }
+        let isWord = batch.isReleased || batch.origin != nil
+        return LedgerPrecedence(
+            heard: isWord ? batch.changed ?? batch.opened : batch.opened,
+            undosAlone: !batch.isJudgedByItself)
     }
 
     // MARK: Judging
@@ -249,7 +253,7 @@ struct EvidenceRun {
         _ batch: ReportBatch, _ entry: inout FeedReport
     ) throws -> ExitStatus {
         guard !plan.dryRun else { return .held }
-        _ = try batches.holdAgain(batch)
+        _ = try batches.holdAgain(batch.id)
         context.log.warning(
             """
             \(batch.partition): batch \(batch.id) was released under other settings than those of this run, so \
@@ -263,7 +267,9 @@ struct EvidenceRun {
 
     /// Whether a release would do what the person saw who released the batch.
     private func isReleased(_ batch: ReportBatch, _ stored: Partition) throws -> Bool {
-        try batch.terms.last == terms(of: batch.partition, stored)
+        let digest = try HoldDigest(
+            batch.partition, plan.policy, terms: store.terms(of: stored))
+        return batch.terms == digest.heading
     }
 
     /// Throws unless all of a batch was judged and every report is accounted for.
@@ -335,12 +341,12 @@ struct EvidenceRun {
             try store.session.record(record(guardResult: opinions.summary))
         }
         if let hold { return Judged(hold: hold) }
-        let terms = try terms(of: batch.partition, partition)
+        let mapping = try MappingDigest.of(batch.partition, store.terms(of: partition))
         let application = FeedApplication(
             run: run, feed: batch.id, partition: partition, policy: policy(for: batch),
             source: batch.source, lease: lease, isReleased: batch.isReleased,
-            terms: batch.terms.filter { $0 != terms } + [terms], precedence: precedence(over: batch)
-        )
+            mappings: batch.mappings.filter { $0 != mapping } + [mapping],
+            precedence: precedence(over: batch))
         let applied = try write(application, heard, after: known?.position)
         return Judged(progress: applied, refusals: refusals(batch, applied))
     }
@@ -359,6 +365,14 @@ struct EvidenceRun {
                 "partition": "\(partition)", "reports": "\(heard.batch.reports)",
                 "candidates": "\(forecast.counts.applied)",
             ])
+        if forecast.preceded > 0 {
+            context.log.warning(
+                """
+                \(heard.batch.partition): \(forecast.preceded.counting("report")) of batch \(heard.batch.id) \
+                \(forecast.preceded == 1 ? "changes" : "change") nothing, because an undo came after \
+                \(forecast.preceded == 1 ? "it was" : "they were") heard; pushsweep replay --feed makes them count
+                """)
+        }
         guard forecast.isComplete else {
             throw RunFailure(
                 .pending, .apply,

@@ -98,7 +98,8 @@ struct Pouring {
     private func batch(of feed: CapturedFeed, named name: String? = nil) -> ReportBatch {
         ReportBatch(
             id: name ?? feed.id, run: evidence.run, feed.partition, feed.kind, inlet(of: feed),
-            label: feed.source, host: evidence.context.host, opened: feed.opened)
+            label: feed.source, host: evidence.context.host,
+            opened: feed.opened.advanced(by: evidence.ahead))
     }
 
     private func batch(of read: FeedEvidence, named name: String? = nil) -> ReportBatch {

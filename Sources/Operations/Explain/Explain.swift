@@ -42,7 +42,7 @@ package struct Explain {
             let frame = StoryFrame(
                 settings: settings, history: try TokenHistory(store), now: now,
                 reader: ReportReader(now: context.now(), mayUseArrival: settings.mayUseArrival),
-                wholeTokens: wholeTokens)
+                wholeTokens: wholeTokens, mappings: try Self.mappings(settings, store))
             var explain = Explain(
                 context: context, store: store, tokens: tokens, frame: frame, report: report)
             try explain.readAll()
@@ -62,6 +62,16 @@ package struct Explain {
         read("pushsweep_run") { try $0.readRuns() }
         report.tokens = tokens.compactMap { stories[$0]?.told(facts) }
         if !frame.wholeTokens { try report.shorten(tokens) }
+    }
+
+    private static func mappings(
+        _ settings: Settings, _ store: TokenTable
+    ) throws -> [Partition: String] {
+        guard try store.layout().registration != nil else { return [:] }
+        let each = try settings.apps.map {
+            ($0.partition, try MappingDigest.of($0.partition, store.terms(of: $0.storedPartition)))
+        }
+        return Dictionary(each, uniquingKeysWith: { first, _ in first })
     }
 
     // MARK: Gaps

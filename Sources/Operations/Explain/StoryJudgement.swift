@@ -24,8 +24,21 @@ extension TokenStory {
         return others.isEmpty ? nil : Set(others).sorted().joined(separator: " and ")
     }
 
-    /// What evidence of a time about an app does to the rows as they are now.
-    func judgement(dead time: EpochMilliseconds, _ app: Partition) -> EvidenceJudgement {
+    /// What evidence of a time about an app does to the rows as they are now. It gives way to undos since it was
+    /// heard, or to all changes.
+    func judgement(
+        dead time: EpochMilliseconds, _ app: Partition, heard: EpochMilliseconds?,
+        undosAlone: Bool = true
+    ) -> EvidenceJudgement {
+        let isPreceded = changes.contains {
+            ($0.isOfUndo || !undosAlone) && $0.refusal == nil && $0.changed > heard ?? $0.changed
+        }
+        if isPreceded {
+            return (
+                .newer,
+                "it changes nothing, because \(undosAlone ? "an undo" : "a change") came after it was heard"
+            )
+        }
         guard frame.app(app) != nil else {
             return (.noApp, "the settings name no \(app), so no row can change")
         }

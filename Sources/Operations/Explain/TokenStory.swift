@@ -20,6 +20,8 @@ struct StoryFrame {
     let reader: ReportReader
     /// Whether tokens are printed whole.
     let wholeTokens: Bool
+    /// The mapping of each app of the settings as a digest; empty where nothing is judged again by itself.
+    let mappings: [Partition: String]
 
     /// The name in the settings of an app by the table's value; an app that the settings do not name
     /// keeps the value.
@@ -192,7 +194,10 @@ struct TokenStory {
         case .filling, .waiting, .applying, .applied: break
         }
         guard report.state != .waiting else {
-            let (rule, words) = judgement(dead: report.time, app)
+            let isWord = batch.isReleased || batch.origin != nil
+            let (rule, words) = judgement(
+                dead: report.time, app,
+                heard: isWord ? batch.changed ?? batch.opened : batch.opened)
             (event.rule, event.basis) = (rule, "waiting")
             open.append(
                 (app, "apply the evidence of \(report.time.rfc3339): \(words)", rule.changesRows))
@@ -221,12 +226,28 @@ struct TokenStory {
             let others = otherApps(than: app)
             event.rule = others == nil ? .unknown : .otherApp
             return "judged\(when): no row of this app and environment had the token"
-                + (others.map { "; rows of \($0) have it now" } ?? "")
+                + (others.map { "; rows of \($0) have it now" } ?? "") + again(report, app)
         case .refused:
             (event.rule, event.reason) = (.refused, report.refusal?.rawValue ?? event.reason)
             return "judged\(when): the row refused the change"
-                + (report.refusal.map { ": \($0.words)" } ?? "")
+                + (report.refusal.map { ": \($0.words)" } ?? "") + again(report, app)
         }
+    }
+
+    /// That a report is judged again, because the mapping is another one now; empty where it is not.
+    private mutating func again(_ report: TokenReport, _ app: Partition) -> String {
+        let batch = report.batch
+        guard let mapping = frame.mappings[app], batch.isJudgedAgain(under: mapping, at: frame.now)
+        else { return "" }
+        let (rule, words) = judgement(
+            dead: report.time, app, heard: batch.opened, undosAlone: false)
+        open.append(
+            (
+                app,
+                "judge the evidence of \(report.time.rfc3339) again under another mapping: \(words)",
+                rule.changesRows
+            ))
+        return "; the mapping is another one now, and the next sweep judges it again"
     }
 
     /// Why a report left a row as it was.
@@ -291,7 +312,7 @@ struct TokenStory {
                     event.rule = .suspect
                     words = "it calls the token bad, which never removes a row"
                 case .evidence(_, _, let dead):
-                    let (rule, judged) = judgement(dead: dead, row.partition)
+                    let (rule, judged) = judgement(dead: dead, row.partition, heard: row.arrived)
                     (event.rule, time, changes) = (rule, dead, rule.changesRows)
                     words = "judged now: \(judged)"
                 }

@@ -42,6 +42,6 @@ extension ReportBatch {
     /// What it means that it is unstored.
     var unstoredWords: String {
         "\(host) has read a list of \(partition) from \(label) at \(opened.rfc3339) that is not in the database yet: "
-            + "only a sweep on that host stores it"
+            + "only a sweep on that host stores it; if it is gone: pushsweep holds discard \(id) --reason TEXT"
     }
 }

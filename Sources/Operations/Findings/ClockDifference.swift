@@ -30,6 +30,9 @@ struct ClockDifference: Hashable, Sendable {
         ahead = theirs - (before + error)
     }
 
+    /// `ahead` where it is more than the asking may have taken and the times of a clock differ by; else 0.
+    var worthwhile: Int64 { ahead.magnitude > (1_000 + error).magnitude ? ahead : 0 }
+
     /// The finding, high from where evidence is not believed any more; nil where the clocks agree.
     func finding(about object: String) -> Finding? {
         guard ahead.magnitude > (Self.slack + error).magnitude else { return nil }

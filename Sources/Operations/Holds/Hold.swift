@@ -126,6 +126,9 @@ package struct Holds {
     package func discard(
         _ name: String?, whole: Bool, because reason: String, _ context: RunContext
     ) throws -> DiscardReport {
+        if let name, let unstored = try unstored(name) {
+            return try discard(unstored, because: reason, context)
+        }
         let (hold, named) = try name.map(found) ?? { ($0, $0.batches) }(try only())
         guard whole || named.count == 1 else {
             throw RunFailure(
@@ -166,6 +169,37 @@ package struct Holds {
                 host: context.host, operator: context.operator, counts: report.jsonLine))
         // What was discarded before has its record.
         if let failure { throw failure }
+        return report
+    }
+}
+
+extension Holds {
+    /// The batch of which only another host has the bytes, by its name or beginning; nil where none has it.
+    private func unstored(_ name: String) throws -> ReportBatch? {
+        try batches.ensureVisible()
+        guard let beginning = NameBeginning(name) else { return nil }
+        let found = try batches.all(.filling).filter { $0.isUnstored && beginning.begins($0.id) }
+        return found.count == 1 ? found[0] : nil
+    }
+
+    /// Discards a batch of which a host that is gone has the bytes. If it comes back, it stores them under another name.
+    private func discard(
+        _ batch: ReportBatch, because reason: String, _ context: RunContext
+    ) throws -> DiscardReport {
+        var report = DiscardReport(
+            run: UUIDText.random(), hold: batch.id, app: batch.partition.app,
+            environment: batch.partition.environment, feeds: [batch.id], reason: reason,
+            heldSince: batch.opened.rfc3339, heldCause: batch.unstoredWords)
+        report.reports = 0
+        guard try batches.forget(batch.id, because: reason, run: report.run) else {
+            throw RunFailure(
+                .usage, .state,
+                "discarding batch \(batch.id): \(batch.host) is storing it; see: pushsweep check")
+        }
+        try store.session.record(
+            RunRecord(
+                id: report.run, kind: "discard", started: context.now(), ended: context.now(),
+                host: context.host, operator: context.operator, counts: report.jsonLine))
         return report
     }
 }
@@ -229,6 +263,12 @@ package struct DiscardReport: PrintedLines, Codable, Hashable, Sendable {
     package var exit: Int32 = 0
 
     package var lines: [String] {
+        if reports == 0, files == nil, feeds.count == 1 {
+            return [
+                "\(app)/\(environment): nobody waits for batch \(feeds[0]) any more; if its host comes back, it stores "
+                    + "the list"
+            ]
+        }
         var lines = [
             "\(app)/\(environment): \(feeds.count.counting("held batch")) discarded; within 30 "
                 + "days, from any host:"

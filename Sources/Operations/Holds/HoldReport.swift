@@ -192,6 +192,8 @@ package struct HoldReport: PrintedLines, Encodable, Hashable, Sendable {
         var registrations: [Registration] = []
         /// Rows that registered since the first batch was held: their devices were alive.
         var registeredSince = 0
+        /// Tokens of which an undo changed something since they were reported; absent where there are none.
+        var undone: Int?
         /// Tokens of the sample and all others by age of their evidence.
         var ages = HoldReport.ages.map { Age(age: $0.name, tokens: 0) }
         /// Some of the tokens, redacted.
@@ -240,6 +242,11 @@ package struct HoldReport: PrintedLines, Encodable, Hashable, Sendable {
                 "\(details.registeredSince.counting("row")) registered since it is held, so "
                     + "\(details.registeredSince == 1 ? "its device was" : "their devices were") alive"
             )
+        }
+        if let undone = details.undone {
+            lines.append(
+                "a person undid changes of \(undone.counting("token")) since \(undone == 1 ? "it was" : "they were") "
+                    + "reported, and a release makes them again")
         }
         lines.append("for example:")
         lines += details.sample.map { "  \($0.line)" }
@@ -360,10 +367,13 @@ extension Hold {
     ) throws -> [DeviceToken] {
         var sample: [DeviceToken] = []
         var stream = evidence(in: store)
+        let undos = try store.undoneTokens(since: batches.map(\.opened).min() ?? since)
+        var undone = 0
         // Tokens are close to random, so every n-th in their order is a fair sample.
         let step = max(1, details.tokens / Self.sampleSize)
         var place = 0
         while case let page = try stream.next(1_000), !page.isEmpty {
+            undone += try undos(page).count
             for item in page {
                 let age = now.distance(from: item.time)
                 let range = HoldReport.ages.firstIndex { age < $0.upTo }
@@ -376,6 +386,7 @@ extension Hold {
                 place += 1
             }
         }
+        if undone > 0 { details.undone = undone }
         return sample
     }
 

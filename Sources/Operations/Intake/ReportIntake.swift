@@ -63,7 +63,7 @@ struct ReportIntake {
         IntakeTerms(
             run: run, host: context.host, Set(plan.partitions.keys),
             ReportReader(now: context.now(), mayUseArrival: plan.mayUseArrival),
-            undone: plan.dryRun ? [:] : try plan.partitions.mapValues(store.undoTimes),
+            undone: plan.dryRun ? [] : try store.undoTimes(),
             lease: evidence.lease, name: UUIDText.random)
     }
 
@@ -133,7 +133,7 @@ struct ReportIntake {
     ) -> HeardBatch {
         var batch = ReportBatch(
             id: name, run: run, read.partition, read.source, inlet, label: label,
-            host: context.host, opened: context.now())
+            host: context.host, opened: context.now().advanced(by: evidence.ahead))
         batch.reports = read.evidence.reports
         return HeardBatch(batch, .sorted(read.evidence))
     }

@@ -155,9 +155,12 @@ package struct Sweep: RecordedRun {
         _ opened: OpenedJournal, _ store: TokenTable, _ lease: Lease?
     ) throws -> EvidenceRun? {
         let journal = opened.journal
-        let evidence = EvidenceRun(
+        var evidence = EvidenceRun(
             store: store, plan: plan, context: context, run: run, started: started, lease: lease,
             isTrial: plan.isTrial)
+        if lease != nil {
+            evidence.ahead = try ClockDifference(to: store, context.now).worthwhile
+        }
         let intake = ReportIntake(journal: journal, evidence: evidence)
         let takesReports = settleIntakes(intake)
         if plan.file?.layout != nil, !takesReports { return nil }

@@ -1,17 +1,26 @@
+import APNsProtocol
 import Encodings
 import TokenHygiene
 import TokenTable
 
-// The part of a sweep that judges reports again, because the terms under which they were judged are others now.
+// The part of a sweep that judges reports again, because the mapping under which they were judged is another one now.
 
 extension Sweep {
-    /// Judges again what changed nothing under other terms, by app, environment and source. Without a registration
-    /// time nothing is beyond doubt, so there it is left to a person.
+    /// Judges again what found no row that it could change under another mapping, by app, environment and source; a
+    /// dry run says what that would do. Without a registration time nothing is beyond doubt, so there it is left to a
+    /// person.
     mutating func judgeEarlier(_ evidence: EvidenceRun) throws(CancellationError) {
-        guard !plan.dryRun, plan.gateways != nil else { return }
+        guard plan.gateways != nil else { return }
+        if plan.dryRun, (try? evidence.batches.visibility()) != .readable { return }
         do {
             guard try evidence.store.layout().registration != nil else { return }
-            try judgeEach(evidence)
+            let undone = plan.dryRun ? [] : try evidence.store.undoTimes()
+            for (name, stored) in plan.partitions.sorted(by: { "\($0.key)" < "\($1.key)" })
+            where plan.isAbout(name) {
+                let mapping = try MappingDigest.of(name, evidence.store.terms(of: stored))
+                let old = try evidence.batches.judged(neverUnder: mapping, about: name)
+                try judge(old, again: mapping, undone, evidence)
+            }
         } catch let end as CancellationError {
             throw end
         } catch {
@@ -24,50 +33,72 @@ extension Sweep {
         }
     }
 
-    private mutating func judgeEach(_ evidence: EvidenceRun) throws {
-        for (name, stored) in plan.partitions.sorted(by: { "\($0.key)" < "\($1.key)" })
-        where plan.isAbout(name) {
-            let terms = try evidence.terms(of: name, stored)
-            let old = try evidence.batches.judged(neverUnder: terms, about: name)
-            let moved = try Dictionary(grouping: old, by: \.source).values.compactMap {
-                try move($0, under: terms, evidence)
-            }
-            // Where the guard stops the largest, the others wait behind it, so that a person is asked once.
-            for batch in moved.sorted(by: { ($1.reports, $0.id) < ($0.reports, $1.id) }) {
-                try settle(HeardBatch(batch), evidence, resumed: true)
-            }
+    /// What becomes one batch: reports of one source, before or after the same undo.
+    private struct Group: Hashable {
+        let source: EvidenceSource
+        let undo: EpochMilliseconds?
+    }
+
+    private mutating func judge(
+        _ old: [ReportBatch], again mapping: String, _ undone: [EpochMilliseconds],
+        _ evidence: EvidenceRun
+    ) throws {
+        let groups = Dictionary(grouping: old) { batch in
+            Group(source: batch.source, undo: undone.filter { $0 >= batch.opened }.min())
+        }
+        let batches = try groups.values.compactMap { old -> HeardBatch? in
+            guard let batch = earlier(old) else { return nil }
+            return plan.dryRun
+                ? HeardBatch(batch, .earlier(old.map(\.id), .unmatched))
+                : try move(old, into: batch, under: mapping, evidence).map { HeardBatch($0) }
+        }
+        // Where the guard stops the largest, the others wait behind it, so that a person is asked once.
+        for heard in batches.sorted(by: {
+            ($1.batch.reports, $0.batch.id) < ($0.batch.reports, $1.batch.id)
+        }) {
+            try settle(heard, evidence, resumed: true)
         }
     }
 
-    /// Moves what changed nothing of batches of one source into a new one, and returns it; nil where there is
-    /// nothing.
-    private func move(
-        _ old: [ReportBatch], under terms: String, _ evidence: EvidenceRun
-    ) throws -> ReportBatch? {
+    /// The batch of what is judged again of some batches, in which nothing is yet.
+    private func earlier(_ old: [ReportBatch]) -> ReportBatch? {
         guard let first = old.first else { return nil }
         var batch = ReportBatch(
             id: UUIDText.random(), run: run, first.partition, first.source, .earlier,
-            label: "reports that were judged before", host: context.host,
+            label: "reports that found no row", host: context.host,
             opened: old.map(\.opened).min() ?? first.opened)
-        batch.terms = old.reduce(into: []) { known, next in
-            known += next.terms.filter { !known.contains($0) }
+        batch.mappings = old.reduce(into: []) { known, next in
+            known += next.mappings.filter { !known.contains($0) }
         }
+        if plan.dryRun {
+            batch.reports = old.reduce(0) {
+                $0 + $1.progress.counts.unknown + $1.progress.counts.refused
+            }
+        }
+        return batch
+    }
+
+    /// Moves what found no row of some batches, and returns the batch in which it is; nil where there is nothing.
+    private func move(
+        _ old: [ReportBatch], into batch: ReportBatch, under mapping: String,
+        _ evidence: EvidenceRun
+    ) throws -> ReportBatch? {
         var moved = 0
         defer { context.progress.clear() }
         for each in old {
             // What has moved is judged by the next run.
             guard !context.interrupt.isTripped else { throw RunFailure.stopped }
-            moved += try evidence.batches.moveUnchanged(
-                of: each, to: batch, under: terms, lease: evidence.lease)
+            moved += try evidence.batches.moveUnmatched(
+                of: each, to: batch, under: mapping, lease: evidence.lease)
             context.progress.show(
-                "reports of \(first.partition) that are judged again", moved, of: nil)
+                "reports of \(batch.partition) that are judged again", moved, of: nil)
         }
         guard moved > 0 else { return nil }
         try evidence.batches.closeMoved(batch)
-        context.log.info(
+        context.log.warning(
             """
-            \(first.partition): \(moved.counting("report")) of \(old.count.counting("batch")) changed nothing under other \
-            settings or another table, and are judged again as batch \(batch.id)
+            \(batch.partition): \(moved.counting("report")) of \(old.count.counting("batch")) found no row under another \
+            mapping, and \(moved == 1 ? "is" : "are") judged again as batch \(batch.id)
             """)
         return try evidence.batches.batch(batch.id)
     }

@@ -47,13 +47,15 @@ extension Sweep {
             guard let whole = try evidence.batches.batch(last.id) else { return }
             return try settle(HeardBatch(whole), evidence, resumed: true)
         }
-        guard last.reports > last.removed else {
+        guard last.isUnstored || last.reports > last.removed else {
             throw RunFailure(
                 .usage, .state,
                 "judging batch \(last.id) again: its reports were removed when their time was over; nothing of it "
                     + "can be judged any more")
         }
         switch last.state {
+        case .filling where last.isUnstored:
+            throw RunFailure(.pending, .apply, "judging batch \(last.id): \(last.unstoredWords)")
         case .filling where last.origin == nil:
             throw RunFailure(
                 .pending, .apply,
@@ -76,8 +78,8 @@ extension Sweep {
         guard let old = all.last else { return }
         guard !plan.dryRun else {
             // What is decided is read as if it were not.
-            var again = HeardBatch(old)
-            (again.batch.state, again.decidedToo) = (.waiting, true)
+            var again = HeardBatch(old, .earlier([old.id], .all))
+            again.batch.state = .waiting
             return try settle(again, evidence, resumed: true)
         }
         var batch = ReportBatch(
@@ -105,7 +107,7 @@ extension Sweep {
     mutating func release(_ digest: String, _ evidence: EvidenceRun) throws {
         let (held, terms) = try evidence.released(by: digest)
         let names = held.map(\.id)
-        guard try evidence.batches.release(held, under: terms) else {
+        guard try evidence.batches.release(names, under: terms) else {
             throw RunFailure(
                 .usage, .state,
                 "releasing the set with digest \(digest.prefix(12)): somebody has decided about a part of it "

@@ -37,8 +37,7 @@ struct ChunkTransaction {
     ) throws(StoreFailure) {
         self.application = application
         layout = try table.layout()
-        precedence = try table.precedence(
-            application.precedence, in: application.partition, under: application.lease)
+        precedence = try table.precedence(application.precedence, under: application.lease)
         let connection = table.connection
         checkpoint = FeedCheckpoint(feed: application.feed, connection: connection)
         decisions = ReportDecisions(batch: application.feed, connection: connection)

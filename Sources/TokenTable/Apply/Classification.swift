@@ -30,6 +30,8 @@ struct ClassifiedChunk {
     private(set) var weeks: [Int64?: Int] = [:]
     /// The number of rows that registered since `Terms.since`, among all rows found.
     private(set) var registeredSince = 0
+    /// Statements whose rows were left because of a change that precedes them; they count as newer.
+    private(set) var preceded = 0
     /// What became of each entry of the evidence, by its place.
     private(set) var outcomes: [Int: ReportState] = [:]
     /// The counted outcomes of each entry of the evidence, by its place.
@@ -98,6 +100,7 @@ struct ClassifiedChunk {
                 one.count(item, verdicts: verdicts)
             }
             counts += one
+            if terms.preceded.contains(item.token) { preceded += one.newer }
             outcomes[index] = one.state
             if changes.rows.count > changesBefore { counted[index] = one }
             if layout.living != nil { tokens[index] = item.token }
@@ -163,6 +166,8 @@ package struct Classification: Hashable, Sendable {
     package var weeks: [Int64?: Int] = [:]
     /// The number of rows that registered since that time.
     package var registeredSince = 0
+    /// Statements that count as newer because of a change in the ledger that precedes them.
+    package var preceded = 0
     /// Whether the evidence was read to its end.
     package var isComplete = false
 
@@ -180,6 +185,7 @@ package struct Classification: Hashable, Sendable {
         left.candidateRows += chunk.invalidated
         left.undatedRows += chunk.undated
         left.registeredSince += chunk.registeredSince
+        left.preceded += chunk.preceded
         left.weeks.merge(chunk.weeks, uniquingKeysWith: +)
     }
 
@@ -189,6 +195,7 @@ package struct Classification: Hashable, Sendable {
         left.candidateRows += right.candidateRows
         left.undatedRows += right.undatedRows
         left.registeredSince += right.registeredSince
+        left.preceded += right.preceded
         left.weeks.merge(right.weeks, uniquingKeysWith: +)
     }
 }

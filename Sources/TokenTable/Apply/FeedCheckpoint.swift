@@ -19,8 +19,8 @@ package struct FeedApplication: Hashable, Sendable {
     package let lease: Lease?
     /// Whether a person released the batch. Its removals do not count as usual removals.
     package let isReleased: Bool
-    /// The digests of all terms under which the reports were or are judged.
-    package let terms: [String]
+    /// The digests of all mappings under which the reports were or are judged.
+    package let mappings: [String]
     /// The changes of the ledger to which the evidence gives way; nil for none.
     package let precedence: LedgerPrecedence?
 
@@ -28,9 +28,9 @@ package struct FeedApplication: Hashable, Sendable {
     package init(
         run: String, feed: String, partition: Partition, policy: RemovalPolicy,
         source: EvidenceSource, lease: Lease? = nil, isReleased: Bool = false,
-        terms: [String] = [], precedence: LedgerPrecedence? = nil
+        mappings: [String] = [], precedence: LedgerPrecedence? = nil
     ) {
-        (self.terms, self.precedence) = (terms, precedence)
+        (self.mappings, self.precedence) = (mappings, precedence)
         self.run = run
         self.feed = feed
         self.partition = partition
@@ -79,14 +79,14 @@ struct FeedCheckpoint {
     func begin(_ application: FeedApplication, _ layout: TableLayout) throws(SQLFailure) {
         _ = try connection.execute(
             "UPDATE pushsweep_feed SET state = ?, run = ?, app = ?, environment = ?, source = ?, "
-                + "table_name = ?, key_columns = ?, released = ?, terms = ?, last_token = NULL, "
+                + "table_name = ?, key_columns = ?, released = ?, mappings = ?, last_token = NULL, "
                 + "changed_at = \(dialect.now) WHERE feed = ? AND part = 0",
             [
                 .text(BatchState.applying.rawValue), .text(application.run),
                 .text(application.partition.app), .text(application.partition.environment),
                 .text(application.source.rawValue), .text(layout.table.description),
                 .text(layout.entryColumns.text), .integer(application.isReleased ? 1 : 0),
-                ReportBatch.stored(application.terms),
+                ReportBatch.stored(application.mappings),
                 .text(feed),
             ])
     }

@@ -43,17 +43,16 @@ package struct LedgerPrecedence: Hashable, Sendable {
 }
 
 extension TokenTable {
-    /// When each undo of a partition has last changed something, by the database's clock, as far as the ledger
-    /// still has it; the partition as the table's rows name it.
+    /// When each undo has last changed something, by the database's clock, as far as the ledger still has it. An app
+    /// may have had another value then, so undos of all partitions count.
     ///
     /// - Throws: any failure of a query.
-    package func undoTimes(in partition: Partition) throws(StoreFailure) -> [EpochMilliseconds] {
+    package func undoTimes() throws(StoreFailure) -> [EpochMilliseconds] {
         try retries.retrying("looking for undos") { () throws(SQLFailure) in
-            // Their checkpoints have no time, which the index finds.
+            // Their checkpoints are whole at once and have no time, which an index finds.
             let undos = try connection.query(
-                "SELECT feed, part FROM pushsweep_feed WHERE app = ? AND environment = ? AND "
-                    + "changed_at IS NULL AND source = '\(LedgerEntry.undoSource)'",
-                [.text(partition.app), .text(partition.environment)])
+                "SELECT feed, part FROM pushsweep_feed WHERE state = 'applied' AND trimmed = 0 AND "
+                    + "changed_at IS NULL AND source = '\(LedgerEntry.undoSource)'")
             let time = connection.dialect.ownTime("changed_at")
             var times: [EpochMilliseconds] = []
             for undo in 0..<undos.count {
@@ -67,14 +66,31 @@ extension TokenTable {
         }
     }
 
-    /// The precedence of changes over evidence of a partition; nil where no change is later and none can be
-    /// made meanwhile, because an undo needs the `lease` that the caller has.
+    /// Finds among evidence the tokens of which an undo changed something after a time.
+    ///
+    /// - Throws: any failure of a query, as the function that it returns.
+    package func undoneTokens(
+        since time: EpochMilliseconds
+    ) throws(StoreFailure) -> ([TokenEvidence]) throws(StoreFailure) -> Set<DeviceToken> {
+        let isAny = try undoTimes().contains { $0 > time }
+        let precedence = LedgerPrecedence(heard: time)
+        return { evidence throws(StoreFailure) in
+            guard isAny else { return [] }
+            return try self.retries.retrying("looking for undone changes") {
+                () throws(SQLFailure) in
+                try precedence.preceded(evidence[...], self.connection)
+            }
+        }
+    }
+
+    /// The precedence of changes over evidence; nil where no change is later and none can be made meanwhile,
+    /// because an undo needs the `lease` that the caller has.
     ///
     /// - Throws: any failure of a query.
     func precedence(
-        _ precedence: LedgerPrecedence?, in partition: Partition, under lease: Lease? = nil
+        _ precedence: LedgerPrecedence?, under lease: Lease? = nil
     ) throws(StoreFailure) -> LedgerPrecedence? {
         guard let precedence, precedence.undosAlone, lease != nil else { return precedence }
-        return try undoTimes(in: partition).contains { $0 > precedence.heard } ? precedence : nil
+        return try undoTimes().contains { $0 > precedence.heard } ? precedence : nil
     }
 }

@@ -12,9 +12,9 @@ package struct IntakeTerms: Sendable {
     let host: String
     let partitions: Set<Partition>
     let reader: ReportReader
-    /// When undos changed rows of a partition, by the database's clock. Rows that came before an undo are
-    /// batches of their own, which give way to it.
-    let undone: [Partition: [EpochMilliseconds]]
+    /// When undos last changed rows, by the database's clock. Rows that came before an undo are batches of their
+    /// own, which give way to it.
+    let undone: [EpochMilliseconds]
     /// The lease that the transaction renews; nil for none.
     let lease: Lease?
     /// Makes the name of a batch, a random UUID.
@@ -23,7 +23,7 @@ package struct IntakeTerms: Sendable {
     /// Takes rows about `partitions`, as the settings name them, for a run on a host.
     package init(
         run: String, host: String, _ partitions: Set<Partition>, _ reader: ReportReader,
-        undone: [Partition: [EpochMilliseconds]] = [:], lease: Lease? = nil,
+        undone: [EpochMilliseconds] = [], lease: Lease? = nil,
         name: @escaping @Sendable () -> String
     ) {
         (self.run, self.host, self.partitions) = (run, host, partitions)
@@ -32,7 +32,7 @@ package struct IntakeTerms: Sendable {
 
     /// The first undo that came after a row; nil for none.
     func undo(after row: EvidenceRow) -> EpochMilliseconds? {
-        guard let undone = undone[row.partition], let arrived = row.arrived else { return nil }
+        guard !undone.isEmpty, let arrived = row.arrived else { return nil }
         return undone.filter { $0 >= arrived }.min()
     }
 

@@ -44,7 +44,8 @@ package struct TakenRows {
         var undo: EpochMilliseconds?
     }
 
-    /// When the last row came of those with an undo after them.
+    /// When the first row came of those with an undo after them. An undo may take hours, and of a row that comes
+    /// meanwhile it is not known what it follows.
     private var arrived: [Key: EpochMilliseconds] = [:]
     private var heard: [Key: [(token: DeviceToken, time: EpochMilliseconds)]] = [:]
 
@@ -74,7 +75,7 @@ package struct TakenRows {
                     partition: row.partition, source: source, undo: terms.undo(after: row))
                 heard[key, default: []].append((token, time))
                 if key.undo != nil, let at = row.arrived {
-                    arrived[key] = max(arrived[key] ?? at, at)
+                    arrived[key] = min(arrived[key] ?? at, at)
                 }
             }
         } catch {

@@ -80,7 +80,7 @@ package struct Batches {
             let rows = try connection.query(
                 "SELECT \(ReportBatch.columns) FROM pushsweep_feed WHERE part = 0 AND inlet <> '' AND "
                     + "\(condition) ORDER BY opened_at, feed\(end)", values)
-            try rows.require(width: 34)
+            try rows.require(width: 36)
             return (0..<rows.count).map { ReportBatch(rows, $0, connection.dialect) }
         }
     }
@@ -128,42 +128,37 @@ package struct Batches {
     /// of them is not held any more. A run that is killed before it has judged them leaves that to the next.
     ///
     /// - Throws: any failure of the database.
-    package func release(
-        _ held: [ReportBatch], under terms: String
-    ) throws(StoreFailure) -> Bool {
-        let steps = Dictionary(grouping: held, by: { $0.terms.filter { $0 != terms } + [terms] })
-            .flatMap { all, batches in
-                batches.map(\.id).runs(of: StatementShape.longest).map {
-                    (ReportBatch.stored(all), StatementShape.padded($0.map(SQLValue.text)))
-                }
-            }
+    package func release(_ ids: [String], under terms: String) throws(StoreFailure) -> Bool {
+        let steps = ids.runs(of: StatementShape.longest).map {
+            StatementShape.padded($0.map(SQLValue.text))
+        }
         func which(_ names: [SQLValue]) -> String {
             "feed IN (\(placeholders(names.count))) AND part = 0 AND "
         }
         return try session.retries.retrying("releasing what is held") { () throws(SQLFailure) in
             try connection.begin()
             var found = 0
-            for (terms, names) in steps {
+            for names in steps {
                 found += try connection.execute(
                     "UPDATE pushsweep_feed SET state = 'waiting', released = 1, terms = ?, "
                         + "changed_at = \(connection.dialect.now) WHERE \(which(names))state = 'held'",
-                    [terms] + names)
+                    [.text(terms)] + names)
             }
-            if found == held.count {
+            if found == ids.count {
                 try connection.commit()
                 return true
             }
             connection.rollBack()
             // The answer to an earlier try may have been lost.
             var done = 0
-            for (_, names) in steps {
+            for names in steps {
                 done +=
                     try connection.query(
                         "SELECT COUNT(*) FROM pushsweep_feed WHERE "
                             + "\(which(names))state = 'waiting' AND released = 1", names
                     ).scalar?.count ?? 0
             }
-            return done == held.count
+            return done == ids.count
         }
     }
 
@@ -174,12 +169,28 @@ package struct Batches {
     package func discard(
         _ id: String, because reason: String, run: String
     ) throws(StoreFailure) -> Bool {
+        try discard(id, in: .held, because: reason, run: run)
+    }
+
+    /// Discards a batch of which a host has bytes and the database no report; false where it has some.
+    ///
+    /// - Throws: any failure of the database.
+    package func forget(
+        _ id: String, because reason: String, run: String
+    ) throws(StoreFailure) -> Bool {
+        try discard(id, in: .filling, because: reason, run: run)
+    }
+
+    private func discard(
+        _ id: String, in state: BatchState, because reason: String, run: String
+    ) throws(StoreFailure) -> Bool {
         try session.retries.retrying("changing batch \(id)") { () throws(SQLFailure) in
             let discarded = SQLValue.text(BatchState.discarded.rawValue)
             return try connection.changesRow(
                 "UPDATE pushsweep_feed SET state = ?, decision = ?, run = ?, "
-                    + "changed_at = \(connection.dialect.now) WHERE feed = ? AND part = 0 AND state = 'held'",
-                [discarded, .text(reason.cut), .text(run), .text(id)]
+                    + "changed_at = \(connection.dialect.now) WHERE feed = ? AND part = 0 AND state = ? "
+                    + "AND (state = 'held' OR reports = 0)",
+                [discarded, .text(reason.cut), .text(run), .text(id), .text(state.rawValue)]
             ) { () throws(SQLFailure) in
                 // The answer to an earlier try may have been lost.
                 let found = try connection.query(
@@ -241,8 +252,8 @@ extension ReportBatch {
 }
 
 extension Batches {
-    /// Lets those batches be judged that nobody fills any more. One of which a host has only bytes waits for that host. Only a run that has the lease moves reports, so
-    /// none is at work where this run has it. A host that stored a part of a list and was not heard of for a day
+    /// Lets those batches be judged that nobody fills any more. Only a run that has the lease moves reports, so
+    /// none is at work where this run has it. One of which a host has only bytes waits for that host. A host that stored a part of a list and was not heard of for a day
     /// may not come back; if it does, it stores the list again under another name.
     ///
     /// - Throws: any failure of the database.
@@ -250,7 +261,8 @@ extension Batches {
         let old = "changed_at < \(connection.dialect.now(adding: -86_400))"
         // A sender's turn and a draft of an import end in other ways.
         let isOthers =
-            "inlet <> 'sender' AND (inlet <> 'gateway' OR reports > 0) AND (inlet <> 'file' OR source = 'feedback') AND \(old)"
+            "inlet <> 'sender' AND (inlet <> 'gateway' OR reports > 0) "
+            + "AND (inlet <> 'file' OR source = 'feedback') AND \(old)"
         let isMoving = "(origin IS NOT NULL OR inlet = 'earlier')"
         for batch in try read("state = 'filling' AND (\(isMoving) OR \(isOthers))", []) {
             // What a move has left behind is still in the batches before.
@@ -267,10 +279,8 @@ extension Batches {
     /// Holds a released batch again, whose release a person saw under other terms; false where it waits no more.
     ///
     /// - Throws: any failure of the database.
-    package func holdAgain(_ batch: ReportBatch) throws(StoreFailure) -> Bool {
-        try change(
-            batch.id, to: .held, from: [.waiting], ", released = 0, terms = ?",
-            [ReportBatch.stored(batch.terms.dropLast())])
+    package func holdAgain(_ id: String) throws(StoreFailure) -> Bool {
+        try change(id, to: .held, from: [.waiting], ", released = 0, terms = NULL")
     }
 }
 

@@ -1,50 +1,44 @@
-// A mapping may be wrong for weeks: another value for an app, another spelling of tokens, another column. Each report
-// then finds no row, or a row that seems to have registered later, and is decided, and changes nothing. Once the
-// mapping is right, those reports are judged again, once for each terms. The terms are policy, table, columns and
-// values, as a digest; each batch knows all under which its reports were judged.
+// A mapping may be wrong for weeks: another value for an app, another spelling of tokens, another table. Each report
+// then finds no row, or one that cannot be judged, and changes nothing. Once the mapping is right, those reports are
+// judged again, once for each mapping. A mapping is table, columns and values, as a digest; each batch knows all
+// under which its reports were judged.
 //
-//   applied batch, terms A: changed rows | changed nothing --the terms are B--> its reports of the second kind move
-//   batch of the inlet `earlier`, filling --the last old batch is done--> waiting, and judged as any other, terms A B
+//   applied batch, mapping A: changed rows, newer | unknown, refused --the mapping is B--> the second kind moves
+//   batch of the inlet `earlier`, filling --the last old batch is done--> waiting, and judged as any other; A B
 //
+// A report that a later registration answered is not among them: a column for registrations that is exchanged by
+// mistake would mark every device that ever came back. A policy makes no row findable, so it is no part of the digest.
 // All that move have one batch for each source, so that the guard looks at them as a whole. A run that is killed
-// leaves a batch with what has moved, which is judged, and the rest moves into another one. Reports that changed a
-// row stay where the ledger finds them.
+// leaves a batch with what has moved, which is judged, and the rest moves into another one.
 
 import APNsProtocol
 import Database
 import TokenHygiene
 
 extension Batches {
-    /// What became of reports that changed nothing, although other terms might have made them change something.
-    private static let unchanged: [ReportState] = [.newer, .unknown, .refused]
-
-    private static let isUnchanged =
-        "state IN (\(unchanged.map { "\($0.rawValue)" }.joined(separator: ", ")))"
-
-    /// The batches of an app of the settings whose reports were never judged under some terms and of which some
-    /// changed nothing, in the order in which they were heard. An undo that came after an older batch may be gone
+    /// The batches of an app of the settings whose reports were never judged under a mapping and of which some
+    /// found no row that they could change, in the order in which they were heard. An undo that came after an older batch may be gone
     /// from the ledger, so none older than the retention is among them.
     ///
     /// - Throws: any failure of a query.
     package func judged(
-        neverUnder terms: String, about name: Partition
+        neverUnder mapping: String, about name: Partition
     ) throws(StoreFailure) -> [ReportBatch] {
         try read(
-            "state = 'applied' AND app_name = ? AND environment = ? AND terms IS NOT NULL AND "
-                + "terms NOT LIKE ? AND newer + unknown_tokens + refused > 0 AND trimmed < 2 AND "
-                + "reports > removed AND opened_at > "
+            "state = 'applied' AND app_name = ? AND environment = ? AND mappings IS NOT NULL AND "
+                + "unknown_tokens + refused > 0 AND trimmed < 2 AND reports > removed AND opened_at > "
                 + connection.dialect.now(adding: -Int(ReportRetention.days) * 86_400),
-            [.text(name.app), .text(name.environment), .text("%\(terms)%")]
-        ).filter { !$0.source.isSuspicion }
+            [.text(name.app), .text(name.environment)]
+        ).filter { !$0.source.isSuspicion && $0.isNew(mapping) }
     }
 
-    /// Moves those reports of a batch that changed nothing into another one, which is filled and made where it is
-    /// not there yet, and notes that they are judged under `terms`. A run that is killed leaves the rest in the old one.
+    /// Moves those reports of a batch that found no row they could change into another one, which is filled and made
+    /// where it is not there yet, and notes that they are judged under `mapping`. A run that is killed leaves the rest in the old one.
     ///
     /// - Returns: the number of reports moved.
     /// - Throws: any failure of the database.
-    package func moveUnchanged(
-        of old: ReportBatch, to batch: ReportBatch, under terms: String, lease: Lease?
+    package func moveUnmatched(
+        of old: ReportBatch, to batch: ReportBatch, under mapping: String, lease: Lease?
     ) throws(StoreFailure) -> Int {
         let doing = "moving reports of batch \(old.id), which are judged again"
         let row = BatchRow(connection: connection)
@@ -55,7 +49,7 @@ extension Batches {
             (loop, moved) throws(StoreFailure) in
             try loop.commit(after: moved, doing: doing, checkpointOf: "batch \(batch.id)") {
                 (size) throws(SQLFailure) in
-                try move(size, from: old, to: batch, after: moved, terms, lease)
+                try move(size, from: old, to: batch, after: moved, mapping, lease)
             } checkpoint: { () throws(SQLFailure) in
                 let reports = try row.read(batch.id, locking: false)?.reports ?? 0
                 return reports == moved.reports ? moved : Moved(reports: reports)
@@ -73,7 +67,7 @@ extension Batches {
 
     private func move(
         _ size: Int, from old: ReportBatch, to batch: ReportBatch, after moved: Moved,
-        _ terms: String, _ lease: Lease?
+        _ mapping: String, _ lease: Lease?
     ) throws(SQLFailure) -> ChunkOutcome<Moved> {
         try connection.begin()
         let row = BatchRow(connection: connection)
@@ -83,7 +77,7 @@ extension Batches {
         }
         let found = try connection.query(
             "SELECT token, state, MIN(number), MAX(number), COUNT(*) FROM pushsweep_report WHERE batch = ? AND token >= ? "
-                + "AND \(Self.isUnchanged) GROUP BY token, state ORDER BY token, state LIMIT \(size)",
+                + "AND \(ReportFilter.unmatched.condition) GROUP BY token, state ORDER BY token, state LIMIT \(size)",
             [.text(old.id), moved.position])
         var next = moved
         next.isWhole = found.count < size
@@ -96,8 +90,8 @@ extension Batches {
         }
         if next.isWhole {
             _ = try connection.execute(
-                "UPDATE pushsweep_feed SET terms = ? WHERE feed = ? AND part = 0",
-                [ReportBatch.stored(old.terms + [terms]), .text(old.id)])
+                "UPDATE pushsweep_feed SET mappings = ? WHERE feed = ? AND part = 0",
+                [ReportBatch.stored(old.mappings + [mapping]), .text(old.id)])
         }
         try lease?.renew(connection)
         try connection.commit()
@@ -168,11 +162,11 @@ extension Batches {
     private func take(_ counts: [ReportState: Int], from old: ReportBatch) throws(SQLFailure) {
         func count(_ state: ReportState) -> SQLValue { .integer(Int64(counts[state] ?? 0)) }
         _ = try connection.execute(
-            "UPDATE pushsweep_feed SET reports = reports - ?, newer = newer - ?, "
-                + "unknown_tokens = unknown_tokens - ?, refused = refused - ? WHERE feed = ? AND part = 0",
+            "UPDATE pushsweep_feed SET reports = reports - ?, unknown_tokens = unknown_tokens - ?, "
+                + "refused = refused - ? WHERE feed = ? AND part = 0",
             [
-                .integer(Int64(counts.values.reduce(0, +))), count(.newer), count(.unknown),
-                count(.refused), .text(old.id),
+                .integer(Int64(counts.values.reduce(0, +))), count(.unknown), count(.refused),
+                .text(old.id),
             ])
     }
 
@@ -181,5 +175,19 @@ extension Batches {
     /// - Throws: any failure of the database.
     package func closeMoved(_ batch: ReportBatch) throws(StoreFailure) {
         _ = try change(batch.id, to: .waiting, from: [.filling])
+    }
+}
+
+extension ReportBatch {
+    /// Whether its reports were never judged under a mapping, and not under so many that somebody seems to change it
+    /// each hour.
+    fileprivate func isNew(_ mapping: String) -> Bool {
+        !mappings.isEmpty && !mappings.contains(mapping) && mappings.count < Self.mostMappings
+    }
+
+    /// Whether a sweep judges reports again that found no row, under a mapping of today.
+    package func isJudgedAgain(under mapping: String, at now: EpochMilliseconds) -> Bool {
+        state == .applied && !source.isSuspicion && isNew(mapping)
+            && now.distance(from: opened) < ReportRetention.days * 86_400_000
     }
 }

@@ -105,9 +105,12 @@ package struct ReportBatch: Hashable, Sendable {
     package var quarantinedBytes = 0
     /// Whether a person has seen and released it, so that the guard is not asked.
     package var isReleased = false
-    /// The digests of the terms under which its reports were judged; of a released batch the last one is what the
-    /// person saw.
-    package var terms: [String] = []
+    /// The digest of what the release would do, as the person saw it.
+    package var terms: String?
+    /// The digests of the mappings under which its reports were judged.
+    package var mappings: [String] = []
+    /// When its row last changed, by the database's clock; nil before it is there.
+    package private(set) var changed: EpochMilliseconds?
     /// Reports that moved into another batch, or whose time is over.
     package var removed = 0
     /// The batch whose reports it judges again; nil for the first judgement.
@@ -146,19 +149,19 @@ package struct ReportBatch: Hashable, Sendable {
 }
 
 extension ReportBatch {
-    /// Digests of terms that are kept; of more the oldest go.
-    private static let mostTerms = 12
+    /// The most mappings that a batch has. Under more its reports are not judged by themselves.
+    static let mostMappings = 60
 
-    /// Digests as the column `terms` has them.
-    static func stored(_ terms: some BidirectionalCollection<String>) -> SQLValue {
-        terms.isEmpty ? .null : .text(terms.suffix(mostTerms).joined(separator: " "))
+    /// Digests as the column `mappings` has them.
+    static func stored(_ mappings: [String]) -> SQLValue {
+        mappings.isEmpty ? .null : .text(mappings.suffix(mostMappings).joined(separator: " "))
     }
 
     /// The columns of a batch, in the order of `init(_:_:)`.
     static let columns =
         "feed, run, COALESCE(app_name, app), environment, source, inlet, label, host, opened_at, ending, detail, state, "
         + "held_at, gate, cause, origin, reports, quarantined, out_of_bounds, bytes, quarantined_bytes, "
-        + "last_token, \(Counts.columns.joined(separator: ", ")), rows_changed, invalidated, rows_refused, released, decision, terms, removed"
+        + "last_token, \(Counts.columns.joined(separator: ", ")), rows_changed, invalidated, rows_refused, released, decision, terms, removed, mappings, changed_at"
 
     /// Reads a row of `columns`. Words that this version does not know read as the least harmful.
     init(_ rows: SQLRows, _ row: Int, _ dialect: SQLDialect) {
@@ -178,8 +181,11 @@ extension ReportBatch {
         }
         origin = rows[row, 15].text
         isReleased = rows[row, 30].count == 1
-        (decision, removed) = (rows[row, 31].text, rows[row, 33].count ?? 0)
-        terms = (rows[row, 32].text ?? "").split(separator: " ").map(String.init)
+        (decision, terms, removed) = (
+            rows[row, 31].text, rows[row, 32].text, rows[row, 33].count ?? 0
+        )
+        mappings = (rows[row, 34].text ?? "").split(separator: " ").map(String.init)
+        changed = time.mark(rows[row, 35])
         (reports, quarantined) = (rows[row, 16].count ?? 0, rows[row, 17].count ?? 0)
         outOfBounds = rows[row, 18].count ?? 0
         (bytes, quarantinedBytes) = (rows[row, 19].count ?? 0, rows[row, 20].count ?? 0)

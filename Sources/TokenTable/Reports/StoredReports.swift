@@ -2,29 +2,49 @@ import APNsProtocol
 import Database
 import TokenHygiene
 
+/// Which reports of a batch count.
+package enum ReportFilter: Hashable, Sendable {
+    /// Those that nobody has decided.
+    case undecided
+    /// All.
+    case all
+    /// Those that were decided and found no row that they could change, which another mapping may have.
+    case unmatched
+
+    /// The condition in SQL.
+    var condition: String {
+        switch self {
+        case .undecided: "state = \(ReportState.waiting.rawValue)"
+        case .all: "1 = 1"
+        case .unmatched:
+            "state IN (\(ReportState.unknown.rawValue), \(ReportState.refused.rawValue))"
+        }
+    }
+}
+
 /// The reports of a batch as evidence: each token once, with its latest time.
 package struct StoredReports: EvidenceStream {
     private let table: TokenTable
     private let batch: String
-    private let decidedToo: Bool
+    private let which: ReportFilter
     private var position: DeviceToken?
 
-    /// The evidence behind a token, or all of it; with `decidedToo` also that of decided reports.
+    /// The evidence behind a token, or all of it; by default that of reports that nobody has decided.
     package init(
-        of batch: String, after position: DeviceToken? = nil, decidedToo: Bool = false,
+        of batch: String, after position: DeviceToken? = nil, _ which: ReportFilter = .undecided,
         in table: TokenTable
     ) {
         (self.batch, self.position, self.table) = (batch, position, table)
-        self.decidedToo = decidedToo
+        self.which = which
     }
 
     /// The next tokens, at most `limit`; throws `StoreFailure`.
     package mutating func next(_ limit: Int) throws -> [TokenEvidence] {
-        let (connection, position) = (table.connection, position)
+        let (connection, position, which) = (table.connection, position, which)
         let found = try table.retries.retrying("reading the reports of batch \(batch)") {
             () throws(SQLFailure) in
             try Self.page(
-                of: batch, after: position, decidedToo: decidedToo, limit: limit, on: connection)
+                of: batch, after: position, which, limit: limit, on: connection)
         }
         self.position = found.last?.token ?? position
         return found
@@ -32,13 +52,14 @@ package struct StoredReports: EvidenceStream {
 
     /// The tokens behind a position, with the reports about each.
     static func page(
-        of batch: String, after position: DeviceToken?, decidedToo: Bool = false, limit: Int,
+        of batch: String, after position: DeviceToken?, _ which: ReportFilter = .undecided,
+        limit: Int,
         on connection: any SQLConnection
     ) throws(SQLFailure) -> [TokenEvidence] {
         let time = connection.dialect.ownTime("evidence_at")
         let rows = try connection.query(
             "SELECT token, MAX(evidence_at), COUNT(*) FROM pushsweep_report WHERE batch = ? "
-                + "AND token > ?\(decidedToo ? "" : " AND state = 0") GROUP BY token ORDER BY token LIMIT \(limit)",
+                + "AND token > ? AND \(which.condition) GROUP BY token ORDER BY token LIMIT \(limit)",
             [.text(batch), .bytes(position?.bytes ?? [])])
         try rows.require(width: 3)
         return try (0..<rows.count).map { (row) throws(SQLFailure) in

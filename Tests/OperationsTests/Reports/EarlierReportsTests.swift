@@ -12,6 +12,8 @@ private let after: Int64 = 1_750_000_000_000
 
 @Suite("Reports that are judged again")
 struct EarlierReportsTests {
+    private static let wrongValue = "\n    value: talk"
+
     /// A stage whose gateway calls tokens dead, and whose settings have a wrong value for the app.
     private static func wrong(
         _ engine: TestEngine, rows: Int, dead numbers: Range<Int>
@@ -22,13 +24,13 @@ struct EarlierReportsTests {
                 .tuples(numbers.map { .dead($0, at: UInt32(dead / 1_000) + UInt32($0 % 10)) })
             ] + [FeedSource](repeating: .tuples([]), count: 9))
         try stage.database.register(0..<rows, at: before)
-        stage.lines.certificate += "\n    value: talk"
+        stage.lines.certificate += wrongValue
         stage.lines.limits = SweepStage.anyNumber
         return stage
     }
 
     private static func correct(_ stage: SweepStage) {
-        stage.lines.certificate = stage.lines.certificate.replacing("\n    value: talk", with: "")
+        stage.lines.certificate = stage.lines.certificate.replacing(wrongValue, with: "")
     }
 
     private static func batches(_ stage: SweepStage) throws -> Int {
@@ -49,11 +51,17 @@ struct EarlierReportsTests {
         #expect(try stage.database.marked == 0)
         Self.correct(stage)
         stage.lines.limits = ""
+        try stage.run("explain", DeviceToken.numbered(3).hex).ends(
+            0, "the next sweep judges it again", "again under another mapping: row")
+        let before = try stage.database.texts("SELECT * FROM pushsweep_feed ORDER BY feed")
+        let dry = try stage.run("sweep", "--dry-run").ends(3)
+        #expect(dry.output.contains("reports that found no row"), "\(dry.output)")
+        #expect(try stage.database.texts("SELECT * FROM pushsweep_feed ORDER BY feed") == before)
         let swept = try stage.swept().ends(3)
         let settled = try #require(swept.json["apps"] as? [[String: Any]])
         #expect(
             settled.map { $0["state"] as? String } == ["held", "held", nil], "\(settled)")
-        try stage.run("holds", "list").ends(0, "reports that were judged before")
+        try stage.run("holds", "list").ends(0, "reports that found no row")
         try stage.run("audit", "--deep").says("a removal")
         #expect(try stage.database.marked == 0)
         let digest = try #require(try stage.shown()["digest"] as? String)
@@ -69,21 +77,25 @@ struct EarlierReportsTests {
         try stage.run("explain", DeviceToken.numbered(2_000).hex).ends(0, "no row of this app")
     }
 
-    @Test("two hosts with other settings judge each report once under each of them")
+    @Test("two hosts with other mappings judge each report once under each of them")
     func twoHosts() throws {
         let stage = try SweepStage(.sqlite, dead: 3)
         try stage.database.report(DeviceToken.numbered(9).hex, time: dead)
-        let other = "policy: {action: mark, clock-skew: 10s}"
         var counts: [Int] = []
-        for policy in [stage.lines.policy, other, stage.lines.policy, other, stage.lines.policy] {
-            stage.lines.policy = policy
+        for isWrong in [false, true, false, true, false] {
+            Self.correct(stage)
+            if isWrong { stage.lines.certificate += Self.wrongValue }
             try stage.swept().ends(0)
             counts.append(try Self.batches(stage))
         }
         #expect(counts == [2, 3, 3, 3, 3])
-        let terms = try stage.database.texts(
-            "SELECT terms FROM pushsweep_feed WHERE inlet = 'earlier'")
-        #expect(terms[0][0].split(separator: " ").count == 2)
+        let mappings = try stage.database.texts(
+            "SELECT mappings FROM pushsweep_feed WHERE inlet = 'earlier'")
+        #expect(mappings[0][0].split(separator: " ").count == 2)
+        // A policy makes no row findable.
+        stage.lines.policy = "policy: {action: delete, clock-skew: 10m}"
+        try stage.swept().ends(0)
+        #expect(try Self.batches(stage) == 3)
     }
 
     @Test(
@@ -129,6 +141,8 @@ struct EarlierReportsTests {
         }
         try stage.database.report(DeviceToken.numbered(1).hex, time: dead)
         try stage.undone(run.json["run"] as? String ?? "").ends(0)
+        try stage.run("explain", DeviceToken.numbered(0).hex).ends(
+            0, "it changes nothing, because an undo came after it was heard")
         try stage.swept().ends(0)
         #expect(try stage.database.marked == 1, "only the token 1, which nobody undid")
         #expect(try stage.database.rows(of: "pushsweep_evidence") == 0)
@@ -156,5 +170,84 @@ struct EarlierReportsTests {
             "SELECT feed FROM pushsweep_feed WHERE inlet = 'earlier'")[0][0]
         try stage.replayed(feed: batch).ends(0).app(has: ["applied": 1, "already": 2, "newer": 1])
         try stage.run("audit", "--deep").ends(0)
+    }
+
+    @Test("an undo that comes after a replay that was not ended precedes it")
+    func undoAfterWord() throws {
+        do {
+            let column = "origin = 'x'"
+            let stage = try SweepStage(.sqlite, dead: 3)
+            let run = try stage.swept().ends(0).json["run"] as? String ?? ""
+            // As a run leaves it that was killed after a person had decided.
+            try stage.database.execute(
+                "INSERT INTO pushsweep_feed (feed, run, app, app_name, environment, source, table_name, state, inlet, "
+                    + "label, host, opened_at, ending, reports, changed_at, terms) SELECT 'later', run, app, app_name, "
+                    + "environment, source, '', 'waiting', inlet, label, host, opened_at, ending, reports, "
+                    + "changed_at, terms FROM pushsweep_feed")
+            try stage.database.execute(
+                "UPDATE pushsweep_feed SET \(column) WHERE feed = 'later'")
+            try stage.database.execute(
+                "INSERT INTO pushsweep_report (batch, token, number, evidence_at) SELECT 'later', token, number, "
+                    + "evidence_at FROM pushsweep_report")
+            try stage.undone(run).ends(0)
+            #expect(try stage.database.marked == 0)
+            _ = try stage.swept()
+            #expect(try stage.database.marked == 0, "\(column)")
+        }
+    }
+
+    @Test(
+        "what an undo precedes is told, causes no hold, and is counted where a person looks at a hold"
+    )
+    func undoneInHold() throws {
+        let stage = try SweepStage(.sqlite, feeds: [.tuples([])])
+        try stage.database.register(0..<300, at: before)
+        stage.lines.limits = SweepStage.anyNumber
+        for number in 0..<60 {
+            try stage.database.report(DeviceToken.numbered(number).hex, time: dead)
+        }
+        let run = try stage.swept().ends(0).json["run"] as? String ?? ""
+        for number in 0..<65 {
+            try stage.database.report(DeviceToken.numbered(number).hex, time: dead)
+        }
+        try stage.undone(run).ends(0)
+        // A value that was corrected since changes nothing of that.
+        try stage.database.execute("UPDATE active_users SET app_id = 'talk'")
+        stage.lines.certificate += Self.wrongValue
+        try stage.swept().ends(0, "60 reports of batch", "because an undo came after")
+        #expect(try stage.database.marked == 5)
+        for number in 0..<60 {
+            try stage.database.report(DeviceToken.numbered(number).hex, time: dead)
+        }
+        stage.lines.limits = "guard: {floor: 10}"
+        try stage.swept().ends(3)
+        let shown = try stage.run("holds", "show").ends(0)
+        #expect(!shown.output.contains("a person undid"), "these were reported after the undo")
+        try stage.database.execute(
+            "UPDATE pushsweep_feed SET opened_at = ? WHERE state = 'held'",
+            [stage.database.time(dead)])
+        try stage.run("holds", "show").ends(0, "a person undid changes of 60 tokens")
+    }
+
+    @Test("reports from before and after an undo are judged again as two batches")
+    func aroundUndo() throws {
+        let stage = try Self.wrong(.sqlite, rows: 10, dead: 0..<1)
+        try stage.swept().ends(0)
+        Self.correct(stage)
+        let file = try stage.folder.write(
+            "log.jsonl",
+            #"{"device_token":"\#(DeviceToken.numbered(5).hex)","status":410,"timestamp_ms":\#(dead)}"#
+                + "\n")
+        try stage.run("import", file, "--from", "jsonl", "--app", "chat").ends(0)
+        let run = try stage.database.texts("SELECT DISTINCT run FROM pushsweep_change")[0][0]
+        try stage.undone(run).ends(0)
+        stage.lines.certificate += Self.wrongValue
+        for number in 5..<7 {
+            try stage.database.report(DeviceToken.numbered(number).hex, time: dead)
+        }
+        try stage.swept().ends(0)
+        Self.correct(stage)
+        try stage.swept().ends(0)
+        #expect(try stage.database.marked == 3, "a fresh report of 5 came after the undo")
     }
 }

@@ -362,15 +362,23 @@ struct SharedEvidenceTests {
         // After a day the rest of other batches is judged without its host. Here that would be nothing.
         try stage.database.execute(
             "UPDATE pushsweep_feed SET changed_at = ?", [stage.database.time(dead)])
-        stage.lines.feedbackOptions = "idle-timeout: 200ms"
         try stage.database.execute("UPDATE pushsweep_lease SET owner = NULL, expires_at = NULL")
+        let name = try stage.database.texts("SELECT feed FROM pushsweep_feed")[0][0]
+        try stage.run(["replay", "--feed", name], environment: other).ends(75, told)
+        stage.lines.feedbackOptions = "idle-timeout: 200ms"
         try stage.run(["sweep", "--app", "none"], environment: other).ends(64)
         try stage.run(["sweep"], environment: other).ends(0)
         #expect(try stage.database.marked == 0)
+        if engine == .sqlite {
+            try stage.run(
+                ["holds", "discard", String(name.prefix(8)), "--reason", "gone"], environment: other
+            ).ends(0, "nobody waits for batch")
+            try stage.run(["check"], environment: other).ends(0)
+        }
         try stage.swept().ends(0).app(has: ["applied": 3])
-        #expect(
-            try stage.database.texts("SELECT state, reports, ending FROM pushsweep_feed")
-                == [["applied", "3", "truncated"]])
+        let known = try stage.database.texts(
+            "SELECT state, reports, ending FROM pushsweep_feed WHERE state <> 'discarded'")
+        #expect(known == [["applied", "3", "truncated"]])
         try stage.run("audit", "--deep").ends(0)
     }
 }
