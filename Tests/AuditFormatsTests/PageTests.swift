@@ -167,7 +167,7 @@ struct PageTests {
 
     private func content(_ report: AuditReport) -> PageContent {
         PageContent(
-            report: report, verdict: Verdict(report), totals: Totals(report.apps),
+            report: report, verdict: AuditHeadline(report), totals: Totals(report.apps),
             limits: PageLimits.ladder[0])
     }
 

@@ -19,7 +19,7 @@ struct VerdictTests {
     func high() {
         var contradiction = report([.low, .high])
         contradiction.healthy = true
-        let verdict = Verdict(contradiction)
+        let verdict = AuditHeadline(contradiction)
         #expect(!verdict.healthy && verdict.word == "Not healthy")
         #expect(verdict.sentence == "Finding 1.")
         #expect(verdict.counts == ["1 high", "1 low"])
@@ -28,18 +28,18 @@ struct VerdictTests {
     @Test("without one it is as healthy as the report says")
     func lesser() {
         var report = report([.ok, .note, .low, .medium])
-        #expect(Verdict(report).healthy)
-        #expect(Verdict(report).problems.map(\.severity) == [.medium, .low])
+        #expect(AuditHeadline(report).healthy)
+        #expect(AuditHeadline(report).problems.map(\.severity) == [.medium, .low])
         report.healthy = false
-        #expect(!Verdict(report).healthy)
-        #expect(Verdict(AuditReport()).sentence == "Nothing needs attention.")
+        #expect(!AuditHeadline(report).healthy)
+        #expect(AuditHeadline(AuditReport()).sentence == "Nothing needs attention.")
     }
 
     @Test("the sentence of the report comes first")
     func headline() {
         var report = report([.high])
         report.headline = "All is lost."
-        #expect(Verdict(report).sentence == "All is lost.")
+        #expect(AuditHeadline(report).sentence == "All is lost.")
     }
 
     @Test("findings that say the same of several objects are one")
@@ -47,7 +47,7 @@ struct VerdictTests {
         let findings = ["a", "b", "c"].map {
             Finding("rule", .high, $0, $0 == "b" ? "Other." : "Same.")
         }
-        let groups = Verdict.groups(findings)
+        let groups = AuditHeadline.groups(findings)
         #expect(groups.map(\.objects) == [["a", "c"], ["b"]])
         #expect(groups[0].objects(1, cut: 10) == "a and 1 more")
     }

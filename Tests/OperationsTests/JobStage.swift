@@ -50,8 +50,9 @@ extension ToolStage {
     /// Sweeps.
     func swept(_ apps: String..., dryRun: Bool = false) throws -> ToolResult {
         try job { settings, context in
-            Sweep.run(
-                try SweepPlan(sweeping: settings, apps: apps, dryRun: dryRun, context), context)
+            var plan = try SweepPlan(sweeping: settings, apps: apps, dryRun: dryRun, context)
+            plan.metrics = MetricsPlan(settings, dryRun: dryRun)
+            return Sweep.run(plan, context)
         }
     }
 

@@ -70,7 +70,7 @@ struct FigureTable: Hashable, Sendable {
 
 extension AuditReport {
     /// One row per app and environment.
-    func overview(_ verdict: Verdict) -> FigureTable {
+    func overview(_ verdict: AuditHeadline) -> FigureTable {
         FigureTable(
             "Apps",
             [

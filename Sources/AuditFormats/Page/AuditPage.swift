@@ -22,7 +22,7 @@ package struct AuditPage {
     package init(_ report: AuditReport) throws {
         let policy = try Self.policy()
         let library = try PageTemplates.library.get()
-        let (verdict, totals) = (Verdict(report), Totals(report.apps))
+        let (verdict, totals) = (AuditHeadline(report), Totals(report.apps))
         var page = ""
         for limits in PageLimits.ladder {
             let content = PageContent(

@@ -8,7 +8,7 @@ typealias PageValues = [String: Any]
 /// What the page's template shows, cut to limits.
 struct PageContent {
     let report: AuditReport
-    let verdict: Verdict
+    let verdict: AuditHeadline
     let totals: Totals
     let limits: PageLimits
 
@@ -170,7 +170,7 @@ struct PageContent {
     private func findings(
         _ heading: String, _ findings: [Finding], _ limit: Int
     ) -> [PageValues] {
-        list(heading, Verdict.groups(findings), limit) { group -> PageValues in
+        list(heading, AuditHeadline.groups(findings), limit) { group -> PageValues in
             [
                 "severity": group.finding.severity.rawValue,
                 "object": group.objects(limits.objects, cut: limits.name),

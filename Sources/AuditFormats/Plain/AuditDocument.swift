@@ -31,17 +31,17 @@ struct AuditDocument {
 
     init(_ report: AuditReport, _ limits: Limits) {
         (self.report, self.limits) = (report, limits)
-        let verdict = Verdict(report)
+        let verdict = AuditHeadline(report)
         parts.append(.title(word: verdict.word, sentence: verdict.sentence))
         if !verdict.counts.isEmpty {
             parts.append(.line("Problems: \(verdict.counts.joined(separator: ", "))"))
         }
         let (since, until) = (report.since.moment.cut(to: 60), report.until.moment.cut(to: 60))
         parts.append(.line("Period: \(since) to \(until)"))
-        addProblems(Verdict.groups(verdict.problems))
+        addProblems(AuditHeadline.groups(verdict.problems))
         addList("Not examined", report.gaps)
-        addList("Worth knowing", Verdict.groups(verdict.notes).map(\.paragraph))
-        addList("Well", Verdict.groups(verdict.well).map(\.paragraph))
+        addList("Worth knowing", AuditHeadline.groups(verdict.notes).map(\.paragraph))
+        addList("Well", AuditHeadline.groups(verdict.well).map(\.paragraph))
         addFigures(verdict)
         for app in report.apps.prefix(limits.apps) { add(app) }
         addRest(report.apps.count - limits.apps, "more app")
@@ -73,7 +73,7 @@ struct AuditDocument {
         if more > 0 { parts.append(.item("and \(more.grouped) more")) }
     }
 
-    private mutating func addFigures(_ verdict: Verdict) {
+    private mutating func addFigures(_ verdict: AuditHeadline) {
         parts += [
             .heading("Figures"),
             report.apps.isEmpty

@@ -131,7 +131,9 @@ extension JobOptions {
     ) throws -> Never {
         try finish { context in
             let settings = try settings(with: applying.overrides)
-            let outcome = Sweep.run(try plan(settings, context), context)
+            var plan = try plan(settings, context)
+            plan.metrics = MetricsPlan(settings, dryRun: plan.dryRun)
+            let outcome = Sweep.run(plan, context)
             return print(outcome, context, settings, isWanted: isWanted)
         }
     }

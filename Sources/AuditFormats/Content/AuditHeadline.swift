@@ -3,7 +3,7 @@ import Operations
 
 /// What the findings of an audit come to: one word, one sentence, and the findings in the order in
 /// which a person reads them.
-package struct Verdict: Hashable, Sendable {
+package struct AuditHeadline: Hashable, Sendable {
     /// Whether nothing needs a person now. A finding of severity high says no, whatever the report
     /// says.
     package let healthy: Bool

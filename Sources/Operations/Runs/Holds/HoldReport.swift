@@ -351,7 +351,7 @@ extension Hold {
             entry.judgement = try RemovalGuard(settings.guardLimits).cause(
                 toHold: proposal, after: history
             ) { _ throws(StoreFailure) in living }.map {
-                $0.words(isFirstLook: $0.isFirstLook(after: history))
+                $0.words(isFirstRemoval: $0.isFirstRemoval(after: history))
             }
         }
         return HoldReport(entry: entry, details: details)

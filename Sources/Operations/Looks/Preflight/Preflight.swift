@@ -142,7 +142,9 @@ package struct Preflight {
     static func applyWaiting(
         _ settings: Settings, _ context: RunContext
     ) throws(RunFailure) -> RunOutcome<SweepReport> {
-        let outcome = Sweep.run(SweepPlan(settings, .waiting, dryRun: false), context)
+        var plan = SweepPlan(settings, .waiting, dryRun: false)
+        plan.metrics = MetricsPlan(settings)
+        let outcome = Sweep.run(plan, context)
         let worst = outcome.failures.filter { ![.locked, .pending].contains($0.exit) }
             .min { $0.exit != $1.exit && ExitStatus.worse($0.exit, $1.exit) == $0.exit }
         if let worst { throw worst }

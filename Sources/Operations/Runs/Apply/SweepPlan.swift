@@ -97,7 +97,7 @@ package struct SweepPlan: Sendable {
     package var dryRun: Bool
     /// When the run pauses and when it ends early, with the clock for both.
     package var pacing = Pacing()
-    /// Where metrics are written; nil where the settings name no file.
+    /// Where metrics are written; nil for none.
     package var metrics: (any JournalPage)?
 
     /// Whether the run may remove rows of this partition: it is chosen, or none is chosen.
@@ -179,7 +179,6 @@ extension SweepPlan {
             dryRun: dryRun)
         pacing = Pacing(settings)
         mayUseArrival = settings.mayUseArrival
-        metrics = MetricsPlan(settings, dryRun: dryRun)
     }
 }
 

@@ -9,24 +9,24 @@ struct GuardHold {
     /// Living rows that would become invalid; nil when the rows were not examined.
     let candidates: Int?
     /// Whether nothing was removed from these rows before, so that many at once are usual.
-    var isFirstLook = false
+    var isFirstRemoval = false
 
     /// The cause in words, which the journal keeps.
-    var words: String { cause.words(isFirstLook: isFirstLook) }
+    var words: String { cause.words(isFirstRemoval: isFirstRemoval) }
 }
 
 extension GuardCause {
     /// The cause in words. A first removal is called what it is: all that died in the years before a
     /// table was ever swept comes at once, and that is no sign of a mistake.
-    func words(isFirstLook: Bool) -> String {
-        isFirstLook
+    func words(isFirstRemoval: Bool) -> String {
+        isFirstRemoval
             ? "this is the first look at an old table, where nothing was removed in 30 days: \(self)"
             : "\(self)"
     }
 
     /// Whether many removals at once are the whole cause, and no evidence was ever applied to these rows.
     /// Where that is not known, as without a right to read the checkpoints, it is no first look.
-    func isFirstLook(after history: RemovalHistory) -> Bool {
+    func isFirstRemoval(after history: RemovalHistory) -> Bool {
         [.volume, .partitionShare, .dayShare].contains(gate) && history.isAny == false
     }
 }
@@ -130,7 +130,7 @@ extension EvidenceRun {
         return cause.map {
             GuardHold(
                 cause: $0, candidates: forecast.candidateRows,
-                isFirstLook: $0.isFirstLook(after: history))
+                isFirstRemoval: $0.isFirstRemoval(after: history))
         }
     }
 
@@ -178,7 +178,7 @@ extension FeedReport {
     mutating func enter(_ hold: GuardHold) {
         gate = hold.cause.gate.rawValue
         cause = hold.words
-        firstLook = hold.isFirstLook ? true : nil
+        firstLook = hold.isFirstRemoval ? true : nil
         candidates = hold.candidates
     }
 }
