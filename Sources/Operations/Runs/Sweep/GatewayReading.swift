@@ -30,8 +30,8 @@ extension Sweep {
         return capture.id
     }
 
-    /// Reads and applies one gateway.
-    mutating func sweep(_ source: GatewayPlan, _ pouring: Pouring) throws {
+    /// Reads one gateway and judges its list.
+    mutating func settleGateway(_ source: GatewayPlan, _ pouring: Pouring) throws {
         do {
             guard !context.interrupt.isTripped, try mayOpenFeed(pouring.evidence) else {
                 throw RunFailure.stopped

@@ -136,13 +136,13 @@ package struct Sweep: RecordedRun {
         }
         guard !plan.dryRun else {
             if case .gateways = plan.work { try store.respectLease(in: journal.folder) }
-            _ = try applyAndExpire(opened, store, nil)
+            _ = try settleAndExpire(opened, store, nil)
             return
         }
         try store.underLease(
             run: run, kind: plan.work.kind, in: journal.folder, context, until: pipe.deadline
         ) { lease in
-            let evidence = try applyAndExpire(opened, store, lease)
+            let evidence = try settleAndExpire(opened, store, lease)
             noteMarksBeside(in: store)
             if let evidence { try noteOpen(evidence, journal) }
             noteEnd(in: store)
@@ -151,7 +151,7 @@ package struct Sweep: RecordedRun {
 
     /// The steps that need the lease. In a dry run there is none. Returns what judged the evidence; nil where
     /// nothing could be taken.
-    private mutating func applyAndExpire(
+    private mutating func settleAndExpire(
         _ opened: OpenedJournal, _ store: TokenTable, _ lease: Lease?
     ) throws -> EvidenceRun? {
         let journal = opened.journal
@@ -165,7 +165,7 @@ package struct Sweep: RecordedRun {
         let takesReports = settleIntakes(intake)
         if plan.file?.layout != nil, !takesReports { return nil }
         do {
-            try applyPlanned(opened, intake, takesReports: takesReports)
+            try settlePlanned(opened, intake, takesReports: takesReports)
             isWhole = true
         } catch is CancellationError {
             // Its cause is in the outcome.
@@ -209,39 +209,47 @@ package struct Sweep: RecordedRun {
         }
     }
 
-    /// Processes every gateway and everything that waits, as the plan says.
-    private mutating func applyPlanned(
+    /// Processes what the plan is about.
+    private mutating func settlePlanned(
         _ opened: OpenedJournal, _ intake: ReportIntake, takesReports: Bool
     ) throws {
         let (journal, evidence) = (intake.journal, intake.evidence)
         let pouring = Pouring(journal: journal, isSenders: false, evidence: evidence)
-        if evidence.lease != nil {
-            try evidence.batches.dropDrafts(lease: evidence.lease)
-            try evidence.batches.completeFilling()
-            try evidence.batches.closeAbandonedTurns()
-        }
+        if evidence.lease != nil { try endLeftFillings(evidence) }
         switch plan.work {
-        case .gateways, .waiting:
-            if !plan.dryRun { try pouring.pourEarlierQuarantine() }
-            try settleWaiting(evidence)
-            try judgeEarlier(evidence)
-            for feed in try journal.feeds(.held, .pending) {
-                try settle(feed, pouring, resumed: true)
-            }
-            if takesReports { try takeReports(intake) }
-            let sources = plan.gateways ?? []
-            for source in sources {
-                // A run that ends with its last gateway has processed all.
-                isWhole = source.partition == sources.last?.partition
-                try sweep(source, pouring)
-            }
-        case .file(let file): try apply(file, opened, intake, pouring)
+        case .gateways, .waiting: try settleAll(pouring, takesReports ? intake : nil)
+        case .file(let file): try takeFile(file, opened, intake, pouring)
         case .journaled(let feed):
             do {
                 try judgeAgain(feed, pouring)
             } catch is CancellationError {}
-        case .answers: break  // A sender applies them as they come.
+        case .answers: break  // A sender settles them as they come.
         case .release(let digest): try release(digest, evidence)
+        }
+    }
+
+    /// Ends what other runs have begun to fill and fill no more, so that it is judged or gone.
+    private func endLeftFillings(_ evidence: EvidenceRun) throws {
+        try evidence.batches.dropDrafts(lease: evidence.lease)
+        try evidence.batches.completeFilling()
+        try evidence.batches.closeAbandonedTurns()
+    }
+
+    /// The hourly job, in its order: what waits, what is judged again, what this host has not stored, what senders
+    /// report, and each gateway. Without an intake no report of a sender can be taken.
+    private mutating func settleAll(_ pouring: Pouring, _ intake: ReportIntake?) throws {
+        if !plan.dryRun { try pouring.pourEarlierQuarantine() }
+        try settleWaiting(pouring.evidence)
+        try judgeEarlier(pouring.evidence)
+        for feed in try pouring.journal.feeds(.held, .pending) {
+            try settle(feed, pouring, resumed: true)
+        }
+        if let intake { try takeReports(intake) }
+        let sources = plan.gateways ?? []
+        for source in sources {
+            // A run that ends with its last gateway has processed all.
+            isWhole = source.partition == sources.last?.partition
+            try settleGateway(source, pouring)
         }
     }
 

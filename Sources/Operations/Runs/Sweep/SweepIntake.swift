@@ -9,7 +9,7 @@ import TokenTable
 
 extension Sweep {
     /// Takes a file and judges what it says. The bytes of a gateway's list go into the journal first.
-    mutating func apply(
+    mutating func takeFile(
         _ file: SweepPlan.GivenFile, _ opened: OpenedJournal, _ intake: ReportIntake,
         _ pouring: Pouring
     ) throws {
