@@ -72,6 +72,7 @@ let package = Package(
 
         .target(name: "Encodings", swiftSettings: strict),
         .target(name: "APNsProtocol", dependencies: ["Encodings"], swiftSettings: strict),
+        .target(name: "Findings", swiftSettings: strict),
         .target(name: "TokenHygiene", dependencies: ["APNsProtocol"], swiftSettings: strict),
         .target(
             name: "SecureTransport", dependencies: ["CNGHTTP2", "COpenSSL", "Encodings"],
@@ -89,19 +90,23 @@ let package = Package(
             swiftSettings: strict),
         .target(
             name: "Database",
-            dependencies: ["APNsProtocol", "CMariaDB", "CSQLite", "Encodings"],
+            dependencies: ["Findings", "APNsProtocol", "CMariaDB", "CSQLite", "Encodings"],
             swiftSettings: strict),
         .target(
             name: "TokenTable",
-            dependencies: ["APNsProtocol", "Database", "Encodings", "TokenHygiene"],
+            dependencies: ["Findings", "APNsProtocol", "Database", "Encodings", "TokenHygiene"],
             swiftSettings: strict),
         .target(
             name: "SchemaLook",
-            dependencies: ["APNsProtocol", "Database", "Encodings", "TokenHygiene", "TokenTable"],
+            dependencies: [
+                "Findings", "APNsProtocol", "Database", "Encodings", "TokenHygiene", "TokenTable",
+            ],
             swiftSettings: strict),
         .target(
             name: "PushQueue",
-            dependencies: ["APNsProtocol", "Database", "Encodings", "TokenHygiene", "TokenTable"],
+            dependencies: [
+                "Findings", "APNsProtocol", "Database", "Encodings", "TokenHygiene", "TokenTable",
+            ],
             swiftSettings: strict),
         .target(
             name: "Settings",
@@ -112,6 +117,7 @@ let package = Package(
         .target(
             name: "Operations",
             dependencies: [
+                "Findings",
                 "APNsConnection", "APNsProtocol", "Encodings", "EvidenceFiles", "EvidenceJournal",
                 "SecureTransport", "SchemaLook",
                 "Settings", "TokenHygiene", "Database", "PushQueue", "TokenTable", logging,
@@ -119,7 +125,9 @@ let package = Package(
             swiftSettings: strict),
         .target(
             name: "AuditFormats",
-            dependencies: ["Database", "Encodings", "Operations", "SecureTransport", mustache],
+            dependencies: [
+                "Findings", "Database", "Encodings", "Operations", "SecureTransport", mustache,
+            ],
             resources: [.embedInCode("Page/Templates")], swiftSettings: strict),
         .target(
             name: "APNsSimulator",
@@ -130,6 +138,7 @@ let package = Package(
         .executableTarget(
             name: "pushsweep",
             dependencies: [
+                "Findings",
                 "APNsProtocol", "CCommit", "Encodings", "APNsSimulator", "EvidenceFiles",
                 "EvidenceJournal", "Operations", "SchemaLook",
                 "SecureTransport", "Settings", "TokenHygiene", "Database", "TokenTable",
@@ -154,6 +163,7 @@ let package = Package(
         .target(
             name: "TestSupport",
             dependencies: [
+                "Findings",
                 "APNsProtocol", "APNsSimulator", "Encodings", "SecureTransport", "TokenHygiene",
                 "Database", "PushQueue", "TokenTable",
             ],
@@ -201,6 +211,7 @@ let package = Package(
         .testTarget(
             name: "DatabaseTests",
             dependencies: [
+                "Findings",
                 "APNsProtocol", "APNsSimulator", "Encodings", "TokenHygiene", "Database",
                 "PushQueue",
                 "TokenTable", "TestSupport",
@@ -209,6 +220,7 @@ let package = Package(
         .testTarget(
             name: "TokenTableTests",
             dependencies: [
+                "Findings",
                 "APNsProtocol", "APNsSimulator", "Encodings", "TokenHygiene", "Database",
                 "PushQueue",
                 "TokenTable", "TestSupport",
@@ -217,6 +229,7 @@ let package = Package(
         .testTarget(
             name: "SchemaLookTests",
             dependencies: [
+                "Findings",
                 "APNsProtocol", "Encodings", "TokenHygiene", "Database", "SchemaLook",
                 "TokenTable", "TestSupport",
             ],
@@ -224,6 +237,7 @@ let package = Package(
         .testTarget(
             name: "PushQueueTests",
             dependencies: [
+                "Findings",
                 "APNsProtocol", "APNsSimulator", "TokenHygiene", "Database", "PushQueue",
                 "TokenTable", "TestSupport",
             ],
@@ -234,6 +248,7 @@ let package = Package(
         .testTarget(
             name: "OperationsTests",
             dependencies: [
+                "Findings",
                 "APNsConnection", "APNsProtocol", "Encodings", "APNsSimulator", "EvidenceJournal",
                 "Operations",
                 "SecureTransport", "Settings", "TokenHygiene", "Database", "PushQueue",
@@ -243,6 +258,7 @@ let package = Package(
         .testTarget(
             name: "AuditFormatsTests",
             dependencies: [
+                "Findings",
                 "AuditFormats", "Database", "Encodings", "Operations", "SecureTransport",
                 "TestSupport",
             ],

@@ -7,6 +7,7 @@
 // those of the token table.
 
 import Database
+import Findings
 import TokenHygiene
 import TokenTable
 

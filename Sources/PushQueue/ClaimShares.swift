@@ -19,6 +19,7 @@
 
 import APNsProtocol
 import Database
+import Findings
 import TokenHygiene
 
 /// A sender's part of the stretches.

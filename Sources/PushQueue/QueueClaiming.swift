@@ -23,6 +23,7 @@
 
 import APNsProtocol
 import Database
+import Findings
 import TokenHygiene
 import TokenTable
 

@@ -1,4 +1,5 @@
 import Database
+import Findings
 import TokenHygiene
 import TokenTable
 

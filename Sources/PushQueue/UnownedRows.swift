@@ -3,6 +3,7 @@
 // an INSERT without an environment writes `production` where the mapping of the token table says 0.
 
 import Database
+import Findings
 import TokenHygiene
 import TokenTable
 

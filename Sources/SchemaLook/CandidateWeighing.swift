@@ -13,6 +13,7 @@
 import APNsProtocol
 import Database
 import Encodings
+import Findings
 import TokenTable
 
 extension DatabaseLook.Found {

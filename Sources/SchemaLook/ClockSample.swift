@@ -2,6 +2,7 @@
 
 import APNsProtocol
 import Database
+import Findings
 import TokenTable
 
 /// The times of a column without a zone beside the clock.

@@ -5,6 +5,7 @@
 import APNsProtocol
 import Database
 import Encodings
+import Findings
 import TokenTable
 
 /// Looks for the table and column of tokens in a database.

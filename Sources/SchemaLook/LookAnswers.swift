@@ -1,6 +1,7 @@
 import APNsProtocol
 import Database
 import Encodings
+import Findings
 import TokenTable
 
 // What a look cannot decide it asks, and a person answers on the command line of the next look. An answered

@@ -1,6 +1,7 @@
 import APNsProtocol
 import Database
 import Encodings
+import Findings
 import TokenTable
 
 /// A sample of a table's rows with all columns that the account may read: what the look judges.

@@ -3,6 +3,7 @@
 
 import Database
 import Encodings
+import Findings
 import TokenTable
 
 /// What a table says about the values of a column of another one.

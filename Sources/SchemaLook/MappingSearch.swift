@@ -5,6 +5,7 @@
 import APNsProtocol
 import Database
 import Encodings
+import Findings
 import TokenTable
 
 /// Finds the mapping of one table.

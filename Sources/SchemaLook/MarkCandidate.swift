@@ -16,6 +16,7 @@
 import APNsProtocol
 import Database
 import Encodings
+import Findings
 import TokenTable
 
 /// A column that the application may read as its mark.

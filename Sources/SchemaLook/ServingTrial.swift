@@ -7,6 +7,7 @@
 import APNsProtocol
 import Database
 import Encodings
+import Findings
 import Foundation
 import TokenTable
 

@@ -1,4 +1,5 @@
 import Database
+import Findings
 
 @testable import Operations
 

@@ -1,6 +1,7 @@
 import Database
 import Encodings
 @testable import Operations
+import Findings
 import TestSupport
 
 /// Reports for the tests and for looking at: what a company sees, and the ends of what is possible.

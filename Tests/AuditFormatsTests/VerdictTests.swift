@@ -1,4 +1,5 @@
 import Database
+import Findings
 import TestSupport
 import Testing
 

@@ -1,6 +1,7 @@
 // The login that a server may demand, after it has proved its name or without a proof.
 
 import APNsSimulator
+import Findings
 import TestSupport
 import Testing
 import TokenTable

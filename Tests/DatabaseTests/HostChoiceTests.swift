@@ -1,4 +1,5 @@
 import APNsSimulator
+import Findings
 import Foundation
 import Synchronization
 import TestSupport

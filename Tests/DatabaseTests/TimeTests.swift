@@ -1,5 +1,6 @@
 import APNsProtocol
 import Database
+import Findings
 import TestSupport
 import Testing
 import TokenHygiene

@@ -1,4 +1,5 @@
 import Encodings
+import Findings
 import TestSupport
 import Testing
 

@@ -1,3 +1,4 @@
+import Findings
 import TestSupport
 import Testing
 import TokenHygiene

@@ -1,4 +1,5 @@
 import APNsProtocol
+import Findings
 import Foundation
 import TestSupport
 import Testing

@@ -1,5 +1,6 @@
 import APNsProtocol
 import Encodings
+import Findings
 import Foundation
 import TestSupport
 import Testing

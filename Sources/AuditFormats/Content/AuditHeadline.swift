@@ -1,4 +1,5 @@
 import Database
+import Findings
 import Operations
 
 /// What the findings of an audit come to: one word, one sentence, and the findings in the order in

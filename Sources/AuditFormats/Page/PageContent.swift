@@ -1,4 +1,5 @@
 import Database
+import Findings
 import Operations
 
 /// Values by the names that the templates have for them. A name that a value does not have is looked up in

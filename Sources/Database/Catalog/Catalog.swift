@@ -1,4 +1,5 @@
 import Encodings
+import Findings
 
 /// One table as the database describes it.
 package struct CatalogTable: Hashable, Sendable {

@@ -1,3 +1,5 @@
+import Findings
+
 /// Finds the columns that a group of settings names, in a table as the database describes it, and
 /// refuses columns that cannot hold the intended values.
 package struct ColumnResolver {

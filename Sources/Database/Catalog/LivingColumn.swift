@@ -3,6 +3,8 @@
 // living: the app may set it living again or dead without this program. Every other value than
 // `dead`, NULL included, is living, because only `dead` certainly says the opposite.
 
+import Findings
+
 /// A column of two values that says whether a row's token is used.
 package struct LivingColumn: Hashable, Sendable {
     /// The name as the database spells it.

@@ -1,4 +1,5 @@
 import APNsProtocol
+import Findings
 
 // A token is looked up by equality on its column, so that an index can be used. The rows found are
 // then compared byte by byte: collations ignore the difference of upper and lower case and spaces

@@ -4,6 +4,8 @@
 // special case, because the checkpoint shows its outcome. Numbers of affected rows are never added up
 // over retries.
 
+import Findings
+
 /// The outcome of one try of a chunk.
 package enum ChunkOutcome<Progress> {
     /// The chunk is committed, with its number of entries and the bytes of their rows.

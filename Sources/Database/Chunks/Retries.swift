@@ -1,3 +1,4 @@
+import Findings
 import Foundation
 
 // Most failures of a database pass: a lock is released, a server restarts in ten seconds, a cluster

@@ -1,4 +1,5 @@
 import Encodings
+import Findings
 import Foundation
 
 // A sweep after a quarter without one may have millions of rows to mark, on a server in production. Chunks

@@ -1,3 +1,5 @@
+import Findings
+
 /// Makes a run wait between two chunks while a limit of the throttle is exceeded. Confined to the
 /// store's thread.
 final class Throttler {

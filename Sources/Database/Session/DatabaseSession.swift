@@ -6,6 +6,7 @@
 // enforces the rule.
 
 import APNsProtocol
+import Findings
 
 /// One connection to the token database.
 package final class DatabaseSession {

@@ -3,6 +3,8 @@
 // changes may go there, and what time it is there. The time matters because a lease is compared by the clock
 // of the host that answers: where it is ahead by more than the lease has left, a living run loses it.
 
+import Findings
+
 /// One of several hosts, examined by a connection of its own.
 struct HostExamination {
     /// Whether a run would use it.

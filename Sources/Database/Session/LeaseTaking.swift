@@ -1,4 +1,5 @@
 import APNsProtocol
+import Findings
 import Foundation
 
 /// The answer to a request for the lease.

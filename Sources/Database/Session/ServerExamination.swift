@@ -2,6 +2,8 @@
 // changes may go there, and what cluster or engine it belongs to. Runs ask the same questions at every
 // connection and refuse by the same sentences; see ServerRole.swift.
 
+import Findings
+
 extension DatabaseSession {
     /// Examines which server answers and what it is. Empty for a file.
     ///

@@ -15,6 +15,7 @@ import APNsProtocol
 import Database
 import Encodings
 import EvidenceJournal
+import Findings
 import Foundation
 import PushQueue
 import SecureTransport

@@ -1,5 +1,6 @@
 import APNsProtocol
 import Database
+import Findings
 import TokenHygiene
 
 // A chunk usually locks its rows when it reads them, so that they stay as they were judged (see

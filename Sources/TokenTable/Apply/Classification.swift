@@ -1,5 +1,6 @@
 import APNsProtocol
 import Database
+import Findings
 import TokenHygiene
 
 /// Judges the rows found for the evidence of one chunk. A pure computation between reading and

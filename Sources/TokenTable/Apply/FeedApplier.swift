@@ -1,5 +1,6 @@
 import APNsProtocol
 import Database
+import Findings
 import TokenHygiene
 
 // Judges a batch of reports chunk by chunk. States of its row in the database:

@@ -7,6 +7,7 @@
 
 import APNsProtocol
 import Database
+import Findings
 import TokenHygiene
 
 /// The changes of the ledger to which evidence gives way.

@@ -1,6 +1,7 @@
 import APNsProtocol
 import Database
 import Encodings
+import Findings
 import TokenHygiene
 
 // Rows that refused a change are in the ledger, under numbers below 0. Reports name the first of

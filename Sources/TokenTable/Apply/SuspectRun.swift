@@ -12,6 +12,7 @@
 
 import APNsProtocol
 import Database
+import Findings
 import TokenHygiene
 
 /// Moves the reports of one batch into `pushsweep_suspect`.

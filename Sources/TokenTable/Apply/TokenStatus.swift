@@ -1,5 +1,6 @@
 import APNsProtocol
 import Database
+import Findings
 import TokenHygiene
 
 /// Whether a token may be sent to, by the rows of the token table.

@@ -7,6 +7,7 @@
 
 import APNsProtocol
 import Database
+import Findings
 import TokenHygiene
 
 /// What became of the evidence of one day, app, environment and source.

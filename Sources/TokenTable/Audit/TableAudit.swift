@@ -8,6 +8,7 @@
 
 import APNsProtocol
 import Database
+import Findings
 import TokenHygiene
 
 /// Counts the rows of the token table.

@@ -1,5 +1,6 @@
 import APNsProtocol
 import Database
+import Findings
 import TokenHygiene
 
 // Reads the ledger in the order of commits, page by page, in memory that does not grow. It reads

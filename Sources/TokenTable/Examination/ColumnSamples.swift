@@ -1,6 +1,7 @@
 import APNsProtocol
 import Database
 import Encodings
+import Findings
 
 // What the values of two columns say about the settings. A run reads them too, with the rights that it has,
 // and refuses what the rows contradict: under a wrong mapping every device would be judged wrongly.

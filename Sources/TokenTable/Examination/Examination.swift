@@ -1,4 +1,5 @@
 import Database
+import Findings
 import TokenHygiene
 
 /// The result of examining the database before its use.

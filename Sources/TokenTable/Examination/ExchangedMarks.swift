@@ -1,6 +1,7 @@
 import APNsProtocol
 import Database
 import Encodings
+import Findings
 import TokenHygiene
 
 // Once this program has marked most dead rows itself, the rows alone no longer tell whether living and dead are

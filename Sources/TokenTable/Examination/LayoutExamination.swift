@@ -1,4 +1,5 @@
 import Database
+import Findings
 import TokenHygiene
 
 /// Checks a resolved layout for conditions that lose signals or have unexpected effects.

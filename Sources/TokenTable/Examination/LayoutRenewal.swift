@@ -1,4 +1,5 @@
 import Database
+import Findings
 import TokenHygiene
 
 // A table may change while a run removes rows. The layout that the run began with is then renewed, and the

@@ -16,6 +16,7 @@
 
 import APNsProtocol
 import Database
+import Findings
 import Foundation
 import TokenHygiene
 

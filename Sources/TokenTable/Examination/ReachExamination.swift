@@ -1,4 +1,5 @@
 import Database
+import Findings
 import TokenHygiene
 
 // The conditions that have to be known before the first change and do not show in the row: whether

@@ -1,5 +1,6 @@
 import APNsProtocol
 import Database
+import Findings
 import TokenHygiene
 
 // A device that came back is kept because its registration is later than the evidence. That holds

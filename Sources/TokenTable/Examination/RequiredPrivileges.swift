@@ -1,4 +1,5 @@
 import Database
+import Findings
 import TokenHygiene
 
 // The rights that a use needs, each with a statement that needs exactly them and changes nothing.

@@ -1,5 +1,6 @@
 import APNsProtocol
 import Database
+import Findings
 import TokenHygiene
 
 /// What a sample has of a column whose values may be no tokens in the declared encoding.

@@ -4,6 +4,7 @@
 
 import APNsProtocol
 import Database
+import Findings
 
 /// How far a server's own clock is ahead of UTC, in seconds. Applications that set no zone write by it.
 package struct ServerZone: Hashable, Sendable {

@@ -1,6 +1,7 @@
 import APNsProtocol
 import Database
 import Encodings
+import Findings
 import TokenHygiene
 
 // A statement searches a token in the spellings that programs write, so that an index serves it.

@@ -15,6 +15,7 @@
 
 import APNsProtocol
 import Database
+import Findings
 import TokenHygiene
 
 /// The removal of rows whose grace period has ended, for one partition.

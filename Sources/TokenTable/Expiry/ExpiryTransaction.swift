@@ -1,5 +1,6 @@
 import APNsProtocol
 import Database
+import Findings
 import TokenHygiene
 
 /// Removes the due rows of one page in one transaction (see `ChangeSet`).

@@ -6,6 +6,7 @@
 
 import APNsProtocol
 import Database
+import Findings
 
 extension TokenTable {
     /// The tokens that begin so in the token table, in `pushsweep_invalid` and in the ledger, in byte

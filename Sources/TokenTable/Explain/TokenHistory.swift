@@ -5,6 +5,7 @@
 import APNsProtocol
 import Database
 import Encodings
+import Findings
 import TokenHygiene
 
 /// A row of the token table that carries a token, as one app and environment sees it.

@@ -1,5 +1,6 @@
 import APNsProtocol
 import Database
+import Findings
 
 // A person asks about a user, not about a token: the column of users, and the tokens in a user's rows.
 

@@ -2,6 +2,7 @@
 
 import APNsProtocol
 import Database
+import Findings
 import TokenHygiene
 
 /// Asks `pushsweep_evidence` and `pushsweep_intake`.

@@ -4,6 +4,7 @@
 // of it had used; such a name is taken like a new one.
 
 import Database
+import Findings
 import TokenHygiene
 
 extension EvidenceIntake {

@@ -1,4 +1,5 @@
 import Database
+import Findings
 import TokenHygiene
 
 // What taking in the reports of other senders needs, apart from the rest: a sweep whose account lacks

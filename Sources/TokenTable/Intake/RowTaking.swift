@@ -15,6 +15,7 @@
 import APNsProtocol
 import Database
 import Encodings
+import Findings
 import TokenHygiene
 
 /// What one transaction took.

@@ -1,5 +1,6 @@
 import APNsProtocol
 import Database
+import Findings
 import TokenHygiene
 
 // A table is read in ranges of its key. A statement that searches for the next few marked rows

@@ -1,5 +1,6 @@
 import Database
 import Encodings
+import Findings
 
 /// Resolves the mapping of the settings against a table as the database describes it. Settings that
 /// do not fit are refused here, before any row is read for a change.

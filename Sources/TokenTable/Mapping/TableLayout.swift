@@ -1,5 +1,6 @@
 import APNsProtocol
 import Database
+import Findings
 import TokenHygiene
 
 /// The user's table as the store uses it: the mapping of the settings, resolved against the

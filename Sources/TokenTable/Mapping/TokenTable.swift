@@ -1,5 +1,6 @@
 import APNsProtocol
 import Database
+import Findings
 import TokenHygiene
 
 // The user's table of device tokens, as one connection sees it. TokenHygiene decides the changes to

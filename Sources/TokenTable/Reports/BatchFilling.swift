@@ -10,6 +10,7 @@
 
 import APNsProtocol
 import Database
+import Findings
 import TokenHygiene
 
 /// Inserts the reports of one batch.

@@ -4,6 +4,7 @@
 
 import APNsProtocol
 import Database
+import Findings
 import TokenHygiene
 
 /// The batches of a database.

@@ -13,6 +13,7 @@
 
 import APNsProtocol
 import Database
+import Findings
 import TokenHygiene
 
 extension Batches {

@@ -5,6 +5,7 @@
 
 import APNsProtocol
 import Database
+import Findings
 import TokenHygiene
 
 /// Removes reports whose time is over.

@@ -11,6 +11,7 @@
 
 import APNsProtocol
 import Database
+import Findings
 import TokenHygiene
 
 /// The open batches of one sender.

@@ -1,5 +1,6 @@
 import APNsProtocol
 import Database
+import Findings
 import TokenHygiene
 
 /// A token that APNs called bad and that a living row has.

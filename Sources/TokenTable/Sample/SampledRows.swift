@@ -1,4 +1,5 @@
 import Database
+import Findings
 
 // A run refuses a table whose rows contradict the settings, and a refusal stops every app. So it has to follow
 // from a share of the table, and a share of the sample is none: the newest rows are a twentieth of every sample,

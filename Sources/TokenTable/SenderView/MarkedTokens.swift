@@ -1,5 +1,6 @@
 import APNsProtocol
 import Database
+import Findings
 import TokenHygiene
 
 // Which tokens may be stale, as a set that is read once. A stale token has a mark in its row, a dead value

@@ -1,4 +1,5 @@
 import Database
+import Findings
 import TokenHygiene
 
 /// The registrations of the newest rows against the clock of the database. A registration that lies ahead

@@ -1,4 +1,5 @@
 import Database
+import Findings
 import TokenHygiene
 
 /// A view of the rows that may be sent to, for senders of other programs, with the same condition

@@ -1,5 +1,6 @@
 import APNsProtocol
 import Database
+import Findings
 import TokenHygiene
 
 // Data older than the retention is dropped run by run: first the entries of all, then the checkpoints of batches

@@ -1,5 +1,6 @@
 import APNsProtocol
 import Database
+import Findings
 import TokenHygiene
 
 // An undo is a run like any other: it has a record, changes rows in chunks, and writes every change to

@@ -1,6 +1,7 @@
 import APNsProtocol
 import Database
 import Encodings
+import Findings
 import TokenHygiene
 
 /// Undoes one chunk in one transaction (see `ChangeSet`). All chosen entries of a row are undone in

@@ -1,6 +1,7 @@
 import ArgumentParser
 import Database
 import Encodings
+import Findings
 import Foundation
 import Glibc
 import Operations

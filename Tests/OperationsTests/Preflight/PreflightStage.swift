@@ -1,6 +1,7 @@
 import APNsProtocol
 import APNsSimulator
 import Database
+import Findings
 import Foundation
 import Logging
 import SecureTransport

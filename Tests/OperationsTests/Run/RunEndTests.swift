@@ -1,5 +1,6 @@
 import APNsProtocol
 import EvidenceJournal
+import Findings
 import Foundation
 import SecureTransport
 import TestSupport

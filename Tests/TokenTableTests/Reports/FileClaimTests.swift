@@ -1,4 +1,5 @@
 import APNsProtocol
+import Findings
 import TestSupport
 import Testing
 import TokenHygiene

@@ -3,6 +3,7 @@
 
 import Database
 import Encodings
+import Findings
 import PushQueue
 import TokenTable
 

@@ -8,6 +8,7 @@ import APNsProtocol
 import Database
 import Encodings
 import EvidenceJournal
+import Findings
 import Foundation
 import Glibc
 import SchemaLook

@@ -1,4 +1,5 @@
 import Database
+import Findings
 import Foundation
 
 /// The result of `check`: one JSON object for scripts.

@@ -6,6 +6,7 @@
 import APNsProtocol
 import Database
 import EvidenceJournal
+import Findings
 import PushQueue
 import Settings
 import TokenHygiene

@@ -1,4 +1,5 @@
 import Database
+import Findings
 
 // A person reads the end of what a command prints first, and its beginning next. So what is worst stands at the
 // beginning, and the last line counts the findings and names the worst one again.

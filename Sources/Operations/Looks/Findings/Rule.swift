@@ -1,4 +1,5 @@
 import Database
+import Findings
 
 // A command gathers facts, and rules judge them: pure functions from facts to findings. Scripts and ignore
 // files name findings by their rules, so the names of rules are part of the version promise.

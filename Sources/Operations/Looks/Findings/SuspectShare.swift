@@ -1,4 +1,5 @@
 import Database
+import Findings
 import TokenTable
 
 /// The living tokens that APNs called bad with one reason.

@@ -16,6 +16,7 @@ import APNsProtocol
 import Database
 import Encodings
 import EvidenceJournal
+import Findings
 import PushQueue
 import Settings
 import TokenHygiene

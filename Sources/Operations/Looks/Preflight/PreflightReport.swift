@@ -2,6 +2,7 @@ import APNsProtocol
 import Database
 import Encodings
 import EvidenceJournal
+import Findings
 
 /// The tokens that a send would go to.
 package struct TokenCounts: Encodable, Hashable, Sendable {

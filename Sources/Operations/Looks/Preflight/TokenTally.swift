@@ -1,5 +1,6 @@
 import APNsProtocol
 import Database
+import Findings
 import Settings
 import TokenHygiene
 import TokenTable

@@ -13,6 +13,7 @@ import Database
 import Encodings
 import EvidenceFiles
 import EvidenceJournal
+import Findings
 import Foundation
 import SecureTransport
 import TokenHygiene

@@ -5,6 +5,7 @@ import APNsProtocol
 import Database
 import Encodings
 import EvidenceJournal
+import Findings
 import Foundation
 import TokenHygiene
 import TokenTable

@@ -11,6 +11,7 @@
 import APNsProtocol
 import Database
 import EvidenceJournal
+import Findings
 import SecureTransport
 import TokenHygiene
 import TokenTable

@@ -2,6 +2,7 @@
 
 import Database
 import EvidenceJournal
+import Findings
 import Settings
 import TokenTable
 

@@ -16,6 +16,7 @@ import Database
 import Encodings
 import EvidenceFiles
 import EvidenceJournal
+import Findings
 import Foundation
 import TokenHygiene
 import TokenTable

@@ -1,4 +1,5 @@
 import Database
+import Findings
 
 /// The counts in the closing line of stderr. The unit depends on the kind of run: tuples, rows of the
 /// queue, entries of the ledger, or feeds; see docs/json.md.

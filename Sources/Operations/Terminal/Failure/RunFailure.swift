@@ -2,6 +2,7 @@ import APNsConnection
 import APNsProtocol
 import Database
 import EvidenceJournal
+import Findings
 import SecureTransport
 import Settings
 import TokenHygiene

@@ -7,6 +7,7 @@
 // written too.
 
 import Database
+import Findings
 
 /// What may be done to the lines of a report at a terminal.
 package enum PrintedForm: Sendable {
