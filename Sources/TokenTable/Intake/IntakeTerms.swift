@@ -31,7 +31,7 @@ package struct IntakeTerms: Sendable {
     }
 
     /// The first undo that came after a row; nil for none.
-    func undo(after row: EvidenceRow) -> EpochMilliseconds? {
+    package func undo(after row: EvidenceRow) -> EpochMilliseconds? {
         guard !undone.isEmpty, let arrived = row.arrived else { return nil }
         return undone.filter { $0 >= arrived }.min()
     }

@@ -56,8 +56,9 @@ struct BatchRow {
             reports, batch.quarantined, batch.outOfBounds, batch.bytes, batch.quarantinedBytes,
         ]
         _ = try connection.execute(
-            "INSERT INTO pushsweep_feed (\(columns.joined(separator: ", ")), changed_at) VALUES "
-                + "(\(placeholders(columns.count)), \(dialect.now))",
+            "INSERT INTO pushsweep_feed (\(columns.joined(separator: ", ")), changed_at, asked_at) VALUES "
+                + "(\(placeholders(columns.count)), \(dialect.now), "
+                + "\(batch.origin == nil ? "NULL" : dialect.now))",
             [
                 .text(batch.id), .text(batch.run), .text(batch.partition.app),
                 .text(batch.partition.environment), .text(batch.source.rawValue), .text(""),
@@ -78,21 +79,25 @@ struct BatchRow {
     func open(_ batch: ReportBatch) throws(SQLFailure) {
         try move(batch, to: batch.reports, nil, isLast: true)
         try describe(batch)
+        _ = try connection.execute(
+            "UPDATE pushsweep_feed SET opened_at = ? WHERE feed = ? AND part = 0",
+            [dialect.ownTime("opened_at").value(batch.opened), .text(batch.id)])
     }
 
-    /// Enters what is known of a batch whose row was made before.
+    /// Enters what is known of a batch whose row was made before, when it was heard. By then the clocks of host and
+    /// database may have been set.
     func describe(_ batch: ReportBatch) throws(SQLFailure) {
         let time = dialect.ownTime("opened_at")
         let numbers = [
             batch.quarantined, batch.outOfBounds, batch.bytes, batch.quarantinedBytes,
         ]
         _ = try connection.execute(
-            "UPDATE pushsweep_feed SET run = ?, host = ?, label = ?, opened_at = ?, ending = ?, detail = ?, "
+            "UPDATE pushsweep_feed SET run = ?, host = ?, label = ?, ending = ?, detail = ?, "
                 + "gate = ?, cause = ?, held_at = ?, quarantined = ?, out_of_bounds = ?, bytes = ?, "
                 + "quarantined_bytes = ? WHERE feed = ? AND part = 0",
             [
                 .text(batch.run), text(batch.host, 255), text(batch.label, 1_024),
-                time.value(batch.opened), .text(batch.ending.rawValue), text(batch.detail, 1_024),
+                .text(batch.ending.rawValue), text(batch.detail, 1_024),
                 text(batch.hold?.gate?.rawValue, 32), text(batch.hold?.cause, 1_024),
                 batch.hold.map { time.value($0.since ?? batch.opened) } ?? .null,
             ] + numbers.map { .integer(Int64($0)) } + [.text(batch.id)])

@@ -81,7 +81,7 @@ package struct Batches {
             let rows = try connection.query(
                 "SELECT \(ReportBatch.columns) FROM pushsweep_feed WHERE part = 0 AND inlet <> '' AND "
                     + "\(condition) ORDER BY opened_at, feed\(end)", values)
-            try rows.require(width: 36)
+            try rows.require(width: 37)
             return (0..<rows.count).map { ReportBatch(rows, $0, connection.dialect) }
         }
     }
@@ -142,6 +142,7 @@ package struct Batches {
             for names in steps {
                 found += try connection.execute(
                     "UPDATE pushsweep_feed SET state = 'waiting', released = 1, terms = ?, "
+                        + "asked_at = \(connection.dialect.now), "
                         + "changed_at = \(connection.dialect.now) WHERE \(which(names))state = 'held'",
                     [.text(terms)] + names)
             }
@@ -281,7 +282,7 @@ extension Batches {
     ///
     /// - Throws: any failure of the database.
     package func holdAgain(_ id: String) throws(StoreFailure) -> Bool {
-        try change(id, to: .held, from: [.waiting], ", released = 0, terms = NULL")
+        try change(id, to: .held, from: [.waiting], ", released = 0, terms = NULL, asked_at = NULL")
     }
 }
 

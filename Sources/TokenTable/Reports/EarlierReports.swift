@@ -88,6 +88,9 @@ extension Batches {
             next.position = found[found.count - 1, 0]
             try take(counts, from: old)
             try row.add(next.reports - moved.reports, to: batch, isLast: false)
+            _ = try connection.execute(
+                "UPDATE pushsweep_feed SET moved_to = ? WHERE feed = ? AND part = 0",
+                [.text(batch.id), .text(old.id)])
         }
         if next.isWhole {
             _ = try connection.execute(

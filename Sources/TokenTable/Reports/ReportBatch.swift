@@ -109,8 +109,10 @@ package struct ReportBatch: Hashable, Sendable {
     package var terms: String?
     /// The digests of the mappings under which its reports were judged.
     package var mappings: [String] = []
-    /// When its row last changed, by the database's clock; nil before it is there.
-    package private(set) var changed: EpochMilliseconds?
+    /// When a person released or replayed it, by the database's clock; nil where nobody did.
+    package private(set) var asked: EpochMilliseconds?
+    /// The batch into which those of its reports moved that found no row; nil where none did.
+    package private(set) var movedTo: String?
     /// Reports that moved into another batch, or whose time is over.
     package var removed = 0
     /// The batch whose reports it judges again; nil for the first judgement.
@@ -161,7 +163,7 @@ extension ReportBatch {
     static let columns =
         "feed, run, COALESCE(app_name, app), environment, source, inlet, label, host, opened_at, ending, detail, state, "
         + "held_at, gate, cause, origin, reports, quarantined, out_of_bounds, bytes, quarantined_bytes, "
-        + "last_token, \(Counts.columns.joined(separator: ", ")), rows_changed, invalidated, rows_refused, released, decision, terms, removed, mappings, changed_at"
+        + "last_token, \(Counts.columns.joined(separator: ", ")), rows_changed, invalidated, rows_refused, released, decision, terms, removed, mappings, asked_at, moved_to"
 
     /// Reads a row of `columns`. Words that this version does not know read as the least harmful.
     init(_ rows: SQLRows, _ row: Int, _ dialect: SQLDialect) {
@@ -185,7 +187,7 @@ extension ReportBatch {
             rows[row, 31].text, rows[row, 32].text, rows[row, 33].count ?? 0
         )
         mappings = (rows[row, 34].text ?? "").split(separator: " ").map(String.init)
-        changed = time.mark(rows[row, 35])
+        (asked, movedTo) = (time.mark(rows[row, 35]), rows[row, 36].text)
         (reports, quarantined) = (rows[row, 16].count ?? 0, rows[row, 17].count ?? 0)
         outOfBounds = rows[row, 18].count ?? 0
         (bytes, quarantinedBytes) = (rows[row, 19].count ?? 0, rows[row, 20].count ?? 0)

@@ -25,18 +25,17 @@ extension TokenStory {
     }
 
     /// What evidence of a time about an app does to the rows as they are now. It gives way to undos since it was
-    /// heard, or to all changes.
+    /// heard.
     func judgement(
-        dead time: EpochMilliseconds, _ app: Partition, heard: EpochMilliseconds?,
-        undosAlone: Bool = true
+        dead time: EpochMilliseconds, _ app: Partition, heard: EpochMilliseconds?
     ) -> EvidenceJudgement {
         let isPreceded = changes.contains {
-            ($0.isOfUndo || !undosAlone) && $0.refusal == nil && $0.changed > heard ?? $0.changed
+            $0.isOfUndo && $0.changed > heard ?? $0.changed
         }
         if isPreceded {
             return (
                 .newer,
-                "it changes nothing, because \(undosAlone ? "an undo" : "a change") came after it was heard"
+                "it changes nothing, because an undo came after it was heard"
             )
         }
         guard frame.app(app) != nil else {

@@ -194,10 +194,8 @@ struct TokenStory {
         case .filling, .waiting, .applying, .applied: break
         }
         guard report.state != .waiting else {
-            let isWord = batch.isReleased || batch.origin != nil
             let (rule, words) = judgement(
-                dead: report.time, app,
-                heard: isWord ? batch.changed ?? batch.opened : batch.opened)
+                dead: report.time, app, heard: batch.asked ?? batch.opened)
             (event.rule, event.basis) = (rule, "waiting")
             open.append(
                 (app, "apply the evidence of \(report.time.rfc3339): \(words)", rule.changesRows))
@@ -239,8 +237,11 @@ struct TokenStory {
         let batch = report.batch
         guard let mapping = frame.mappings[app], batch.isJudgedAgain(under: mapping, at: frame.now)
         else { return "" }
-        let (rule, words) = judgement(
-            dead: report.time, app, heard: batch.opened, undosAlone: false)
+        var (rule, words) = judgement(dead: report.time, app, heard: batch.opened)
+        if [.undecided, .undated].contains(rule) {
+            // By itself a second judgement changes nothing that is in doubt.
+            (rule, words) = (.newer, "the order is in doubt, so it is left to pushsweep replay")
+        }
         open.append(
             (
                 app,
@@ -253,15 +254,16 @@ struct TokenStory {
     /// Why a report left a row as it was.
     private func whyKept(by report: TokenReport) -> String {
         let (batch, decided) = (report.batch, report.decided ?? EpochMilliseconds(.max))
+        let heard = batch.asked ?? batch.opened
         let isUndone = changes.contains {
-            $0.isOfUndo && $0.changed > batch.opened && $0.changed <= decided
+            $0.isOfUndo && $0.changed > heard && $0.changed <= decided
         }
-        if isUndone, batch.origin == nil {
+        if isUndone {
             return "an undo came after this evidence was heard"
         }
         return batch.isJudgedByItself
-            ? "it was judged again by itself, and then only a row that certainly registered before the evidence "
-                + "and that nothing changed since changes"
+            ? "it was judged again by itself, and then only a row changes that certainly registered before the "
+                + "evidence"
             : "the device had registered after this evidence"
     }
 

@@ -167,13 +167,16 @@ struct EvidenceRun {
         return policy
     }
 
-    /// The changes to which a batch gives way. Of a person who released or replayed it the word counts from then on.
+    /// The undos to which a batch gives way. Of one that a person released or replayed, his word counts from then on.
     private func precedence(over batch: ReportBatch) -> LedgerPrecedence? {
         guard !plan.isAboutOneBatch else { return nil }
-        let isWord = batch.isReleased || batch.origin != nil
+        // An account of a dry run may see the token table alone.
+        guard !plan.dryRun || (try? store.seesUndos()) == true else { return nil }
+        // A log that has grown has its old lines too.
+        let isLog = batch.inlet == .file && batch.source != .feedback
         return LedgerPrecedence(
-            heard: isWord ? batch.changed ?? batch.opened : batch.opened,
-            undosAlone: !batch.isJudgedByItself)
+            heard: batch.asked ?? batch.opened,
+            ofRepeats: isLog && batch.asked == nil && plan.file?.again != true)
     }
 
     // MARK: Judging

@@ -74,6 +74,13 @@ struct Pouring {
         context.progress.clear()
         guard isWhole else { throw RunFailure.stopped }
         heard.batch = try evidence.batches.batch(heard.batch.id) ?? heard.batch
+        guard heard.batch.state != .discarded || heard.batch.reports > 0 || read.counts.usable == 0
+        else {
+            throw RunFailure(
+                .pending, .apply,
+                "storing feed \(feed.id): a person gave it up meanwhile, so nothing of it is stored; run again, which "
+                    + "stores it under another name")
+        }
         guard judged != nil || heard.batch.reports == read.counts.usable else {
             throw RunFailure(
                 .invariant, .apply,

@@ -13,6 +13,8 @@ struct ReadReports {
     private struct Key: Hashable {
         let partition: Partition
         let source: EvidenceSource
+        /// The first undo that came after them.
+        var undo: EpochMilliseconds?
     }
 
     private let folder: StateFolder
@@ -21,6 +23,8 @@ struct ReadReports {
     private var keys: [Key] = []
     /// The place in `keys` by key, and that of the last report, which most reports share.
     private var places: [Key: Int] = [:]
+    /// When the first of those came that an undo followed.
+    private var first: [Key: EpochMilliseconds] = [:]
     private var last: (key: Key, place: Int)?
     private(set) var counts = ReportCounts()
 
@@ -34,10 +38,12 @@ struct ReadReports {
     }
 
     /// Adds one report, and returns why it cannot be used; nil where it can. `text` is its line as it
-    /// came, which is asked for only where it cannot; `place` is the number of its line or row.
+    /// came, which is asked for only where it cannot; `place` is the number of its line or row. Rows that `arrived` before
+    /// an undo stand alone.
     @discardableResult mutating func add<Cause: Error>(
         _ reading: Result<ReportReading, Cause>, about partition: Partition,
-        text: @autoclosure () -> [UInt8], place: Int
+        text: @autoclosure () -> [UInt8], place: Int, undo: EpochMilliseconds? = nil,
+        arrived: EpochMilliseconds? = nil
     ) throws -> Cause? {
         counts.reports += 1
         if counts.reports % Self.step == 0 { try folder.ensureRoom() }
@@ -66,7 +72,9 @@ struct ReadReports {
             if let token { try add(token, time, Key(partition: partition, source: source)) }
         case .success(.evidence(let token, let source, let time)):
             counts.evidence += 1
-            try add(token, time, Key(partition: partition, source: source))
+            let key = Key(partition: partition, source: source, undo: undo)
+            if undo != nil, let at = arrived { first[key] = min(first[key] ?? at, at) }
+            try add(token, time, key)
         }
         return nil
     }
@@ -90,7 +98,7 @@ struct ReadReports {
     /// - Throws: failures of the disk.
     func sorted() throws -> Sorted {
         let groups = try table.seal(groups: keys.count)
-        let batches = zip(keys, groups).map { Sorted.Batch($0.partition, $0.source, $1) }
+        let batches = zip(keys, groups).map { Sorted.Batch($0.partition, $0.source, $1, first[$0]) }
         return Sorted(
             table: table, counts: counts,
             batches: batches.sorted {
@@ -105,9 +113,15 @@ struct ReadReports {
             let partition: Partition
             let source: EvidenceSource
             let evidence: SortedEvidence
+            /// When the first report came, of those that an undo followed; nil for all others.
+            let arrived: EpochMilliseconds?
 
-            init(_ partition: Partition, _ source: EvidenceSource, _ evidence: SortedEvidence) {
+            init(
+                _ partition: Partition, _ source: EvidenceSource, _ evidence: SortedEvidence,
+                _ arrived: EpochMilliseconds?
+            ) {
                 (self.partition, self.source, self.evidence) = (partition, source, evidence)
+                self.arrived = arrived
             }
         }
 

@@ -64,7 +64,7 @@ struct ReportIntake {
         IntakeTerms(
             run: run, host: context.host, Set(plan.partitions.keys),
             ReportReader(now: context.now(), mayUseArrival: plan.mayUseArrival),
-            undone: plan.dryRun ? [] : try store.undoTimes(),
+            undone: try !plan.dryRun || store.seesUndos() ? store.undoTimes() : [],
             lease: evidence.lease, name: UUIDText.random)
     }
 
@@ -108,7 +108,8 @@ struct ReportIntake {
                     continue
                 }
                 try reports.add(
-                    reading, about: row.partition, text: Array(row.line.utf8), place: Int(row.id))
+                    reading, about: row.partition, text: Array(row.line.utf8), place: Int(row.id),
+                    undo: terms.undo(after: row), arrived: row.arrived)
             }
             last = end
         }
@@ -135,6 +136,11 @@ struct ReportIntake {
         var batch = ReportBatch(
             id: name, run: run, read.partition, read.source, inlet, label: label,
             host: context.host, opened: context.now().advanced(by: evidence.ahead))
+        if let arrived = read.arrived {
+            batch = ReportBatch(
+                id: name, run: run, read.partition, read.source, inlet, label: label,
+                host: context.host, opened: arrived)
+        }
         batch.reports = read.evidence.reports
         return HeardBatch(batch, .sorted(read.evidence))
     }

@@ -14,7 +14,8 @@ extension Sweep {
         if plan.dryRun, (try? evidence.batches.visibility()) != .readable { return }
         do {
             guard try evidence.store.layout().registration != nil else { return }
-            let undone = plan.dryRun ? [] : try evidence.store.undoTimes()
+            let sees = try !plan.dryRun || evidence.store.seesUndos()
+            let undone = sees ? try evidence.store.undoTimes() : []
             for (name, stored) in plan.partitions.sorted(by: { "\($0.key)" < "\($1.key)" })
             where plan.isAbout(name) {
                 let mapping = try MappingDigest.of(name, evidence.store.terms(of: stored))

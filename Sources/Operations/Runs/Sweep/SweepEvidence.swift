@@ -29,7 +29,10 @@ extension Sweep {
     mutating func judgeAgain(_ name: String, _ pouring: Pouring) throws {
         let evidence = pouring.evidence
         let earlier = try Pouring.name(after: name)
-        let known = try evidence.batches.batch(name) ?? evidence.batches.batch(earlier)
+        // A list that was given up and came after all has another name.
+        let named = try evidence.batches.batch(name)
+        let isEmpty = named?.state == .discarded && named?.reports == 0
+        let known = try (isEmpty ? nil : named) ?? evidence.batches.batch(earlier) ?? named
         // Of a list that is not stored yet its host has the bytes.
         let isHere = known?.isUnstored == true && (try? pouring.journal.feed(name)) != nil
         guard let batch = known, !isHere else {
@@ -50,8 +53,12 @@ extension Sweep {
         guard last.isUnstored || last.reports > last.removed else {
             throw RunFailure(
                 .usage, .state,
-                "judging batch \(last.id) again: its reports were removed when their time was over; nothing of it "
-                    + "can be judged any more")
+                "judging batch \(last.id) again: "
+                    + (last.movedTo.map {
+                        "its reports found no row and moved into batch \($0) under another mapping; name that one"
+                    }
+                        ?? "its reports were removed when their time was over; nothing of it can be judged any more")
+            )
         }
         switch last.state {
         case .filling where last.isUnstored:
