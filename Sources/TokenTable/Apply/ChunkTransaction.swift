@@ -38,7 +38,8 @@ struct ChunkTransaction {
     ) throws(StoreFailure) {
         self.application = application
         layout = try table.layout()
-        precedence = try table.precedence(application.precedence, under: application.lease)
+        precedence = try table.precedence(
+            application.precedence, mayGrow: application.lease == nil)
         let connection = table.connection
         checkpoint = FeedCheckpoint(feed: application.feed, connection: connection)
         decisions = ReportDecisions(batch: application.feed, connection: connection)

@@ -214,6 +214,8 @@ extension TokenTable {
         report: (Classification) -> Void = { _ in }
     ) throws(StoreFailure) -> Classification {
         var terms = ClassifiedChunk.Terms(layout: try layout(), policy: policy, since: since)
+        // What is judged afterwards looks again.
+        let precedence = try self.precedence(precedence, mayGrow: false)
         let lookup = try RowLookup(terms.layout, connection, partition, wholeRows: false)
         let readsTokenMarks = terms.layout.mark == nil ? try canReadTokenMarks() : false
         let tokenMarks =

@@ -117,14 +117,14 @@ extension TokenTable {
         }
     }
 
-    /// The precedence of undos over evidence; nil where none is later and none can be made meanwhile, because an
-    /// undo needs the `lease` that the caller has.
+    /// The precedence of undos over evidence; nil where none is later. While somebody may undo, as beside a run
+    /// without the lease that an undo needs, it is kept.
     ///
     /// - Throws: any failure of a query.
     func precedence(
-        _ precedence: LedgerPrecedence?, under lease: Lease? = nil
+        _ precedence: LedgerPrecedence?, mayGrow: Bool
     ) throws(StoreFailure) -> LedgerPrecedence? {
-        guard let precedence, lease != nil else { return precedence }
+        guard let precedence, !mayGrow else { return precedence }
         let after = precedence.ofRepeats ? EpochMilliseconds(.min) : precedence.heard
         return try undoTimes().contains { $0 > after } ? precedence : nil
     }
