@@ -103,6 +103,22 @@ struct LedgerTimeTests {
     }
 
     @Test(
+        "a purge keeps the entries of undos as long as records, so that they precede what is kept of evidence",
+        arguments: TestEngine.available)
+    func purgeOfUndos(_ engine: TestEngine) throws {
+        let (database, store) = try Self.lateMarks(engine)
+        try store.undo(.run("sender"), as: "undo", at: present - 50 * day)
+        let (later, earlier) = (
+            EpochMilliseconds(present + day), EpochMilliseconds(present - 300 * day)
+        )
+        #expect(try store.purge(before: later, records: earlier).changes == 20)
+        #expect(try store.undoTimes().count == 1)
+        #expect(try database.rows(of: "pushsweep_change", "source = 'undo'") == 20)
+        #expect(try store.purge(before: later).changes == 20)
+        #expect(try store.undoTimes().isEmpty)
+    }
+
+    @Test(
         "a feed with many entries is read in pages", arguments: TestEngine.available)
     func longFeed(_ engine: TestEngine) throws {
         let (database, store) = try Self.lateMarks(engine)

@@ -1,6 +1,6 @@
 // A person who undoes changes says that they were wrong. Evidence that was there before must not make them again:
 // neither a batch that waits, nor rows of `pushsweep_evidence` that nobody has taken, nor reports that are judged
-// again under other terms. Evidence that comes later counts, also where APNs names an old time, because a dead
+// again under another mapping. Evidence that comes later counts, also where APNs names an old time, because a dead
 // token is answered with the same time for ever. So what decides is when evidence was heard, and not its time.
 //
 // The ledger knows when an undo changed something, by the database's clock. Such a token is left as it is.

@@ -108,6 +108,7 @@ package struct MergedEvidence<Stream: EvidenceStream>: EvidenceStream {
     /// Merges streams, each of which is in the order of tokens.
     package init(_ streams: [Stream]) { self.streams = streams.map { ($0, []) } }
 
+    /// The next tokens, at most `limit`; throws what the streams throw.
     package mutating func next(_ limit: Int) throws -> [TokenEvidence] {
         if order == nil {
             order = []

@@ -279,6 +279,8 @@ struct EarlierReportsTests {
         _ = try imported(lines).ends(0, "1 report of batch", "because an undo came after")
         #expect(
             try stage.database.marked == 2, "1, which has a new line, and 2, which nobody undid")
+        try stage.run("explain", DeviceToken.numbered(0).hex).ends(
+            0, "an undo came after a report that said as much")
         _ = try imported(lines, "--again").ends(0)
         #expect(try stage.database.marked == 3)
     }

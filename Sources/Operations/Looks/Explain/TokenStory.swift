@@ -258,8 +258,15 @@ struct TokenStory {
         let isUndone = changes.contains {
             $0.isOfUndo && $0.changed > heard && $0.changed <= decided
         }
-        if isUndone {
-            return "an undo came after this evidence was heard"
+        if isUndone { return "an undo came after this evidence was heard" }
+        // Of a line of a log it is not known when it was heard.
+        let isLine = batch.inlet == .file && batch.source != .feedback
+        let isLater = rows(of: batch.partition).contains {
+            $0.registeredAt.map { $0 > report.time } ?? false
+        }
+        if isLine, !isLater, changes.contains(where: { $0.isOfUndo && $0.changed <= decided }) {
+            return
+                "an undo came after a report that said as much, and import --again makes it count"
         }
         return batch.isJudgedByItself
             ? "it was judged again by itself, and then only a row changes that certainly registered before the "

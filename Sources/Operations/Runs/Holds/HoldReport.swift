@@ -368,7 +368,10 @@ extension Hold {
     ) throws -> [DeviceToken] {
         var sample: [DeviceToken] = []
         var stream = evidence(in: store)
-        let undos = try store.undoneTokens(since: batches.map(\.opened).min() ?? since)
+        // An account that looks at holds may not see the ledger.
+        let undos =
+            try store.seesUndos()
+            ? store.undoneTokens(since: batches.map(\.opened).min() ?? since) : { _ in [] }
         var undone = 0
         // Tokens are close to random, so every n-th in their order is a fair sample.
         let step = max(1, details.tokens / Self.sampleSize)

@@ -59,7 +59,7 @@ struct ReportIntake {
 
     /// What this run takes out of the table.
     ///
-    /// - Throws: failures of looking for undos, which a dry run does not.
+    /// - Throws: failures of looking for undos, which a dry run does where its account sees them.
     func terms() throws -> IntakeTerms {
         IntakeTerms(
             run: run, host: context.host, Set(plan.partitions.keys),
