@@ -286,67 +286,6 @@ extension Batches {
     }
 }
 
-// What is judged again becomes a new batch, so that its changes have a checkpoint and a ledger of their own:
-// the table, the columns or the policy may be other ones now. The reports move; each is in one batch only.
-
-extension Batches {
-    /// Moves the reports of a batch into a new one, which waits once `isLast` says that no other follows. A run
-    /// that is killed leaves the rest in the old one.
-    ///
-    /// - Returns: the number of reports moved.
-    /// - Throws: any failure of the database.
-    package func judgeAgain(
-        _ old: ReportBatch, as batch: ReportBatch, isLast: Bool, lease: Lease?
-    ) throws(StoreFailure) -> Int {
-        let doing = "moving the reports of batch \(old.id)"
-        let row = BatchRow(connection: connection)
-        let known = try session.retries.retrying(doing, do: row.read(batch.id, locking: false))
-        let start = Moved(reports: known?.reports ?? 0)
-        var loop = session.chunkLoop()
-        let end = try loop.run(from: start, isDone: \.isWhole, shouldStop: { false }) {
-            (loop, moved) throws(StoreFailure) in
-            try loop.commit(after: moved, doing: doing, checkpointOf: "batch \(batch.id)") {
-                (size) throws(SQLFailure) in
-                try move(size, from: old, to: batch, after: moved, isLast: isLast, lease)
-            } checkpoint: { () throws(SQLFailure) in
-                Moved(reports: try row.read(batch.id, locking: false)?.reports ?? 0)
-            }
-        }
-        return end.reports - start.reports
-    }
-
-    /// How many reports the new batch has, and whether the old one has none left.
-    private struct Moved: Equatable {
-        var reports: Int
-        var isWhole = false
-    }
-
-    private func move(
-        _ size: Int, from old: ReportBatch, to batch: ReportBatch, after moved: Moved,
-        isLast: Bool, _ lease: Lease?
-    ) throws(SQLFailure) -> ChunkOutcome<Moved> {
-        try connection.begin()
-        let rows = try connection.query(
-            "SELECT token, number FROM pushsweep_report WHERE batch = ? ORDER BY token, number LIMIT "
-                + "\(size + 1)\(connection.dialect.rowLock)", [.text(old.id)])
-        let isWhole = rows.count <= size
-        let bound = isWhole ? [] : [rows[size, 0], rows[size, 0], rows[size, 1]]
-        let count = try connection.execute(
-            "UPDATE pushsweep_report SET batch = ?, state = 0, refusal = NULL, decided_at = NULL "
-                + "WHERE batch = ?"
-                + (isWhole ? "" : " AND (token < ? OR token = ? AND number < ?)"),
-            [.text(batch.id), .text(old.id)] + bound)
-        _ = try connection.execute(
-            "UPDATE pushsweep_feed SET removed = removed + ? WHERE feed = ? AND part = 0",
-            [.integer(Int64(count)), .text(old.id)])
-        try BatchRow(connection: connection).add(count, to: batch, isLast: isLast && isWhole)
-        try lease?.renew(connection)
-        try connection.commit()
-        return .committed(
-            Moved(reports: moved.reports + count, isWhole: isWhole), entries: count, bytes: 0)
-    }
-}
-
 extension String {
     /// What fits into the column of a cause.
     fileprivate var cut: String { String(String.UnicodeScalarView(unicodeScalars.prefix(1_024))) }

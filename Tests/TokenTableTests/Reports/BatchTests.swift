@@ -242,7 +242,8 @@ struct BatchTests {
             let batches = Batches(try TokenTable(database.settings, connection, hurried()))
             let next = Self.batch("n", inlet: .earlier)
             for old in try batches.judged(neverUnder: "t", about: chat) where old.id != "n" {
-                _ = try batches.moveUnmatched(of: old, to: next, under: "t", lease: nil)
+                _ = try batches.move(
+                    .unmatched, of: old, to: next, under: "t", lease: nil)
             }
             if try batches.batch("n")?.state == .filling { try batches.closeMoved(next) }
         }
@@ -291,19 +292,21 @@ struct BatchTests {
         }
         let (first, old, next) = try stage()
         let probe = FaultyConnection(first.driver())
-        let moved = try Batches(TokenTable(first.settings, probe, hurried()))
-            .judgeAgain(old, as: next, isLast: true, lease: nil)
-        #expect(moved == 15)
+        func move(_ store: TokenTable, _ old: ReportBatch, _ next: ReportBatch) throws -> Int {
+            let moved = try Batches(store).move(.all, of: old, to: next, lease: nil)
+            try Batches(store).closeMoved(next)
+            return moved
+        }
+        #expect(try move(TokenTable(first.settings, probe, hurried()), old, next) == 15)
         for fault in FaultyConnection.Fault.spread(over: probe.operations, most: 40, last: 6) {
             let (database, old, next) = try stage()
             let connection = FaultyConnection(database.driver(), [fault])
             connection.staysAway = true
-            _ = try? Batches(TokenTable(database.settings, connection, hurried()))
-                .judgeAgain(old, as: next, isLast: true, lease: nil)
+            _ = try? move(TokenTable(database.settings, connection, hurried()), old, next)
             #expect(try database.rows(of: "pushsweep_report") == 15, "\(fault)")
             let store = try database.store(pacing: hurried())
             if try Batches(store).batch("n")?.state != .waiting {
-                _ = try Batches(store).judgeAgain(old, as: next, isLast: true, lease: nil)
+                _ = try move(store, old, next)
             }
             #expect(try Self.settle(store, "n").counts == Counts(applied: 5, already: 10))
             #expect(try database.marked == 5, "\(fault)")

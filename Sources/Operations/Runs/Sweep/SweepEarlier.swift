@@ -89,8 +89,8 @@ extension Sweep {
         for each in old {
             // What has moved is judged by the next run.
             guard !context.interrupt.isTripped else { throw RunFailure.stopped }
-            moved += try evidence.batches.moveUnmatched(
-                of: each, to: batch, under: mapping, lease: evidence.lease)
+            moved += try evidence.batches.move(
+                .unmatched, of: each, to: batch, under: mapping, lease: evidence.lease)
             context.progress.show(
                 "reports of \(batch.partition) that are judged again", moved, of: nil)
         }

@@ -43,10 +43,10 @@ extension Sweep {
         guard let last = all.last else { return }
         let left = all.dropLast().filter { $0.reports > $0.removed }
         if !left.isEmpty, [.waiting, .filling].contains(last.state), !plan.dryRun {
-            for (place, each) in left.enumerated() {
-                _ = try evidence.batches.judgeAgain(
-                    each, as: last, isLast: place == left.count - 1, lease: evidence.lease)
+            for each in left {
+                _ = try evidence.batches.move(.all, of: each, to: last, lease: evidence.lease)
             }
+            try evidence.batches.closeMoved(last)
             guard let whole = try evidence.batches.batch(last.id) else { return }
             return try settle(HeardBatch(whole), evidence, resumed: true)
         }
@@ -94,10 +94,10 @@ extension Sweep {
             host: context.host, opened: old.opened)
         (batch.ending, batch.origin) = (old.ending, old.id)
         var moved = 0
-        for (place, each) in all.enumerated() {
-            moved += try evidence.batches.judgeAgain(
-                each, as: batch, isLast: place == all.count - 1, lease: evidence.lease)
+        for each in all {
+            moved += try evidence.batches.move(.all, of: each, to: batch, lease: evidence.lease)
         }
+        try evidence.batches.closeMoved(batch)
         if moved < all[0].reports {
             context.log.warning(
                 """
