@@ -70,7 +70,7 @@ package struct AccountGrants {
                     .grants(to: account))
         }
         addQuestions(tokens, store.map(asked) ?? [])
-        add("undo", rights(.undoing(policy, in: tokens), tokens))
+        add("undo", rights(.undo(policy, in: tokens), tokens))
         // A purge finds its table by the layout of the token table.
         add("purge", rights(.read, tokens) + rights(.purge(isDry: false), tokens))
         if let queue {

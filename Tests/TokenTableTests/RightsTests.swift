@@ -193,7 +193,7 @@ struct RightsTests {
         try Self.schemas()[1].1(database)
         try Self.fill(database, "PushChat")
         let account = try ServerAccount(of: database)
-        let use = TableUse.undoing(RemovalPolicy(), in: try database.store().layout())
+        let use = TableUse.undo(RemovalPolicy(), in: try database.store().layout())
         let grants =
             try database.store().grants(for: RemovalPolicy(), user: account.name)
             + RequiredPrivileges(

@@ -33,8 +33,8 @@ struct BinaryServer: Sendable {
         var session = BinarySession(rules: rules, dead: dead, connection: number)
         do throws(TransportFailure) {
             record.end = try read(connection, &session, &record)
-            if let verdict = session.verdict, record.end == .client {
-                record.end = try finish(connection, by: verdict, &record)
+            if let ending = session.ending, record.end == .client {
+                record.end = try finish(connection, by: ending, &record)
             }
         } catch {
             record.end = .broken
@@ -60,7 +60,7 @@ struct BinaryServer: Sendable {
         while !session.isDue {
             guard !stop.isTripped else { return .stopped }
             let outcome = try connection.read(
-                into: buffer, deadline: session.verdict == nil ? .never : .in(rules.quiet))
+                into: buffer, deadline: session.ending == nil ? .never : .in(rules.quiet))
             switch outcome {
             case .bytes(let count):
                 take(UnsafeRawBufferPointer(rebasing: buffer[..<count]), &decoder, &session)
@@ -94,10 +94,10 @@ struct BinaryServer: Sendable {
 
     /// Ends the connection as it was settled.
     private func finish(
-        _ connection: TLSConnection, by verdict: BinarySession.Verdict,
+        _ connection: TLSConnection, by ending: BinarySession.Ending,
         _ record: inout BinaryConnectionRecord
     ) throws(TransportFailure) -> BinaryConnectionRecord.End {
-        switch verdict {
+        switch ending {
         case .reset:
             connection.reset()
             return .reset
@@ -151,7 +151,7 @@ struct BinaryServer: Sendable {
 /// The state of one connection.
 struct BinarySession {
     /// How the connection ends.
-    enum Verdict: Equatable {
+    enum Ending: Equatable {
         /// With this packet, or without one.
         case packet(BinaryErrorPacket?)
         /// With a TCP reset.
@@ -163,7 +163,7 @@ struct BinarySession {
     let connection: Int
 
     /// The settled end; nil while the connection is read.
-    private(set) var verdict: Verdict?
+    private(set) var ending: Ending?
     /// The number of frames, discarded ones included.
     private(set) var frames = 0
     /// The number of accepted ones.
@@ -176,8 +176,8 @@ struct BinarySession {
     private var seen = 0
     /// The offset behind the last whole frame.
     private var end = 0
-    private var framesAtVerdict = 0
-    private var endAtVerdict = 0
+    private var framesAtEnding = 0
+    private var endAtEnding = 0
 
     init(rules: BinaryRules, dead: DeadTokens, connection: Int) {
         (self.rules, self.dead, self.connection) = (rules, dead, connection)
@@ -185,11 +185,11 @@ struct BinarySession {
 
     /// Whether the settled end is due.
     var isDue: Bool {
-        guard verdict != nil else { return false }
+        guard ending != nil else { return false }
         return switch delay {
         case .none: true
-        case .frames(let count): frames - framesAtVerdict >= count
-        case .bytes(let count): seen - endAtVerdict >= count
+        case .frames(let count): frames - framesAtEnding >= count
+        case .bytes(let count): seen - endAtEnding >= count
         }
     }
 
@@ -199,7 +199,7 @@ struct BinarySession {
     ) -> BinaryRecord {
         frames += 1
         end += frame.encodedLength
-        guard verdict == nil else { return record(frame, .discarded) }
+        guard ending == nil else { return record(frame, .discarded) }
         let fate = rules.fate(
             of: frame, number: number(), place: frames, connection: connection)
         switch fate {
@@ -221,7 +221,7 @@ struct BinarySession {
 
     /// Takes the frame that could not be read, once; later bytes are discarded.
     mutating func take(_ refusal: BinaryRefusal) {
-        guard verdict == nil else { return }
+        guard ending == nil else { return }
         self.refusal = refusal
         settle(.packet(refusal.answer))
     }
@@ -238,9 +238,9 @@ struct BinarySession {
             dead.send(to: frame.token, at: time, lives: lives) ? .acceptedDead : .accepted)
     }
 
-    private mutating func settle(_ verdict: Verdict, _ delay: BinaryDelay = .none) {
-        (self.verdict, self.delay) = (verdict, delay)
-        (framesAtVerdict, endAtVerdict) = (frames, end)
+    private mutating func settle(_ ending: Ending, _ delay: BinaryDelay = .none) {
+        (self.ending, self.delay) = (ending, delay)
+        (framesAtEnding, endAtEnding) = (frames, end)
     }
 
     private func record(_ frame: BinaryFrame, _ end: BinaryRecord.End) -> BinaryRecord {

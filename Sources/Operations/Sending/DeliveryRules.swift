@@ -30,7 +30,7 @@ struct DeliveryRules {
         /// The row's result in the queue; it waits for the detector when `isSuspect`.
         var result: Outcome
         /// The evidence about the token.
-        var evidence: Evidence?
+        var evidence: DeadAnswer?
         /// Whether the result is final only if the detector finds no mismatch.
         var isSuspect = false
         /// A refusal for the sake of the gateway or the credential: the result holds only if the gateway
@@ -40,7 +40,7 @@ struct DeliveryRules {
         var stop: RunFailure?
 
         init(
-            _ result: Outcome, evidence: Evidence? = nil, isSuspect: Bool = false,
+            _ result: Outcome, evidence: DeadAnswer? = nil, isSuspect: Bool = false,
             refusal: Refusal? = nil, stop: RunFailure? = nil
         ) {
             (self.result, self.evidence) = (result, evidence)
@@ -59,7 +59,7 @@ struct DeliveryRules {
     }
 
     /// A token called dead.
-    struct Evidence: Hashable, Sendable {
+    struct DeadAnswer: Hashable, Sendable {
         let source: EvidenceSource
         let time: EpochMilliseconds
     }
@@ -111,7 +111,7 @@ struct DeliveryRules {
             // Without a usable time from APNs, the token was inactive at the time of the answer. The time
             // of handing over is a little earlier, so that a device that registered in between keeps its
             // row.
-            let evidence = Evidence(
+            let evidence = DeadAnswer(
                 source: EvidenceSource(gone: answer.body.reason), time: time ?? handedAt)
             return counted(.known, .gone(reason: reason), evidence)
         case .suspectToken: return counted(.bad, failed, isSuspect: true)
@@ -157,7 +157,7 @@ struct DeliveryRules {
     }
 
     private mutating func counted(
-        _ acceptance: TokenAcceptance, _ result: Outcome, _ evidence: Evidence? = nil,
+        _ acceptance: TokenAcceptance, _ result: Outcome, _ evidence: DeadAnswer? = nil,
         isSuspect: Bool = false
     ) -> Judgement {
         let suspicion = detector.record(acceptance)

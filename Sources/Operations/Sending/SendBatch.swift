@@ -38,7 +38,7 @@ struct SendBatch {
     }
 
     /// The decision about suspects.
-    enum Verdict {
+    enum SuspectDecision {
         /// The tokens are bad: the results are final.
         case bad
         /// The settings are wrong, or sending stopped before the detector decided: the rows go back.
@@ -99,16 +99,16 @@ struct SendBatch {
     }
 
     /// Decides about the suspects. Returns how many rows wait for a later run.
-    mutating func decide(_ verdict: Verdict) -> Int {
+    mutating func decide(_ decision: SuspectDecision) -> Int {
         defer { suspects = [] }
         let decided: [DeliveryResult] =
-            switch verdict {
+            switch decision {
             case .bad: suspects.map(\.result)
             case .returned: suspects.map { DeliveryResult(key: $0.result.key, .returned) }
             case .deferred: suspects.map { DeliveryResult(key: $0.result.key, $0.deferred) }
             }
         results += decided
-        guard verdict == .deferred else {
+        guard decision == .deferred else {
             unkept += decided
             return 0
         }

@@ -287,10 +287,10 @@ final class SendJob {
 
     /// Decides about the rows that wait in the batches whose results are to be written; gives their places.
     private func decide(isDue: Bool, now: Bool) -> [Int] {
-        let verdict = state.verdict
+        let decision = state.suspectDecision
         let places = state.placesToWrite(isDue: isDue)
         for place in places {
-            state.decideSuspects(at: place, verdict, now: now)
+            state.decideSuspects(at: place, decision, now: now)
             state.decideRefusals(at: place, now: now)
         }
         return places

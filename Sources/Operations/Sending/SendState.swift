@@ -262,7 +262,7 @@ extension SendState {
     }
 
     /// What is decided now about suspects that do not wait any longer.
-    var verdict: SendBatch.Verdict {
+    var suspectDecision: SendBatch.SuspectDecision {
         if rules.detector.suspicion != nil || stop?.exit == .configuration { return .returned }
         if hasLooked { return .bad }
         // Cut short before its first look, the detector has not spoken for these tokens.
@@ -274,9 +274,9 @@ extension SendState {
     var hasLooked: Bool { rules.detector.answers >= MismatchDetector.firstTest }
 
     /// Decides about the suspects of a batch, if they wait for nothing more.
-    mutating func decideSuspects(at place: Int, _ verdict: SendBatch.Verdict, now: Bool) {
+    mutating func decideSuspects(at place: Int, _ decision: SendBatch.SuspectDecision, now: Bool) {
         guard hasLooked || now || stop != nil else { return }
-        deferred += batches[place]?.decide(verdict) ?? 0
+        deferred += batches[place]?.decide(decision) ?? 0
     }
 
     /// The batch at a place, with results and reports to be written.

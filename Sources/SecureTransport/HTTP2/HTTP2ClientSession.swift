@@ -225,7 +225,7 @@ package final class HTTP2ClientSession {
             end(drain(after: close))
             return nil
         case _ where nghttp2_session_want_read(wire.session) == 0:
-            end(libraryEnd())
+            end(closeOfLibrary())
             return nil
         case .done: return .reading
         case .wait(let direction): return direction == .writing ? .either : direction
@@ -267,7 +267,7 @@ package final class HTTP2ClientSession {
     }
 
     /// The reason why nghttp2 reads no more.
-    private func libraryEnd() -> HTTP2Close {
+    private func closeOfLibrary() -> HTTP2Close {
         let (frames, bytes) = (state.pointee.idleFrames, state.pointee.idleBytes)
         if frames > settings.maximumIdleFrames || bytes > settings.maximumIdleBytes {
             return .breach(

@@ -9,7 +9,7 @@ struct ReportDecisions {
     let batch: String
     let connection: any SQLConnection
 
-    private var decidedNow: String { "decided_at = \(connection.dialect.now)" }
+    private var decidedNow: String { "changed_at = \(connection.dialect.now)" }
 
     /// Decides the reports of a chunk.
     ///

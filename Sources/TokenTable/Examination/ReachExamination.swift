@@ -28,7 +28,7 @@ extension TokenTable {
         guard need.removesRows else {
             return findings + [triggerWarning(reach, table)].compactMap { $0 }
         }
-        return findings + spreadFindings(reach, table)
+        return findings + findingsOfSpread(reach, table)
     }
 
     /// Refuses marks that change rows of other tables: a foreign key refers to a column of the mark.
@@ -82,7 +82,7 @@ extension TokenTable {
         ]
     }
 
-    private func spreadFindings(_ reach: TableReach, _ table: CatalogTable) -> [Finding] {
+    private func findingsOfSpread(_ reach: TableReach, _ table: CatalogTable) -> [Finding] {
         let cure =
             "the change ledger has no copy of that, and undo cannot restore it; set policy.action to "
             + "mark, or remove it"

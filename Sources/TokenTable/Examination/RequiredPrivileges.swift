@@ -62,7 +62,7 @@ package enum TableUse: Hashable, Sendable {
 
     /// The undo of all that runs under a policy change in a table. It knows no ledger, so it needs at
     /// least what the undo of one run needs.
-    package static func undoing(_ policy: RemovalPolicy, in layout: TableLayout) -> TableUse {
+    package static func undo(_ policy: RemovalPolicy, in layout: TableLayout) -> TableUse {
         var actions: Set = ["mark", "advance", "restore"]
         if layout.mark == nil { actions.formUnion(["side-mark", "side-restore"]) }
         if policy.action == .delete { actions.formUnion(["delete", "insert"]) }

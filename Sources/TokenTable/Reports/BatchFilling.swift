@@ -152,8 +152,8 @@ struct ReportRows {
                 values.append(time.value(report.time))
             }
             _ = try connection.execute(
-                "INSERT INTO pushsweep_report (batch, token, number, evidence_at) VALUES "
-                    + commaList("(?, ?, ?, ?)", length), values)
+                "INSERT INTO pushsweep_report (batch, token, number, evidence_at, changed_at) VALUES "
+                    + commaList("(?, ?, ?, ?, \(connection.dialect.now))", length), values)
             rest = rest.dropFirst(length)
         }
     }

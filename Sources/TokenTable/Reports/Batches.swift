@@ -164,34 +164,20 @@ package struct Batches {
         }
     }
 
-    /// Discards a held batch, with the reason in a person's words; false where it is not held, or another run has
-    /// discarded it. From then on it belongs to the run that did.
+    /// Discards a batch that is in a state, with the reason in a person's words; false where it is in another one,
+    /// or another run has discarded it. From then on it belongs to the run that did. One in `filling` is discarded
+    /// only while the database has no report of it.
     ///
     /// - Throws: any failure of the database.
     package func discard(
-        _ id: String, because reason: String, run: String
-    ) throws(StoreFailure) -> Bool {
-        try discard(id, in: .held, because: reason, run: run)
-    }
-
-    /// Discards a batch of which a host has bytes and the database no report; false where it has some.
-    ///
-    /// - Throws: any failure of the database.
-    package func forget(
-        _ id: String, because reason: String, run: String
-    ) throws(StoreFailure) -> Bool {
-        try discard(id, in: .filling, because: reason, run: run)
-    }
-
-    private func discard(
-        _ id: String, in state: BatchState, because reason: String, run: String
+        _ id: String, in state: BatchState = .held, because reason: String, run: String
     ) throws(StoreFailure) -> Bool {
         try session.retries.retrying("changing batch \(id)") { () throws(SQLFailure) in
             let discarded = SQLValue.text(BatchState.discarded.rawValue)
             return try connection.changesRow(
                 "UPDATE pushsweep_feed SET state = ?, decision = ?, run = ?, "
                     + "changed_at = \(connection.dialect.now) WHERE feed = ? AND part = 0 AND state = ? "
-                    + "AND (state = 'held' OR reports = 0)",
+                    + "AND (state <> 'filling' OR reports = 0)",
                 [discarded, .text(reason.cut), .text(run), .text(id), .text(state.rawValue)]
             ) { () throws(SQLFailure) in
                 // The answer to an earlier try may have been lost.

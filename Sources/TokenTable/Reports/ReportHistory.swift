@@ -39,7 +39,7 @@ package struct ReportHistory {
             () throws(SQLFailure) in
             let rows = try connection.query(
                 "SELECT batch, MAX(evidence_at), COUNT(*), MIN(CASE WHEN number = 0 THEN state END), "
-                    + "MAX(refusal), MAX(decided_at) FROM pushsweep_report WHERE token = ? "
+                    + "MAX(refusal), MAX(CASE WHEN state <> 0 THEN changed_at END) FROM pushsweep_report WHERE token = ? "
                     + "GROUP BY batch ORDER BY 2 DESC LIMIT \(Self.mostReports + 1)",
                 [.bytes(token.bytes)])
             try rows.require(width: 6)

@@ -74,7 +74,7 @@ struct FirstLookTests {
             0, "900 became invalid")
         #expect(try stage.database.rows(of: "active_users", "invalidated_at IS NOT NULL") == 900)
         try stage.swept().ends(3)
-        try stage.run("holds", "discard", "--reason", "a mistake").ends(0, "1 held batch discarded")
+        try stage.run("holds", "discard", "--reason", "a mistake").ends(0, "1 batch discarded")
         #expect(try stage.holdList().isEmpty)
     }
 
@@ -130,7 +130,7 @@ struct FirstLookTests {
         try stage.run("holds", "discard", "--reason", "x").ends(
             64, "it has 2 batches; name one, or add --all: pushsweep holds show ")
         try stage.run("holds", "discard", "--all", "--reason", "x").ends(
-            0, "2 held batches discarded")
+            0, "2 batches discarded")
     }
 }
 

@@ -190,8 +190,8 @@ struct EarlierReportsTests {
         try stage.database.execute(
             "UPDATE pushsweep_feed SET origin = 'x', asked_at = changed_at WHERE feed = 'later'")
         try stage.database.execute(
-            "INSERT INTO pushsweep_report (batch, token, number, evidence_at) SELECT 'later', token, number, "
-                + "evidence_at FROM pushsweep_report")
+            "INSERT INTO pushsweep_report (batch, token, number, evidence_at, changed_at) SELECT 'later', "
+                + "token, number, evidence_at, changed_at FROM pushsweep_report")
         try stage.undone(run).ends(0)
         #expect(try stage.database.marked == 0)
         // A sweep that was stopped after a chunk moves this, and says nothing for a person.

@@ -98,8 +98,8 @@ struct SharedEvidenceTests {
                 + "environment, source, '', state, 'file', label, host, opened_at, gate, cause, held_at, "
                 + "reports FROM pushsweep_feed")
         try stage.database.execute(
-            "INSERT INTO pushsweep_report (batch, token, number, evidence_at) SELECT 'other', token, "
-                + "number, evidence_at FROM pushsweep_report")
+            "INSERT INTO pushsweep_report (batch, token, number, evidence_at, changed_at) SELECT 'other', "
+                + "token, number, evidence_at, changed_at FROM pushsweep_report")
         let (one, other) = (try stage.shown(id), try stage.shown("other"))
         #expect(one["digest"] as? String != other["digest"] as? String)
         try stage.released(other["digest"] as? String ?? "").ends(3).app(has: ["feed": "other"])
@@ -150,7 +150,7 @@ struct SharedEvidenceTests {
         let stage = try SweepStage(.sqlite, dead: 3)
         try stage.swept().ends(0)
         try stage.database.execute("UPDATE active_users SET invalidated_at = NULL")
-        try stage.database.execute("UPDATE pushsweep_report SET state = 0, decided_at = NULL")
+        try stage.database.execute("UPDATE pushsweep_report SET state = 0")
         try stage.database.execute(
             "UPDATE pushsweep_feed SET state = 'waiting', app_name = 'talk', last_token = NULL, applied = 0, "
                 + "rows_changed = 0, invalidated = 0, host = 'elsewhere'")
@@ -159,6 +159,34 @@ struct SharedEvidenceTests {
         try stage.database.execute("UPDATE pushsweep_feed SET app_name = 'chat'")
         try stage.swept().ends(0)
         #expect(try stage.database.marked == 3)
+    }
+
+    @Test(
+        "a batch of an app that no settings name any more is given up by its name, and no other one that waits"
+    )
+    func appIsGone() throws {
+        let stage = try SweepStage(.sqlite, dead: 3)
+        let swept = try stage.swept().ends(0)
+        let feed = swept.app()["feed"] as? String ?? ""
+        try stage.database.execute("UPDATE active_users SET invalidated_at = NULL")
+        try stage.database.execute("UPDATE pushsweep_report SET state = 0")
+        try stage.database.execute(
+            "UPDATE pushsweep_feed SET state = 'waiting', last_token = NULL, applied = 0, rows_changed = 0, "
+                + "invalidated = 0")
+        // Somebody's settings name this app.
+        try stage.run("holds", "discard", feed, "--reason", "gone").ends(
+            64, "nothing of this name is held")
+        try stage.database.execute("UPDATE pushsweep_feed SET app_name = 'talk'")
+        try stage.swept().ends(78, "pushsweep holds discard \(feed)")
+        try stage.run("holds", "discard", feed, "--reason", "gone").ends(
+            0, "1 batch discarded", "pushsweep replay --feed \(feed)")
+        try stage.swept().ends(0)
+        #expect(
+            try stage.database.texts("SELECT state, decision FROM pushsweep_feed") == [
+                ["discarded", "gone"]
+            ])
+        try stage.database.execute("UPDATE pushsweep_feed SET app_name = 'chat'")
+        try stage.replayed(feed: feed).ends(0).app(has: ["applied": 3])
     }
 
     @Test(
@@ -196,8 +224,8 @@ struct SharedEvidenceTests {
         #expect(try stage.database.rows(of: "pushsweep_report", "state = 0") == 0)
         // As a run leaves it that was killed between intake and noting.
         try stage.database.execute(
-            "INSERT INTO pushsweep_report (batch, token, number, evidence_at) SELECT feed, ?, 0, opened_at "
-                + "FROM pushsweep_feed WHERE source = 'DeviceTokenNotForTopic'",
+            "INSERT INTO pushsweep_report (batch, token, number, evidence_at, changed_at) SELECT feed, ?, 0, "
+                + "opened_at, opened_at FROM pushsweep_feed WHERE source = 'DeviceTokenNotForTopic'",
             [.bytes(DeviceToken.numbered(20).bytes)])
         try stage.database.execute(
             "UPDATE pushsweep_feed SET state = 'waiting', reports = reports + 1 WHERE source = 'DeviceTokenNotForTopic'"

@@ -141,8 +141,8 @@ struct BatchTests {
                 == Counts(applied: 299, already: 10, newer: 40, unknown: 50, refused: 1))
         #expect(
             try database.texts(
-                "SELECT state, COUNT(*), COUNT(refusal), COUNT(decided_at) FROM pushsweep_report "
-                    + "GROUP BY state ORDER BY state") == [
+                "SELECT state, COUNT(*), COUNT(refusal), SUM(changed_at > evidence_at) "
+                    + "FROM pushsweep_report GROUP BY state ORDER BY state") == [
                     ["1", "299", "0", "299"], ["2", "10", "0", "10"], ["3", "40", "0", "40"],
                     ["4", "50", "0", "50"], ["5", "1", "1", "1"],
                 ])

@@ -154,8 +154,8 @@ struct EvidenceRun {
         if let partition = plan.partitions[batch.partition] { return partition }
         throw RunFailure(
             .configuration, .settings,
-            "judging batch \(batch.id): the settings no longer name \(batch.partition); name it again under apps, "
-                + "then run again")
+            "judging batch \(batch.id): the settings no longer name \(batch.partition); name it again under apps "
+                + "and run again, or give it up: pushsweep holds discard \(batch.id)")
     }
 
     // MARK: Terms

@@ -49,10 +49,14 @@ package struct Hold {
 /// The holds of a database.
 package struct Holds {
     private let store: TokenTable
+    /// The apps of the settings; nil where a batch of another one cannot be given up.
+    private let apps: Set<Partition>?
     private var batches: Batches { Batches(store) }
 
     /// The holds in the database of a token table.
-    init(_ store: TokenTable) { self.store = store }
+    init(_ store: TokenTable, apps: Set<Partition>? = nil) {
+        (self.store, self.apps) = (store, apps)
+    }
 
     /// All holds, oldest first.
     ///
@@ -126,8 +130,8 @@ package struct Holds {
     package func discard(
         _ name: String?, whole: Bool, because reason: String, _ context: RunContext
     ) throws -> DiscardReport {
-        if let name, let unstored = try unstored(name) {
-            return try discard(unstored, because: reason, context)
+        if let name, let lost = try abandoned(name) {
+            return try discard(abandoned: lost, because: reason, context)
         }
         let (hold, named) = try name.map(found) ?? { ($0, $0.batches) }(try only())
         guard whole || named.count == 1 else {
@@ -174,27 +178,39 @@ package struct Holds {
 }
 
 extension Holds {
-    /// The batch of which only another host has the bytes, by its name or beginning; nil where none has it.
-    private func unstored(_ name: String) throws -> ReportBatch? {
+    /// A batch, by its name or beginning, that waits for somebody who may not come: for the host that has its
+    /// bytes, or for settings that name its app. Nil where there is no such one.
+    private func abandoned(_ name: String) throws -> ReportBatch? {
         try batches.ensureVisible()
         guard let beginning = NameBeginning(name) else { return nil }
-        let found = try batches.all(.filling).filter { $0.isUnstored && beginning.begins($0.id) }
+        let found = try batches.all(.filling, .waiting).filter {
+            let isNamed = apps?.contains($0.partition) ?? true
+            return beginning.begins($0.id) && ($0.isUnstored || ($0.state == .waiting && !isNamed))
+        }
         return found.count == 1 ? found[0] : nil
     }
 
-    /// Discards a batch of which a host that is gone has the bytes. If it comes back, it stores them under another name.
+    /// Discards a batch for which nobody waits any more. If the host comes back that has a list which is not stored,
+    /// it stores the list under another name.
     private func discard(
-        _ batch: ReportBatch, because reason: String, _ context: RunContext
+        abandoned batch: ReportBatch, because reason: String, _ context: RunContext
     ) throws -> DiscardReport {
         var report = DiscardReport(
             run: UUIDText.random(), hold: batch.id, app: batch.partition.app,
             environment: batch.partition.environment, feeds: [batch.id], reason: reason,
-            heldSince: batch.opened.rfc3339, heldCause: batch.unstoredWords)
-        report.reports = 0
-        guard try batches.forget(batch.id, because: reason, run: report.run) else {
+            heldSince: batch.opened.rfc3339,
+            heldCause: batch.isUnstored
+                ? batch.unstoredWords
+                : "it waits for settings that name \(batch.partition)")
+        report.reports = batch.reports
+        guard try batches.discard(batch.id, in: batch.state, because: reason, run: report.run)
+        else {
             throw RunFailure(
                 .usage, .state,
-                "discarding batch \(batch.id): \(batch.host) is storing it; see: pushsweep check")
+                "discarding batch \(batch.id): "
+                    + (batch.isUnstored
+                        ? "\(batch.host) is storing it" : "somebody is judging it")
+                    + "; see: pushsweep check")
         }
         try store.session.record(
             RunRecord(
@@ -232,7 +248,9 @@ extension Settings {
     package func holds<Value>(
         for use: StoreUse = .reports, _ body: (Holds) throws -> Value
     ) throws(RunFailure) -> Value {
-        try reading(for: use) { try body(Holds($0)) }
+        try reading(for: use) {
+            try body(Holds($0, apps: Set(apps.map(\.partition))))
+        }
     }
 }
 
@@ -270,7 +288,7 @@ package struct DiscardReport: PrintedLines, Codable, Hashable, Sendable {
             ]
         }
         var lines = [
-            "\(app)/\(environment): \(feeds.count.counting("held batch")) discarded; within 30 "
+            "\(app)/\(environment): \(feeds.count.counting("batch")) discarded; within 30 "
                 + "days, from any host:"
         ]
         lines += feeds.prefix(20).map { "  pushsweep replay --feed \($0)" }

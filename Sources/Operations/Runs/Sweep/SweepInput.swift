@@ -17,12 +17,12 @@ final class TrialFolder {
     /// Makes the folder of a trial, and replaces one that was left; nil when the plan is not a trial.
     /// The lock of the state folder prevents two trials at once.
     init?(for plan: SweepPlan, in state: StateFolder) throws {
-        Self.removeLeft(in: state)
+        Self.removeRemains(in: state)
         guard plan.isTrial else { return nil }
         folder = try StateFolder(Self.name, in: state)
     }
 
-    private static func removeLeft(in state: StateFolder) {
+    private static func removeRemains(in state: StateFolder) {
         let path = state.file(name)
         if access(path, F_OK) == 0 { try? FileManager.default.removeItem(atPath: path) }
     }
