@@ -97,7 +97,10 @@ struct GrantTests {
                 "'draft', 'r', 'chat', 'production', 'Unregistered', '', 'filling', 'file', 'f', 'h', "
                     + "NOW(3), 'clean', 1, 1, NOW(3)"
             ),
-            ("report", "batch, token, number, evidence_at, changed_at", "'draft', 'token', 0, NOW(3), NOW(3)"),
+            (
+                "report", "batch, token, number, evidence_at, changed_at",
+                "'draft', 'token', 0, NOW(3), NOW(3)"
+            ),
             ("quarantine", "batch, place, length, reason, bytes", "'draft', 1, 1, 'r', 'x'"),
         ] {
             try stage.database.execute(
