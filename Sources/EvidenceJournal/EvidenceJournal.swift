@@ -1,11 +1,11 @@
 // A gateway clears its list while we read it. From that moment our copy is the only one. So every
-// byte goes to the journal, raw and synced, before it is decoded. Decoding, judging and applying read
-// from the journal, so they can be repeated after a crash.
+// byte goes to the journal, raw and synced, before it is decoded. Decoding reads
+// from the journal, so it can be repeated after a crash.
 //
 // A feed is `reading` while the run that opened it lives, `pending` once reading has ended in any
-// way, then `applied` or `held`. The database records "applied" first, in the transaction of the last
-// row that it changes. The journal records it after that commit. After a crash between the two, the
-// next run asks the database.
+// way; after a crash the next run of the folder says so. It is `applied` once the database has all of its
+// reports, which are judged there. The database records that first, in the transaction of the last
+// report. After a crash between the two, the next run asks the database.
 //
 // The journal is an SQLite database. A feed chunk is one row in one transaction with
 // synchronous=FULL. The rollback journal in PERSIST mode writes a chunk once; a write-ahead log would

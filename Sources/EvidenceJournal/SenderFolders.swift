@@ -1,7 +1,7 @@
 // A sender may run for weeks, and several may run on one host, while a sweep runs every hour. So
 // senders do not share the sweep's folder and lock. Each sender takes the first free folder among
 // send/1, send/2 and so on below the state folder. A killed sender leaves a folder with a free lock
-// behind. The next sender or sweep applies the feeds in it.
+// behind. The next sender or sweep writes the answers that it kept.
 
 import APNsProtocol
 import Glibc

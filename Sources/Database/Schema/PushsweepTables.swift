@@ -128,9 +128,9 @@ extension PushsweepTable {
 
     /// One row per report: what APNs said against one token, and what became of it (`ReportState`). The
     /// reports of a token in one batch are numbered from 0, in any order. Reason, app and environment
-    /// are those of the batch. `changed_at` is when it was stored, then when it was decided: a server rewrites a
-    /// row whose columns change their lengths, which made the decision of a chunk five times as dear where the
-    /// column was empty at first.
+    /// are those of the batch. `changed_at` is when it was decided, and before that `evidence_at`: a server
+    /// rewrites a row whose columns change their lengths, which made the decision of a chunk five times as dear
+    /// where the column was empty at first.
     package static let report = PushsweepTable(
         name: "pushsweep_report",
         columns: [

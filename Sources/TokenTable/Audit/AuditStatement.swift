@@ -135,10 +135,13 @@ struct AuditStatement {
         if dialect.engine == .mariaDB {
             return "INTERVAL(\(time), \(beginnings.map(String.init).joined(separator: ", ")))"
         }
+        // Without the LIMIT the engine writes the expression into each comparison and calculates it there.
+        let instant = "pushsweep_instant"
         let cases = beginnings.enumerated().reversed().map {
-            "WHEN \(time) >= \($0.element) THEN \($0.offset + 1)"
+            "WHEN \(instant) >= \($0.element) THEN \($0.offset + 1)"
         }
-        return "CASE WHEN \(time) IS NULL THEN -1 \(cases.joined(separator: " ")) ELSE 0 END"
+        return "(SELECT CASE WHEN \(instant) IS NULL THEN -1 \(cases.joined(separator: " ")) ELSE 0 END "
+            + "FROM (SELECT \(time) AS \(instant) LIMIT 1))"
     }
 
     // MARK: Token

@@ -150,10 +150,11 @@ struct ReportRows {
                 values.append(.bytes(report.token.bytes))
                 values.append(.integer(Int64(report.number)))
                 values.append(time.value(report.time))
+                values.append(time.value(report.time))
             }
             _ = try connection.execute(
                 "INSERT INTO pushsweep_report (batch, token, number, evidence_at, changed_at) VALUES "
-                    + commaList("(?, ?, ?, ?, \(connection.dialect.now))", length), values)
+                    + commaList("(?, ?, ?, ?, ?)", length), values)
             rest = rest.dropFirst(length)
         }
     }

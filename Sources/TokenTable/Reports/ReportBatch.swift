@@ -20,13 +20,16 @@ package enum Inlet: String, Hashable, Sendable, CaseIterable {
 /// The state of a batch:
 ///
 ///   filling --its last report--> waiting --judged--> applying --last chunk--> applied
-///                                  |  ^
-///                   the guard stops it  a person releases it
-///                                  v  |
-///                                 held --a person discards it--> discarded
+///      |    \                      |  ^  ^
+///      |     the guard stopped    stopped  a person       a person judges it again
+///      |     one before it         |  |  releases it       |
+///      |                       --> held --a person discards it--> discarded
+///      +-- nobody stores the rest: discarded                       ^
+///                                  waiting, of an app that no settings name --+
 ///
-/// A batch in `filling` belongs to the run that inserts its reports. What is discarded or applied is judged
-/// again only as a new batch, into which its reports move.
+/// A batch in `filling` belongs to the run that inserts its reports. One that a transaction takes in whole, as from
+/// `pushsweep_evidence`, begins in `waiting`; one of which nothing can be used begins in `applied`. What is applied
+/// is judged again only as a new batch, into which its reports move.
 package enum BatchState: String, Hashable, Sendable, CaseIterable {
     /// Its reports are still being inserted.
     case filling

@@ -103,7 +103,7 @@ extension Batches {
                 let padded = StatementShape.padded(some)
                 moved += try connection.execute(
                     "UPDATE pushsweep_report SET batch = ?, number = number + ?, state = 0, refusal = NULL, "
-                        + "changed_at = \(connection.dialect.now) WHERE batch = ? AND token IN (\(placeholders(padded.count))) "
+                        + "changed_at = evidence_at WHERE batch = ? AND token IN (\(placeholders(padded.count))) "
                         + "AND state = ?",
                     [.text(batch.id), .integer(Int64(step[1])), .text(old.id)] + padded
                         + [.integer(Int64(step[0]))])

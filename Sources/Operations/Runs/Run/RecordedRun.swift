@@ -96,7 +96,7 @@ extension RecordedRun {
 
 // The lease on the token table for every run that reads gateways or changes rows by plan: sweep,
 // replay, release, undo. Senders do not take it. Several senders and a sweep work at the same time by
-// design: each applies only its own journal's feeds, and application is idempotent under row locks.
+// design: the row of a batch is the fence between two that judge it, and each row is compared under its lock.
 // See docs/internals/decisions.md.
 
 extension TokenTable {

@@ -3,10 +3,13 @@
 //   1. take the lock and open the journal: without them nothing may be read
 //   2. ask the database whether evidence could be applied; a missing grant or column must be found
 //      before a feed is spent on it; take the lease, so that no other host does the same
-//   3. judge the batches that wait in the database, and pour what an earlier run left in the journal
-//   4. gateway by gateway: read into the journal, pour it into the database, judge it there
-//   5. remove the rows whose grace period has ended, where the settings name one
-//   6. store the run's record
+//   3. judge the batches that wait in the database, and again, under another mapping, what found no row
+//   4. pour what an earlier run left in the journal, and judge it
+//   5. take the rows of pushsweep_evidence, and judge them
+//   6. gateway by gateway: read into the journal, pour it into the database, judge it there
+//   7. write what killed senders of this folder have kept, and judge it
+//   8. remove the rows whose grace period has ended, where the settings name one, and reports whose time is over
+//   9. store the run's record
 //
 // After a failure of one gateway, the run continues with the others. A failure of the database or the
 // journal ends the reading: lists that cannot be stored or applied must stay with the gateways.
