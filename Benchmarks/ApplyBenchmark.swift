@@ -144,7 +144,7 @@ struct ApplyBenchmark {
                 _ = try own.classify(&stream, in: partition, policy: policy)
             }.0
             var stream = OrderedEvidence(rest: evidence[...])
-            _ = try own.settle(&stream, application)
+            _ = try own.applyReports(&stream, application)
         }.0
         run.client = processorTime() - before
         (run.longest, run.chunks) = committed.withLock { $0 }

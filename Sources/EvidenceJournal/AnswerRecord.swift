@@ -1,6 +1,6 @@
-// Evidence from an answer of APNs has no feed bytes, so the journal has its own record form for it. A
-// record holds a token and a time. The reason is stored with the feed, because all records of a feed
-// have the same reason.
+// A token and a time as bytes: the form of version 0.3.0, whose journal had answers of APNs as feeds of such records.
+// They are still read, and the digest of a hold is taken over this form. The reason stands with the feed or batch,
+// because all of its records have the same.
 //
 //   8 bytes  time, milliseconds since 1970, big-endian
 //   2 bytes  length of the token
@@ -11,7 +11,7 @@
 import APNsProtocol
 import TokenHygiene
 
-/// A token that an answer of APNs called dead, as the journal stores it.
+/// A token that an answer of APNs called dead.
 package struct AnswerRecord: Hashable, Sendable {
     /// Length of a record without its token, in bytes.
     static let headerLength = 10

@@ -173,8 +173,8 @@ extension EvidenceJournal {
         }
     }
 
-    /// Records that the database has confirmed a feed, that it is held for a person, or that a person
-    /// discarded it. The retention period of an applied or discarded feed begins at `now`.
+    /// Records that the database has all reports of a feed. Its bytes are kept for the retention period from `now` on.
+    /// The states `held` and `discarded`, with a cause, are those of version 0.3.0.
     package func close(
         _ feed: String, as state: FeedState, cause: String? = nil, gate: GuardGate? = nil,
         at now: EpochMilliseconds

@@ -89,7 +89,7 @@ extension TokenTable {
                 application.source, .gateway, label: "test", host: "h",
                 opened: EpochMilliseconds(start)), lease: application.lease
         ) { place in ExpandedReports(stream, after: place) }
-        return try settle(&evidence, application, shouldStop: shouldStop, report: report)
+        return try applyReports(&evidence, application, shouldStop: shouldStop, report: report)
     }
 
     /// Records a sweep that has not ended.

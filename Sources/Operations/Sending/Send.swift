@@ -131,7 +131,7 @@ package struct Send: RecordedRun {
         let left = try LeftAnswers(
             settling: journal.folder, in: queue(of: evidence.store), context)
         settled += left.written
-        for batch in open + left.batches { enter(evidence.settle(HeardBatch(batch))) }
+        for batch in open + left.batches { enter(evidence.judge(HeardBatch(batch))) }
         return left.log
     }
 
@@ -161,7 +161,7 @@ package struct Send: RecordedRun {
 
     /// Pours what a sender of 0.3.0 left in its journal.
     private mutating func pourEarlier(_ pouring: Pouring) throws(JournalFailure) {
-        for feed in try pouring.journal.feeds(.held, .pending) { enter(pouring.settle(feed)) }
+        for feed in try pouring.journal.feeds(.held, .pending) { enter(pouring.pour(feed)) }
     }
 
     /// Writes the answers of senders that are gone; see `SenderFolders`.
@@ -273,7 +273,7 @@ package struct Send: RecordedRun {
 
     /// Judges what an app's answers of the last turn say against tokens.
     private mutating func judge(_ job: SendJob, _ evidence: EvidenceRun) throws {
-        for batch in try job.closeBatches() { enter(evidence.settle(HeardBatch(batch)), for: job) }
+        for batch in try job.closeBatches() { enter(evidence.judge(HeardBatch(batch)), for: job) }
     }
 
     /// Judges the batches of senders that wait.
@@ -282,7 +282,7 @@ package struct Send: RecordedRun {
         try evidence.batches.closeAbandonedTurns()
         for batch in try evidence.batches.all(.waiting, .applying)
         where batch.inlet == .sender && evidence.isNamed(batch) {
-            enter(evidence.settle(HeardBatch(batch)))
+            enter(evidence.judge(HeardBatch(batch)))
         }
     }
 

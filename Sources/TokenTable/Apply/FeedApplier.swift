@@ -141,7 +141,7 @@ extension TokenTable {
     /// not `isApplied`, and the next call continues.
     ///
     /// - Throws: any failure; committed chunks stay applied, and the checkpoint shows the progress.
-    package func settle(
+    package func applyReports(
         _ evidence: inout some EvidenceStream, _ application: FeedApplication,
         shouldStop: () -> Bool = { false }, report: (FeedProgress) -> Void = { _ in }
     ) throws(StoreFailure) -> FeedProgress {

@@ -140,8 +140,8 @@ struct AuditStatement {
         let cases = beginnings.enumerated().reversed().map {
             "WHEN \(instant) >= \($0.element) THEN \($0.offset + 1)"
         }
-        return "(SELECT CASE WHEN \(instant) IS NULL THEN -1 \(cases.joined(separator: " ")) ELSE 0 END "
-            + "FROM (SELECT \(time) AS \(instant) LIMIT 1))"
+        return "(SELECT CASE WHEN \(instant) IS NULL THEN -1 \(cases.joined(separator: " ")) "
+            + "ELSE 0 END FROM (SELECT \(time) AS \(instant) LIMIT 1))"
     }
 
     // MARK: Token

@@ -10,7 +10,7 @@ package struct TokenReport: Hashable, Sendable {
     package let time: EpochMilliseconds
     /// How often the batch says so, at least 1.
     package let statements: Int
-    /// What became of the latest statement.
+    /// What became of the statement with the number 0, which counts for all of the batch.
     package let state: ReportState
     /// Why a row refused the change; nil where none did.
     package let refusal: RowRefusal?
@@ -20,7 +20,7 @@ package struct TokenReport: Hashable, Sendable {
 
 /// Reads what reports say about given tokens.
 package struct ReportHistory {
-    /// The most reports about one token that are read, the latest of the table's order.
+    /// The most batches of which the reports about one token are read, those with the latest evidence.
     package static let mostReports = 500
 
     private let session: DatabaseSession

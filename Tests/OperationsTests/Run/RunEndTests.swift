@@ -113,7 +113,7 @@ struct RunEndTests {
         let pouring = Pouring(journal: journal, isSenders: false, evidence: evidence)
         let heard = try pouring.pour(journal.evidence(of: feed))
         isPoured = true
-        let result = evidence.settle(heard)
+        let result = evidence.judge(heard)
         connection.refusal = { _ in nil }
         #expect(result.failure?.exit == .pending, "\(result.entry)")
         let marked = try database.rows(of: "active_users", "invalidated_at IS NOT NULL")

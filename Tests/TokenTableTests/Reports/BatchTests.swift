@@ -48,7 +48,7 @@ struct BatchTests {
 
     private static func settle(_ store: TokenTable, _ id: String = "b") throws -> FeedProgress {
         var stream = StoredReports(of: id, in: store)
-        return try store.settle(
+        return try store.applyReports(
             &stream,
             FeedApplication(
                 run: "r", feed: id, partition: chat, policy: RemovalPolicy(), source: .feedback))
@@ -171,7 +171,7 @@ struct BatchTests {
             StoredReports(of: "b", in: one), StoredReports(of: "b", in: other)
         )
         var turns = 0
-        let half = try one.settle(
+        let half = try one.applyReports(
             &first, application,
             shouldStop: {
                 turns += 1
@@ -179,10 +179,10 @@ struct BatchTests {
             })
         #expect(!half.isApplied && half.counts.total > 0 && half.counts.total < 400)
         // What the other one has read before is decided meanwhile.
-        let rest = try other.settle(&second, application)
+        let rest = try other.applyReports(&second, application)
         #expect(rest.isApplied && rest.counts == Counts(applied: 400))
         var again = StoredReports(of: "b", in: one)
-        #expect(try one.settle(&again, application) == rest)
+        #expect(try one.applyReports(&again, application) == rest)
         #expect(try database.changedOnce(400))
         #expect(try database.rows(of: "pushsweep_report", "state = 1") == 400)
     }

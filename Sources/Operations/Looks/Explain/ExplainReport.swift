@@ -140,12 +140,12 @@ package struct ExplainedEvent: Codable, Hashable, Sendable {
     package var text = ""
     /// The rule that decided about evidence.
     package var rule: Rule?
-    /// `ledger` where the ledger proves the rule, `present` where it follows from the rows as they are
-    /// now, `waiting` where the next sweep decides.
+    /// `ledger` where the ledger proves the rule, `report` where it is what became of a report, `waiting` where the
+    /// next sweep decides.
     package var basis: String?
     /// The gateway, file or table that evidence came from, or what a change follows from.
     package var source: String?
-    /// When evidence reached this host, RFC 3339 in UTC.
+    /// When a host heard the evidence, RFC 3339 in UTC.
     package var arrived: String?
     /// The feed's name.
     package var feed: String?

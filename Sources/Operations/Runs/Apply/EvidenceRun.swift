@@ -70,7 +70,7 @@ struct EvidenceRun {
     let started: EpochMilliseconds
     /// The lease that fences the changes; nil for dry runs and senders.
     var lease: Lease?
-    /// Whether the journal is that of a trial, of which nothing is kept.
+    /// Whether nothing of it is kept: a dry run, or rows that are looked at and not taken.
     var isTrial = false
     /// The milliseconds by which the database's clock is ahead of this host's. By it undos are told from evidence.
     var ahead: Int64 = 0
@@ -110,7 +110,7 @@ struct EvidenceRun {
     }
 
     /// Judges a batch: forecast, guard, rows.
-    func settle(_ heard: HeardBatch) -> Result {
+    func judge(_ heard: HeardBatch) -> Result {
         var result = Result(entry: FeedReport(heard.batch))
         seen.enter(nil)
         do {
@@ -118,7 +118,7 @@ struct EvidenceRun {
                 result.isSilent = true
                 try noteSuspects(of: heard.batch)
             } else {
-                result.status = try settle(heard, into: &result.entry)
+                result.status = try decide(heard, into: &result.entry)
             }
         } catch {
             fail(.wrapping(error, at: .apply), heard.batch.id, &result)
@@ -181,7 +181,7 @@ struct EvidenceRun {
 
     // MARK: Judging
 
-    private func settle(
+    private func decide(
         _ heard: HeardBatch, into entry: inout FeedReport
     ) throws -> ExitStatus {
         var heard = heard
@@ -210,7 +210,7 @@ struct EvidenceRun {
         if batch.isReleased, batch.state == .waiting, try !isReleased(batch, stored) {
             return try holdAgain(batch, &entry)
         }
-        let judged = try judge(heard, in: stored)
+        let judged = try judgement(of: heard, in: stored)
         if let hold = judged.hold {
             entry.enter(hold)
             if !plan.dryRun {
@@ -321,7 +321,7 @@ struct EvidenceRun {
     /// batch or this is a dry run. A batch that was begun continues without asking the guard: half a
     /// batch applied is no safer than a whole one, and the rest would be held because of the number of
     /// the first half.
-    private func judge(_ heard: HeardBatch, in partition: Partition) throws -> Judged {
+    private func judgement(of heard: HeardBatch, in partition: Partition) throws -> Judged {
         let batch = heard.batch
         let known = [.applying, .applied].contains(batch.state) ? batch.progress : nil
         seen.enter(known)
@@ -394,7 +394,7 @@ struct EvidenceRun {
         defer { context.progress.clear() }
         try store.renewLayout(for: application.policy)
         var stream = heard.stream(after: position, in: store)
-        return try store.settle(
+        return try store.applyReports(
             &stream, application, shouldStop: { context.interrupt.isTripped }
         ) { progress in
             seen.enter(progress)

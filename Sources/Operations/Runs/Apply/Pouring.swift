@@ -23,7 +23,7 @@ struct Pouring {
     let evidence: EvidenceRun
 
     /// Stores a feed in the database and judges its batch. In a dry run it is judged as it is.
-    func settle(_ feed: CapturedFeed) -> EvidenceRun.Result {
+    func pour(_ feed: CapturedFeed) -> EvidenceRun.Result {
         var result = EvidenceRun.Result(
             entry: FeedReport(
                 feed.partition, source: feed.source, end: feed.end == nil ? .truncated : .clean))
@@ -41,7 +41,7 @@ struct Pouring {
             var heard = HeardBatch(batch(of: read), .sorted(read.tokens))
             result.entry = FeedReport(heard.batch)
             if !evidence.plan.dryRun { heard = try pour(read) }
-            result = evidence.settle(heard)
+            result = evidence.judge(heard)
             result.status = .worse(result.status, .following(read.captureEnd))
         } catch {
             evidence.fail(.wrapping(error, at: .apply), feed.id, &result)

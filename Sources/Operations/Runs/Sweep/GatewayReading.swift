@@ -32,7 +32,7 @@ extension Sweep {
     }
 
     /// Reads one gateway and judges its list.
-    mutating func settleGateway(_ source: GatewayPlan, _ pouring: Pouring) throws {
+    mutating func readGateway(_ source: GatewayPlan, _ pouring: Pouring) throws {
         do {
             guard !context.interrupt.isTripped, try mayOpenFeed(pouring.evidence) else {
                 throw RunFailure.stopped
@@ -60,7 +60,7 @@ extension Sweep {
             throw CancellationError()
         }
         guard let feed else { return outcome.report.apps.append(entry) }
-        try settle(
+        try pour(
             pouring.journal.feed(feed), pouring, resumed: false,
             certificateEnds: source.certificateEnds)
     }

@@ -140,13 +140,13 @@ package struct Sweep: RecordedRun {
         }
         guard !plan.dryRun else {
             if case .gateways = plan.work { try store.respectLease(in: journal.folder) }
-            _ = try settleAndExpire(opened, store, nil)
+            _ = try judgeAndExpire(opened, store, nil)
             return
         }
         try store.underLease(
             run: run, kind: plan.work.kind, in: journal.folder, context, until: pipe.deadline
         ) { lease in
-            let evidence = try settleAndExpire(opened, store, lease)
+            let evidence = try judgeAndExpire(opened, store, lease)
             noteMarksBeside(in: store)
             if let evidence { try noteOpen(evidence, journal) }
             noteEnd(in: store)
@@ -155,7 +155,7 @@ package struct Sweep: RecordedRun {
 
     /// The steps that need the lease. In a dry run there is none. Returns what judged the evidence; nil where
     /// nothing could be taken.
-    private mutating func settleAndExpire(
+    private mutating func judgeAndExpire(
         _ opened: OpenedJournal, _ store: TokenTable, _ lease: Lease?
     ) throws -> EvidenceRun? {
         let journal = opened.journal
@@ -169,7 +169,7 @@ package struct Sweep: RecordedRun {
         let takesReports = settleIntakes(intake)
         if plan.file?.layout != nil, !takesReports { return nil }
         do {
-            try settlePlanned(opened, intake, takesReports: takesReports)
+            try judgePlanned(opened, intake, takesReports: takesReports)
             isWhole = true
         } catch is CancellationError {
             // Its cause is in the outcome.
@@ -214,14 +214,14 @@ package struct Sweep: RecordedRun {
     }
 
     /// Processes what the plan is about.
-    private mutating func settlePlanned(
+    private mutating func judgePlanned(
         _ opened: OpenedJournal, _ intake: ReportIntake, takesReports: Bool
     ) throws {
         let (journal, evidence) = (intake.journal, intake.evidence)
         let pouring = Pouring(journal: journal, isSenders: false, evidence: evidence)
         if evidence.lease != nil { try endLeftFillings(evidence) }
         switch plan.work {
-        case .gateways, .waiting: try settleAll(pouring, takesReports ? intake : nil)
+        case .gateways, .waiting: try judgeAll(pouring, takesReports ? intake : nil)
         case .file(let file): try takeFile(file, opened, intake, pouring)
         case .journaled(let feed):
             do {
@@ -241,19 +241,19 @@ package struct Sweep: RecordedRun {
 
     /// The hourly job, in its order: what waits, what is judged again, what this host has not stored, what senders
     /// report, and each gateway. Without an intake no report of a sender can be taken.
-    private mutating func settleAll(_ pouring: Pouring, _ intake: ReportIntake?) throws {
+    private mutating func judgeAll(_ pouring: Pouring, _ intake: ReportIntake?) throws {
         if !plan.dryRun { try pouring.pourEarlierQuarantine() }
         try settleWaiting(pouring.evidence)
         try judgeEarlier(pouring.evidence)
         for feed in try pouring.journal.feeds(.held, .pending) {
-            try settle(feed, pouring, resumed: true)
+            try pour(feed, pouring, resumed: true)
         }
         if let intake { try takeReports(intake) }
         let sources = plan.gateways ?? []
         for source in sources {
             // A run that ends with its last gateway has processed all.
             isWhole = source.partition == sources.last?.partition
-            try settleGateway(source, pouring)
+            try readGateway(source, pouring)
         }
     }
 

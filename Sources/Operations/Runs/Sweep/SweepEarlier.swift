@@ -57,7 +57,7 @@ extension Sweep {
         for heard in batches.sorted(by: {
             ($1.batch.reports, $0.batch.id) < ($0.batch.reports, $1.batch.id)
         }) {
-            try settle(heard, evidence, resumed: true)
+            try judge(heard, evidence, resumed: false)
         }
     }
 

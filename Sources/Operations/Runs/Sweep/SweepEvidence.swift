@@ -16,11 +16,11 @@ extension Sweep {
         if !plan.dryRun { try evidence.batches.releaseFollowers() }
         for batch in try evidence.batches.all(.held, .waiting, .applying) {
             guard evidence.isNamed(batch) || batch.host == context.host else { continue }
-            try settle(HeardBatch(batch), evidence, resumed: true)
+            try judge(HeardBatch(batch), evidence, resumed: true)
         }
         guard plan.dryRun else { return }
         for batch in try evidence.batches.abandonedTurns() where evidence.isNamed(batch) {
-            try settle(HeardBatch(batch), evidence, resumed: true)
+            try judge(HeardBatch(batch), evidence, resumed: true)
         }
     }
 
@@ -36,7 +36,7 @@ extension Sweep {
         // Of a list that is not stored yet its host has the bytes.
         let isHere = known?.isUnstored == true && (try? pouring.journal.feed(name)) != nil
         guard let batch = known, !isHere else {
-            return try settle(pouring.journal.feed(name), pouring, resumed: true)
+            return try pour(pouring.journal.feed(name), pouring, resumed: true)
         }
         // The reports may have moved before, and a run that was killed may have left some of them.
         let all = try [batch] + evidence.batches.successors(of: batch.id)
@@ -48,7 +48,7 @@ extension Sweep {
             }
             try evidence.batches.closeMoved(last)
             guard let whole = try evidence.batches.batch(last.id) else { return }
-            return try settle(HeardBatch(whole), evidence, resumed: true)
+            return try judge(HeardBatch(whole), evidence, resumed: true)
         }
         guard last.isUnstored || last.reports > last.removed else {
             throw RunFailure(
@@ -71,23 +71,23 @@ extension Sweep {
                         ? "its turn ends within a minute, that of a sender that is gone after five; run again then"
                         : "sweep there, then run again")
             )
-        case .waiting, .applying, .held: try settle(HeardBatch(last), evidence, resumed: true)
+        case .waiting, .applying, .held: try judge(HeardBatch(last), evidence, resumed: true)
         case .discarded:
             if !plan.dryRun { _ = try evidence.batches.reopen(last.id) }
-            try settle(
+            try judge(
                 HeardBatch(evidence.batches.batch(last.id) ?? last), evidence, resumed: true)
-        case .applied, .filling: try settleAgain(all, evidence)
+        case .applied, .filling: try judgeMoved(all, evidence)
         }
     }
 
     /// Judges the reports of decided batches again, which are one batch then.
-    mutating func settleAgain(_ all: [ReportBatch], _ evidence: EvidenceRun) throws {
+    mutating func judgeMoved(_ all: [ReportBatch], _ evidence: EvidenceRun) throws {
         guard let old = all.last else { return }
         guard !plan.dryRun else {
             // What is decided is read as if it were not.
             var again = HeardBatch(old, .earlier([old.id], .all))
             again.batch.state = .waiting
-            return try settle(again, evidence, resumed: true)
+            return try judge(again, evidence, resumed: false)
         }
         var batch = ReportBatch(
             id: UUIDText.random(), run: run, old.partition, old.source, old.inlet, label: old.label,
@@ -106,7 +106,7 @@ extension Sweep {
                 """)
         }
         guard let batch = try evidence.batches.batch(batch.id) else { return }
-        try settle(HeardBatch(batch), evidence, resumed: true)
+        try judge(HeardBatch(batch), evidence, resumed: false)
     }
 
     /// Applies the held batches that a digest names. Where this run ends early, the next sweep goes on with
@@ -122,7 +122,7 @@ extension Sweep {
         }
         for name in names {
             guard let batch = try evidence.batches.batch(name) else { continue }
-            try settle(HeardBatch(batch), evidence, resumed: true)
+            try judge(HeardBatch(batch), evidence, resumed: true)
         }
         try evidence.batches.releaseFollowers()
         try countFollowers(evidence)
@@ -131,11 +131,11 @@ extension Sweep {
     /// Pours one captured feed into the database and judges its batch. In a dry run it is judged as it is.
     ///
     /// - Throws: where the database or the journal failed, or a stop signal came.
-    mutating func settle(
+    mutating func pour(
         _ feed: CapturedFeed, _ pouring: Pouring, resumed: Bool,
         certificateEnds: EpochMilliseconds? = nil
     ) throws(CancellationError) {
-        var result = pouring.settle(feed)
+        var result = pouring.pour(feed)
         result.entry.certificateExpires = certificateEnds?.rfc3339
         try note(result, resumed: resumed)
     }
@@ -143,10 +143,10 @@ extension Sweep {
     /// Judges one batch.
     ///
     /// - Throws: where the database failed, or a stop signal came.
-    mutating func settle(
+    mutating func judge(
         _ heard: HeardBatch, _ evidence: EvidenceRun, resumed: Bool
     ) throws(CancellationError) {
-        try note(evidence.settle(heard), resumed: resumed)
+        try note(evidence.judge(heard), resumed: resumed)
     }
 
     private mutating func note(

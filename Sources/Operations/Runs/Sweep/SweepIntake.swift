@@ -22,13 +22,13 @@ extension Sweep {
             if report.unknownReasons != nil { outcome.note(.quarantined) }
             if report.holds { outcome.note(.held) }
             if report.known == nil, report.quarantined > 0 { outcome.note(.quarantined) }
-            for batch in batches { try settle(batch, intake.evidence, resumed: false) }
+            for batch in batches { try judge(batch, intake.evidence, resumed: false) }
             return
         }
         let feed = try copy(source, about: file.partition ?? .noApp, into: journal)
         if !plan.isTrial { pipe.noteTaken(in: opened.folder) }
         do {
-            try settle(journal.feed(feed), pouring, resumed: false)
+            try pour(journal.feed(feed), pouring, resumed: false)
         } catch is CancellationError {}
         let entry = outcome.report.apps.last { $0.feed == feed }
         if !plan.dryRun, entry?.state == FeedState.pending.rawValue {
@@ -82,7 +82,7 @@ extension Sweep {
                 if taken.counts.reports > 0 { outcome.report.add(IntakeReport(taken.counts)) }
                 if taken.counts.quarantined > 0 { outcome.note(.quarantined) }
                 for (batch, evidence) in taken.batches {
-                    try settle(
+                    try judge(
                         HeardBatch(batch, .listed(evidence)), intake.evidence, resumed: false)
                 }
                 (last, left) = (taken.last, left + taken.left)
@@ -121,7 +121,7 @@ extension Sweep {
         var evidence = intake.evidence
         evidence.isTrial = true
         do throws(CancellationError) {
-            for batch in preview.batches { try settle(batch, evidence, resumed: false) }
+            for batch in preview.batches { try judge(batch, evidence, resumed: false) }
         } catch {}
     }
 }

@@ -34,17 +34,17 @@ extension Sweep {
         _ journal: EvidenceJournal, _ evidence: EvidenceRun
     ) throws {
         for batch in try LeftAnswers.closeTurns(in: journal, evidence) {
-            try settle(HeardBatch(batch), evidence, resumed: true)
+            try judge(HeardBatch(batch), evidence, resumed: true)
         }
         let pouring = Pouring(journal: journal, isSenders: true, evidence: evidence)
         for feed in try journal.feeds(.held, .pending) {
-            try settle(feed, pouring, resumed: true)
+            try pour(feed, pouring, resumed: true)
         }
         guard AnswerLog.isLeft(in: journal.folder) else { return }
         let queue = try PushQueue(
             evidence.store, QueueLease(run: run, host: context.host), newName: UUIDText.random)
         for batch in try LeftAnswers(settling: journal.folder, in: queue, context).batches {
-            try settle(HeardBatch(batch), evidence, resumed: true)
+            try judge(HeardBatch(batch), evidence, resumed: true)
         }
     }
 
