@@ -326,7 +326,7 @@ extension Hold {
         details.quarantined = batches.reduce(0) { $0 + $1.quarantined }
         let digest = try HoldDigest(partition, policy, terms: store.terms(of: stored))
         for batch in batches { details.digest = try digest.take(batch, in: store) }
-        let spread = try store.spread(ofBatches: batches.map(\.id))
+        let spread = try spread(in: store)
         details.tokens = spread.tokens
         let sample = try survey(store, at: context.now(), into: &details)
         try name(sample, in: stored, store, into: &details)
@@ -356,6 +356,17 @@ extension Hold {
             }
         }
         return HoldReport(entry: entry, details: details)
+    }
+
+    /// Number of distinct tokens, and of those that share the most frequent time, which says something of gateways'
+    /// lists alone. The batches of senders may be more than a statement can name.
+    private func spread(in store: TokenTable) throws -> (tokens: Int, atOneTime: Int) {
+        if batches.allSatisfy({ $0.source == .feedback }) {
+            return try store.spread(ofBatches: batches.map(\.id))
+        }
+        var (stream, tokens) = (evidence(in: store), 0)
+        while case let page = try stream.next(1_000), !page.isEmpty { tokens += page.count }
+        return (tokens, 0)
     }
 
     private func evidence(in store: TokenTable) -> MergedEvidence<StoredReports> {
