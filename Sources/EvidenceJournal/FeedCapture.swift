@@ -115,8 +115,9 @@ extension EvidenceJournal {
         guard let found = found.first else {
             throw JournalFailure(
                 .unknownFeed,
-                "looking for feed \(id.isEmpty ? "''" : id): the journal has none of this name; give the whole "
-                    + "one, as quarantine list and check print it and the reports of runs")
+                "looking for feed \(id.isEmpty ? "''" : id): neither the database nor the journal of this "
+                    + "host has one of this name; give the whole name, as holds list --format json, quarantine list "
+                    + "and the reports of runs print it")
         }
         return found
     }

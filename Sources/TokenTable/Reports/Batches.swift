@@ -108,9 +108,10 @@ package struct Batches {
     ///
     /// - Throws: any failure of the database.
     package func hold(_ id: String, _ hold: BatchHold) throws(StoreFailure) -> Bool {
-        let now = connection.dialect.now
+        // Of one that is judged again and held again it is told since when a person is waited for.
+        let since = "COALESCE(held_at, \(connection.dialect.now))"
         return try change(
-            id, to: .held, from: [.waiting], ", gate = ?, cause = ?, held_at = \(now)",
+            id, to: .held, from: [.waiting], ", gate = ?, cause = ?, held_at = \(since)",
             [
                 hold.gate.map { .text($0.rawValue) } ?? .null,
                 .text(hold.cause.cut),
@@ -121,7 +122,10 @@ package struct Batches {
     ///
     /// - Throws: any failure of the database.
     package func reopen(_ id: String) throws(StoreFailure) -> Bool {
-        try change(id, to: .waiting, from: [.held, .discarded])
+        // What was decided and is held once more is held since then.
+        try change(
+            id, to: .waiting, from: [.held, .discarded],
+            ", held_at = CASE WHEN decision IS NULL THEN held_at END")
     }
 
     /// Lets held batches be judged without the guard, because a person has seen what that does, by the digest

@@ -180,6 +180,8 @@ struct SharedEvidenceTests {
         try stage.swept().ends(78, "pushsweep holds discard \(feed)")
         try stage.run("holds", "discard", feed, "--reason", "gone").ends(
             0, "1 batch discarded", "pushsweep replay --feed \(feed)")
+        try stage.run("holds", "discard", feed, "--reason", "gone").ends(
+            64, "the batch is discarded (gone), and pushsweep replay --feed brings it back")
         try stage.swept().ends(0)
         #expect(
             try stage.database.texts("SELECT state, decision FROM pushsweep_feed") == [

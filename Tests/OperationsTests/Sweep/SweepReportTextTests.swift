@@ -31,6 +31,27 @@ struct SweepReportTextTests {
         #expect(trial.contains("3 tuples: 2 would be applied, 0 already invalid"))
         #expect(trial.contains("7 rows marked for long enough, would be removed"))
         #expect(trial.contains("2 would become invalid") && trial.contains("no row was changed"))
+        var stopped = Self.report(dryRun: true)
+        (stopped.apps[0].cause, stopped.apps[0].asked) = ("too many", true)
+        let held = stopped.lines.joined(separator: "\n")
+        #expect(held.contains("2 would be applied if a person released it, 0 already invalid"))
+        #expect(held.contains("0 would become invalid, 2 would be held"))
+        stopped.apps[0].bytes = 0
+        #expect(stopped.lines[0].hasSuffix(" from \(stopped.apps[0].source)"))
+    }
+
+    @Test("a report with what cannot be used says where its reason is, once it is kept")
+    func unusable() {
+        var report = Self.report(dryRun: false)
+        report.intake = IntakeReport()
+        #expect(!report.lines.contains { $0.contains("quarantine list") })
+        var counts = ReportCounts()
+        counts.quarantined = 1
+        report.intake = IntakeReport(counts)
+        #expect(report.lines.contains("why they cannot be used: pushsweep quarantine list"))
+        var trial = Self.report(dryRun: true)
+        trial.intake = report.intake
+        #expect(!trial.lines.contains { $0.contains("quarantine list") })
     }
 
     @Test("the report uses the singular for one thing")

@@ -214,6 +214,15 @@ struct BatchTests {
         try batches.releaseFollowers()
         #expect(try batches.batch("c")?.state == .waiting)
         #expect(try batches.hold("d", BatchHold(cause: "x", gate: .volume)))
+        let since = EpochMilliseconds(start)
+        try database.execute(
+            "UPDATE pushsweep_feed SET held_at = ? WHERE feed = 'd'", [database.time(start)])
+        // Judged again and held again it waits since the first time, unless somebody had decided.
+        #expect(try batches.reopen("d") && batches.hold("d", BatchHold(cause: "y", gate: .volume)))
+        #expect(try batches.batch("d")?.hold?.since == since)
+        #expect(try batches.discard("d", because: "a mistake", run: "me") && batches.reopen("d"))
+        #expect(try batches.hold("d", BatchHold(cause: "z", gate: .volume)))
+        #expect(try batches.batch("d")?.hold?.since != since)
         #expect(try batches.release(["d"], under: "t") && batches.batch("d")?.isReleased == true)
         // The same again, as after a lost answer.
         #expect(try batches.release(["d"], under: "t"))

@@ -103,7 +103,7 @@ enum AuditRules {
                 }
                 return Finding(
                     .high, hold.object,
-                    "a removal of \(hold.tuples.counting("tuple")) waits for a decision since "
+                    "a removal of \(hold.tuples.counting("report")) waits for a decision since "
                         + hold.held + (effect ?? ""),
                     cause: hold.judgement ?? hold.cause,
                     cure: "look at it with: pushsweep holds list; then release or discard it")

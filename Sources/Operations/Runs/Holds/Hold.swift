@@ -115,10 +115,19 @@ package struct Holds {
             throw RunFailure(
                 .usage, .state,
                 "looking for the hold \(name.prefix(40)): "
-                    + (matching.isEmpty ? "nothing of this name is held" : "several begin so")
+                    + (matching.isEmpty ? try fate(of: name) : "several begin so")
                     + "; see: pushsweep holds list")
         }
         return only
+    }
+
+    /// What is so with a name of which nothing is held.
+    private func fate(of name: String) throws -> String {
+        guard let batch = try batches.batch(name) else { return "nothing of this name is held" }
+        let state = "nothing of this name is held, the batch is \(batch.state.rawValue)"
+        guard batch.state == .discarded else { return state }
+        return state + (batch.decision.map { " (\($0))" } ?? "")
+            + ", and pushsweep replay --feed brings it back for 30 days"
     }
 
     /// Discards a held batch, by default that of the only hold, or with `whole` all batches of its hold, and

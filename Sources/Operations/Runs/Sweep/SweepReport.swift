@@ -111,6 +111,9 @@ extension SweepReport {
         if let intake {
             lines.append(
                 intake.known == true ? intake.knownWords : intake.line)
+            if intake.known != true, intake.quarantined > 0, !dryRun {
+                lines.append("why they cannot be used: pushsweep quarantine list")
+            }
         }
         lines.append(closing)
         return lines
@@ -123,7 +126,9 @@ extension SweepReport {
         }
         let verb = dryRun ? "would become invalid" : "became invalid"
         let noun = apps.allSatisfy { $0.bytes == 0 } ? "report" : "tuple"
-        return "\(kind): \(sum.tuples.counting(noun)), \(sum.applied) \(verb), "
+        let stopped = apps.filter(\.wouldBeHeld).reduce(0) { $0 + $1.applied }
+        return "\(kind): \(sum.tuples.counting(noun)), \(sum.applied - stopped) \(verb), "
+            + (stopped > 0 ? "\(stopped) would be held, " : "")
             + "\(sum.newer) kept because they registered again"
             + (dryRun ? "; no row was changed" : "")
             + (untried == true
@@ -138,18 +143,23 @@ extension FeedReport {
         asked && (bytes > 0 || tuples == 0 || end != FeedEnd.clean.rawValue)
     }
 
+    /// Whether the guard would stop it, in a dry run.
+    fileprivate var wouldBeHeld: Bool { cause != nil && state != FeedState.held.rawValue }
+
     fileprivate func lines(dryRun: Bool) -> [String] {
+        let parts = [
+            isRead ? end : asked ? nil : "not asked", resumed ? "left by an earlier run" : nil, state,
+        ].compactMap { $0 }
         var lines = [
-            "\(partition) from \(source): "
-                + ([isRead ? end : asked ? nil : "not asked"] + [
-                    resumed ? "left by an earlier run" : nil, state,
-                ]).compactMap { $0 }.joined(separator: ", ")
+            "\(partition) from \(source)"
+                + (parts.isEmpty ? "" : ": " + parts.joined(separator: ", "))
         ]
         if tuples > 0 || bytes > 0 {
             let read = bytes > 0 ? "\(bytes.counting("byte")), \(tuples.counting("tuple"))" : nil
             lines.append(
                 "  \(read ?? tuples.counting("report")): "
-                    + "\(applied) \(dryRun ? "would be " : "")applied, "
+                    + "\(applied) \(dryRun ? "would be " : "")applied"
+                    + (wouldBeHeld && applied > 0 ? " if a person released it, " : ", ")
                     + "\(already) already invalid, \(newer) registered again, "
                     + "\(unknown) unknown, \(held) held, "
                     + "\(quarantined) quarantined"
