@@ -148,7 +148,8 @@ extension FeedReport {
 
     fileprivate func lines(dryRun: Bool) -> [String] {
         let parts = [
-            isRead ? end : asked ? nil : "not asked", resumed ? "left by an earlier run" : nil, state,
+            isRead ? end : asked ? nil : "not asked", resumed ? "left by an earlier run" : nil,
+            state,
         ].compactMap { $0 }
         var lines = [
             "\(partition) from \(source)"
