@@ -138,6 +138,8 @@ package struct QuarantineExport: PrintedLines, Codable, Hashable, Sendable {
     package let bytes: Int
     /// Parts of which the quarantine keeps the first 8,192 bytes only; absent where there are none.
     package var cut: Int?
+    /// How the batch came; absent where that is not known any more.
+    package let inlet: String?
     package var exit: Int32 = 0
 
     /// Writes the parts to a new file that only its owner may read, never over an existing one: lines and rows a
@@ -146,10 +148,11 @@ package struct QuarantineExport: PrintedLines, Codable, Hashable, Sendable {
     /// - Throws: failures of the database; exit 64 where nothing of the batch is quarantined, exit 73 where
     ///   the file cannot be written.
     package init(of name: String, to file: String, _ settings: Settings) throws {
-        var (bytes, cut) = (0, 0)
+        var (bytes, cut, inlet) = (0, 0, Inlet?.none)
         feed = try settings.quarantine { quarantine in
             let found = try quarantine.batch(name)
             let isList = found.origin?.source == .feedback
+            inlet = found.origin?.inlet
             // O_EXCL follows no link and overwrites nothing (open(2)), also in another user's folder.
             let descriptor = open(file, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
             guard descriptor >= 0 else {
@@ -176,7 +179,7 @@ package struct QuarantineExport: PrintedLines, Codable, Hashable, Sendable {
             }
             return found.batch
         }
-        (self.file, self.bytes) = (file, bytes)
+        (self.file, self.bytes, self.inlet) = (file, bytes, inlet?.rawValue)
         self.cut = cut > 0 ? cut : nil
     }
 
@@ -198,7 +201,21 @@ package struct QuarantineExport: PrintedLines, Codable, Hashable, Sendable {
                     "\($0.counting("part")) \($0 == 1 ? "was" : "were") longer than 8,192 bytes, and the rest is "
                         + "not kept"
                 ]
-            } ?? [])
+            } ?? []) + way
+    }
+
+    /// How what was corrected comes back.
+    private var way: [String] {
+        switch inlet.flatMap(Inlet.init(rawValue:)) {
+        case .table:
+            ["corrected rows come back by: pushsweep import \(file.shellWord) --from quarantine"]
+        case .file:
+            [
+                "corrected lines come back by the --from and --map of their first import: pushsweep import "
+                    + "\(file.shellWord) ..."
+            ]
+        default: []
+        }
     }
 }
 

@@ -94,7 +94,11 @@ struct FirstLines {
         if counts.evidence == 0, let unreadTime {
             throw failure("no line can be used, for several reasons", unreadTime, nil)
         }
-        return counts.sayNothing ? try endInSilence(counts) : []
+        if counts.sayNothing { return try endInSilence(counts) }
+        guard counts.evidence + counts.suspects == 0, counts.other > 0 else { return [] }
+        return [
+            "\(source.name): no line that can be used says that a token is dead; check --from and --map"
+        ]
     }
 
     /// Looks at a file of which no line could be about a token of Apple's.
