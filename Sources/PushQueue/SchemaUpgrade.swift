@@ -134,7 +134,9 @@ extension TableMapping {
     /// The columns that an upgrade adds to a table: those whose names the settings leave to detection.
     fileprivate func additions(to table: CatalogTable) -> [PushsweepTable.Column] {
         // With a column of two values the time and the reason of a mark are in pushsweep_invalid.
-        let marks = living.column == nil ? [invalidatedAt.column, reason] : []
+        // So they are where there is to be no mark in the row.
+        let hasMark = living.column == nil && invalidatedAt.column != .absent
+        let marks = hasMark ? [invalidatedAt.column, reason] : []
         return PushsweepTable.additions.filter {
             table.column($0.name) == nil
                 && ([registeredAt.column] + marks).contains(.detect($0.name))

@@ -64,6 +64,24 @@ struct QueueExaminationTests {
         #expect(found.sentence.contains("app_id = 'chat', environment = '0' (1)"))
         #expect(found.sentence.contains("app_id = 'chit', environment = 'production' (1)"))
         #expect(found.cure.contains("app_id = 'chat', environment = 'production'"))
+        // The most frequent first, whatever is missing in them.
+        let (isServer, app) = (queueCase.engine == .mariaDB, "app_id = 'chit', environment")
+        try stage.database.execute("UPDATE push_queue SET app_id = 'chit' WHERE id IN (1, 2, 3)")
+        if isServer {
+            try stage.database.execute("ALTER TABLE push_queue MODIFY app_id VARCHAR(255) NULL")
+            try stage.database.execute("UPDATE push_queue SET app_id = NULL WHERE id IN (4, 5)")
+        }
+        let several = try #require(try stage.database.store().unownedRows([chat]))
+        #expect(several.count == (isServer ? 6 : 4))
+        let places = [
+            "\(app) = 'production' (3)",
+            isServer ? "app_id = NULL, environment = 'production' (2)" : nil,
+            "app_id = 'chat', environment = '0' (1)",
+        ].compactMap { $0 }.map { several.sentence.range(of: $0)?.lowerBound }
+        #expect(
+            !places.contains(nil) && places.compactMap { $0 } == places.compactMap { $0 }.sorted(),
+            "\(several.sentence)")
+        try stage.database.execute("UPDATE push_queue SET app_id = 'chat' WHERE id <> 1")
         // By a mapping that has another word all others belong to none, and so would each new row.
         let mapped = try stage.database.store {
             $0.environmentValues = ["production": "0", "sandbox": "1"]

@@ -54,6 +54,10 @@ struct TokenFingerprintsTests {
         for number in 0..<10_000 { set.insert(DeviceToken.numbered(number)) }
         #expect(set.isIncomplete)
         #expect(set.count >= 1_024 && set.count * 8 <= 64 << 10)
+        // A table of twice the size would stand beside the old one while it is filled.
+        var tight = TokenFingerprints(mostBytes: 20 << 10)
+        for number in 0..<10_000 { tight.insert(DeviceToken.numbered(number)) }
+        #expect(tight.isIncomplete && tight.count <= 1_024)
         var none = TokenFingerprints(mostBytes: 0)
         let wasAdded = none.insert(DeviceToken.numbered(1))
         #expect(!wasAdded)

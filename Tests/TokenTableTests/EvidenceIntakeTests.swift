@@ -122,7 +122,7 @@ struct EvidenceIntakeTests {
         for number in 0..<5 { try database.report(DeviceToken.numbered(number).hex, app: "mail") }
         for number in 5..<8 { try database.report(DeviceToken.numbered(number).hex) }
         let all = try Self.takeAll(intake, limit: 2, at: now)
-        #expect(all.reduce(0) { $0 + $1.left } == 5)
+        #expect(all.reduce(0) { $0 + $1.left.count } == 5)
         #expect(all.reduce(0) { $0 + $1.counts.evidence } == 3)
         #expect(try Self.waiting(database) == 5)
         // The least number there is holds up nothing, and a row that uses up the numbers does not stay.
@@ -132,7 +132,9 @@ struct EvidenceIntakeTests {
                 [.integer(bound)])
         }
         let bounds = try Self.takeAll(intake, limit: 2, at: now)
-        #expect(bounds.reduce(0) { $0 + $1.left } == 6)
+        #expect(bounds.reduce(0) { $0 + $1.left.count } == 6)
+        let left = bounds.reduce(into: LeftRows()) { $0 += $1.left }
+        #expect(left.names.contains("app mail in environment") && left.names.contains("app other"))
         #expect(bounds.reduce(0) { $0 + $1.counts.quarantined } == 1)
         #expect(try intake.peek(after: .min, limit: 9).count == 5)
         try database.execute("DELETE FROM pushsweep_evidence WHERE app = 'other'")

@@ -75,3 +75,35 @@ extension Partition {
         return "app \(names[0]) in environment \(names[1])"
     }
 }
+
+/// Rows that wait for a host whose settings name their app.
+package struct LeftRows: Hashable, Sendable {
+    /// The most apps that are named.
+    private static let most = 3
+
+    /// Number of rows.
+    package private(set) var count = 0
+    private var named: [Partition] = []
+
+    /// Counts no row.
+    package init() {}
+
+    /// Counts one row.
+    package mutating func add(_ partition: Partition) {
+        count += 1
+        note(partition)
+    }
+
+    private mutating func note(_ partition: Partition) {
+        if named.count < Self.most, !named.contains(partition) { named.append(partition) }
+    }
+
+    /// Adds others.
+    package static func += (left: inout LeftRows, right: LeftRows) {
+        left.count += right.count
+        for partition in right.named { left.note(partition) }
+    }
+
+    /// The first apps and environments that the rows name.
+    package var names: String { named.map(\.shortened).joined(separator: ", ") }
+}

@@ -25,7 +25,7 @@ package struct TakenRows {
     /// The taken rows by what they mean.
     package private(set) var counts = ReportCounts()
     /// Rows that wait for a host whose settings name their app.
-    package private(set) var left = 0
+    package private(set) var left = LeftRows()
     /// Rows that were looked at, and the number of the last of them.
     package fileprivate(set) var seen = 0
     package fileprivate(set) var last: Int64?
@@ -54,7 +54,7 @@ package struct TakenRows {
         _ row: EvidenceRow, _ terms: IntakeTerms, _ now: EpochMilliseconds
     ) {
         guard case .taken(let reading) = terms.fate(of: row, at: now) else {
-            left += 1
+            left.add(row.partition)
             return
         }
         taken.append(row.id)

@@ -15,6 +15,15 @@ struct AuditTests {
         return try Audit.run(stage.loaded(nil, environment), wish, version: "1", .silent())
     }
 
+    @Test("a period that is empty is refused, and names its bounds")
+    func emptyPeriod() throws {
+        let stage = try SweepStage(.sqlite, dead: 1)
+        for (since, until) in [("2026-12-01", "2026-01-01"), ("2999-01-01", nil)] {
+            try stage.run(["audit", "--since", since] + (until.map { ["--until", $0] } ?? []))
+                .ends(64, "it begins at \(since)", "so it is empty")
+        }
+    }
+
     @Test(
         "the whole report is there for an account with SELECT alone, and no row changes",
         arguments: TestEngine.available)

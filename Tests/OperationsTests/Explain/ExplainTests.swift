@@ -5,6 +5,7 @@ import Foundation
 import Operations
 import TestSupport
 import Testing
+import TokenTable
 
 private let registered: Int64 = 1_600_000_000_000
 private let dead: Int64 = 1_700_000_000_000
@@ -302,6 +303,23 @@ struct ExplainTests {
         let elsewhere = try stage.explain(0, stage.host("b")).token
         #expect(elsewhere.events == token.events && elsewhere.next == token.next)
         #expect(elsewhere.events.map(\.kind) == [.registered, .mark, .evidence, .change])
+    }
+
+    @Test("more rows than are looked at are told, and fewer are not")
+    func manyRows() throws {
+        let stage = try SweepStage(.sqlite, dead: 1)
+        try stage.database.report(DeviceToken.numbered(0).hex, time: dead)
+        func isTold() throws -> Bool {
+            try stage.explain(0).report.notes.contains {
+                $0.contains("more rows than were looked at")
+            }
+        }
+        #expect(try !isTold())
+        try stage.database.execute(
+            "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < \(EvidenceIntake.mostSearched)) "
+                + "INSERT INTO pushsweep_evidence (app, device_token, timestamp_ms) SELECT 'chat', 'x', 1 FROM n"
+        )
+        #expect(try isTold())
     }
 
     @Test("a user's tokens are explained, no more than fifty, and a user without rows is named")

@@ -345,6 +345,9 @@ struct SharedEvidenceTests {
             0)
         try stage.swept().ends(0)
         try stage.run("quarantine", "list").ends(0, "nothing is quarantined")
+        // Nothing of it is moved once more.
+        let journal = try EvidenceJournal(in: StateFolder(stage.state))
+        #expect(try journal.quarantinedFeeds().isEmpty)
     }
 
     @Test("a sender's row of an app that one host does not name waits for the host that does")

@@ -42,6 +42,13 @@ package struct Audit {
     package static func run(
         _ settings: Settings, _ wish: AuditWish, version: String, _ context: RunContext
     ) throws(RunFailure) -> AuditReport {
+        let (start, end) = (wish.since ?? EpochMilliseconds(0), wish.until ?? context.now())
+        guard start < end else {
+            throw RunFailure(
+                .usage, .settings,
+                "reading the period of the audit: it begins at \(start.rfc3339) and ends at \(end.rfc3339), "
+                    + "so it is empty; correct --since or --until")
+        }
         var audit = Audit(
             settings: settings, wish: wish, context: context,
             host: HostFacts(in: settings.state))
@@ -58,6 +65,7 @@ package struct Audit {
         let now = try store.session.databaseTime()
         describe(now, store)
         try countTokens(store, stored, now)
+        stranded = try store.strandedMarks(stored)
         examineQueue(store)
         try forecast()
         for (place, app) in settings.apps.enumerated() {
@@ -72,7 +80,7 @@ package struct Audit {
         if let baseline = wish.baseline { report.changes = report.changes(since: baseline) }
         report.judge(
             seesHost: seesHost, seesHolds: seesHolds, otherRows: otherRows, unowned: unowned,
-            unbalanced: unbalanced)
+            stranded: stranded, unbalanced: unbalanced)
     }
 
     let host: HostFacts
@@ -84,6 +92,7 @@ package struct Audit {
     private var otherRows = 0
     /// Waiting rows of the queue that no app of the settings has.
     var unowned: UnownedRows?
+    private var stranded: StrandedMarks?
     /// Batches that say of their reports something else than is there, with `--deep`.
     private var unbalanced: [UnbalancedBatch] = []
     /// The period of the history.

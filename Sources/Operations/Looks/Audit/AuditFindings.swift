@@ -19,6 +19,8 @@ struct AuditFacts {
     let otherRows: Int
     /// Waiting rows of the queue that no app of the settings has; nil for none.
     let unowned: UnownedRows?
+    /// Marks beside the table of apps that the settings do not name; nil where there are others, or none.
+    let stranded: StrandedMarks?
     /// Batches that say of their reports something else than is there, with `--deep`.
     var unbalanced: [UnbalancedBatch] = []
 }
@@ -27,11 +29,11 @@ extension AuditReport {
     /// Adds the findings that follow from the facts, gravest first, and writes the headline.
     mutating func judge(
         seesHost: Bool, seesHolds: Bool = true, otherRows: Int, unowned: UnownedRows? = nil,
-        unbalanced: [UnbalancedBatch] = []
+        stranded: StrandedMarks? = nil, unbalanced: [UnbalancedBatch] = []
     ) {
         let facts = AuditFacts(
             report: self, seesHost: seesHost, seesHolds: seesHolds, otherRows: otherRows,
-            unowned: unowned, unbalanced: unbalanced)
+            unowned: unowned, stranded: stranded, unbalanced: unbalanced)
         findings = AuditRules.all.flatMap { $0.findings(facts) }.map(\.audited).worstFirst
         let high = findings.filter { $0.severity == .high }
         healthy = high.isEmpty
@@ -94,6 +96,11 @@ enum AuditRules {
                 cause: "nothing sweeps them, so their dead tokens stay",
                 cure: "name their app under apps, or correct store.active-users.app and "
                     + "environment")
+        },
+        Rule("marks-of-no-app") { facts in
+            facts.stranded.map {
+                Finding(.high, facts.report.table, $0.sentence, cure: $0.cure)
+            }
         },
         .each("hold-open") { facts in
             let open = facts.report.holds.filter { $0.state == "open" }

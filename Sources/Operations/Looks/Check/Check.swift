@@ -229,7 +229,9 @@ package struct Check {
                 try store.examineWithLook(
                     .apply(policy), partitions: settings.apps.map(\.storedPartition)
                 ).findings)
-            // A table that does not fit has no lease, and that it does not fit is said already.
+            // A table that does not fit has neither marks nor a lease, and that is said already.
+            let stored = settings.apps.map(\.storedPartition)
+            if let stranded = try? store.strandedMarks(stored) { enter([stranded.finding]) }
             if let lease = try? store.leaseName() {
                 enter(try store.session.examineThrottle(lease: lease))
             }

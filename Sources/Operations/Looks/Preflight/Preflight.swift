@@ -157,6 +157,7 @@ package struct Preflight {
             let store = try TokenTable.forDecisions(plan.settings)
             try store.require(.read, partitions: [plan.app.storedPartition])
             facts.isReplica = try store.isReplica()
+            facts.stranded = try store.strandedMarks(plan.settings.apps.map(\.storedPartition))
             try countTokens(store)
             try facts.readEvidence(store, at: context.now())
             try facts.readClocks(store, context.now)

@@ -22,6 +22,8 @@ struct PreflightFacts {
     var missesDuplicates = false
     /// Waiting rows of the queue that belong to no app; nil where there are none, or no queue is looked at.
     var unowned: UnownedRows?
+    /// Marks beside the table of apps that the settings do not name; nil where there are others, or none.
+    var stranded: StrandedMarks?
     var host = HostFacts()
     var batches = BatchFacts()
     /// What APNs called bad among the living tokens of the app, and how many of these there are.

@@ -57,6 +57,11 @@ package enum PreflightRules {
         Rule("queue-rows-of-no-app") { facts in
             facts.unowned.map { Finding(.high, $0.table, $0.sentence, cure: $0.cure) }
         },
+        Rule("marks-of-no-app") { facts in
+            facts.stranded.map {
+                Finding(.high, facts.partition, $0.sentence, cure: $0.cure)
+            }
+        },
         share(
             "no-living-tokens",
             // Each share may be below its limit.

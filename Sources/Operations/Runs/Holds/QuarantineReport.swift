@@ -148,6 +148,10 @@ package struct QuarantineExport: PrintedLines, Codable, Hashable, Sendable {
     /// - Throws: failures of the database; exit 64 where nothing of the batch is quarantined, exit 73 where
     ///   the file cannot be written.
     package init(of name: String, to file: String, _ settings: Settings) throws {
+        guard file != "-" else {
+            throw RunFailure(
+                .usage, .report, "exporting the quarantine of \(name): - is no file; name one")
+        }
         var (bytes, cut, inlet) = (0, 0, Inlet?.none)
         feed = try settings.quarantine { quarantine in
             let found = try quarantine.batch(name)

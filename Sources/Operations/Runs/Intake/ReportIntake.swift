@@ -94,17 +94,17 @@ struct ReportIntake {
 
     /// Reads the rows that wait and takes none; nil where there are none. Gives their batches as a run would form
     /// them, and how many rows a run would leave.
-    func previewRows() throws -> (batches: [HeardBatch], report: IntakeReport, left: Int)? {
+    func previewRows() throws -> (batches: [HeardBatch], report: IntakeReport, left: LeftRows)? {
         var reports = try newReports()
         let now = try store.session.databaseTime()
-        var (last, left) = (Int64?.none, 0)
+        var (last, left) = (Int64?.none, LeftRows())
         let terms = try terms()
         while true {
             let rows = try intake.peek(after: last, limit: 1_000)
             guard let end = rows.last?.id else { break }
             for row in rows {
                 guard case .taken(let reading) = terms.fate(of: row, at: now) else {
-                    left += 1
+                    left.add(row.partition)
                     continue
                 }
                 try reports.add(
@@ -113,7 +113,7 @@ struct ReportIntake {
             }
             last = end
         }
-        guard reports.counts.reports + left > 0 else { return nil }
+        guard reports.counts.reports + left.count > 0 else { return nil }
         var report = IntakeReport(reports.counts)
         report.waiting = reports.counts.reports
         let batches = try reports.sorted().batches.map {

@@ -292,6 +292,9 @@ package struct Sweep: RecordedRun {
             partitions: Array(plan.partitions.values))
         // A mistake in the limits has to show before evidence is taken from anywhere.
         if !plan.dryRun { try store.session.ensureThrottleIsWatched() }
+        if let stranded = try store.strandedMarks(Array(plan.partitions.values)) {
+            context.log.warning("\(stranded.finding.sentence)")
+        }
         return (store, report.findings)
     }
 

@@ -74,7 +74,7 @@ extension Sweep {
         do {
             guard try intake.intake.visibility() == .readable else { return }
             if plan.dryRun { return try previewReports(intake) }
-            var (limit, last, left) = (intake.intake.mostRows, Int64?.none, 0)
+            var (limit, last, left) = (intake.intake.mostRows, Int64?.none, LeftRows())
             let terms = try intake.terms()
             while !context.interrupt.isTripped,
                 let taken = try intake.takeRows(terms, after: last, atMost: &limit)
@@ -85,7 +85,8 @@ extension Sweep {
                     try judge(
                         HeardBatch(batch, .listed(evidence)), intake.evidence, resumed: false)
                 }
-                (last, left) = (taken.last, left + taken.left)
+                last = taken.last
+                left += taken.left
             }
             noteLeft(left)
             try intake.mendNumbers()
@@ -102,12 +103,13 @@ extension Sweep {
     }
 
     /// Tells of rows that another host has to take.
-    private func noteLeft(_ rows: Int) {
+    private func noteLeft(_ left: LeftRows) {
+        let rows = left.count
         guard rows > 0 else { return }
         context.log.warning(
             """
             \(rows.counting("row")) of pushsweep_evidence \(rows == 1 ? "names an app" : "name apps") that these \
-            settings do not; a day after \(rows == 1 ? "it" : "they") came, what no other host has taken goes to \
+            settings do not (\(left.names)); a day after \(rows == 1 ? "it" : "they") came, what no other host has taken goes to \
             quarantine: name the app under apps, or correct the sender
             """)
     }
