@@ -42,7 +42,8 @@ struct AnswerRecordTests {
         #expect(SenderFolders.abandoned(in: state).folders.count == 1)
     }
 
-    @Test("a host has as many senders as is said, the records of each are found, and one more is refused")
+    @Test(
+        "a host has as many senders as is said, the records of each are found, and one more is refused")
     func last() throws {
         let folder = try TemporaryFolder()
         let state = folder.file("state")
