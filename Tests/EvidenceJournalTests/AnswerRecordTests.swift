@@ -43,7 +43,8 @@ struct AnswerRecordTests {
     }
 
     @Test(
-        "a host has as many senders as is said, the records of each are found, and one more is refused")
+        "a host has as many senders as is said, the records of each are found, and one more is refused"
+    )
     func last() throws {
         let folder = try TemporaryFolder()
         let state = folder.file("state")
