@@ -45,6 +45,9 @@ struct GrantTests {
         #expect(
             text.contains("-- GRANT REPLICA MONITOR ON *.* TO ")
                 || text.contains("-- GRANT REPLICATION CLIENT ON *.* TO "))
+        let checked = try stage.run("check").output.split(separator: "\n")
+        let first = try #require(checked.firstIndex { $0.hasPrefix("  GRANT ") })
+        #expect(checked[first - 1] == "grants the account needs:")
     }
 
     @Test(

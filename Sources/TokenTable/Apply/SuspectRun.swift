@@ -56,9 +56,14 @@ struct SuspectRun {
     private func begin(_ doing: String) throws(StoreFailure) -> FeedProgress {
         try table.retries.retrying(doing) { () throws(SQLFailure) in
             try connection.begin()
-            if try checkpoint.state(locking: true) == .waiting {
-                try checkpoint.begin(application, layout)
+            let state = try checkpoint.state(locking: true)
+            guard state == .waiting || state == .applying || state == .applied else {
+                connection.rollBack()
+                throw SQLFailure(
+                    kind: .other, code: 0,
+                    message: "the batch is \(state?.rawValue ?? "gone"), so nobody may note it")
             }
+            if state == .waiting { try checkpoint.begin(application, layout) }
             try application.lease?.renew(connection)
             let progress = try checkpoint.read(locking: false) ?? FeedProgress()
             try connection.commit()

@@ -108,8 +108,10 @@ package struct Batches {
     ///
     /// - Throws: any failure of the database.
     package func hold(_ id: String, _ hold: BatchHold) throws(StoreFailure) -> Bool {
-        // Of one that is judged again and held again it is told since when a person is waited for.
-        let since = "COALESCE(held_at, \(connection.dialect.now))"
+        // Of one that is judged again and held again it is told since when a person is waited for; once somebody
+        // has decided, that begins anew.
+        let now = connection.dialect.now
+        let since = "CASE WHEN decision IS NULL THEN COALESCE(held_at, \(now)) ELSE \(now) END"
         return try change(
             id, to: .held, from: [.waiting], ", gate = ?, cause = ?, held_at = \(since)",
             [
@@ -122,10 +124,8 @@ package struct Batches {
     ///
     /// - Throws: any failure of the database.
     package func reopen(_ id: String) throws(StoreFailure) -> Bool {
-        // What was decided and is held once more is held since then.
-        try change(
-            id, to: .waiting, from: [.held, .discarded],
-            ", held_at = CASE WHEN decision IS NULL THEN held_at END")
+        // It may be one that was released and discarded before it was judged.
+        try change(id, to: .waiting, from: [.held, .discarded], ", released = 0, terms = NULL")
     }
 
     /// Lets held batches be judged without the guard, because a person has seen what that does, by the digest

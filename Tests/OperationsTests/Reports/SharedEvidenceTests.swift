@@ -188,6 +188,8 @@ struct SharedEvidenceTests {
                 ["discarded", "gone"]
             ])
         try stage.database.execute("UPDATE pushsweep_feed SET app_name = 'chat'")
+        try stage.run("explain", DeviceToken.numbered(1).hex).ends(
+            0, "discarded the evidence from", "gone")
         try stage.replayed(feed: feed).ends(0).app(has: ["applied": 3])
     }
 

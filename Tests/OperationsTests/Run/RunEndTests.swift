@@ -121,4 +121,29 @@ struct RunEndTests {
         #expect(result.entry.applied == marked && result.entry.rowsChanged == marked)
         #expect(time.now == 61_000)
     }
+
+    @Test(
+        "a batch that a person gave up while a run had it in its list changes no row, and does not end the run"
+    )
+    func givenUp() throws {
+        let database = try TokenDatabase(.sqlite)
+        try database.createOwnSchema()
+        try database.register(0..<9, at: start)
+        let store = try database.store()
+        let feed = try capture((0..<9).map { .dead($0, at: UInt32(start / 1_000) + 60) })
+        let plan = SweepPlan(
+            state: journal.folder.path, store: database.settings, work: .waiting,
+            partitions: [chat: chat], policy: RemovalPolicy(), limits: GuardLimits(), dryRun: false)
+        let context = RunContext(
+            now: { Self.now }, interrupt: try Interrupt(), log: .init(label: "test"))
+        let evidence = EvidenceRun(
+            store: store, plan: plan, context: context, run: "r", started: Self.now)
+        let heard = try Pouring(journal: journal, isSenders: false, evidence: evidence)
+            .pour(journal.evidence(of: feed))
+        #expect(
+            try Batches(store).discard(heard.batch.id, in: .waiting, because: "gone", run: "me"))
+        let result = evidence.judge(heard)
+        #expect(result.failure?.exit == .pending && !result.endsRun, "\(result.entry)")
+        #expect(try database.rows(of: "active_users", "invalidated_at IS NOT NULL") == 0)
+    }
 }

@@ -226,6 +226,9 @@ struct BatchTests {
         #expect(try batches.release(["d"], under: "t") && batches.batch("d")?.isReleased == true)
         // The same again, as after a lost answer.
         #expect(try batches.release(["d"], under: "t"))
+        // Given up before it was judged, it comes back without its release.
+        #expect(try batches.discard("d", in: .waiting, because: "gone", run: "me"))
+        #expect(try batches.reopen("d") && batches.batch("d")?.isReleased == false)
     }
 
     @Test(

@@ -1,5 +1,6 @@
 import APNsProtocol
 import Database
+import Findings
 import TestSupport
 import Testing
 import TokenHygiene
@@ -67,6 +68,20 @@ struct SuspectTests {
         }
         let count = try run(nil)
         for fault in FaultyConnection.Fault.spread(over: count, most: 24) { _ = try run(fault) }
+    }
+
+    @Test(
+        "what a person discarded meanwhile makes no token suspect", arguments: TestEngine.available)
+    func discarded(_ engine: TestEngine) throws {
+        let database = try TokenDatabase.own(engine)
+        let store = try database.store()
+        try database.register(0..<3, at: start)
+        try Self.fill(store, 0..<3, at: start + 5, "b")
+        #expect(try Batches(store).discard("b", in: .waiting, because: "gone", run: "me"))
+        #expect(throws: StoreFailure.self) { try Self.note(store, "b") }
+        #expect(try database.rows(of: "pushsweep_suspect") == 0)
+        #expect(try database.rows(of: "pushsweep_report") == 3)
+        #expect(try Batches(store).batch("b")?.state == .discarded)
     }
 
     @Test(

@@ -278,13 +278,13 @@ struct TokenStory {
     private mutating func addDecisions(
         about batch: ReportBatch, _ app: Partition, _ runs: [RunRecord]
     ) {
-        guard let since = batch.hold?.since else { return }
-        add(.hold, at: since, of: app) { event in
-            let cause = batch.hold?.cause
-            event.text =
-                "\(app): the guard held the evidence from \(batch.label): \(cause ?? "no cause was noted")"
-            (event.action, event.feed, event.run) = ("held", batch.id, batch.run)
-            event.reason = cause
+        if let hold = batch.hold, let since = hold.since {
+            add(.hold, at: since, of: app) { event in
+                event.text =
+                    "\(app): the guard held the evidence from \(batch.label): \(hold.cause)"
+                (event.action, event.feed, event.run) = ("held", batch.id, batch.run)
+                event.reason = hold.cause
+            }
         }
         for run in runs where run.counts?.contains(batch.id) == true {
             let isRelease = run.kind == "release"

@@ -344,6 +344,14 @@ struct EvidenceRun {
             try store.session.record(record(guardResult: opinions.summary))
         }
         if let hold { return Judged(hold: hold) }
+        let state = try batches.batch(batch.id)?.state
+        guard state == .waiting || state == .applying || state == .applied else {
+            // It ends neither the run nor the reading of gateways.
+            throw RunFailure(
+                .pending, .settings,
+                "judging batch \(batch.id): it is \(state?.rawValue ?? "gone") meanwhile; see: pushsweep holds list"
+            )
+        }
         let mapping = try MappingDigest.of(batch.partition, store.terms(of: partition))
         let application = FeedApplication(
             run: run, feed: batch.id, partition: partition, policy: policy(for: batch),

@@ -191,7 +191,10 @@ extension Holds {
     /// bytes, or for settings that name its app. Nil where there is no such one.
     private func abandoned(_ name: String) throws -> ReportBatch? {
         try batches.ensureVisible()
-        guard let beginning = NameBeginning(name) else { return nil }
+        // What is held comes first: a person sees it with its digest.
+        guard let beginning = NameBeginning(name),
+            try !batches.all(.held).contains(where: { beginning.begins($0.id) })
+        else { return nil }
         let found = try batches.all(.filling, .waiting).filter {
             let isNamed = apps?.contains($0.partition) ?? true
             return beginning.begins($0.id) && ($0.isUnstored || ($0.state == .waiting && !isNamed))
@@ -212,6 +215,7 @@ extension Holds {
                 ? batch.unstoredWords
                 : "it waits for settings that name \(batch.partition)")
         report.reports = batch.reports
+        if batch.inlet == .file { report.files = [batch.label] }
         guard try batches.discard(batch.id, in: batch.state, because: reason, run: report.run)
         else {
             throw RunFailure(

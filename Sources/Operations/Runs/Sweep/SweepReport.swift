@@ -144,7 +144,7 @@ extension FeedReport {
     }
 
     /// Whether the guard would stop it, in a dry run.
-    fileprivate var wouldBeHeld: Bool { cause != nil && state != FeedState.held.rawValue }
+    fileprivate var wouldBeHeld: Bool { cause != nil }
 
     fileprivate func lines(dryRun: Bool) -> [String] {
         let parts = [
