@@ -165,9 +165,9 @@ package struct Explain {
                 "\(token.redacted): there are more than \(ReportHistory.mostReports) reports; the latest of them "
                     + "are explained")
         }
-        let wereHeld = found.contains { $0.1.batch.hold != nil }
+        let wereDecided = found.contains { $0.1.batch.hold != nil || $0.1.batch.decision != nil }
         let decisions =
-            try wereHeld && mayRead(.run, "id, kind, started, ended, host, operator, counts")
+            try wereDecided && mayRead(.run, "id, kind, started, ended, host, operator, counts")
             ? store.decisions(from: EvidenceBounds.earliest, to: frame.now) : []
         for (token, report) in found { stories[token]?.add(report, decisions) }
         return facts
