@@ -1,7 +1,7 @@
 // A mark beside the table names the app of its row: the value of the column, or, where the table has none, the name in
 // the settings. Once such an app is renamed, all of its marks stand under the old name. No statement finds them any
-// more, and every dead token looks alive. So the first marks are looked at: where none of them names an app of the
-// settings, and a batch made marks of such an app in this table, somebody has to decide. Marks that other settings made
+// more, and every dead token looks alive. So the first marks are looked at: where some name an app that the settings do
+// not, and a batch made marks of such an app in this table, somebody has to decide. Marks that other settings made
 // for another table of the same database say nothing. Nor do those in a table with a column of apps, since settings of
 // another host may name the others.
 
@@ -9,20 +9,27 @@ import Database
 import Findings
 import TokenHygiene
 
-/// Marks in `pushsweep_invalid` of a table without a column of apps, none of which names an app of the settings.
+/// Marks in `pushsweep_invalid`, of a table without a column of apps, that name an app which the settings do not name.
 package struct StrandedMarks: Hashable, Sendable {
     /// The most marks that are looked at.
     static let most = 1_000
     /// The most apps that are named.
     private static let mostNamed = 3
 
-    /// The apps that the marks name, and those of the settings.
+    /// The apps that such marks name, and those of the settings.
     let found, wanted: [String]
+    /// Whether no mark that was looked at names an app of the settings.
+    package let isWhole: Bool
+
+    /// Without any mark of their own the settings are wrong; beside own ones another host may know the app.
+    package var severity: Severity { isWhole ? .high : .medium }
 
     /// What is wrong, in one sentence.
     package var sentence: String {
-        "pushsweep_invalid has marks of app \(Self.names(found)) and none of \(Self.names(wanted)), so no token "
-            + "counts as dead"
+        "pushsweep_invalid has marks of app \(Self.names(found)) "
+            + (isWhole
+                ? "and none of \(Self.names(wanted)), so no token counts as dead"
+                : "beside those of \(Self.names(wanted)), and the settings do not name it, so these marks do not count")
     }
 
     /// What to do about it.
@@ -42,9 +49,9 @@ package struct StrandedMarks: Hashable, Sendable {
 }
 
 extension TokenTable {
-    /// The marks beside the table, if none of them names an app of the partitions, which are all of the settings.
-    /// Nil where one does, where there are none, where marks stand in the rows or the account may not see them, and
-    /// where the table has a column of apps.
+    /// The marks beside the table that name no app of the partitions, which are all of the settings. Nil where there
+    /// are none, where marks stand in the rows or the account may not see them, and where the table has a column of
+    /// apps.
     ///
     /// - Throws: as `layout`; any failure of the query.
     package func strandedMarks(_ partitions: [Partition]) throws(StoreFailure) -> StrandedMarks? {
@@ -56,7 +63,7 @@ extension TokenTable {
         let found = try apps(
             "looking at marks in pushsweep_invalid",
             "SELECT app FROM pushsweep_invalid ORDER BY token LIMIT \(StrandedMarks.most)", [])
-        guard !found.isEmpty, found.isDisjoint(with: wanted),
+        guard !found.isSubset(of: wanted),
             try session.canRead("pushsweep_feed", "app, table_name, rows_changed")
         else { return nil }
         let name = layout.ignoresNameCase ? "LOWER(table_name) = LOWER(?)" : "table_name = ?"
@@ -64,8 +71,11 @@ extension TokenTable {
             "looking for batches that made marks",
             "SELECT DISTINCT app FROM pushsweep_feed WHERE rows_changed > 0 AND \(name)",
             [.text(layout.table.description)])
-        let ours = found.intersection(made)
-        return ours.isEmpty ? nil : StrandedMarks(found: ours.sorted(), wanted: wanted.sorted())
+        let stranded = found.subtracting(wanted).intersection(made)
+        guard !stranded.isEmpty else { return nil }
+        return StrandedMarks(
+            found: stranded.sorted(), wanted: wanted.sorted(),
+            isWhole: found.isDisjoint(with: wanted))
     }
 
     private func apps(

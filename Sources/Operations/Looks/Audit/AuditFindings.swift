@@ -99,7 +99,7 @@ enum AuditRules {
         },
         Rule("marks-of-no-app") { facts in
             facts.stranded.map {
-                Finding(.high, facts.report.table, $0.sentence, cure: $0.cure)
+                Finding($0.severity, facts.report.table, $0.sentence, cure: $0.cure)
             }
         },
         .each("hold-open") { facts in

@@ -59,7 +59,7 @@ package enum PreflightRules {
         },
         Rule("marks-of-no-app") { facts in
             facts.stranded.map {
-                Finding(.high, facts.partition, $0.sentence, cure: $0.cure)
+                Finding($0.severity, facts.partition, $0.sentence, cure: $0.cure)
             }
         },
         share(

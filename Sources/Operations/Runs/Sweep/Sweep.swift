@@ -292,7 +292,7 @@ package struct Sweep: RecordedRun {
             partitions: Array(plan.partitions.values))
         // A mistake in the limits has to show before evidence is taken from anywhere.
         if !plan.dryRun { try store.session.ensureThrottleIsWatched() }
-        if let stranded = try store.strandedMarks(Array(plan.partitions.values)) {
+        if let stranded = try store.strandedMarks(Array(plan.partitions.values)), stranded.isWhole {
             context.log.warning("\(stranded.finding.sentence)")
         }
         return (store, report.findings)
