@@ -205,4 +205,20 @@ struct ImportPresetTests {
         try stage.run("import", "/dev/null", "--from", "sns", "--map", "token=.a").ends(
             64, "--from sns has a map of its own")
     }
+
+    @Test("beside a line that cannot be used it is told that no other one says anything")
+    func silentBesideUnusable() throws {
+        let stage = try IntakeStage(.sqlite)
+        for unusable in 1...2 {
+            let lines =
+                (0..<5).map { #"{"device":"\#(hex($0))","code":200,"run":\#(unusable)}"# }
+                + (0..<unusable).map { #"{"token":"\#(hex($0))","status":410}"# }
+            let file = try stage.folder.write(
+                "log\(unusable).jsonl", lines.joined(separator: "\n") + "\n")
+            try stage.run(
+                "import", file, "--app", "chat", "--from", "jsonl", "--map",
+                "token=token,status=status,time=timestamp"
+            ).ends(65, "5 say nothing about one, \(unusable) quarantined", "check --from and --map")
+        }
+    }
 }

@@ -138,7 +138,7 @@ package struct QuarantineExport: PrintedLines, Codable, Hashable, Sendable {
     package let bytes: Int
     /// Parts of which the quarantine keeps the first 8,192 bytes only; absent where there are none.
     package var cut: Int?
-    /// How the batch came; absent where that is not known any more.
+    /// How its rows or lines came; absent for a list, and where that is not known any more.
     package let inlet: String?
     package var exit: Int32 = 0
 
@@ -156,7 +156,7 @@ package struct QuarantineExport: PrintedLines, Codable, Hashable, Sendable {
         feed = try settings.quarantine { quarantine in
             let found = try quarantine.batch(name)
             let isList = found.origin?.source == .feedback
-            inlet = found.origin?.inlet
+            inlet = isList ? nil : found.origin?.inlet
             // O_EXCL follows no link and overwrites nothing (open(2)), also in another user's folder.
             let descriptor = open(file, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
             guard descriptor >= 0 else {

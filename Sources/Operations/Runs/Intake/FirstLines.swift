@@ -81,6 +81,7 @@ struct FirstLines {
             count < counts.reports
             ? "each line that is not passed over fails for one reason"
             : "each line fails for one reason"
+        var told: [String] = []
         if let common {
             // More lines were tried before.
             let other = judged(isNeeded: count < FileBeginning.lines)
@@ -88,17 +89,21 @@ struct FirstLines {
             guard other == nil, !isOfFile, !common.refusal.isUnreadTime,
                 !common.refusal.isBesideText
             else { throw failure(lines, common, other) }
-            guard count > 1, !common.refusal.isOfForm else { return [] }
-            return ["\(source.name): " + words(lines, common) + "; check \(common.refusal.option)"]
+            if count > 1, !common.refusal.isOfForm {
+                told.append(
+                    "\(source.name): " + words(lines, common) + "; check \(common.refusal.option)")
+            }
         }
         if counts.evidence == 0, let unreadTime {
             throw failure("no line can be used, for several reasons", unreadTime, nil)
         }
         if counts.sayNothing { return try endInSilence(counts) }
-        guard counts.evidence + counts.suspects == 0, counts.other > 0 else { return [] }
-        return [
-            "\(source.name): no line that can be used says that a token is dead; check --from and --map"
-        ]
+        if counts.evidence + counts.suspects == 0, counts.other > 0 {
+            told.append(
+                "\(source.name): no line that can be used says that a token is dead; check --from and --map"
+            )
+        }
+        return told
     }
 
     /// Looks at a file of which no line could be about a token of Apple's.
