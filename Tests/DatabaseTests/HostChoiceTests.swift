@@ -261,10 +261,13 @@ struct HostChoiceTests {
         #expect(findings.count == 1, "\(findings)")
         let warning = try #require(findings.first)
         #expect(warning.severity == .medium)
+        // The time of a session stands still from its beginning, and a busy machine begins the second one late.
         #expect(
-            warning.sentence.hasPrefix(
-                "the clock of 127.0.0.1:\(ahead.server.port) is 43 seconds ahead of that of "
-                    + "127.0.0.1:\(behind.server.port); leases"), "\(warning)")
+            (40...43).contains {
+                warning.sentence.hasPrefix(
+                    "the clock of 127.0.0.1:\(ahead.server.port) is \($0) seconds ahead of that of "
+                        + "127.0.0.1:\(behind.server.port); leases")
+            }, "\(warning)")
     }
 
     @Test("clocks that may differ by less than two seconds are no finding")

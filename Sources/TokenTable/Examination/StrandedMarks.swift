@@ -34,7 +34,8 @@ package struct StrandedMarks: Hashable, Sendable {
 
     /// What to do about it.
     package var cure: String {
-        "if an app was renamed, give it its old name under apps, since its marks stand under that"
+        "if an app was renamed, or its environment is another one now, give it back what it had under apps, since its "
+            + "marks stand under that"
     }
 
     private static func names(_ apps: [String]) -> String {
@@ -59,18 +60,26 @@ extension TokenTable {
         guard layout.marksStandBeside, layout.app == nil, !partitions.isEmpty,
             try canReadTokenMarks()
         else { return nil }
-        let wanted = Set(partitions.map(\.app))
-        let found = try apps(
-            "looking at marks in pushsweep_invalid",
-            "SELECT app FROM pushsweep_invalid ORDER BY token LIMIT \(StrandedMarks.most)", [])
+        // Where rows have an environment, settings of another host may name the other one.
+        func name(_ partition: Partition) -> String {
+            layout.environment == nil ? "\(partition)" : partition.app
+        }
+        let wanted = Set(partitions.map(name))
+        let found = try Set(
+            self.partitions(
+                "looking at marks in pushsweep_invalid",
+                "SELECT app, environment FROM pushsweep_invalid ORDER BY token LIMIT \(StrandedMarks.most)",
+                []
+            ).map(name))
         guard !found.isSubset(of: wanted),
-            try session.canRead("pushsweep_feed", "app, table_name, rows_changed")
+            try session.canRead("pushsweep_feed", "app, environment, table_name, rows_changed")
         else { return nil }
-        let name = layout.ignoresNameCase ? "LOWER(table_name) = LOWER(?)" : "table_name = ?"
-        let made = try apps(
+        let table = layout.ignoresNameCase ? "LOWER(table_name) = LOWER(?)" : "table_name = ?"
+        let made = try self.partitions(
             "looking for batches that made marks",
-            "SELECT DISTINCT app FROM pushsweep_feed WHERE rows_changed > 0 AND \(name)",
-            [.text(layout.table.description)])
+            "SELECT DISTINCT app, environment FROM pushsweep_feed WHERE rows_changed > 0 AND \(table)",
+            [.text(layout.table.description)]
+        ).map(name)
         let stranded = found.subtracting(wanted).intersection(made)
         guard !stranded.isEmpty else { return nil }
         return StrandedMarks(
@@ -78,12 +87,12 @@ extension TokenTable {
             isWhole: found.isDisjoint(with: wanted))
     }
 
-    private func apps(
+    private func partitions(
         _ doing: String, _ sql: String, _ values: [SQLValue]
-    ) throws(StoreFailure) -> Set<String> {
+    ) throws(StoreFailure) -> Set<Partition> {
         try retries.retrying(doing) { () throws(SQLFailure) in
             let rows = try connection.query(sql, values)
-            return Set((0..<rows.count).compactMap { rows[$0, 0].text })
+            return Set((0..<rows.count).map { rows.partition($0, 0) })
         }
     }
 }

@@ -120,12 +120,17 @@ package struct Batches {
             ])
     }
 
-    /// Lets a held or discarded batch be judged, by the guard too; false where it is in another state.
+    /// Lets a held or discarded batch be judged, by the guard too, perhaps because a person asks for it; false where it
+    /// is in another state.
     ///
     /// - Throws: any failure of the database.
-    package func reopen(_ id: String) throws(StoreFailure) -> Bool {
-        // It may be one that was released and discarded before it was judged.
-        try change(id, to: .waiting, from: [.held, .discarded], ", released = 0, terms = NULL")
+    package func reopen(_ id: String, atWordOf person: Bool = false) throws(StoreFailure) -> Bool {
+        // It may be one that was released and discarded before it was judged. What a person asks for counts from
+        // then on, also where the run is killed before it has judged it.
+        try change(
+            id, to: .waiting, from: [.held, .discarded],
+            ", released = 0, terms = NULL"
+                + (person ? ", asked_at = \(connection.dialect.now)" : ""))
     }
 
     /// Lets held batches be judged without the guard, because a person has seen what that does, by the digest

@@ -39,6 +39,20 @@ struct StrandedMarksTests {
         try stage.database.execute("UPDATE pushsweep_invalid SET app = 'chat'")
         #expect(try outputs().allSatisfy { !$0.contains("pushsweep_invalid has marks") })
         try stage.database.execute("UPDATE pushsweep_invalid SET app = 'talk'")
+        // Where rows have no environment either, the one of the settings is part of the name.
+        try stage.database.execute(
+            "UPDATE pushsweep_invalid SET app = 'chat', environment = 'sandbox'")
+        try stage.database.execute(
+            "UPDATE pushsweep_feed SET app = 'chat', environment = 'sandbox'")
+        #expect(try outputs().allSatisfy { !$0.contains("pushsweep_invalid has marks") })
+        stage.lines.activeUsers =
+            "  active-users: {app: none, environment: none, invalidated-at: none}"
+        try stage.run("check").says("marks of app 'chat/sandbox' and none of 'chat/production'")
+        stage.lines.activeUsers = "  active-users: {app: none, invalidated-at: none}"
+        for table in ["pushsweep_invalid", "pushsweep_feed"] {
+            try stage.database.execute(
+                "UPDATE \(table) SET app = 'talk', environment = 'production'")
+        }
         // Settings of another host may name the app, where rows have one.
         let lines = stage.lines
         stage.lines.activeUsers = "  active-users: {invalidated-at: none}"

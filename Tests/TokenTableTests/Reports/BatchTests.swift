@@ -212,7 +212,9 @@ struct BatchTests {
         #expect(try !batches.hold("b", BatchHold(cause: "late", gate: nil)))
         #expect(try batches.batch("b")?.state == .discarded)
         try batches.releaseFollowers()
-        #expect(try batches.batch("c")?.state == .waiting)
+        #expect(try batches.batch("c")?.state == .waiting && batches.batch("c")?.asked == nil)
+        // What a person asks for counts from then on, whatever becomes of the run.
+        #expect(try batches.reopen("b", atWordOf: true) && batches.batch("b")?.asked != nil)
         #expect(try batches.hold("d", BatchHold(cause: "x", gate: .volume)))
         let since = EpochMilliseconds(start)
         try database.execute(

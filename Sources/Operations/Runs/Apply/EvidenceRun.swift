@@ -155,7 +155,7 @@ struct EvidenceRun {
         throw RunFailure(
             .configuration, .settings,
             "judging batch \(batch.id): the settings no longer name \(batch.partition); name it again under apps "
-                + "and run again, or give it up: pushsweep holds discard \(batch.id)")
+                + "and run again, or give it up: pushsweep holds discard \(batch.id) --reason TEXT")
     }
 
     // MARK: Terms
@@ -198,7 +198,7 @@ struct EvidenceRun {
                 return .held
             }
             if !plan.dryRun {
-                guard try batches.reopen(batch.id) else {
+                guard try batches.reopen(batch.id, atWordOf: true) else {
                     throw RunFailure(
                         .pending, .apply,
                         "judging batch \(batch.id): another run has decided about it meanwhile")

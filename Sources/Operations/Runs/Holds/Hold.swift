@@ -199,7 +199,13 @@ extension Holds {
             let isNamed = apps?.contains($0.partition) ?? true
             return beginning.begins($0.id) && ($0.isUnstored || ($0.state == .waiting && !isNamed))
         }
-        return found.count == 1 ? found[0] : nil
+        guard found.count < 2 else {
+            throw RunFailure(
+                .usage, .state,
+                "looking for the batch \(name.prefix(40)): several begin so; name it whole, as "
+                    + "pushsweep check prints it")
+        }
+        return found.first
     }
 
     /// Discards a batch for which nobody waits any more. If the host comes back that has a list which is not stored,

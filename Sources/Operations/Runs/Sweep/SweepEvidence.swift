@@ -73,7 +73,7 @@ extension Sweep {
             )
         case .waiting, .applying, .held: try judge(HeardBatch(last), evidence, resumed: true)
         case .discarded:
-            if !plan.dryRun { _ = try evidence.batches.reopen(last.id) }
+            if !plan.dryRun { _ = try evidence.batches.reopen(last.id, atWordOf: true) }
             try judge(
                 HeardBatch(evidence.batches.batch(last.id) ?? last), evidence, resumed: true)
         case .applied, .filling: try judgeMoved(all, evidence)
