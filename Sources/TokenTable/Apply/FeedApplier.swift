@@ -52,13 +52,14 @@ struct FeedApplier {
     }
 
     private func begin() throws(StoreFailure) -> FeedProgress {
-        try table.retries.retrying("starting to judge batch \(application.feed)") {
-            () throws(SQLFailure) in
+        var found: BatchState?
+        let progress = try table.retries.retrying("starting to judge batch \(application.feed)") {
+            () throws(SQLFailure) -> FeedProgress? in
             try connection.begin()
-            let state = try checkpoint.state(locking: true)
-            guard state == .waiting else {
+            found = try checkpoint.state(locking: true)
+            guard found == .waiting else {
                 connection.rollBack()
-                guard [.applying, .applied].contains(state) else { throw Self.unfit(state) }
+                guard [.applying, .applied].contains(found) else { return nil }
                 return try checkpoint.read(locking: false) ?? FeedProgress()
             }
             try checkpoint.begin(application, transaction.layout)
@@ -66,13 +67,8 @@ struct FeedApplier {
             try connection.commit()
             return FeedProgress()
         }
-    }
-
-    private static func unfit(_ state: BatchState?) -> SQLFailure {
-        SQLFailure(
-            kind: .other, code: 0,
-            message: state.map { "the batch is \($0.rawValue), so nobody may judge it" }
-                ?? "the database has no such batch")
+        guard let progress else { throw .unfit(application.feed, found) }
+        return progress
     }
 
     /// Reads more than a chunk ahead. So the last chunk is known to be the last, and its
@@ -147,5 +143,16 @@ extension TokenTable {
     ) throws(StoreFailure) -> FeedProgress {
         var applier = try FeedApplier(application, self)
         return try applier.run(&evidence, shouldStop: shouldStop, report: report)
+    }
+}
+
+extension StoreFailure {
+    /// A batch is in a state in which nobody may judge it, or gone.
+    static func unfit(_ batch: String, _ state: BatchState?) -> StoreFailure {
+        StoreFailure(
+            .evidence,
+            "starting to judge batch \(batch): "
+                + (state.map { "it is \($0.rawValue), so nobody may judge it" }
+                    ?? "the database has no such batch"))
     }
 }

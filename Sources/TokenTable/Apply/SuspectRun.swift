@@ -54,21 +54,22 @@ struct SuspectRun {
     }
 
     private func begin(_ doing: String) throws(StoreFailure) -> FeedProgress {
-        try table.retries.retrying(doing) { () throws(SQLFailure) in
+        var found: BatchState?
+        let progress = try table.retries.retrying(doing) { () throws(SQLFailure) -> FeedProgress? in
             try connection.begin()
-            let state = try checkpoint.state(locking: true)
-            guard state == .waiting || state == .applying || state == .applied else {
+            found = try checkpoint.state(locking: true)
+            guard found == .waiting || found == .applying || found == .applied else {
                 connection.rollBack()
-                throw SQLFailure(
-                    kind: .other, code: 0,
-                    message: "the batch is \(state?.rawValue ?? "gone"), so nobody may note it")
+                return nil
             }
-            if state == .waiting { try checkpoint.begin(application, layout) }
+            if found == .waiting { try checkpoint.begin(application, layout) }
             try application.lease?.renew(connection)
             let progress = try checkpoint.read(locking: false) ?? FeedProgress()
             try connection.commit()
             return progress
         }
+        guard let progress else { throw .unfit(application.feed, found) }
+        return progress
     }
 
     private func commit(

@@ -143,7 +143,9 @@ struct RunEndTests {
         #expect(
             try Batches(store).discard(heard.batch.id, in: .waiting, because: "gone", run: "me"))
         let result = evidence.judge(heard)
-        #expect(result.failure?.exit == .pending && !result.endsRun, "\(result.entry)")
+        #expect(result.failure == nil && result.status == .done, "\(result.entry)")
+        #expect(
+            result.entry.state == "discarded" && result.entry.detail?.contains("meanwhile") == true)
         #expect(try database.rows(of: "active_users", "invalidated_at IS NOT NULL") == 0)
     }
 }

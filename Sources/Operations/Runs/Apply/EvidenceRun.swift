@@ -11,6 +11,7 @@
 import APNsProtocol
 import Database
 import EvidenceJournal
+import Findings
 import Foundation
 import Synchronization
 import TokenHygiene
@@ -121,9 +122,27 @@ struct EvidenceRun {
                 result.status = try decide(heard, into: &result.entry)
             }
         } catch {
+            if (error as? StoreFailure)?.code == .evidence,
+                enterDecision(about: heard.batch, &result)
+            {
+                return result
+            }
             fail(.wrapping(error, at: .apply), heard.batch.id, &result)
         }
         return result
+    }
+
+    /// Enters that somebody held or discarded a batch which this run had in its list, so that no run judges it; false
+    /// where nobody did.
+    private func enterDecision(about batch: ReportBatch, _ result: inout Result) -> Bool {
+        guard !plan.dryRun, [.waiting, .applying].contains(batch.state),
+            let state = try? batches.batch(batch.id)?.state, [.held, .discarded].contains(state)
+        else { return false }
+        (result.entry.state, result.isSilent) = (state.reported, false)
+        result.entry.detail =
+            "batch \(batch.id) is \(state.rawValue) meanwhile, so nothing of it was judged"
+        result.status = state == .held ? .held : .done
+        return true
     }
 
     /// Notes that a batch was not judged to its end, and how far it came.
@@ -344,14 +363,6 @@ struct EvidenceRun {
             try store.session.record(record(guardResult: opinions.summary))
         }
         if let hold { return Judged(hold: hold) }
-        let state = try batches.batch(batch.id)?.state
-        guard state == .waiting || state == .applying || state == .applied else {
-            // It ends neither the run nor the reading of gateways.
-            throw RunFailure(
-                .pending, .settings,
-                "judging batch \(batch.id): it is \(state?.rawValue ?? "gone") meanwhile; see: pushsweep holds list"
-            )
-        }
         let mapping = try MappingDigest.of(batch.partition, store.terms(of: partition))
         let application = FeedApplication(
             run: run, feed: batch.id, partition: partition, policy: policy(for: batch),
