@@ -45,6 +45,22 @@ struct PageTests {
         #expect(page.contains("left out here"))
     }
 
+    @Test("a page that is too large is written again with less of everything")
+    func ladder() {
+        for (wide, tight) in zip(PageLimits.ladder, PageLimits.ladder.dropFirst()) {
+            let steps = [
+                (wide.problems, tight.problems), (wide.quiet, tight.quiet), (wide.apps, tight.apps),
+                (wide.sections, tight.sections), (wide.charts, tight.charts),
+                (wide.rows, tight.rows),
+                (wide.objects, tight.objects), (wide.sentence, tight.sentence),
+                (wide.name, tight.name),
+            ]
+            #expect(steps.allSatisfy { $0.0 >= $0.1 } && steps.contains { $0.0 > $0.1 })
+        }
+        let last = PageLimits.ladder.last
+        #expect(last?.charts == 0 && last?.problems == 10 && last?.sentence == 160)
+    }
+
     @Test("texts with markup stay texts in every field")
     func hostile() throws {
         let page = ParsedPage(try SamplePages.text(.hostile))

@@ -130,6 +130,27 @@ struct SendLostDatabaseTests {
         }
     }
 
+    @Test("a sweep that judges the answers of a killed sender says that an earlier run left them")
+    func judgedLater() throws {
+        var behind = try Behind(resends: false)
+        // A sender may have written all its answers before the kill; five of them never have.
+        for _ in 0..<5 {
+            let sender = try behind.stage.start(["send"])
+            behind.await(requests: 200)
+            behind.relay.cut()
+            behind.await(requests: 400)
+            sender.signal(SIGKILL)
+            _ = sender.wait()
+            behind.relay.mend()
+            if try behind.kept().values.contains(.gone) { break }
+            behind = try Behind(resends: false)
+        }
+        #expect(try behind.kept().values.contains(.gone))
+        try behind.endLeases()
+        try behind.stage.start(["sweep", "--format", "json"]).wait().ends(0)
+            .app(has: ["resumed": true])
+    }
+
     @Test("no answer that a killed sender has kept becomes unknown, with its database or without")
     func killedSender() throws {
         var kept = 0

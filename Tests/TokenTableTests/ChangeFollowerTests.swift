@@ -78,6 +78,30 @@ struct ChangeFollowerTests {
     }
 
     @Test(
+        "a mark beside the table that goes with its row tells of a removed device, not of a living one",
+        arguments: TestEngine.available)
+    func tokenMarkGone(_ engine: TestEngine) throws {
+        let database = try TokenDatabase.withSideTables(engine)
+        try database.execute(
+            "CREATE TABLE active_users (device_token VARCHAR(255) PRIMARY KEY, registered_at DATETIME)"
+        )
+        try database.execute(
+            "INSERT INTO active_users VALUES (?, ?)",
+            [.text(DeviceToken.numbered(7).hex), database.time(start)])
+        let store = try database.store()
+        try store.sweep("mark", Self.dead(7..<8))
+        let expiry = Expiry(
+            run: "gone", feed: "g", partition: chat,
+            policy: RemovalPolicy(action: .delete, deletesAfter: 1),
+            now: EpochMilliseconds(start + 2 * 86_400_000))
+        #expect(try store.remove(expiry) == 1)
+        #expect(
+            try database.texts(
+                "SELECT action, state FROM pushsweep_change WHERE run = 'gone' ORDER BY seq")
+                == [["delete", "deleted"], ["side-restore", "deleted"]])
+    }
+
+    @Test(
         "a follower continues after every single entry, also within a number of many pages",
         arguments: TestEngine.available)
     func everyPlace(_ engine: TestEngine) throws {

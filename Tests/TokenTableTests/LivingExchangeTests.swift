@@ -77,6 +77,27 @@ struct LivingExchangeTests {
     }
 
     @Test(
+        "a value that the settings do not name is told with its number, one and several",
+        arguments: TestEngine.available)
+    func unnamed(_ engine: TestEngine) throws {
+        let database = try Self.database(engine, rows: 20, type: "INTEGER", living: "1")
+        func told() throws -> [String] {
+            try Self.store(database, "1", "0").examine(.apply(RemovalPolicy())).findings
+                .map(\.sentence).filter { $0.contains("would count as living") }
+        }
+        #expect(try told().isEmpty)
+        try database.execute("UPDATE devices SET state = 2 WHERE id = 3")
+        let one = try told()
+        #expect(
+            one.count == 1 && one[0].contains("have `2` (1), which is neither living `1`"), "\(one)"
+        )
+        try database.execute("UPDATE devices SET state = 3 WHERE id IN (4, 5)")
+        let two = try told()
+        #expect(
+            two.count == 1 && two[0].contains("have `3` (2), `2` (1), which are neither"), "\(two)")
+    }
+
+    @Test(
         "an undo says of marks under other words that they are foreign",
         arguments: TestEngine.available)
     func foreign(_ engine: TestEngine) throws {

@@ -121,6 +121,20 @@ struct TableAuditTests {
     }
 
     @Test(
+        "a stale row whose registration is no date counts as one that came back", .needsServer)
+    func unreadable() throws {
+        let database = try TokenDatabase.own(.mariaDB)
+        try database.sql.run("SET SESSION sql_mode = 'ALLOW_INVALID_DATES'")
+        try database.register(0..<3, at: Self.time(daysAgo: 20))
+        let store = try database.store()
+        try store.apply((0..<3).map { .dead($0, at: Self.time(daysAgo: 2)) })
+        try database.update("registered_at = '2024-05-00 00:00:00'", [], of: 1)
+        let tally = try #require(
+            try TableAudit(store, [chat], at: Self.now).tallies()?.tallies[chat])
+        #expect(tally.count(.stale) == 2 && tally.count(.revived) == 1)
+    }
+
+    @Test(
         "a table of several ranges is counted whole",
         arguments: TestEngine.available)
     func ranges(_ engine: TestEngine) throws {
