@@ -406,6 +406,9 @@ struct SharedEvidenceTests {
         #expect(try stage.database.marked == 0)
         if engine == .sqlite {
             try stage.run(
+                ["holds", "discard", name, "--all", "--reason", "gone"], environment: other
+            ).ends(64, "nothing holds it", "leave --all out")
+            try stage.run(
                 ["holds", "discard", String(name.prefix(8)), "--reason", "gone"], environment: other
             ).ends(0, "nobody waits for batch")
             try stage.run(["check"], environment: other).ends(0)

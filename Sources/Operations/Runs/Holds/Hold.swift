@@ -140,6 +140,12 @@ package struct Holds {
         _ name: String?, whole: Bool, because reason: String, _ context: RunContext
     ) throws -> DiscardReport {
         if let name, let lost = try abandoned(name) {
+            guard !whole else {
+                throw RunFailure(
+                    .usage, .state,
+                    "discarding batch \(lost.id): nothing holds it, so it is no part of a hold, and --all says "
+                        + "nothing of it; leave --all out")
+            }
             return try discard(abandoned: lost, because: reason, context)
         }
         let (hold, named) = try name.map(found) ?? { ($0, $0.batches) }(try only())
