@@ -59,6 +59,34 @@ package final class EvidenceTable {
         }
     }
 
+    /// Of some groups only those tokens stay that are listed, or that one of the groups `besides` has. Call it before
+    /// `seal`.
+    ///
+    /// - Throws: `inputOutput`, for example when the disk is full.
+    package func keep(
+        _ tokens: [DeviceToken], ofGroups groups: [Int], besides others: [Int]
+    ) throws(JournalFailure) {
+        try insertWaiting()
+        func list(_ groups: [Int]) -> String {
+            groups.map(String.init).joined(separator: ", ")
+        }
+        try scratch.perform { db in
+            try db.run("CREATE TABLE wanted (token BLOB PRIMARY KEY) WITHOUT ROWID")
+            for some in tokens.runs(of: Self.tuplesPerInsert) {
+                _ = try db.execute(
+                    "INSERT OR IGNORE INTO wanted VALUES \(commaList("(?)", some.count))",
+                    some.map { .bytes($0.bytes) })
+            }
+            try db.run(
+                """
+                INSERT OR IGNORE INTO wanted SELECT token FROM statement WHERE batch IN (\(list(others)));
+                DELETE FROM statement
+                    WHERE batch IN (\(list(groups))) AND token NOT IN (SELECT token FROM wanted);
+                DROP TABLE wanted;
+                """)
+        }
+    }
+
     /// Keeps a part that is no usable report. Each has a place of its own.
     ///
     /// - Throws: `inputOutput`, for example when the disk is full.

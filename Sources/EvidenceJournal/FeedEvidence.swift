@@ -73,7 +73,7 @@ struct FeedDecoding {
         let ending =
             switch feed.kind {
             case .feedback: try readTuples()
-            case .unregistered, .expiredToken, .badDeviceToken, .deviceTokenNotForTopic:
+            case .unregistered, .expiredToken, .badDeviceToken, .deviceTokenNotForTopic, .accepted:
                 try readAnswers()
             case .unusable: try countLines()
             }

@@ -49,6 +49,8 @@ package final class PushQueue {
     var lookups: [Partition: TokenStatusLookup] = [:]
     /// Claims whose last results are certainly committed and whose rows are no longer needed.
     var finishedClaims: [Int64] = []
+    /// Whether there are suspects; nil until this turn has asked.
+    var hasSuspects: Bool?
     /// The batches of what the answers say against tokens.
     var batches: SenderBatches
 

@@ -269,12 +269,25 @@ extension PushQueue {
         return (written, differing)
     }
 
+    /// The tokens of a batch that APNs called bad before. Whether there are any at all is asked once a turn.
+    ///
+    /// - Throws: any failure of a query.
+    package func suspected(among batch: Batch) throws(StoreFailure) -> Set<DeviceToken> {
+        if hasSuspects == nil { hasSuspects = try !Suspects(store).isEmpty() }
+        guard hasSuspects == true else { return [] }
+        let tokens = Set(batch.notifications.lazy.map(\.token)).sorted()
+        return try store.retries.retrying("looking for suspects") { () throws(SQLFailure) in
+            try Suspects.known(among: tokens, on: connection)
+        }
+    }
+
     /// Ends a turn: the reports that were inserted so far are judged from now on.
     ///
     /// - Returns: their batches, each as the database has it.
     /// - Throws: any failure of the database; then the batches stay open.
     package func closeBatches() throws(StoreFailure) -> [ReportBatch] {
-        try batches.close(in: store)
+        hasSuspects = nil
+        return try batches.close(in: store)
     }
 
     /// The rows whose state is not that of a final answer.

@@ -31,7 +31,7 @@ package struct Partition: Hashable, Sendable, CustomStringConvertible {
     }
 }
 
-/// The source of a statement against a token. The raw value of one that calls it dead is stored with the mark.
+/// The source of a statement about a token. The raw value of one that calls it dead is stored with the mark.
 package enum EvidenceSource: String, Hashable, Sendable, CaseIterable {
     /// A tuple of the feedback service, port 2196.
     case feedback
@@ -43,6 +43,9 @@ package enum EvidenceSource: String, Hashable, Sendable, CaseIterable {
     case badDeviceToken = "BadDeviceToken"
     /// HTTP/2 answer 400 with reason DeviceTokenNotForTopic: the token is of another app. It marks nothing.
     case deviceTokenNotForTopic = "DeviceTokenNotForTopic"
+    /// HTTP/2 answer 200 about a token that APNs called bad before: it is of this app and environment. It marks
+    /// nothing and clears the suspicion.
+    case accepted = "Accepted"
     /// Reports of other senders that cannot be used. Their feed is quarantined whole and marks
     /// nothing.
     case unusable
@@ -62,9 +65,15 @@ package enum EvidenceSource: String, Hashable, Sendable, CaseIterable {
     /// Whether it only makes a token suspect, which never changes a row.
     package var isSuspicion: Bool { self == .badDeviceToken || self == .deviceTokenNotForTopic }
 
+    /// Whether it makes a token suspect or clears it, and changes no row.
+    package var isAboutSuspects: Bool { isSuspicion || self == .accepted }
+
+    /// Which comes first of what is heard at once: an acceptance finds what the others made suspect.
+    package var turn: Int { self == .accepted ? 1 : 0 }
+
     /// The sources of marks.
     package static var ofMarks: [EvidenceSource] {
-        allCases.filter { !$0.isSuspicion && $0 != .unusable }
+        allCases.filter { !$0.isAboutSuspects && $0 != .unusable }
     }
 }
 

@@ -6,8 +6,8 @@
 //   no time        The time of sending counts when the report has it: the token was dead by then at
 //                  the latest, and a registration after it survives. Without both the report is
 //                  unusable, unless the settings allow the time of its arrival.
-//   no 410         A 400 makes a token suspect, which marks nothing. Every other answer says nothing about
-//                  the token and is passed over.
+//   no 410         A 400 makes a token suspect, which marks nothing, and a 200 with a time clears one that is.
+//                  Every other answer says nothing about the token and is passed over.
 //   contradiction  A 410 with the reason of another status, or another status with the reason of a 410,
 //                  is unusable.
 //
@@ -110,6 +110,8 @@ package enum ReportReading: Hashable, Sendable {
     /// APNs called the token bad or of another topic, at that time. Never a reason to remove a row. Without a
     /// token it is none that a row can have.
     case suspect(DeviceToken?, EvidenceSource, EpochMilliseconds)
+    /// APNs accepted a notification for the token at that time.
+    case accepted(DeviceToken, EpochMilliseconds)
     /// The answer says nothing about the token.
     case nothing
     /// The token is of another platform than Apple's.
@@ -157,6 +159,7 @@ package struct ReportReader: Hashable, Sendable {
         switch ProviderAnswer(status: status, body: AnswerBody(reason: reason)).meaning {
         case .suspectToken: return suspicion(of: report, reason)
         case .gone: break
+        case .accepted where reason?.status != 410: return acceptance(of: report)
         default:
             guard status == 410 || reason?.status == 410 else { return .nothing }
             throw .contradiction(status: status, reason: report.reason ?? "")
@@ -179,14 +182,26 @@ package struct ReportReader: Hashable, Sendable {
         return .evidence(token, EvidenceSource(gone: reason), time)
     }
 
-    /// What a 400 says. Nothing is marked by it, so a time that cannot be true is taken for now.
-    private func suspicion(of report: ReportedAnswer, _ reason: ProviderReason?) -> ReportReading {
-        let token = (try? DeviceToken(spelling: report.token)).flatMap {
+    /// What a 200 says. Without a time it is not known what it follows.
+    private func acceptance(of report: ReportedAnswer) -> ReportReading {
+        guard let time = report.timestamp ?? report.sentAt ?? report.receivedAt,
+            bounds.rejection(of: time) == nil, let token = readable(report.token)
+        else { return .nothing }
+        return .accepted(token, time)
+    }
+
+    /// The token, where it is one that a row can have.
+    private func readable(_ spelling: [UInt8]) -> DeviceToken? {
+        (try? DeviceToken(spelling: spelling)).flatMap {
             $0.count <= ReportedAnswer.longestToken ? $0 : nil
         }
+    }
+
+    /// What a 400 says. Nothing is marked by it, so a time that cannot be true is taken for now.
+    private func suspicion(of report: ReportedAnswer, _ reason: ProviderReason?) -> ReportReading {
         let time = report.timestamp ?? report.sentAt ?? report.receivedAt ?? now
         return .suspect(
-            token, EvidenceSource(suspecting: reason),
+            readable(report.token), EvidenceSource(suspecting: reason),
             bounds.rejection(of: time) == nil ? time : now)
     }
 }
@@ -200,7 +215,7 @@ package struct ReportCounts: Codable, Hashable, Sendable {
     /// Reports that call a token bad (400 BadDeviceToken, DeviceTokenNotForTopic). They are never a
     /// reason to remove a row.
     package var suspects = 0
-    /// Answers and lines that say nothing about a token.
+    /// Answers and lines that say nothing against a token.
     package var other = 0
     /// Reports that cannot be used.
     package var quarantined = 0

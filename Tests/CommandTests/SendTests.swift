@@ -57,6 +57,38 @@ struct SendTests {
     }
 
     @Test(
+        "send notes tokens that APNs calls bad with their final result, and clears those that it accepts later",
+        arguments: TestEngine.available)
+    func badTokens(_ engine: TestEngine) throws {
+        var script = ProviderScript()
+        for number in [1, 2] {
+            script.tokens[.numbered(number)] = .reply(ScriptedReply(.badDeviceToken))
+        }
+        let stage = try SendStage(engine, rows: 100, script: script)
+        let app = try stage.send().ends(0).app(has: ["sent": 98])
+        #expect(Self.evidence(app)["tuples"] == 0, "\(app.output)")
+        func suspects() throws -> [[String]] {
+            try stage.database.texts(
+                "SELECT COUNT(*), COUNT(accepted_at), SUM(times) FROM pushsweep_suspect")
+        }
+        #expect(try suspects() == [["2", "0", "2"]])
+        #expect(try stage.database.rows(of: "pushsweep_report") == 0)
+        #expect(try stage.database.marked == 0)
+        try stage.run("explain", DeviceToken.numbered(1).hex).ends(
+            0, "APNs called it bad, 1 time", "no answer is known that accepted it")
+        let other = try ProviderGateway(
+            certificates: SweepStage.certificates.get(),
+            rules: ProviderRules(authentication: .certificate, script: ProviderScript()),
+            scenario: ProviderScenario())
+        stage.port = other.port
+        try stage.queue([1, 3, 4])
+        try stage.send().ends(0).app(has: ["sent": 3])
+        #expect(try suspects() == [["2", "1", "2"]])
+        #expect(try stage.database.rows(of: "pushsweep_report") == 0)
+        try stage.run("explain", DeviceToken.numbered(1).hex).ends(0, "it accepted it later")
+    }
+
+    @Test(
         "send stops within 50 answers where nearly all tokens are bad, and changes no table")
     func wrongEnvironment() throws {
         var script = ProviderScript()

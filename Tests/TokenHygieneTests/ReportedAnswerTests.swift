@@ -58,10 +58,27 @@ struct ReportedAnswerTests {
                     == .suspect(token, .badDeviceToken, Self.now))
         }
         for (status, reason) in [
-            (200, nil), (400, "BadTopic"), (403, "InvalidProviderToken"), (429, "TooManyRequests"),
+            (201, nil), (400, "BadTopic"), (403, "InvalidProviderToken"), (429, "TooManyRequests"),
             (500, nil), (503, "Shutdown"), (nil, nil), (nil, ""), (nil, " "), (0, "timeout"),
         ] as [(Int?, String?)] {
             #expect(try reader.read(report(status, reason)) == .nothing)
+        }
+    }
+
+    @Test("A 200 says when APNs accepted the token, where its time is known and can be true")
+    func accepted() throws {
+        let token = try #require(DeviceToken([0xc9, 0xd4, 0xc0, 0x7c]))
+        #expect(try reader.read(report(200, nil)) == .accepted(token, Self.then))
+        #expect(try reader.read(report(200, "")) == .accepted(token, Self.then))
+        #expect(try reader.read(report(200, nil, time: nil)) == .accepted(token, Self.now))
+        for time in [EpochMilliseconds(7), Self.now.advanced(by: 900_000)] {
+            #expect(try reader.read(report(200, nil, time: time)) == .nothing)
+        }
+        #expect(
+            try reader.read(ReportedAnswer(token: Array("c9d4c07c".utf8), status: 200)) == .nothing)
+        #expect(try reader.read(report(200, nil, token: "?")) == .nothing)
+        #expect(throws: UnusableReport.contradiction(status: 200, reason: "Unregistered")) {
+            try reader.read(report(200, "Unregistered"))
         }
     }
 

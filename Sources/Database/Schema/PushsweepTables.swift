@@ -147,14 +147,16 @@ extension PushsweepTable {
         isClustered: true)
 
     /// One row per token of an app and environment that APNs called bad and that a row of the token table has.
-    /// It marks nothing. `reason` is that of the latest report, `changed_at` when one was last heard.
+    /// It marks nothing. `reason` is that of the latest report, `changed_at` when one was last heard. `accepted_at` is when
+    /// APNs last knew the token of this app and environment, as far as it was heard: a later time than `last_at` clears
+    /// the suspicion.
     package static let suspect = PushsweepTable(
         name: "pushsweep_suspect",
         columns: [
             Column("token", "VARBINARY(1024) NOT NULL", "BLOB NOT NULL"),
             column("app", word), column("environment", word), column("reason", word),
             column("first_at", time), column("last_at", time), column("times", number),
-            column("changed_at", time),
+            column("changed_at", time), column("accepted_at", timeOrNull),
         ],
         primaryKey: ["token", "app", "environment"], isClustered: true)
 

@@ -29,8 +29,9 @@ struct DeliveryRules {
     struct Judgement: Hashable, Sendable {
         /// The row's result in the queue; it waits for the detector when `isSuspect`.
         var result: Outcome
-        /// The evidence about the token.
-        var evidence: DeadAnswer?
+        /// What the answer says about the token. That it is bad counts only once the result is final, and that it is
+        /// good only where it is suspected.
+        var evidence: TokenAnswer?
         /// Whether the result is final only if the detector finds no mismatch.
         var isSuspect = false
         /// A refusal for the sake of the gateway or the credential: the result holds only if the gateway
@@ -40,7 +41,7 @@ struct DeliveryRules {
         var stop: RunFailure?
 
         init(
-            _ result: Outcome, evidence: DeadAnswer? = nil, isSuspect: Bool = false,
+            _ result: Outcome, evidence: TokenAnswer? = nil, isSuspect: Bool = false,
             refusal: Refusal? = nil, stop: RunFailure? = nil
         ) {
             (self.result, self.evidence) = (result, evidence)
@@ -58,8 +59,8 @@ struct DeliveryRules {
         var reason: String { postponed.reason ?? "" }
     }
 
-    /// A token called dead.
-    struct DeadAnswer: Hashable, Sendable {
+    /// A token called dead, bad or good.
+    struct TokenAnswer: Hashable, Sendable {
         let source: EvidenceSource
         let time: EpochMilliseconds
     }
@@ -81,7 +82,7 @@ struct DeliveryRules {
         switch kind {
         case .answered(let answer): judge(answer, attempts, handedAt)
         case .accepted: counted(.known, .sent)
-        case .refusedBinary(let status): judge(status, attempts)
+        case .refusedBinary(let status): judge(status, attempts, handedAt)
         // The gateway has not seen it.
         case .unsendable(let reason): Judgement(.failed(reason: reason))
         case .unknown(let why), .garbled(let why):
@@ -106,15 +107,19 @@ struct DeliveryRules {
         let reason = answer.body.reason?.description ?? "HTTP \(answer.status)"
         let failed = Outcome.failed(reason: reason)
         switch answer.meaning {
-        case .accepted: return counted(.known, .sent)
+        case .accepted:
+            return counted(.known, .sent, TokenAnswer(source: .accepted, time: handedAt))
         case .gone(let time):
             // Without a usable time from APNs, the token was inactive at the time of the answer. The time
             // of handing over is a little earlier, so that a device that registered in between keeps its
             // row.
-            let evidence = DeadAnswer(
+            let evidence = TokenAnswer(
                 source: EvidenceSource(gone: answer.body.reason), time: time ?? handedAt)
             return counted(.known, .gone(reason: reason), evidence)
-        case .suspectToken: return counted(.bad, failed, isSuspect: true)
+        case .suspectToken:
+            let source = EvidenceSource(suspecting: answer.body.reason)
+            return counted(
+                .bad, failed, TokenAnswer(source: source, time: handedAt), isSuspect: true)
         case .requestFault, .notUnderstood: return counted(.refused, failed)
         case .configurationFault:
             return stop(
@@ -141,11 +146,16 @@ struct DeliveryRules {
     /// A status of the binary interface never removes a token: it has no time, and a token of the other
     /// environment has the same status. Where the frame could not be parsed, the fault may be the
     /// setting of the command, so that the row waits for the detector too.
-    private mutating func judge(_ status: BinaryStatus, _ attempts: Int) -> Judgement {
+    private mutating func judge(
+        _ status: BinaryStatus, _ attempts: Int, _ handedAt: EpochMilliseconds
+    ) -> Judgement {
         let reason = status.description
         let failed = Outcome.failed(reason: reason)
         switch status.subject {
-        case .token where status == .invalidToken: return counted(.bad, failed, isSuspect: true)
+        case .token where status == .invalidToken:
+            return counted(
+                .bad, failed, TokenAnswer(source: .badDeviceToken, time: handedAt),
+                isSuspect: true)
         case .token, .payload: return counted(.refused, failed)
         case .frame: return counted(.refused, failed, isSuspect: true)
         case .topic:
@@ -157,7 +167,7 @@ struct DeliveryRules {
     }
 
     private mutating func counted(
-        _ acceptance: TokenAcceptance, _ result: Outcome, _ evidence: DeadAnswer? = nil,
+        _ acceptance: TokenAcceptance, _ result: Outcome, _ evidence: TokenAnswer? = nil,
         isSuspect: Bool = false
     ) -> Judgement {
         let suspicion = detector.record(acceptance)

@@ -287,7 +287,10 @@ package struct Send: RecordedRun {
     }
 
     private mutating func enter(_ result: EvidenceRun.Result, for job: SendJob? = nil) {
-        let owner = job ?? jobs.first { $0.app.partition == result.entry.partition }
+        // What makes tokens suspect is no evidence against rows.
+        let owner =
+            result.isSilent
+            ? nil : job ?? jobs.first { $0.app.partition == result.entry.partition }
         owner?.count(tally.news(in: result.entry))
         if let failure = result.failure {
             outcome.fail(failure)

@@ -14,6 +14,8 @@ struct SendBatch {
     let place: Int
     /// Number of rows without an outcome.
     private(set) var outstanding: Int
+    /// Tokens that APNs called bad before, of which it counts that it accepts them.
+    private let suspected: Set<DeviceToken>
     /// Length of each row's payload in bytes.
     let sizes: [Int]
     /// Results to write into the queue.
@@ -35,6 +37,8 @@ struct SendBatch {
         let result: DeliveryResult
         /// The row's result when the detector has too few answers to decide.
         let deferred: Outcome
+        /// What is heard with a final result; nil where the token is not what was called bad.
+        let report: HeardReport?
     }
 
     /// The decision about suspects.
@@ -47,8 +51,12 @@ struct SendBatch {
         case deferred
     }
 
-    init(_ claim: Batch, place: Int, handedAt: EpochMilliseconds) {
-        self.claim = claim
+    /// Makes a batch. `suspected` are those of its tokens that APNs called bad before.
+    init(
+        _ claim: Batch, place: Int, handedAt: EpochMilliseconds,
+        suspected: Set<DeviceToken> = []
+    ) {
+        (self.claim, self.suspected) = (claim, suspected)
         self.place = place
         self.handedAt = handedAt
         outstanding = claim.notifications.count
@@ -78,10 +86,13 @@ struct SendBatch {
         let row = claim.notifications[index]
         outstanding -= 1
         let result = DeliveryResult(key: row.row, judgement.result)
+        let report = judgement.evidence.map {
+            HeardReport(row: row.row, token: row.token, source: $0.source, time: $0.time)
+        }
         if judgement.isSuspect {
             let deferred = DeliveryRules.deferral(
                 reason: judgement.result.reason ?? "", attempts: row.attempts)
-            suspects.append(Suspect(result: result, deferred: deferred))
+            suspects.append(Suspect(result: result, deferred: deferred, report: report))
             unkept.append(DeliveryResult(key: row.row, deferred))
         } else if let refusal = judgement.refusal {
             refusals.append((result, refusal.postponed))
@@ -90,12 +101,15 @@ struct SendBatch {
             results.append(result)
             unkept.append(result)
         }
-        if let found = judgement.evidence {
-            let report = HeardReport(
-                row: row.row, token: row.token, source: found.source, time: found.time)
-            heard.append(report)
-            unkeptReports.append(report)
-        }
+        guard let report, !judgement.isSuspect,
+            report.source != .accepted || suspected.contains(row.token)
+        else { return }
+        hear([report])
+    }
+
+    private mutating func hear(_ reports: [HeardReport]) {
+        heard += reports
+        unkeptReports += reports
     }
 
     /// Decides about the suspects. Returns how many rows wait for a later run.
@@ -108,6 +122,7 @@ struct SendBatch {
             case .deferred: suspects.map { DeliveryResult(key: $0.result.key, $0.deferred) }
             }
         results += decided
+        if decision == .bad { hear(suspects.compactMap(\.report)) }
         guard decision == .deferred else {
             unkept += decided
             return 0

@@ -234,7 +234,8 @@ final class SendJob {
                     }
                 })
         else { return false }
-        state.take(claim, at: place, now: context.now())
+        let suspected = try timed("claim") { try queue.suspected(among: claim) }
+        state.take(claim, at: place, now: context.now(), suspected: suspected)
         return true
     }
 
@@ -312,7 +313,7 @@ final class SendJob {
             try queue.record(
                 results, of: &batch.claim, heard: batch.heard, from: state.origin)
         }
-        unjudged += batch.heard.count
+        unjudged += batch.heard.deadCount
         state.wrote(batch.claim, at: place)
         if state.isWritten(place) { answers.release(batch.claim.number) }
         guard let missing else {
@@ -332,4 +333,9 @@ final class SendJob {
         defer { state.entry.seconds[stage, default: 0] += Self.clock - start }
         return try work()
     }
+}
+
+extension Sequence<HeardReport> {
+    /// How many call a token dead.
+    var deadCount: Int { count { !$0.source.isAboutSuspects } }
 }

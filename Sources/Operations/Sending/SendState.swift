@@ -90,13 +90,15 @@ struct SendState {
         return max(0, rows)
     }
 
-    /// Takes a claim in.
-    mutating func take(_ claim: Batch, at place: Int, now: EpochMilliseconds) {
+    /// Takes a claim in. `suspected` are those of its tokens that APNs called bad before.
+    mutating func take(
+        _ claim: Batch, at place: Int, now: EpochMilliseconds, suspected: Set<DeviceToken> = []
+    ) {
         claimedRows += claim.claimed
         for result in claim.settled { entry.count(result.outcome) }
         guard !claim.notifications.isEmpty else { return }
         if !unprocessed.isEmpty { unprocessed.subtract(claim.notifications.lazy.map(\.row)) }
-        let batch = SendBatch(claim, place: place, handedAt: now)
+        let batch = SendBatch(claim, place: place, handedAt: now, suspected: suspected)
         load.claimed(batch.size)
         batches[place] = batch
         claimed.append(place)
@@ -288,8 +290,8 @@ extension SendState {
         return batches.indices.compactMap { batches[$0]?.takeUnkept(from: origin) }
     }
 
-    /// Reports against tokens that the database does not have yet.
-    var unwrittenReports: Int { batches.reduce(0) { $0 + ($1?.heard.count ?? 0) } }
+    /// Reports that call tokens dead and that the database does not have yet.
+    var unwrittenReports: Int { batches.reduce(0) { $0 + ($1?.heard.deadCount ?? 0) } }
 
     /// Where the reports of this app come from.
     var origin: ReportOrigin { ReportOrigin(partition, gateway: gateway) }

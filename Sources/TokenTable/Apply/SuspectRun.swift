@@ -9,6 +9,11 @@
 //
 // The batch counts how many fitted a living row (`applied`), a dead one (`already`) and none (`unknown`). No
 // guard is asked. A suspect is gone when its row is gone or dead, or 30 days after it was last heard of.
+//
+// A 200, or a 410, shows that the token is of this app and environment. A 400 after that blames our credentials or
+// settings, one without it the token. So a suspect has the time of the last such answer: from 410s that the reports and
+// the ledger have, and from 200s, of which those about suspects alone come here, as batches of their own. All other
+// 200s are forgotten where they are read.
 
 import APNsProtocol
 import Database
@@ -82,11 +87,11 @@ struct SuspectRun {
         let chunk = try page(after: progress.position, size)
         var next = progress
         for some in chunk.runs(of: StatementShape.longest) {
-            let judged = try judged(some)
+            let judged =
+                application.source == .accepted ? try accepted(some) : try judged(some)
             next.counts += judged.counts
             try Suspects.write(
-                judged.suspects, application.partition, application.source, at: now,
-                on: connection)
+                judged.suspects, application.partition, at: now, on: connection)
         }
         if let first = chunk.first, let last = chunk.last {
             let reports = chunk.reduce(0) { $0 + $1.times }
@@ -125,7 +130,8 @@ struct SuspectRun {
                 let last = time.mark(rows[row, 2])
             else { throw StoredReports.unreadable }
             return BadToken(
-                token: token, first: first, last: last, times: rows[row, 3].count ?? 1)
+                token: token, reason: application.source.rawValue, first: first, last: last,
+                times: rows[row, 3].count ?? 1)
         }
     }
 
@@ -134,8 +140,10 @@ struct SuspectRun {
         _ list: ArraySlice<BadToken>
     ) throws(SQLFailure) -> (suspects: [BadToken], counts: Counts) {
         let statuses = try lookup.statuses(of: list.map(\.token))
+        let known = try known(list.map(\.token))
         var (suspects, counts) = ([BadToken](), Counts())
-        for item in list {
+        for var item in list {
+            item.accepted = known[item.token]
             switch statuses[item.token] ?? .unknown {
             case .unknown: counts.unknown += item.times
             case .stale: counts.already += item.times
@@ -146,11 +154,72 @@ struct SuspectRun {
         }
         return (suspects, counts)
     }
+
+    /// The suspects that a list of accepted tokens clears, as they are known, and the counts of all.
+    private func accepted(
+        _ list: ArraySlice<BadToken>
+    ) throws(SQLFailure) -> (suspects: [BadToken], counts: Counts) {
+        let padded = StatementShape.padded(list.map { SQLValue.bytes($0.token.bytes) })
+        let rows = try connection.query(
+            "SELECT \(Suspects.columns) FROM pushsweep_suspect WHERE app = ? AND environment = ? AND token IN "
+                + "(\(placeholders(padded.count)))\(connection.dialect.rowLock)", place + padded)
+        let known = Dictionary(
+            Suspects(table).suspects(rows).map { ($0.token, $0) }, uniquingKeysWith: { $1 })
+        var (suspects, counts) = ([BadToken](), Counts())
+        for item in list {
+            guard let suspect = known[item.token] else {
+                counts.unknown += item.times
+                continue
+            }
+            counts.applied += item.times
+            suspects.append(
+                BadToken(
+                    token: item.token, reason: suspect.reason, first: suspect.first,
+                    last: suspect.last, times: 0, accepted: item.last))
+        }
+        return (suspects, counts)
+    }
+
+    /// The app, by the table's value, and the environment.
+    private var place: [SQLValue] {
+        [.text(application.partition.app), .text(application.partition.environment)]
+    }
+
+    /// When APNs last called tokens dead, as far as reports and the ledger have it: then it knew them.
+    private func known(
+        _ tokens: [DeviceToken]
+    ) throws(SQLFailure) -> [DeviceToken: EpochMilliseconds] {
+        let padded = StatementShape.padded(tokens.map { SQLValue.bytes($0.bytes) })
+        let sources = EvidenceSource.ofMarks.map { connection.dialect.literal($0.rawValue) }
+            .joined(separator: ", ")
+        let time = connection.dialect.ownTime("evidence_at")
+        var known: [DeviceToken: EpochMilliseconds] = [:]
+        for (table, of, condition) in [
+            ("pushsweep_report", "t.batch", "f.state IN ('applying', 'applied')"),
+            (
+                "pushsweep_change", "t.feed",
+                "t.seq >= 0 AND t.action IN ('mark', 'advance', 'delete')"
+            ),
+        ] {
+            let rows = try connection.query(
+                "SELECT t.token, MAX(t.evidence_at) FROM \(table) AS t JOIN pushsweep_feed AS f ON f.feed = \(of) "
+                    + "AND f.part = 0 WHERE f.app = ? AND f.environment = ? AND f.source IN (\(sources)) "
+                    + "AND \(condition) AND t.token IN (\(placeholders(padded.count))) GROUP BY t.token",
+                place + padded)
+            for row in 0..<rows.count {
+                guard let token = rows.token(row, 0), let at = time.mark(rows[row, 1]) else {
+                    continue
+                }
+                known[token] = max(known[token] ?? at, at)
+            }
+        }
+        return known
+    }
 }
 
 extension TokenTable {
-    /// Moves the reports of a batch that call tokens bad into `pushsweep_suspect`. The next call continues
-    /// where one was stopped.
+    /// Moves the reports of a batch that call tokens bad, or accept suspected ones, into `pushsweep_suspect`. The
+    /// next call continues where one was stopped.
     ///
     /// - Throws: any failure; what is moved stays moved.
     package func noteSuspects(

@@ -49,6 +49,26 @@ package struct TakenRows {
     /// meanwhile it is not known what it follows.
     private var arrived: [Key: EpochMilliseconds] = [:]
     private var heard: [Key: [(token: DeviceToken, time: EpochMilliseconds)]] = [:]
+    /// What APNs accepted. Only what it called bad, in these rows or before, is of use.
+    private var accepted: [Partition: [(token: DeviceToken, time: EpochMilliseconds)]] = [:]
+
+    /// The tokens that APNs accepted, in order.
+    fileprivate var acceptedTokens: [DeviceToken] {
+        Set(accepted.values.joined().map(\.token)).sorted()
+    }
+
+    /// Keeps what was accepted of tokens that are suspected, or called bad by these rows.
+    fileprivate mutating func keepAccepted(_ suspected: Set<DeviceToken>) {
+        for (partition, list) in accepted {
+            let bad = heard.filter { $0.key.partition == partition && $0.key.source.isSuspicion }
+            let wanted = bad.values.reduce(into: suspected) {
+                $0.formUnion($1.map(\.token))
+            }
+            let kept = list.filter { wanted.contains($0.token) }
+            if !kept.isEmpty { heard[Key(partition: partition, source: .accepted)] = kept }
+        }
+        accepted = [:]
+    }
 
     fileprivate mutating func add(
         _ row: EvidenceRow, _ terms: IntakeTerms, _ now: EpochMilliseconds
@@ -62,6 +82,9 @@ package struct TakenRows {
         do throws(Refusal) {
             switch try reading.get() {
             case .nothing: counts.other += 1
+            case .accepted(let token, let time):
+                counts.other += 1
+                accepted[row.partition, default: []].append((token, time))
             case .otherPlatform: counts.otherPlatform += 1
             case .unknownReason: counts.unknownReasons += 1
             case .suspect(let token, let source, let time):
@@ -97,7 +120,10 @@ package struct TakenRows {
                 id: terms.name(), run: terms.run, partition, source, .table,
                 label: PushsweepTable.evidence.name, host: terms.host, opened: heard ?? now)
         }
-        for (key, list) in heard.sorted(by: { "\($0.key)" < "\($1.key)" }) {
+        let ordered = heard.sorted {
+            ($0.key.source.turn, "\($0.key)") < ($1.key.source.turn, "\($1.key)")
+        }
+        for (key, list) in ordered {
             let sorted = list.sorted { ($0.token, $1.time) < ($1.token, $0.time) }
             var (numbered, evidence) = ([NumberedReport](), [TokenEvidence]())
             for item in sorted {
@@ -155,6 +181,7 @@ extension EvidenceIntake {
                 let isLast = ids.count < Self.numbersAtOnce || taken.seen >= limit
                 ids = isLast ? [] : try numbers(after: last, atMost: limit - taken.seen)
             }
+            taken.keepAccepted(try Suspects.known(among: taken.acceptedTokens, on: connection))
             taken.form(terms, at: now)
             try insert(taken)
             try terms.lease?.renew(connection)

@@ -30,7 +30,7 @@ extension Batches {
                 + "unknown_tokens + refused > 0 AND trimmed < 2 AND reports > removed AND opened_at > "
                 + connection.dialect.now(adding: -Int(ReportRetention.days) * 86_400),
             [.text(name.app), .text(name.environment)]
-        ).filter { !$0.source.isSuspicion && $0.isNew(mapping) }
+        ).filter { !$0.source.isAboutSuspects && $0.isNew(mapping) }
     }
 }
 
@@ -43,7 +43,7 @@ extension ReportBatch {
 
     /// Whether a sweep judges reports again that found no row, under a mapping of today.
     package func isJudgedAgain(under mapping: String, at now: EpochMilliseconds) -> Bool {
-        state == .applied && !source.isSuspicion && isNew(mapping)
+        state == .applied && !source.isAboutSuspects && isNew(mapping)
             && now.distance(from: opened) < ReportRetention.days * 86_400_000
     }
 }

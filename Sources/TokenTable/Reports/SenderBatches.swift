@@ -146,7 +146,7 @@ package struct SenderBatches {
             if let batch = try batches.batch(name) { closed.append(batch) }
         }
         (open, left) = ([:], [])
-        return closed
+        return closed.sorted { ($0.source.turn, $0.id) < ($1.source.turn, $1.id) }
     }
 }
 

@@ -14,6 +14,10 @@ package struct Suspect: Hashable, Sendable {
     package let last: EpochMilliseconds
     /// How often APNs said so, as far as it is known not to be the same answer.
     package let times: Int
+    /// When APNs last accepted it or called it dead, as far as it was heard: then it is of this app and environment.
+    package let accepted: EpochMilliseconds?
+    /// Whether APNs accepted it after it had called it bad, so that nothing is left of the suspicion.
+    package var isCleared: Bool { accepted.map { $0 > last } ?? false }
     /// When one of these reports was last heard, by the database's clock.
     let heard: EpochMilliseconds
 }
@@ -21,10 +25,13 @@ package struct Suspect: Hashable, Sendable {
 /// What one batch says of a token that APNs called bad.
 struct BadToken {
     let token: DeviceToken
+    let reason: String
     let first: EpochMilliseconds
     let last: EpochMilliseconds
     /// Number of reports.
     let times: Int
+    /// See `Suspect.accepted`.
+    var accepted: EpochMilliseconds?
 }
 
 /// The suspects of one app, environment and reason.
@@ -32,6 +39,8 @@ package struct SuspectCount: Hashable, Sendable {
     package let partition: Partition
     package let reason: String
     package let tokens: Int
+    /// Those that APNs accepted or called dead before: their app and environment are right.
+    package let accepted: Int
     package let first: EpochMilliseconds
     package let last: EpochMilliseconds
 }
@@ -40,8 +49,12 @@ package struct SuspectCount: Hashable, Sendable {
 package struct Suspects {
     /// Days for which a suspect is kept after a report about it was last heard.
     package static let days: Int64 = 30
+    /// Days for which a suspect is news, for the gate before a send and for metrics.
+    package static let recentDays: Int64 = 7
     static let columns =
-        "token, app, environment, reason, first_at, last_at, times, changed_at"
+        "token, app, environment, reason, first_at, last_at, times, changed_at, accepted_at"
+    /// Whether nothing has cleared the suspicion. Where both times are one it is not known which came first.
+    static let isOpen = "(accepted_at IS NULL OR accepted_at <= last_at)"
 
     let table: TokenTable
     var connection: any SQLConnection { table.connection }
@@ -56,23 +69,88 @@ package struct Suspects {
         try table.session.visibility(of: PushsweepTable.suspect.name, Self.columns)
     }
 
-    /// How many there are by app, environment and reason.
+    /// How many there are by app, environment and reason, of those of which something new was heard since a time of the
+    /// database's clock.
     ///
     /// - Throws: any failure of a query.
-    package func counts() throws(StoreFailure) -> [SuspectCount] {
+    package func counts(
+        since: EpochMilliseconds = EpochMilliseconds(0)
+    ) throws(StoreFailure) -> [SuspectCount] {
         let time = connection.dialect.ownTime("last_at")
         return try table.retries.retrying("counting suspects") { () throws(SQLFailure) in
             let rows = try connection.query(
-                "SELECT app, environment, reason, COUNT(*), MIN(first_at), MAX(last_at) FROM pushsweep_suspect "
-                    + "GROUP BY app, environment, reason ORDER BY app, environment, reason")
-            try rows.require(width: 6)
+                "SELECT app, environment, reason, COUNT(*), MIN(first_at), MAX(last_at), COUNT(accepted_at) "
+                    + "FROM pushsweep_suspect WHERE \(Self.isOpen) AND changed_at >= ? "
+                    + "GROUP BY app, environment, reason ORDER BY app, environment, reason",
+                [time.value(since)])
+            try rows.require(width: 7)
             return (0..<rows.count).compactMap { row in
                 guard let first = time.mark(rows[row, 4]), let last = time.mark(rows[row, 5])
                 else { return nil }
                 return SuspectCount(
                     partition: rows.partition(row, 0), reason: rows.string(row, 2),
-                    tokens: rows[row, 3].count ?? 0, first: first, last: last)
+                    tokens: rows[row, 3].count ?? 0, accepted: rows[row, 6].count ?? 0,
+                    first: first, last: last)
             }
+        }
+    }
+
+    /// Whether there are any.
+    ///
+    /// - Throws: any failure of the query.
+    package func isEmpty() throws(StoreFailure) -> Bool {
+        try table.retries.retrying("looking for suspects") { () throws(SQLFailure) in
+            try connection.query("SELECT 1 FROM pushsweep_suspect LIMIT 1").count == 0
+        }
+    }
+
+    /// The tokens of an app, by the table's value, and environment, cleared ones too, in order.
+    ///
+    /// - Throws: any failure of a query.
+    package func tokens(of partition: Partition) throws(StoreFailure) -> [DeviceToken] {
+        var tokens: [DeviceToken] = []
+        while true {
+            let page = try table.retries.retrying("reading suspects") { () throws(SQLFailure) in
+                let rows = try connection.query(
+                    "SELECT token FROM pushsweep_suspect WHERE token > ? AND app = ? AND environment = ? "
+                        + "ORDER BY token LIMIT 10000",
+                    [
+                        .bytes(tokens.last?.bytes ?? []), .text(partition.app),
+                        .text(partition.environment),
+                    ])
+                return (0..<rows.count).compactMap { rows.token($0, 0) }
+            }
+            guard !page.isEmpty else { return tokens }
+            tokens += page
+        }
+    }
+
+    /// Those among given tokens that are suspected of an app, by the table's value, and environment, and of which
+    /// something new was heard since a time of the database's clock.
+    ///
+    /// - Throws: any failure of a query.
+    package func open(
+        among tokens: [DeviceToken], of partition: Partition,
+        since: EpochMilliseconds = EpochMilliseconds(0)
+    ) throws(StoreFailure) -> Set<DeviceToken> {
+        let found = try among(Set(tokens).sorted()).filter {
+            $0.partition == partition && !$0.isCleared && $0.heard >= since
+        }
+        return Set(found.map(\.token))
+    }
+
+    /// Those behind a token of an app, by the table's value, and environment, in the order of tokens; empty at the end.
+    ///
+    /// - Throws: any failure of a query.
+    package func page(
+        of partition: Partition, after token: DeviceToken?
+    ) throws(StoreFailure) -> [Suspect] {
+        try table.retries.retrying("reading suspects") { () throws(SQLFailure) in
+            let rows = try connection.query(
+                "SELECT \(Self.columns) FROM pushsweep_suspect WHERE token > ? AND app = ? AND environment = ? "
+                    + "AND \(Self.isOpen) ORDER BY token LIMIT \(StatementShape.longest)",
+                [.bytes(token?.bytes ?? []), .text(partition.app), .text(partition.environment)])
+            return suspects(rows)
         }
     }
 
@@ -94,15 +172,35 @@ package struct Suspects {
         }
     }
 
+    /// Those among tokens, which are in order, that are suspected under any app.
+    package static func known(
+        among tokens: [DeviceToken], on connection: any SQLConnection
+    ) throws(SQLFailure) -> Set<DeviceToken> {
+        var found: Set<DeviceToken> = []
+        for some in tokens.runs(of: StatementShape.longest) {
+            let padded = StatementShape.padded(some.map { SQLValue.bytes($0.bytes) })
+            let rows = try connection.query(
+                "SELECT token FROM pushsweep_suspect WHERE token IN (\(placeholders(padded.count)))",
+                padded)
+            for row in 0..<rows.count { if let token = rows.token(row, 0) { found.insert(token) } }
+        }
+        return found
+    }
+
     func suspects(_ rows: SQLRows) -> [Suspect] {
-        let time = connection.dialect.ownTime("last_at")
+        Self.suspects(rows, connection.dialect)
+    }
+
+    private static func suspects(_ rows: SQLRows, _ dialect: SQLDialect) -> [Suspect] {
+        let time = dialect.ownTime("last_at")
         return (0..<rows.count).compactMap { row in
             guard let token = rows.token(row, 0), let first = time.mark(rows[row, 4]),
                 let last = time.mark(rows[row, 5]), let heard = time.mark(rows[row, 7])
             else { return nil }
             return Suspect(
                 token: token, partition: rows.partition(row, 1), reason: rows.string(row, 3),
-                first: first, last: last, times: rows[row, 6].count ?? 1, heard: heard)
+                first: first, last: last, times: rows[row, 6].count ?? 1,
+                accepted: time.mark(rows[row, 8]), heard: heard)
         }
     }
 
@@ -110,8 +208,8 @@ package struct Suspects {
     /// database's clock. A report that is no later than the last one known counts no second time and keeps nothing
     /// alive: a sender may report all its failures again, each hour.
     static func write(
-        _ suspects: [BadToken], _ partition: Partition, _ source: EvidenceSource,
-        at now: EpochMilliseconds, on connection: any SQLConnection
+        _ suspects: [BadToken], _ partition: Partition, at now: EpochMilliseconds,
+        on connection: any SQLConnection
     ) throws(SQLFailure) {
         let time = connection.dialect.ownTime("last_at")
         // A row that is repeated to fill a list would count twice.
@@ -120,7 +218,8 @@ package struct Suspects {
         while let length = lengths.first(where: { $0 <= rest.count }) {
             let sql = connection.dialect.insertion(
                 "pushsweep_suspect", key: ["token", "app", "environment"],
-                columns: ["reason", "first_at", "times", "changed_at", "last_at"], rows: length
+                columns: ["reason", "first_at", "times", "changed_at", "accepted_at", "last_at"],
+                rows: length
             ) { present, inserted, column in
                 let isLater = "\(inserted("last_at")) > \(present("last_at"))"
                 let isEarlier = "\(inserted("first_at")) < \(present("first_at"))"
@@ -129,6 +228,9 @@ package struct Suspects {
                     "\(present(column)) + CASE WHEN \(isLater) THEN \(inserted(column)) ELSE 0 END"
                 case "first_at":
                     "CASE WHEN \(isEarlier) THEN \(inserted(column)) ELSE \(present(column)) END"
+                case "accepted_at":
+                    "CASE WHEN \(present(column)) IS NULL OR \(inserted(column)) > \(present(column)) "
+                        + "THEN \(inserted(column)) ELSE \(present(column)) END"
                 default: "CASE WHEN \(isLater) THEN \(inserted(column)) ELSE \(present(column)) END"
                 }
             }
@@ -136,8 +238,9 @@ package struct Suspects {
             for item in rest.prefix(length) {
                 values += [
                     .bytes(item.token.bytes), .text(partition.app), .text(partition.environment),
-                    .text(source.rawValue), time.value(item.first), .integer(Int64(item.times)),
-                    time.value(now), time.value(item.last),
+                    .text(item.reason), time.value(item.first), .integer(Int64(item.times)),
+                    time.value(now), item.accepted.map { time.value($0) } ?? .null,
+                    time.value(item.last),
                 ]
             }
             _ = try connection.execute(sql, values)

@@ -45,6 +45,11 @@ struct AuditCommand: ParsableCommand {
             valueName: "file"))
     var usersWithoutToken: String?
 
+    @Option(
+        help: ArgumentHelp(
+            "Write the rows whose tokens APNs called bad into this CSV file.", valueName: "file"))
+    var suspects: String?
+
     func validate() throws {
         guard usersWithoutToken == nil || deep else {
             throw ValidationError("--users-without-token needs --deep")
@@ -65,6 +70,7 @@ struct AuditCommand: ParsableCommand {
             wish.until = try until.map { try CommandTime.read($0, of: "--until") }
             wish.isDeep = deep
             wish.usersFile = usersWithoutToken
+            wish.suspectsFile = suspects
             wish.baseline = try baseline.map(AuditReport.init(file:))
             let report = try Audit.run(options.settings(), wish, version: version, context)
             for file in output {

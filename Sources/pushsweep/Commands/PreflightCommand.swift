@@ -51,6 +51,13 @@ struct PreflightCommand: ParsableCommand {
 
     @Option(
         help: ArgumentHelp(
+            "The largest share of tokens that APNs called bad that does not shut the gate.",
+            valueName: "percent"),
+        transform: PreflightNumber.share)
+    var maxSuspect = 0.05
+
+    @Option(
+        help: ArgumentHelp(
             "Hours without a good sweep after which that is a finding.", valueName: "hours"),
         transform: PreflightNumber.hours)
     var maxHours = 26.0
@@ -67,6 +74,9 @@ struct PreflightCommand: ParsableCommand {
     @Flag(help: "With --filter: drop tokens that no row has, too.")
     var onlyKnown = false
 
+    @Flag(help: "With --filter: drop tokens that APNs called bad, too.")
+    var withoutSuspects = false
+
     @Option(
         help: ArgumentHelp("The most memory for fingerprints of tokens, in MiB.", valueName: "MiB"),
         transform: CommandNumber.mebibytes)
@@ -75,6 +85,9 @@ struct PreflightCommand: ParsableCommand {
     func validate() throws {
         guard filter else {
             if onlyKnown { throw ValidationError("--only-known goes with --filter") }
+            if withoutSuspects {
+                throw ValidationError("--without-suspects goes with --filter")
+            }
             return
         }
         let others: [(String, Bool)] = [
@@ -102,6 +115,7 @@ struct PreflightCommand: ParsableCommand {
         plan.probes = probe
         plan.failOn = failOn.severity
         plan.mostStale = maxStale
+        plan.mostSuspect = maxSuspect
         plan.mostHours = maxHours
         plan.memory = memory
         if let ignore {
@@ -133,6 +147,7 @@ struct PreflightCommand: ParsableCommand {
             settings, app: app, environment: environment, subject: .lines(tokensFrom ?? "-"),
             for: "filtering tokens")
         (plan.readOnly, plan.onlyKnown, plan.memory) = (readOnly, onlyKnown, memory)
+        plan.withoutSuspects = withoutSuspects
         let (counts, applied) = try TokenFilter.run(plan, context) { bytes in
             StandardStreams.result(bytes: bytes)
             return StandardStreams.resultIsRead
@@ -145,7 +160,8 @@ struct PreflightCommand: ParsableCommand {
         context.log.info(
             """
             of \(counts.read.counting("line")) passed \(counts.passed), dropped \(counts.stale) stale, \
-            \(counts.unknown) unknown, \(counts.malformed) malformed
+            \(counts.unknown) unknown, \(counts.malformed) malformed\
+            \(withoutSuspects ? ", \(counts.suspect) called bad" : "")
             """)
         if let applied, !applied.report.apps.isEmpty { options.inform(applied, context, settings) }
         return .done

@@ -19,11 +19,12 @@ struct DeliveryRulesTests {
     }
 
     @Test(
-        "every reason has a result for the row, and only 410 is evidence",
+        "every reason has a result for the row, and only 410 calls the token dead",
         arguments: ProviderReason.listed)
     func everyReason(_ reason: ProviderReason) {
         let judgement = Self.judgement(ProviderAnswer(reason))
-        #expect((judgement.evidence != nil) == (reason.status == 410))
+        let isDead = judgement.evidence.map { !$0.source.isAboutSuspects } ?? false
+        #expect(isDead == (reason.status == 410))
         switch reason.status {
         case 410: #expect(judgement.result == .gone(reason: "\(reason)"))
         case 403: #expect(judgement.stop != nil && judgement.result == .returned)
@@ -44,12 +45,15 @@ struct DeliveryRulesTests {
         #expect(unnamed.evidence?.source == .expiredToken)
     }
 
-    @Test("keeps a bad token's row waiting for the detector, and never makes it evidence")
+    @Test("keeps a bad token's row waiting for the detector, and never calls it dead")
     func suspects() {
         for reason in [ProviderReason.badDeviceToken, .deviceTokenNotForTopic] {
             let judgement = Self.judgement(ProviderAnswer(reason))
-            #expect(judgement.isSuspect && judgement.evidence == nil && judgement.stop == nil)
+            #expect(judgement.isSuspect && judgement.stop == nil)
+            #expect(judgement.evidence?.source.rawValue == reason.description)
+            #expect(judgement.evidence?.time == Self.handedAt)
         }
+        #expect(Self.judgement(ProviderAnswer(status: 200)).evidence?.source == .accepted)
     }
 
     @Test("a row waits 15 minutes after a 5xx, longer each time, and fails after ten attempts")

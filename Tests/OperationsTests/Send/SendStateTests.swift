@@ -111,6 +111,31 @@ struct SendStateTests {
         #expect(state.batch(at: 0)?.suspects.isEmpty == true)
     }
 
+    @Test(
+        "a bad token is heard of with its final result, and a good one only where it was called bad"
+    )
+    func heard() {
+        for decision in [SendBatch.SuspectDecision.bad, .returned, .deferred] {
+            var state = Self.state()
+            state.take(
+                Self.claim(3), at: 0, now: Self.now, suspected: [.numbered(2), .numbered(9)])
+            state.handedOver(isOurs: true, at: Self.now)
+            let items = state.nextItems(pace: { nil })
+            _ = state.record(Self.outcome(items[0], .answered(ProviderAnswer(.badDeviceToken))))
+            for item in items[1...] {
+                _ = state.record(Self.outcome(item, .answered(ProviderAnswer(status: 200))))
+            }
+            let good: [EvidenceSource] =
+                items[1...].contains { $0.token == .numbered(2) } ? [.accepted] : []
+            #expect(state.batch(at: 0)?.heard.map(\.source) == good)
+            var batch = state.batch(at: 0)
+            _ = batch?.decide(decision)
+            #expect(
+                batch?.heard.map(\.source) == good + (decision == .bad ? [.badDeviceToken] : []))
+            #expect(batch?.heard.deadCount == 0)
+        }
+    }
+
     @Test("a gateway without any answer has failed after nine notifications")
     func silence() {
         var state = Self.state()

@@ -110,6 +110,64 @@ struct SuspectTests {
     }
 
     @Test(
+        "what APNs accepted later is suspected no more, and what it accepted or called dead before blames the sender",
+        arguments: TestEngine.available)
+    func accepted(_ engine: TestEngine) throws {
+        let database = try TokenDatabase.own(engine)
+        let store = try database.store()
+        try database.register(0..<8, at: start)
+        // A device that was dead and came back, in the ledger and in the reports.
+        for (number, id) in [(0, "ledger"), (1, "report")] {
+            try Self.fill(store, number..<number + 1, at: start + 1, id, .unregistered)
+            try store.sweep(id, [.dead(number, at: start + 1)])
+            try database.update(
+                "registered_at = ?, invalidated_at = NULL", [database.time(start + 60_000)],
+                of: number)
+        }
+        try database.execute(
+            "UPDATE pushsweep_feed SET state = 'applied' WHERE feed = 'report' AND part = 0")
+        try database.execute(
+            "DELETE FROM pushsweep_report WHERE token = ?", [.bytes(DeviceToken.numbered(0).bytes)])
+        try database.execute(
+            "DELETE FROM pushsweep_change WHERE token = ?", [.bytes(DeviceToken.numbered(1).bytes)])
+        try Self.fill(store, 0..<6, at: start + 100_000, "bad")
+        _ = try Self.note(store, "bad")
+        func counts() throws -> [[Int]] {
+            try Suspects(store).counts().map { [$0.tokens, $0.accepted] }
+        }
+        #expect(try counts() == [[6, 2]])
+        // Of tokens that nobody suspects nothing is kept; what came before clears nothing.
+        try Self.fill(store, 2..<8, at: start + 50_000, "before", .accepted)
+        let early = try Self.note(store, "before", .accepted)
+        #expect(early.isApplied && early.counts.applied == 4 && early.counts.unknown == 2)
+        #expect(try counts() == [[6, 6]])
+        try Self.fill(store, 3..<5, at: start + 200_000, "after", .accepted)
+        _ = try Self.note(store, "after", .accepted)
+        #expect(try counts() == [[4, 4]])
+        #expect(
+            try Suspects(store).open(among: [.numbered(3), .numbered(5)], of: chat) == [
+                .numbered(5)
+            ])
+        #expect(try Suspects(store).among([.numbered(3)]).first?.isCleared == true)
+        #expect(try Suspects(store).among([.numbered(3)]).first?.times == 1)
+        // An earlier acceptance does not take the later one back; a bad answer after it counts again.
+        try Self.fill(store, 3..<4, at: start + 60_000, "late", .accepted)
+        _ = try Self.note(store, "late", .accepted)
+        #expect(try counts() == [[4, 4]])
+        try Self.fill(store, 3..<4, at: start + 300_000, "again")
+        _ = try Self.note(store, "again")
+        #expect(try counts() == [[5, 5]])
+        #expect(try database.rows(of: "pushsweep_suspect") == 6)
+        #expect(try database.rows(where: "invalidated_at IS NOT NULL") == 0)
+        #expect(
+            try database.rows(
+                of: "pushsweep_report",
+                "batch IN (SELECT feed FROM pushsweep_feed WHERE source IN ('BadDeviceToken', 'Accepted'))"
+            )
+                == 0)
+    }
+
+    @Test(
         "a suspect goes with its row, with its mark, and 30 days after the last report; of an app of another host with its time alone",
         arguments: TestEngine.available)
     func trimmed(_ engine: TestEngine) throws {

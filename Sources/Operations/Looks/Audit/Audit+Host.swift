@@ -101,6 +101,44 @@ extension Audit {
         }
     }
 
+    /// Writes the rows whose tokens APNs called bad, a line each: what the table has, and what APNs said.
+    ///
+    /// - Throws: where they cannot be read, or the file not be written.
+    mutating func listSuspects(
+        _ store: TokenTable, _ stored: [Partition], in path: String
+    ) throws {
+        let (suspects, history) = (Suspects(store), try TokenHistory(store))
+        let user = try store.userColumn()
+        try ReplacedFile(path, of: "the list of suspects", mode: 0o600).replace { append in
+            try append(
+                "app,environment,row,user,registered,token,reason,first,last,times,accepted\n")
+            for (app, partition) in zip(settings.apps, stored) {
+                var last: DeviceToken?
+                while case let page = try suspects.page(of: partition, after: last), !page.isEmpty {
+                    if context.interrupt.isTripped { throw stopped() }
+                    let rows = try history.rows(
+                        of: page.map(\.token), in: [partition], marks: [:], user: user)
+                    for suspect in page {
+                        for row in rows[suspect.token] ?? [] where row.partition == partition {
+                            try append(line(app, row, suspect))
+                        }
+                    }
+                    last = page.last?.token
+                }
+            }
+        }
+    }
+
+    private func line(_ app: Settings.App, _ row: TokenRow, _ suspect: Suspect) -> String {
+        let cells = [
+            app.name, app.environment.rawValue, row.key.text(wholeTokens: false), row.user ?? "",
+            row.registeredAt?.rfc3339 ?? "", suspect.token.redacted, suspect.reason,
+            suspect.first.rfc3339, suspect.last.rfc3339, "\(suspect.times)",
+            suspect.accepted?.rfc3339 ?? "",
+        ]
+        return CSVRecord.line(cells.map(\.inert))
+    }
+
     /// Lists the holds that a run released or discarded.
     private mutating func decide(_ entry: RunRecord) {
         let by = entry.operator ?? "unknown"

@@ -23,6 +23,8 @@ package struct AuditWish: Hashable, Sendable {
     package var isDeep = false
     /// The file for the users without a living token; nil for none.
     package var usersFile: String?
+    /// The file for the rows whose tokens APNs called bad; nil for none.
+    package var suspectsFile: String?
     /// An earlier report, to say what changed since.
     package var baseline: AuditReport?
 
@@ -76,6 +78,7 @@ package struct Audit {
         examineJournals(now)
         examineHolds(store)
         examineSuspects(store)
+        if let path = wish.suspectsFile { try listSuspects(store, stored, in: path) }
         listRuns(store)
         if let baseline = wish.baseline { report.changes = report.changes(since: baseline) }
         report.judge(

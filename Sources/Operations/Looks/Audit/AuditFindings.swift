@@ -317,7 +317,7 @@ enum AuditRules {
 
     private static let rest: [Rule<AuditFacts>] = [
         app("suspect-tokens") {
-            SuspectShare(suspects: $0.suspects ?? [], living: $0.tokens.living, object: $0.object)
+            SuspectShare(suspects: $0.suspects ?? [], tokens: $0.tokens.living, object: $0.object)
                 .finding
         },
         Rule("quarantine") { facts in

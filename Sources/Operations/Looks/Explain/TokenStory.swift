@@ -128,6 +128,14 @@ struct TokenStory {
         var event = ExplainedEvent(.evidence, of: app, at: report.time)
         (event.source, event.arrived, event.feed) = (batch.label, batch.opened.rfc3339, batch.id)
         if batch.source != .feedback { event.reason = batch.source.rawValue }
+        if batch.source == .accepted {
+            (event.rule, event.basis) = (.nothing, "waiting")
+            event.text =
+                "\(app): APNs accepted it, as \(batch.label) says, read at \(batch.opened.rfc3339): the next sweep "
+                + "clears the suspicion"
+            timed.append((report.time, event))
+            return
+        }
         if batch.source.isSuspicion {
             (event.rule, event.basis) = (.suspect, "waiting")
             event.text =
@@ -173,7 +181,19 @@ struct TokenStory {
             event.text =
                 "\(app): APNs called it bad, \(suspect.times.counting("time")) since \(suspect.first.rfc3339), "
                 + "reason \(suspect.reason); that never removes a row"
+                + Self.acceptance(of: suspect)
         }
+    }
+
+    /// What else APNs said of a suspect, and what follows.
+    private static func acceptance(of suspect: Suspect) -> String {
+        guard let accepted = suspect.accepted else {
+            return
+                "; no answer is known that accepted it, so it may be of another environment or app"
+        }
+        return suspect.isCleared
+            ? "; it accepted it later, at \(accepted.rfc3339), so nothing of that is left"
+            : "; it had known it at \(accepted.rfc3339), so credentials or settings of the sender are to blame"
     }
 
     /// What became of a report, in words, with the rule.
@@ -315,8 +335,8 @@ struct TokenStory {
             event.reason = report?.reason
             do throws(UnusableReport) {
                 switch try frame.reader.read(try row.report.get()) {
-                case .nothing, .otherPlatform, .unknownReason:
-                    (event.rule, words) = (.nothing, "its answer says nothing about the token")
+                case .nothing, .accepted, .otherPlatform, .unknownReason:
+                    (event.rule, words) = (.nothing, "its answer says nothing against the token")
                 case .suspect:
                     event.rule = .suspect
                     words = "it calls the token bad, which never removes a row"

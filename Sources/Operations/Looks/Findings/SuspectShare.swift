@@ -7,6 +7,8 @@ package struct AuditedSuspects: Codable, Hashable, Sendable {
     /// `BadDeviceToken` or `DeviceTokenNotForTopic`.
     package var reason: String
     package var tokens: Int
+    /// Those that APNs had accepted or called dead before, so that credentials or settings are to blame.
+    package var accepted = 0
     /// The first and the last time at which APNs said so, RFC 3339 in UTC.
     package var first: String
     package var last: String
@@ -15,30 +17,51 @@ package struct AuditedSuspects: Codable, Hashable, Sendable {
 extension AuditedSuspects {
     init(_ count: SuspectCount) {
         self.init(
-            reason: count.reason, tokens: count.tokens, first: count.first.rfc3339,
-            last: count.last.rfc3339)
+            reason: count.reason, tokens: count.tokens, accepted: count.accepted,
+            first: count.first.rfc3339, last: count.last.rfc3339)
     }
 }
 
-/// How many of the living tokens of one app APNs called bad.
+/// How many of the tokens of one app APNs called bad.
 struct SuspectShare {
+    /// Above this share sending loses more than a little; a fifth of it is worth a look.
+    static let usualLimit = 0.05
+
     let suspects: [AuditedSuspects]
-    let living: Int
+    /// The tokens among which they are, and how many of those are suspected where it is not all.
+    let tokens: Int
+    var among: Int?
+    /// What the tokens are: `living token`, or `token` of a send.
+    var noun = "living token"
     /// The app and environment.
     let object: String
+    var limit = usualLimit
 
-    /// A note where they are few, medium from a hundredth of the living on, high from a twentieth on; nil for
-    /// none.
+    /// A note where they are few, medium above a fifth of the limit, high above it; nil for none.
     var finding: Finding? {
-        let tokens = suspects.reduce(0) { $0 + $1.tokens }
-        guard tokens > 0, living > 0, let last = suspects.map(\.last).max() else { return nil }
-        let (isMedium, isHigh) = (tokens * 100 >= living, tokens * 20 >= living)
+        let bad = among ?? suspects.reduce(0) { $0 + $1.tokens }
+        guard bad > 0, tokens > 0 else { return nil }
+        let share = Double(bad) / Double(tokens)
+        let last = suspects.map(\.last).max().map { ", the last at \($0)" } ?? ""
         return Finding(
-            isHigh ? .high : isMedium ? .medium : .note, object,
-            "APNs called \(tokens) of \(living.counting("living token")) bad, the last at \(last)",
-            cause: suspects.map { "\($0.reason): \($0.tokens)" }.joined(separator: ", "),
-            cure:
-                "either they are of another environment or app, or the credentials are: see docs/evidence.md, "
-                + "Bad tokens")
+            share > limit ? .high : share > limit / 5 ? .medium : .note, object,
+            "APNs called \(bad) of \(tokens.counting(noun)) bad\(last)", cause: cause, cure: cure)
+    }
+
+    private var cause: String {
+        suspects.map {
+            "\($0.reason): \($0.tokens)"
+                + ($0.accepted > 0 ? " (\($0.accepted) of them it had accepted before)" : "")
+        }.joined(separator: ", ")
+    }
+
+    /// Most of what APNs knew before is no fault of the tokens.
+    private var cure: String {
+        let (bad, known) = suspects.reduce((0, 0)) { ($0.0 + $1.tokens, $0.1 + $1.accepted) }
+        return known * 2 > bad
+            ? "it had accepted most of them before, so look at the credentials and the environment of the sender: "
+                + "docs/evidence.md, Bad tokens"
+            : "either they are of another environment or app, or the credentials are: see docs/evidence.md, "
+                + "Bad tokens"
     }
 }

@@ -120,7 +120,8 @@ package struct MetricsPlan: JournalPage {
     private func enterBatches(into facts: inout MetricsFacts) {
         let pacing = Pacing().with(patience: Pacing.shortPatience)
         guard
-            let seen = try? settings.reading(pacing: pacing, { BatchFacts($0) }), seen.unseen == nil
+            let (seen, suspects) = try? settings.reading(
+                pacing: pacing, { (BatchFacts($0), Self.suspects(in: $0)) }), seen.unseen == nil
         else {
             facts.seesBatches = false
             return
@@ -129,6 +130,11 @@ package struct MetricsPlan: JournalPage {
             settings.apps.map { ($0.storedPartition, $0.partition) },
             uniquingKeysWith: { first, _ in first })
         facts.quarantinedFeeds = seen.quarantined.count
+        for count in suspects {
+            guard let name = names[count.partition] else { continue }
+            facts.waiting[name, default: .init()].suspects += count.tokens
+            facts.waiting[name, default: .init()].suspectsKnown += count.accepted
+        }
         for batch in seen.open {
             let isJudged = batch.state == .applying
             let name = isJudged ? names[batch.partition] ?? batch.partition : batch.partition
@@ -143,6 +149,16 @@ package struct MetricsPlan: JournalPage {
         for hold in seen.holds {
             facts.waiting[hold.partition, default: .init()].holds += 1
         }
+    }
+
+    /// What APNs called bad lately; nothing for an account that may not read it.
+    private static func suspects(in store: TokenTable) -> [SuspectCount] {
+        guard (try? Suspects(store).visibility()) == .readable,
+            let now = try? store.session.databaseTime()
+        else { return [] }
+        return
+            (try? Suspects(store).counts(since: now.advanced(by: -Suspects.recentDays * 86_400_000)))
+            ?? []
     }
 
     private func enter(

@@ -43,6 +43,8 @@ struct MetricsFacts: Sendable {
         var held = 0, heldReports = 0
         /// Number of holds.
         var holds = 0
+        /// Living tokens that APNs called bad in the last seven days, and those of them that it knew before.
+        var suspects = 0, suspectsKnown = 0
     }
 
     var runs: [Run] = []
@@ -130,6 +132,10 @@ extension MetricsFacts {
             "waiting_bytes", "Bytes of lists that are in a journal of this host only.")
         var reports = MetricFamily("waiting_reports", "Reports of the waiting batches.")
         var holds = MetricFamily("holds_open", "Removals that wait for a person to decide.")
+        var suspects = MetricFamily(
+            "suspect_tokens",
+            "Living tokens that APNs called bad in the last seven days, by whether it had accepted them before."
+        )
         for (partition, waiting) in waiting.sorted(by: { "\($0.key)" < "\($1.key)" }) {
             let labels = partition.labels
             bytes.add([("pending", waiting.pendingBytes)], labels, "state")
@@ -140,8 +146,10 @@ extension MetricsFacts {
                 [("pending", waiting.pendingReports), ("held", waiting.heldReports)], labels,
                 "state")
             holds.add(waiting.holds, labels)
+            let unknown = waiting.suspects - waiting.suspectsKnown
+            suspects.add([("no", unknown), ("yes", waiting.suspectsKnown)], labels, "accepted")
         }
-        return [feeds, bytes, reports, holds]
+        return [feeds, bytes, reports, holds, suspects]
     }
 
     private var stateFamilies: [MetricFamily] {

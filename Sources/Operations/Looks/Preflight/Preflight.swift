@@ -54,12 +54,16 @@ package struct PreflightPlan: Sendable {
     package var failOn: Severity? = .high
     /// The largest share of stale tokens that is no reason to stop, from 0 to 1.
     package var mostStale = 0.05
+    /// The largest share of tokens that APNs called bad which is no reason to stop, from 0 to 1.
+    package var mostSuspect = SuspectShare.usualLimit
     /// Hours without a good sweep after which that is a finding.
     package var mostHours = 26.0
     /// Bytes for fingerprints of tokens; a filter with 0 looks every token up.
     package var memory = PreflightPlan.usualMemory
     /// Whether a filter drops tokens without a row too.
     package var onlyKnown = false
+    /// Whether a filter drops tokens that APNs called bad too.
+    package var withoutSuspects = false
     /// The findings to live with.
     package var ignore = IgnoreList.none
 
@@ -158,6 +162,7 @@ package struct Preflight {
             try store.require(.read, partitions: [plan.app.storedPartition])
             facts.isReplica = try store.isReplica()
             facts.stranded = try store.strandedMarks(plan.settings.apps.map(\.storedPartition))
+            try facts.readSuspects(store)
             try countTokens(store)
             try facts.readEvidence(store, at: context.now())
             try facts.readClocks(store, context.now)
@@ -172,7 +177,9 @@ package struct Preflight {
 
     private mutating func countTokens(_ store: TokenTable) throws {
         if case .none = plan.subject { return }
-        var tally = try TokenTally(store, plan.app, memory: plan.memory)
+        var tally = try TokenTally(
+            store, plan.app, memory: plan.memory,
+            suspectsSince: facts.suspects.isEmpty ? nil : facts.suspectsSince)
         let (context, word) = (context, plan.subject.word)
         func add(_ tokens: [DeviceToken?]) throws(StoreFailure) {
             try tally.add(tokens)

@@ -26,8 +26,10 @@ struct PreflightFacts {
     var stranded: StrandedMarks?
     var host = HostFacts()
     var batches = BatchFacts()
-    /// What APNs called bad among the living tokens of the app, and how many of these there are.
+    /// What APNs called bad in the last seven days among the living tokens of the app, and how many of these there are.
     var suspects: [AuditedSuspects] = []
+    /// The beginning of those days, by the database's clock.
+    var suspectsSince = EpochMilliseconds(0)
     var living = 0
     /// Rows of `pushsweep_evidence` about the app that wait.
     var waitingRows = 0
@@ -66,16 +68,21 @@ struct PreflightFacts {
     /// A time after each that a database records: the year 9998.
     private static let farthest = EpochMilliseconds(253_370_764_799_000)
 
+    mutating func readSuspects(_ store: TokenTable) throws {
+        let (stored, known) = (plan.app.storedPartition, Suspects(store))
+        guard try known.visibility() == .readable else { return }
+        suspectsSince = try store.session.databaseTime().advanced(
+            by: -Suspects.recentDays * 86_400_000)
+        suspects = try known.counts(since: suspectsSince).filter { $0.partition == stored }
+            .map(AuditedSuspects.init)
+    }
+
     mutating func readEvidence(_ store: TokenTable, at now: EpochMilliseconds) throws {
         host = HostFacts(in: plan.settings.state)
         batches = BatchFacts(store)
-        let stored = plan.app.storedPartition
-        let known = Suspects(store)
-        if try known.visibility() == .readable {
-            suspects = try known.counts().filter { $0.partition == stored }.map(
-                AuditedSuspects.init)
+        if !suspects.isEmpty, tokens == nil {
+            living = try store.livingRows(in: plan.app.storedPartition).count(atMost: .max)
         }
-        if !suspects.isEmpty { living = try store.livingRows(in: stored).count(atMost: .max) }
         let limits = [RunContext.latestEnd(now), Self.farthest]
         var ends: [EpochMilliseconds?] = []
         host.readEach { journal throws(JournalFailure) in

@@ -18,6 +18,8 @@ package struct TokenCounts: Encodable, Hashable, Sendable {
     package var otherEnvironment = 0
     /// Values that are not tokens.
     package var malformed = 0
+    /// Living tokens that APNs called bad in the last seven days; each is in `living` too.
+    package var suspect = 0
     /// Tokens that occurred before among the same tokens; each is in one of the counts above too.
     package var duplicate = 0
 }
@@ -123,6 +125,7 @@ package struct PreflightReport: PrintedLines, Encodable, Hashable, Sendable {
                 (tokens.stale, "stale"), (tokens.unknown, "unknown"),
                 (tokens.otherEnvironment, "of the other environment"),
                 (tokens.malformed, "malformed"), (tokens.duplicate, "duplicate"),
+                (tokens.suspect, "called bad"),
             ].filter { $0.0 > 0 }.map { ", \($0.0) \($0.1)" }.joined()
             facts.append(
                 (

@@ -151,8 +151,14 @@ package enum PreflightRules {
                 ]
         },
         .each("suspect-tokens") { facts in
-            let share = SuspectShare(
-                suspects: facts.suspects, living: facts.living, object: facts.partition)
+            var share = SuspectShare(
+                suspects: facts.suspects, tokens: facts.living, object: facts.partition,
+                limit: facts.plan.mostSuspect)
+            if let tokens = facts.tokens {
+                share = SuspectShare(
+                    suspects: facts.suspects, tokens: tokens.read, among: tokens.suspect,
+                    noun: "token", object: facts.partition, limit: facts.plan.mostSuspect)
+            }
             return share.finding.map { [$0] } ?? []
         },
         .each("unreadable-state") { facts in

@@ -16,7 +16,7 @@ import TokenTable
 
 /// What `preflight --filter` did with the lines of its list.
 package struct FilterCounts: Encodable, Hashable, Sendable {
-    /// Lines with anything but spaces. The sum of the next four.
+    /// Lines with anything but spaces. The sum of the next five.
     package internal(set) var read = 0
     /// Lines that were passed on.
     package internal(set) var passed = 0
@@ -26,6 +26,8 @@ package struct FilterCounts: Encodable, Hashable, Sendable {
     package internal(set) var unknown = 0
     /// Lines dropped because they are not tokens.
     package internal(set) var malformed = 0
+    /// Lines dropped because APNs called the token bad, under `--without-suspects`.
+    package internal(set) var suspect = 0
 }
 
 /// Filters lines of tokens by the token table.
@@ -35,6 +37,8 @@ package struct TokenFilter {
     private let store: TokenTable
     private let lookup: TokenStatusLookup
     private let marked: TokenFingerprints?
+    /// The suspects, where they are dropped and there are any.
+    private let suspects: Suspects?
     private let write: (UnsafeRawBufferPointer) -> Bool
     private let hex = HexLine()
     private var counts = FilterCounts()
@@ -90,11 +94,26 @@ package struct TokenFilter {
         let partition = plan.app.storedPartition
         try store.require(.read, partitions: [partition], judgingRows: false)
         lookup = try store.tokenStatuses(in: partition)
-        marked = plan.onlyKnown ? nil : try Self.marked(store, partition, plan.memory, context)
+        if plan.withoutSuspects {
+            let suspects = Suspects(store)
+            guard case .readable = try suspects.visibility() else {
+                throw RunFailure(
+                    .permission, .store,
+                    "looking for suspects: the account may not read pushsweep_suspect, or it is not there; grant "
+                        + "SELECT on it, or leave --without-suspects out")
+            }
+            self.suspects = try suspects.isEmpty() ? nil : suspects
+        } else {
+            suspects = nil
+        }
+        marked =
+            plan.onlyKnown
+            ? nil : try Self.marked(store, partition, plan.memory, suspects, context)
     }
 
     private static func marked(
-        _ store: TokenTable, _ partition: Partition, _ memory: Int, _ context: RunContext
+        _ store: TokenTable, _ partition: Partition, _ memory: Int, _ suspects: Suspects?,
+        _ context: RunContext
     ) throws -> TokenFingerprints? {
         guard memory > 0 else { return nil }
         var set = TokenFingerprints(mostBytes: memory)
@@ -103,6 +122,12 @@ package struct TokenFilter {
             of: partition, to: &set, shouldStop: { interrupt.isTripped },
             progress: { progress.show("tokens with a mark", $0, of: nil) })
         progress.clear()
+        var last: DeviceToken?
+        while let page = try suspects?.page(of: partition, after: last), !page.isEmpty {
+            for suspect in page { _ = set.insert(suspect.token) }
+            if interrupt.isTripped { throw RunFailure.stopped }
+            last = page.last?.token
+        }
         if interrupt.isTripped { throw RunFailure.stopped }
         guard set.isIncomplete else { return set }
         context.log.notice(
@@ -160,21 +185,28 @@ package struct TokenFilter {
         }
         counts.read += lines
         counts.malformed += dropped
-        let statuses = try store.statuses(of: doubtful.compactMap(\.token), by: lookup)
+        let tokens = doubtful.compactMap(\.token)
+        let statuses = try store.statuses(of: tokens, by: lookup)
+        let bad = try suspects?.open(among: tokens, of: plan.app.storedPartition) ?? []
         var start = 0
         for (line, token) in doubtful {
-            if let token, isPassed(statuses[token] ?? .unknown) { continue }
+            if let token, isPassed(statuses[token] ?? .unknown, isBad: bad.contains(token)) {
+                continue
+            }
             try append(block[start..<line.lowerBound])
             start = line.upperBound
         }
         try append(block[start..<block.count])
-        counts.passed = counts.read - counts.malformed - counts.stale - counts.unknown
+        counts.passed =
+            counts.read - counts.malformed - counts.stale - counts.unknown - counts.suspect
         return flush()
     }
 
-    private mutating func isPassed(_ status: TokenStatus) -> Bool {
+    private mutating func isPassed(_ status: TokenStatus, isBad: Bool) -> Bool {
         switch status {
-        case .living: return true
+        case .living:
+            if isBad { counts.suspect += 1 }
+            return !isBad
         case .stale:
             counts.stale += 1
             return false

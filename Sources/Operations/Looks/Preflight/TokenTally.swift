@@ -14,11 +14,19 @@ struct TokenTally {
     private let store: TokenTable
     private let own: TokenStatusLookup
     private let others: [TokenStatusLookup]
+    private let partition: Partition
+    /// Since when it counts that APNs called a token bad; nil where it called none of the app.
+    private let suspectsSince: EpochMilliseconds?
     private var seen: TokenFingerprints
 
-    /// Prepares the count for an app. `memory` limits the bytes for finding duplicates.
-    init(_ store: TokenTable, _ app: Settings.App, memory: Int) throws(StoreFailure) {
-        self.store = store
+    /// Prepares the count for an app. `memory` limits the bytes for finding duplicates; `suspectsSince` is when it
+    /// begins to count that APNs called a token bad, nil where it called none.
+    init(
+        _ store: TokenTable, _ app: Settings.App, memory: Int,
+        suspectsSince: EpochMilliseconds?
+    ) throws(StoreFailure) {
+        (self.store, self.suspectsSince) = (store, suspectsSince)
+        partition = app.storedPartition
         own = try store.tokenStatuses(in: app.storedPartition)
         let terms = try store.terms(of: app.storedPartition)
         var others: [TokenStatusLookup] = []
@@ -51,6 +59,12 @@ struct TokenTally {
             case .stale: counts.stale += 1
             case .unknown: strangers.append(token)
             }
+        }
+        if let suspectsSince {
+            let living = known.filter { statuses[$0] == .living }
+            let bad = try Suspects(store).open(
+                among: living, of: partition, since: suspectsSince)
+            counts.suspect += living.count { bad.contains($0) }
         }
         guard !strangers.isEmpty else { return }
         var elsewhere: Set<DeviceToken> = []

@@ -115,7 +115,7 @@ struct EvidenceRun {
         var result = Result(entry: FeedReport(heard.batch))
         seen.enter(nil)
         do {
-            if heard.batch.source.isSuspicion {
+            if heard.batch.source.isAboutSuspects {
                 result.isSilent = true
                 try noteSuspects(of: heard.batch)
             } else {
@@ -254,7 +254,8 @@ struct EvidenceRun {
         return status
     }
 
-    /// Moves the reports of a batch that calls tokens bad into the suspects; a dry run changes nothing.
+    /// Moves the reports of a batch that calls tokens bad, or accepts suspected ones, into the suspects; a dry run
+    /// changes nothing.
     private func noteSuspects(of batch: ReportBatch) throws {
         let stored = try partition(of: batch)
         guard !plan.dryRun, batch.state != .applied else { return }

@@ -34,7 +34,7 @@ extension ReportIntake {
         defer { context.progress.clear() }
         var reports = try newReports()
         let digest = try read(file.partition, layout, source, into: &reports)
-        let read = try reports.sorted()
+        let read = try reports.sorted(suspected: suspected(of: reports.accepting))
         let content = UUIDText.name(digest)
         let isKnown = try isTaken(content)
         // Taken once more it needs a name of its own.
@@ -59,6 +59,14 @@ extension ReportIntake {
             )
         }
         return (try batches.map(whole), report)
+    }
+
+    /// The tokens of some apps that APNs called bad. A dry run tells nothing of what they come to.
+    private func suspected(of partitions: Set<Partition>) throws -> [DeviceToken] {
+        guard !plan.dryRun else { return [] }
+        return try partitions.flatMap { partition in
+            try Suspects(store).tokens(of: plan.partitions[partition] ?? partition)
+        }
     }
 
     /// Whether a content was taken. A dry run needs neither the table nor a right to it.
@@ -225,9 +233,21 @@ extension ReportIntake {
     ) -> (Partition, Result<ReportReading, UnusableReport>) {
         if let given { return (given, line.reading) }
         switch line.reading {
-        case .success(.evidence), .success(.suspect): break
+        case .success(.evidence), .success(.suspect), .success(.accepted): break
         case .success, .failure: return (.noApp, line.reading)
         }
+        let (named, reading) = namedIn(line)
+        guard case .success(.accepted) = line.reading, case .failure = reading else {
+            return (named, reading)
+        }
+        // It says nothing against anybody.
+        return (.noApp, .success(.nothing))
+    }
+
+    /// The app and environment that a line names, and what it says of its token.
+    private func namedIn(
+        _ line: ReportLine
+    ) -> (Partition, Result<ReportReading, UnusableReport>) {
         let object = Array(line.bytes).withUnsafeBytes { JSONObject($0) }
         guard case .text(let app) = object?["app"],
             case .text(let environment) = object?["environment"]

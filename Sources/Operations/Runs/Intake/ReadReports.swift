@@ -64,6 +64,9 @@ struct ReadReports {
                     token: DeviceToken(firstIn: text)))
             return refusal
         case .success(.nothing): counts.other += 1
+        case .success(.accepted(let token, let time)):
+            counts.other += 1
+            try add(token, time, Key(partition: partition, source: .accepted))
         case .success(.otherPlatform): counts.otherPlatform += 1
         case .success(.unknownReason): counts.unknownReasons += 1
         case .success(.suspect(let token, let source, let time)):
@@ -93,16 +96,32 @@ struct ReadReports {
         try table.add(token, time, to: last?.place ?? 0)
     }
 
-    /// Sorts what was read. To be called once, at the end.
+    /// The apps and environments of tokens that APNs accepted.
+    var accepting: Set<Partition> {
+        Set(keys.filter { $0.source == .accepted }.map(\.partition))
+    }
+
+    /// Sorts what was read. To be called once, at the end. Of what APNs accepted only tokens are of use that it called
+    /// bad, here or before: `suspected` tells those by the database.
     ///
     /// - Throws: failures of the disk.
-    func sorted() throws -> Sorted {
-        let groups = try table.seal(groups: keys.count)
-        let batches = zip(keys, groups).map { Sorted.Batch($0.partition, $0.source, $1, first[$0]) }
+    func sorted(suspected: [DeviceToken] = []) throws -> Sorted {
+        func groups(_ isWanted: (EvidenceSource) -> Bool) -> [Int] {
+            keys.indices.filter { isWanted(keys[$0].source) }
+        }
+        let accepted = groups { $0 == .accepted }
+        if !accepted.isEmpty {
+            try table.keep(suspected, ofGroups: accepted, besides: groups(\.isSuspicion))
+        }
+        let sealed = try table.seal(groups: keys.count)
+        let batches = zip(keys, sealed)
+            .map { Sorted.Batch($0.partition, $0.source, $1, first[$0]) }
+            .filter { $0.source != .accepted || $0.evidence.reports > 0 }
         return Sorted(
             table: table, counts: counts,
             batches: batches.sorted {
-                "\($0.partition) \($0.source)" < "\($1.partition) \($1.source)"
+                ("\($0.partition)", $0.source.turn, "\($0.source)")
+                    < ("\($1.partition)", $1.source.turn, "\($1.source)")
             })
     }
 

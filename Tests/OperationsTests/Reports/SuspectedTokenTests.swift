@@ -1,0 +1,113 @@
+import APNsProtocol
+import Foundation
+import TestSupport
+import Testing
+import TokenHygiene
+
+private let before: Int64 = 1_600_000_000_000
+private let dead: Int64 = 1_700_000_000_000
+
+@Suite("Tokens that APNs called bad")
+struct SuspectedTokenTests {
+    /// A line of a log about a token.
+    private static func line(
+        _ number: Int, _ status: Int, _ time: Int64, reason: String = ""
+    ) -> String {
+        #"{"device_token":"\#(DeviceToken.numbered(number).hex)","status":\#(status),"reason":"\#(reason)","#
+            + #""timestamp_ms":\#(time)}"# + "\n"
+    }
+
+    @Test(
+        "a 200 about a suspected token, in a log or a row, says whether the token or the sender is to blame",
+        arguments: TestEngine.available)
+    func accepted(_ engine: TestEngine) throws {
+        let stage = try SweepStage(engine, feeds: [.tuples([])])
+        try stage.database.register(0..<100, at: before)
+        let bad = (0..<4).map { Self.line($0, 400, dead, reason: "BadDeviceToken") }
+        // Before and behind the lines that suspect, and of tokens that nobody suspects.
+        let lines =
+            [Self.line(0, 200, dead + 1_000), Self.line(50, 200, dead)] + bad
+            + [Self.line(1, 200, dead - 1_000), Self.line(51, 200, dead + 1_000)]
+        let file = try stage.folder.write("log.jsonl", lines.joined())
+        let words = ["import", file, "--from", "jsonl", "--app", "chat"]
+        try stage.run(words + ["--dry-run"]).says("8, of which 0 call a token dead, 4 suspect one")
+        #expect(try stage.database.rows(of: "pushsweep_suspect") == 0)
+        try stage.run(words).ends(
+            0, "8, of which 0 call a token dead, 4 suspect one, 4 say nothing")
+        #expect(try stage.database.rows(of: "pushsweep_suspect") == 4)
+        #expect(try stage.database.rows(of: "pushsweep_report") == 0)
+        let other = stage.host("b")
+        func explained(_ number: Int, _ words: String) throws {
+            try stage.run(["explain", DeviceToken.numbered(number).hex], environment: other)
+                .ends(0, words)
+        }
+        try explained(
+            0, "it accepted it later, at 2023-11-14T22:13:21.000Z, so nothing of that is left")
+        try explained(1, "it had known it at 2023-11-14T22:13:19.000Z, so credentials or settings")
+        try explained(2, "no answer is known that accepted it")
+        let list = stage.folder.file("suspects.csv")
+        try stage.run(["audit", "--suspects", list], environment: other).ends(
+            0, "APNs called 3 of 100 living tokens bad", "1 of them it had accepted before")
+        let listed = try String(contentsOfFile: list, encoding: .utf8).split(separator: "\n")
+        #expect(
+            listed.count == 4 && listed[0].hasPrefix("app,environment,row,user,registered,token"))
+        #expect(listed.count { $0.contains("2023-11-14T22:13:19.000Z") } == 1, "\(listed)")
+        #expect(!listed.joined().contains(DeviceToken.numbered(1).hex))
+        // By rows: one clears what is suspected, one comes with what it clears.
+        for (number, status) in [(2, 200), (5, 400), (5, 200), (60, 200)] {
+            try stage.database.report(
+                DeviceToken.numbered(number).hex, status: status,
+                reason: status == 400 ? "BadDeviceToken" : nil,
+                time: dead + (status == 200 ? 5_000 : 0))
+        }
+        try stage.swept().ends(0)
+        #expect(try stage.database.rows(of: "pushsweep_evidence") == 0)
+        #expect(try stage.database.rows(of: "pushsweep_report") == 0)
+        #expect(try stage.database.rows(of: "pushsweep_suspect") == 5)
+        try explained(2, "it accepted it later")
+        try explained(5, "it accepted it later")
+        try stage.run(["audit"], environment: other).ends(
+            0, "APNs called 2 of 100 living tokens bad")
+        #expect(try stage.database.rows(where: "invalidated_at IS NULL") == 100)
+    }
+
+    @Test(
+        "the gate counts the tokens of a send that APNs called bad in the last seven days, and a filter leaves them out",
+        arguments: TestEngine.available)
+    func gate(_ engine: TestEngine) throws {
+        let stage = try SweepStage(engine, feeds: [.tuples([])])
+        try stage.database.register(0..<100, at: before)
+        for number in 0..<3 {
+            try stage.database.report(
+                DeviceToken.numbered(number).hex, status: 400, reason: "BadDeviceToken", time: dead)
+        }
+        try stage.swept().ends(0)
+        let list = try stage.folder.write(
+            "tokens", (0..<20).map { DeviceToken.numbered($0).hex + "\n" }.joined())
+        let gate = ["preflight", "--read-only", "--tokens-from", list]
+        try stage.run(gate).ends(
+            2, "APNs called 3 of 20 tokens bad", "20 read, 20 living, 3 called bad")
+        try stage.run(gate + ["--max-suspect", "20"]).ends(0, "medium: suspect-tokens")
+        try stage.run(gate + ["--max-suspect", "80"]).ends(0, "note: suspect-tokens")
+        let filter = gate + ["--filter"]
+        func passed(_ more: [String] = []) throws -> Int {
+            try stage.run(filter + more).ends(0).output.split(separator: "\n").count
+        }
+        #expect(try passed() == 20)
+        #expect(try passed(["--without-suspects"]) == 17)
+        #expect(try passed(["--without-suspects", "--only-known"]) == 17)
+        #expect(try passed(["--without-suspects", "--memory", "0"]) == 17)
+        try stage.run(gate + ["--without-suspects"]).ends(
+            64, "--without-suspects goes with --filter")
+        // The news is over; the suspicion is not.
+        try stage.database.execute(
+            "UPDATE pushsweep_suspect SET changed_at = ?", [stage.database.time(dead)])
+        try stage.run(gate).ends(0).lacks("suspect-tokens")
+        #expect(try passed(["--without-suspects"]) == 17)
+        // An account that may read nothing of it is told so.
+        try stage.database.execute("ALTER TABLE pushsweep_suspect RENAME TO elsewhere")
+        try stage.run(filter + ["--without-suspects"]).ends(
+            77, "the account may not read pushsweep_suspect")
+        #expect(try passed() == 20)
+    }
+}
