@@ -100,6 +100,14 @@ struct Benchmark: Sendable {
                     + "engine's floor for the same changes",
                 needsMariaDB: true, run: { try IntakeBenchmark($0).rows() }),
             Benchmark(
+                name: "pulse",
+                summary: "false findings about an app's evidence in a thousand made-up years",
+                needsMariaDB: false,
+                run: { context in
+                    var benchmark = PulseBenchmark(context)
+                    return try benchmark.run()
+                }),
+            Benchmark(
                 name: "preflight-filter",
                 summary:
                     "filtering 5 million tokens of which 500,000 are stale, against grep -v -F -f and cat",

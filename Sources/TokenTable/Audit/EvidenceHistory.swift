@@ -7,6 +7,7 @@
 
 import APNsProtocol
 import Database
+import Encodings
 import Findings
 import TokenHygiene
 
@@ -38,13 +39,50 @@ package struct EvidenceHistory {
     package func days(
         from first: String, to last: String
     ) throws(StoreFailure) -> [DayOfEvidence] {
+        try days(from: first, to: last, of: EvidenceSource.ofMarks)
+    }
+
+    /// What was heard of each app, by the table's value, and environment on each of the last days, oldest first, as many
+    /// as a look at their rhythm needs. The last is the day of `now`, which is of the database's clock.
+    ///
+    /// - Throws: any failure of reading.
+    package func pulse(
+        at now: EpochMilliseconds
+    ) throws(StoreFailure) -> [Partition: [DayOfPulse]] {
+        let today = Int(now.rawValue / 86_400_000)
+        let names = ((today - Pulse.span)...today).map {
+            String(RFC3339.text(milliseconds: Int64($0) * 86_400_000).prefix(10))
+        }
+        let places = Dictionary(
+            zip(names, names.indices).map { ($0, $1) }, uniquingKeysWith: { $1 })
+        let sources = EvidenceSource.allCases.filter { $0 != .unusable && $0 != .accepted }
+        var pulse: [Partition: [DayOfPulse]] = [:]
+        for day in try days(from: names[0], to: names[names.count - 1], of: sources) {
+            guard let place = places[day.day], let source = EvidenceSource(rawValue: day.source)
+            else { continue }
+            var known = pulse[day.partition] ?? Array(repeating: DayOfPulse(), count: names.count)
+            if source.isSuspicion {
+                known[place].bad += day.counts.total
+            } else {
+                known[place].evidence += day.counts.total
+                known[place].unknown += day.counts.unknown
+                known[place].newer += day.counts.newer
+            }
+            pulse[day.partition] = known
+        }
+        return pulse
+    }
+
+    private func days(
+        from first: String, to last: String, of sources: [EvidenceSource]
+    ) throws(StoreFailure) -> [DayOfEvidence] {
         let sums = Counts.columns.map { "SUM(\($0))" }.joined(separator: ", ")
         let columns = Counts.columns.joined(separator: ", ")
         let kept =
             try session.canRead(PushsweepTable.day.name, "day")
             ? "UNION ALL SELECT day, app, environment, source, \(columns) FROM pushsweep_day" : ""
         // What only makes a token suspect, or is no report, applies to no row.
-        let others = EvidenceSource.allCases.filter { !EvidenceSource.ofMarks.contains($0) }
+        let others = EvidenceSource.allCases.filter { !sources.contains($0) }
             .map { session.connection.dialect.literal($0.rawValue) }.joined(separator: ", ")
         let sql =
             "SELECT day, app, environment, source, \(sums) FROM (SELECT \(Self.day) AS day, app, "

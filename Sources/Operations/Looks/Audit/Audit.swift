@@ -81,9 +81,10 @@ package struct Audit {
         if let path = wish.suspectsFile { try listSuspects(store, stored, in: path) }
         listRuns(store)
         if let baseline = wish.baseline { report.changes = report.changes(since: baseline) }
+        let pulse = pulse(store)
         report.judge(
             seesHost: seesHost, seesHolds: seesHolds, otherRows: otherRows, unowned: unowned,
-            stranded: stranded, unbalanced: unbalanced)
+            stranded: stranded, unbalanced: unbalanced, pulse: pulse)
     }
 
     let host: HostFacts
@@ -215,6 +216,13 @@ package struct Audit {
         } catch {
             skip("history", error)
         }
+    }
+
+    /// What is not as usual in the evidence.
+    private mutating func pulse(_ store: TokenTable) -> PulseLook {
+        let pulse = PulseLook(settings, store)
+        if let unseen = pulse.unseen { skip("the rhythm of the evidence", unseen) }
+        return pulse
     }
 
     /// The place of an app in the report, by the names in the settings.

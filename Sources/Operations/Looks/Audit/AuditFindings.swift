@@ -5,6 +5,7 @@ import Database
 import Encodings
 import Findings
 import PushQueue
+import TokenHygiene
 import TokenTable
 
 /// What an audit judges.
@@ -23,17 +24,20 @@ struct AuditFacts {
     let stranded: StrandedMarks?
     /// Batches that say of their reports something else than is there, with `--deep`.
     var unbalanced: [UnbalancedBatch] = []
+    /// What is not as usual in the evidence.
+    var pulse = PulseLook()
 }
 
 extension AuditReport {
     /// Adds the findings that follow from the facts, gravest first, and writes the headline.
     mutating func judge(
         seesHost: Bool, seesHolds: Bool = true, otherRows: Int, unowned: UnownedRows? = nil,
-        stranded: StrandedMarks? = nil, unbalanced: [UnbalancedBatch] = []
+        stranded: StrandedMarks? = nil, unbalanced: [UnbalancedBatch] = [],
+        pulse: PulseLook = PulseLook()
     ) {
         let facts = AuditFacts(
             report: self, seesHost: seesHost, seesHolds: seesHolds, otherRows: otherRows,
-            unowned: unowned, stranded: stranded, unbalanced: unbalanced)
+            unowned: unowned, stranded: stranded, unbalanced: unbalanced, pulse: pulse)
         findings = AuditRules.all.flatMap { $0.findings(facts) }.map(\.audited).worstFirst
         let high = findings.filter { $0.severity == .high }
         healthy = high.isEmpty
@@ -52,7 +56,7 @@ extension AuditReport {
 }
 
 enum AuditRules {
-    static let all = host + credentials + tokens + forecast + queue + deep + rest
+    static let all = host + credentials + tokens + forecast + queue + deep + pulse + rest
 
     /// Hours without a good sweep after which a person should look: a day, and two hourly runs.
     private static let mostHours = 26.0
@@ -312,6 +316,12 @@ enum AuditRules {
                     + "\(without == 1 ? "has" : "have") no living token"
             }, cure: "list them with --users-without-token FILE"),
     ]
+
+    // MARK: The rhythm of the evidence
+
+    private static let pulse = PulseFinding.rules.map { rule in
+        Rule<AuditFacts>.each(rule) { $0.pulse.findings(rule) }
+    }
 
     // MARK: Quarantine and gaps
 

@@ -237,6 +237,9 @@ package struct Check {
             }
             enter(try store.examineIntake())
             examineBatches(BatchFacts(store))
+            for sentence in PulseLook(settings, store).sentences {
+                report.note("database", .medium, sentence)
+            }
             report.grants = (try? store.grants(for: policy)) ?? []
             report.grants += (try? store.intakeGrants()) ?? []
             report.grants += (try? store.session.lagGrants()) ?? []

@@ -120,8 +120,10 @@ package struct MetricsPlan: JournalPage {
     private func enterBatches(into facts: inout MetricsFacts) {
         let pacing = Pacing().with(patience: Pacing.shortPatience)
         guard
-            let (seen, suspects) = try? settings.reading(
-                pacing: pacing, { (BatchFacts($0), Self.suspects(in: $0)) }), seen.unseen == nil
+            let (seen, suspects, pulse) = try? settings.reading(
+                pacing: pacing,
+                { (BatchFacts($0), Self.suspects(in: $0), PulseLook(settings, $0)) }),
+            seen.unseen == nil
         else {
             facts.seesBatches = false
             return
@@ -130,6 +132,9 @@ package struct MetricsPlan: JournalPage {
             settings.apps.map { ($0.storedPartition, $0.partition) },
             uniquingKeysWith: { first, _ in first })
         facts.quarantinedFeeds = seen.quarantined.count
+        for (app, finding) in pulse.found {
+            facts.waiting[app, default: .init()].pulse.insert(finding.rule)
+        }
         for count in suspects {
             guard let name = names[count.partition] else { continue }
             facts.waiting[name, default: .init()].suspects += count.tokens

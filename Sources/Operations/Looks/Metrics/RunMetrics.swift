@@ -45,6 +45,8 @@ struct MetricsFacts: Sendable {
         var holds = 0
         /// Living tokens that APNs called bad in the last seven days, and those of them that it knew before.
         var suspects = 0, suspectsKnown = 0
+        /// The rules by which its evidence is not as usual.
+        var pulse: Set<String> = []
     }
 
     var runs: [Run] = []
@@ -132,6 +134,9 @@ extension MetricsFacts {
             "waiting_bytes", "Bytes of lists that are in a journal of this host only.")
         var reports = MetricFamily("waiting_reports", "Reports of the waiting batches.")
         var holds = MetricFamily("holds_open", "Removals that wait for a person to decide.")
+        var pulse = MetricFamily(
+            "unusual_evidence",
+            "1 where the evidence of an app is not as usual by a rule of audit, else 0.")
         var suspects = MetricFamily(
             "suspect_tokens",
             "Living tokens that APNs called bad in the last seven days, by whether it had accepted them before."
@@ -148,8 +153,10 @@ extension MetricsFacts {
             holds.add(waiting.holds, labels)
             let unknown = waiting.suspects - waiting.suspectsKnown
             suspects.add([("no", unknown), ("yes", waiting.suspectsKnown)], labels, "accepted")
+            pulse.add(
+                PulseFinding.rules.map { ($0, waiting.pulse.contains($0) ? 1 : 0) }, labels, "rule")
         }
-        return [feeds, bytes, reports, holds, suspects]
+        return [feeds, bytes, reports, holds, suspects, pulse]
     }
 
     private var stateFamilies: [MetricFamily] {

@@ -31,6 +31,8 @@ struct PreflightFacts {
     /// The beginning of those days, by the database's clock.
     var suspectsSince = EpochMilliseconds(0)
     var living = 0
+    /// What is not as usual in the evidence.
+    var pulse = PulseLook()
     /// Rows of `pushsweep_evidence` about the app that wait.
     var waitingRows = 0
     /// Ends of sweeps that succeeded, as the journals and the database know them.
@@ -83,6 +85,7 @@ struct PreflightFacts {
         if !suspects.isEmpty, tokens == nil {
             living = try store.livingRows(in: plan.app.storedPartition).count(atMost: .max)
         }
+        pulse = PulseLook(plan.settings, store)
         let limits = [RunContext.latestEnd(now), Self.farthest]
         var ends: [EpochMilliseconds?] = []
         host.readEach { journal throws(JournalFailure) in

@@ -10,7 +10,7 @@ typealias PreflightRule = Rule<PreflightFacts>
 
 /// The rules of `preflight`, in the order of reports.
 package enum PreflightRules {
-    static let all = tokens + evidence + credentials + clocks + provider + ignoring
+    static let all = tokens + evidence + pulse + credentials + clocks + provider + ignoring
 
     /// The names that an entry of an ignore file may have. A mistake in the file cannot ignore itself.
     package static let ignorable = all.map(\.name).filter { !$0.hasPrefix("ignore-") }
@@ -189,6 +189,15 @@ package enum PreflightRules {
                 cure: "run a sweep, or check that its timer runs")
         },
     ]
+
+    // MARK: The rhythm of the evidence
+
+    /// A sender may go on without evidence, so the gate stays open.
+    private static let pulse = PulseFinding.rules.map { rule in
+        PreflightRule.each(rule) {
+            $0.pulse.findings(rule, of: $0.plan.app.partition, atMost: .medium)
+        }
+    }
 
     // MARK: Certificate, key, topic, environment
 
