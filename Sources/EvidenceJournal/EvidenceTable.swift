@@ -59,24 +59,31 @@ package final class EvidenceTable {
         }
     }
 
-    /// Of some groups only those tokens stay that are listed, or that one of the groups `besides` has. Call it before
+    /// Names tokens of which `keepWanted` keeps what was added.
+    ///
+    /// - Throws: `inputOutput`, for example when the disk is full.
+    package func want(_ tokens: [DeviceToken]) throws(JournalFailure) {
+        try scratch.perform { db in
+            for some in tokens.runs(of: Self.tuplesPerInsert) {
+                _ = try db.execute(
+                    "INSERT OR IGNORE INTO wanted VALUES \(commaList("(?)", some.count))",
+                    some.map { .bytes($0.bytes) })
+            }
+        }
+    }
+
+    /// Of some groups only those tokens stay that are wanted, or that one of the groups `besides` has. Call it before
     /// `seal`.
     ///
     /// - Throws: `inputOutput`, for example when the disk is full.
-    package func keep(
-        _ tokens: [DeviceToken], ofGroups groups: [Int], besides others: [Int]
+    package func keepWanted(
+        ofGroups groups: [Int], besides others: [Int]
     ) throws(JournalFailure) {
         try insertWaiting()
         func list(_ groups: [Int]) -> String {
             groups.map(String.init).joined(separator: ", ")
         }
         try scratch.perform { db in
-            try db.run("CREATE TABLE wanted (token BLOB PRIMARY KEY) WITHOUT ROWID")
-            for some in tokens.runs(of: Self.tuplesPerInsert) {
-                _ = try db.execute(
-                    "INSERT OR IGNORE INTO wanted VALUES \(commaList("(?)", some.count))",
-                    some.map { .bytes($0.bytes) })
-            }
             try db.run(
                 """
                 INSERT OR IGNORE INTO wanted SELECT token FROM statement WHERE batch IN (\(list(others)));
@@ -280,6 +287,7 @@ private final class ScratchDatabase: Sendable {
             CREATE TABLE evidence (
                 batch INTEGER NOT NULL, token BLOB NOT NULL, number INTEGER NOT NULL,
                 time INTEGER NOT NULL, PRIMARY KEY (batch, token, number)) WITHOUT ROWID;
+            CREATE TABLE wanted (token BLOB PRIMARY KEY) WITHOUT ROWID;
             CREATE TABLE part (
                 place INTEGER PRIMARY KEY, length INTEGER NOT NULL, reason TEXT NOT NULL,
                 bytes BLOB NOT NULL, token BLOB);

@@ -104,24 +104,18 @@ package struct Suspects {
         }
     }
 
-    /// The tokens of an app, by the table's value, and environment, cleared ones too, in order.
+    /// The next tokens of an app, by the table's value, and environment, cleared ones too, in order; empty at the end.
     ///
     /// - Throws: any failure of a query.
-    package func tokens(of partition: Partition) throws(StoreFailure) -> [DeviceToken] {
-        var tokens: [DeviceToken] = []
-        while true {
-            let page = try table.retries.retrying("reading suspects") { () throws(SQLFailure) in
-                let rows = try connection.query(
-                    "SELECT token FROM pushsweep_suspect WHERE token > ? AND app = ? AND environment = ? "
-                        + "ORDER BY token LIMIT 10000",
-                    [
-                        .bytes(tokens.last?.bytes ?? []), .text(partition.app),
-                        .text(partition.environment),
-                    ])
-                return (0..<rows.count).compactMap { rows.token($0, 0) }
-            }
-            guard !page.isEmpty else { return tokens }
-            tokens += page
+    package func tokens(
+        of partition: Partition, after token: DeviceToken?
+    ) throws(StoreFailure) -> [DeviceToken] {
+        try table.retries.retrying("reading suspects") { () throws(SQLFailure) in
+            let rows = try connection.query(
+                "SELECT token FROM pushsweep_suspect WHERE token > ? AND app = ? AND environment = ? "
+                    + "ORDER BY token LIMIT 10000",
+                [.bytes(token?.bytes ?? []), .text(partition.app), .text(partition.environment)])
+            return (0..<rows.count).compactMap { rows.token($0, 0) }
         }
     }
 

@@ -34,7 +34,8 @@ extension ReportIntake {
         defer { context.progress.clear() }
         var reports = try newReports()
         let digest = try read(file.partition, layout, source, into: &reports)
-        let read = try reports.sorted(suspected: suspected(of: reports.accepting))
+        let accepting = reports.accepting
+        let read = try reports.sorted { try eachSuspected(of: accepting, $0) }
         let content = UUIDText.name(digest)
         let isKnown = try isTaken(content)
         // Taken once more it needs a name of its own.
@@ -61,11 +62,19 @@ extension ReportIntake {
         return (try batches.map(whole), report)
     }
 
-    /// The tokens of some apps that APNs called bad. A dry run tells nothing of what they come to.
-    private func suspected(of partitions: Set<Partition>) throws -> [DeviceToken] {
-        guard !plan.dryRun else { return [] }
-        return try partitions.flatMap { partition in
-            try Suspects(store).tokens(of: plan.partitions[partition] ?? partition)
+    /// Passes on the tokens of some apps that APNs called bad. A dry run tells nothing of what they come to.
+    private func eachSuspected(
+        of partitions: Set<Partition>, _ body: ([DeviceToken]) throws -> Void
+    ) throws {
+        guard !plan.dryRun else { return }
+        for partition in partitions {
+            let stored = plan.partitions[partition] ?? partition
+            var last: DeviceToken?
+            while case let page = try Suspects(store).tokens(of: stored, after: last), !page.isEmpty
+            {
+                try body(page)
+                last = page.last
+            }
         }
     }
 

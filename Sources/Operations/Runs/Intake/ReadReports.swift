@@ -102,16 +102,19 @@ struct ReadReports {
     }
 
     /// Sorts what was read. To be called once, at the end. Of what APNs accepted only tokens are of use that it called
-    /// bad, here or before: `suspected` tells those by the database.
+    /// bad, here or before: `suspected` passes on those that the database has, in bounded steps.
     ///
-    /// - Throws: failures of the disk.
-    func sorted(suspected: [DeviceToken] = []) throws -> Sorted {
+    /// - Throws: failures of the disk, and of `suspected`.
+    func sorted(
+        suspected: (([DeviceToken]) throws -> Void) throws -> Void = { _ in }
+    ) throws -> Sorted {
         func groups(_ isWanted: (EvidenceSource) -> Bool) -> [Int] {
             keys.indices.filter { isWanted(keys[$0].source) }
         }
         let accepted = groups { $0 == .accepted }
         if !accepted.isEmpty {
-            try table.keep(suspected, ofGroups: accepted, besides: groups(\.isSuspicion))
+            try suspected { try table.want($0) }
+            try table.keepWanted(ofGroups: accepted, besides: groups(\.isSuspicion))
         }
         let sealed = try table.seal(groups: keys.count)
         let batches = zip(keys, sealed)
