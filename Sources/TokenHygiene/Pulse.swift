@@ -12,8 +12,8 @@
 //   newer      most of it is about devices that registered later, and most of what came before was not
 //   bad        three times as many tokens called bad in a week as in the largest week before
 //
-// The first two need a rhythm. The others are shares, and are told without one too: of an app whose first
-// evidence fits no row that is the first thing to know. `pushsweep-benchmarks pulse` measures how often each is wrong.
+// Only the two shares are told without a rhythm: of an app whose first evidence fits no row that is the first thing
+// to know. A silence is told for as long as what was usual before it counts. `pushsweep-benchmarks pulse` measures how often each is wrong.
 
 /// What was heard of one app and environment on one day in UTC.
 package struct DayOfPulse: Hashable, Sendable {
@@ -45,9 +45,8 @@ package enum PulseFinding: Hashable, Sendable {
 package enum Pulse {
     /// Days from which is learned what is usual: at least, and at most.
     package static let (fewest, most) = (14, 56)
-    /// Days of which a look knows: those that teach, and those that are judged. A silence that is longer was told for
-    /// half a year.
-    package static let span = most + 180
+    /// Days of which a look knows: those that teach, and the longest silence that is told.
+    package static let span = 2 * most
     /// Days with evidence among them that are needed.
     static let fewestWithEvidence = 8
     /// How many times the longest usual gap a silence has to last.
@@ -68,21 +67,24 @@ package enum Pulse {
     }
 
     /// The days that teach what is usual for those behind a place; nil where they are too few.
-    private static func usual(_ days: [DayOfPulse], before end: Int) -> ArraySlice<DayOfPulse>? {
-        guard end > 0, let first = days[..<end].firstIndex(where: { $0.evidence > 0 }) else {
+    private static func usual(
+        _ days: [DayOfPulse], before end: Int,
+        _ isHeard: (DayOfPulse) -> Bool = { $0.evidence > 0 }
+    ) -> ArraySlice<DayOfPulse>? {
+        guard end > 0, let first = days[..<end].firstIndex(where: isHeard) else { return nil }
+        let window = days[max(first, end - most)..<end]
+        guard window.count >= fewest, window.count(where: isHeard) >= fewestWithEvidence else {
             return nil
         }
-        let window = days[max(first, end - most)..<end]
-        guard window.count >= fewest,
-            window.count(where: { $0.evidence > 0 }) >= fewestWithEvidence
-        else { return nil }
         return window
     }
 
     private static func stopped(_ days: [DayOfPulse]) -> PulseFinding? {
         guard let last = days.lastIndex(where: { $0.evidence > 0 }) else { return nil }
         let silence = days.count - 1 - last
-        guard silence > 0, let window = usual(days, before: last + 1) else { return nil }
+        guard silence > 0, silence <= most, let window = usual(days, before: last + 1) else {
+            return nil
+        }
         var (longest, before) = (1, Int?.none)
         for place in window.indices where window[place].evidence > 0 {
             if let before { longest = max(longest, place - before) }
@@ -125,7 +127,9 @@ package enum Pulse {
 
     private static func bad(_ days: [DayOfPulse]) -> PulseFinding? {
         let week = days.suffix(7).reduce(0) { $0 + $1.bad }
-        guard week >= fewestReports, let window = usual(days, before: days.count - 7) else {
+        guard week >= fewestReports,
+            let window = usual(days, before: days.count - 7, { $0.evidence + $0.bad > 0 })
+        else {
             return nil
         }
         let ends = window.indices.dropFirst(6)

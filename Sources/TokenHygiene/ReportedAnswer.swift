@@ -159,7 +159,8 @@ package struct ReportReader: Hashable, Sendable {
         switch ProviderAnswer(status: status, body: AnswerBody(reason: reason)).meaning {
         case .suspectToken: return suspicion(of: report, reason)
         case .gone: break
-        case .accepted where reason?.status != 410: return acceptance(of: report)
+        // A sender's own 200 may stand beside the reason of APNs.
+        case .accepted where reason == nil: return acceptance(of: report)
         default:
             guard status == 410 || reason?.status == 410 else { return .nothing }
             throw .contradiction(status: status, reason: report.reason ?? "")
@@ -182,9 +183,9 @@ package struct ReportReader: Hashable, Sendable {
         return .evidence(token, EvidenceSource(gone: reason), time)
     }
 
-    /// What a 200 says. Without a time it is not known what it follows.
+    /// What a 200 says. Without a time it is not known what it follows; it may be reported long after.
     private func acceptance(of report: ReportedAnswer) -> ReportReading {
-        guard let time = report.timestamp ?? report.sentAt ?? report.receivedAt,
+        guard let time = report.timestamp ?? report.sentAt,
             bounds.rejection(of: time) == nil, let token = readable(report.token)
         else { return .nothing }
         return .accepted(token, time)

@@ -78,7 +78,8 @@ final class IntakeStage: ToolStage {
     func sum(_ column: String, suspects: Bool = false) throws -> Int {
         try database.count(
             "SELECT COALESCE(SUM(\(column)), 0) FROM pushsweep_feed WHERE source "
-                + "\(suspects ? "" : "NOT ")IN ('BadDeviceToken', 'DeviceTokenNotForTopic')")
+                + "\(suspects ? "" : "NOT ")IN ('BadDeviceToken', 'DeviceTokenNotForTopic', 'Accepted')"
+        )
     }
 }
 

@@ -22,8 +22,8 @@ struct PulseTests {
         #expect(Pulse.findings(usual + Self.days([0, 0])) == [.stopped(days: 2, usual: 0)])
         #expect(Pulse.findings(usual + Self.days([0, 0]), today: DayOfPulse(evidence: 1)).isEmpty)
         #expect(
-            Pulse.findings(usual + Self.days(Array(repeating: 0, count: 90))) == [
-                .stopped(days: 90, usual: 0)
+            Pulse.findings(usual + Self.days(Array(repeating: 0, count: Pulse.most))) == [
+                .stopped(days: Pulse.most, usual: 0)
             ])
     }
 
@@ -98,6 +98,11 @@ struct PulseTests {
         func found(_ usual: [DayOfPulse], _ bad: Int) -> [PulseFinding] {
             Pulse.findings(usual + week(bad).dropLast(), today: week(bad)[0])
         }
+        // A sender that hears of nothing else has a rhythm of its own.
+        let alone = Array(repeating: DayOfPulse(bad: 1), count: 42)
+        #expect(
+            Pulse.findings(alone + Array(repeating: DayOfPulse(bad: 9), count: 6)).contains(
+                .bad(reports: 54, usual: 7)))
         #expect(found(usual, 11).isEmpty)
         #expect(found(usual, 12) == [.bad(reports: 84, usual: 28)])
         #expect(found((0..<6).flatMap { _ in week(0) }, 2).isEmpty)

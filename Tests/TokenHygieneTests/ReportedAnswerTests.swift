@@ -70,12 +70,14 @@ struct ReportedAnswerTests {
         let token = try #require(DeviceToken([0xc9, 0xd4, 0xc0, 0x7c]))
         #expect(try reader.read(report(200, nil)) == .accepted(token, Self.then))
         #expect(try reader.read(report(200, "")) == .accepted(token, Self.then))
-        #expect(try reader.read(report(200, nil, time: nil)) == .accepted(token, Self.now))
-        for time in [EpochMilliseconds(7), Self.now.advanced(by: 900_000)] {
+        for time in [nil, EpochMilliseconds(7), Self.now.advanced(by: 900_000)] {
             #expect(try reader.read(report(200, nil, time: time)) == .nothing)
         }
         #expect(
-            try reader.read(ReportedAnswer(token: Array("c9d4c07c".utf8), status: 200)) == .nothing)
+            try reader.read(report(200, nil, time: nil, sent: Self.then))
+                == .accepted(token, Self.then))
+        // The status of a gateway between, beside the reason of APNs.
+        #expect(try reader.read(report(200, "BadDeviceToken")) == .nothing)
         #expect(try reader.read(report(200, nil, token: "?")) == .nothing)
         #expect(throws: UnusableReport.contradiction(status: 200, reason: "Unregistered")) {
             try reader.read(report(200, "Unregistered"))

@@ -234,7 +234,8 @@ final class SendJob {
                     }
                 })
         else { return false }
-        let suspected = try timed("claim") { try queue.suspected(among: claim) }
+        // What cannot be asked clears no suspicion, and nothing else depends on it.
+        let suspected = timed("claim") { (try? queue.suspected(among: claim)) ?? [] }
         state.take(claim, at: place, now: context.now(), suspected: suspected)
         return true
     }

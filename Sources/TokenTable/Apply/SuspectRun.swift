@@ -140,7 +140,8 @@ struct SuspectRun {
         _ list: ArraySlice<BadToken>
     ) throws(SQLFailure) -> (suspects: [BadToken], counts: Counts) {
         let statuses = try lookup.statuses(of: list.map(\.token))
-        let known = try known(list.map(\.token))
+        let known = try Suspects.calledDead(
+            list.map(\.token), application.partition, on: connection)
         var (suspects, counts) = ([BadToken](), Counts())
         for var item in list {
             item.accepted = known[item.token]
@@ -183,37 +184,6 @@ struct SuspectRun {
     /// The app, by the table's value, and the environment.
     private var place: [SQLValue] {
         [.text(application.partition.app), .text(application.partition.environment)]
-    }
-
-    /// When APNs last called tokens dead, as far as reports and the ledger have it: then it knew them.
-    private func known(
-        _ tokens: [DeviceToken]
-    ) throws(SQLFailure) -> [DeviceToken: EpochMilliseconds] {
-        let padded = StatementShape.padded(tokens.map { SQLValue.bytes($0.bytes) })
-        let sources = EvidenceSource.ofMarks.map { connection.dialect.literal($0.rawValue) }
-            .joined(separator: ", ")
-        let time = connection.dialect.ownTime("evidence_at")
-        var known: [DeviceToken: EpochMilliseconds] = [:]
-        for (table, of, condition) in [
-            ("pushsweep_report", "t.batch", "f.state IN ('applying', 'applied')"),
-            (
-                "pushsweep_change", "t.feed",
-                "t.seq >= 0 AND t.action IN ('mark', 'advance', 'delete')"
-            ),
-        ] {
-            let rows = try connection.query(
-                "SELECT t.token, MAX(t.evidence_at) FROM \(table) AS t JOIN pushsweep_feed AS f ON f.feed = \(of) "
-                    + "AND f.part = 0 WHERE f.app = ? AND f.environment = ? AND f.source IN (\(sources)) "
-                    + "AND \(condition) AND t.token IN (\(placeholders(padded.count))) GROUP BY t.token",
-                place + padded)
-            for row in 0..<rows.count {
-                guard let token = rows.token(row, 0), let at = time.mark(rows[row, 1]) else {
-                    continue
-                }
-                known[token] = max(known[token] ?? at, at)
-            }
-        }
-        return known
     }
 }
 

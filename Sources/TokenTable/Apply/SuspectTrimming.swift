@@ -32,14 +32,18 @@ extension Suspects {
                 )
             }
             var gone = page.filter { $0.heard < old }
+            var known: [(Partition, [BadToken])] = []
             for partition in partitions {
                 let own = page.filter { $0.partition == partition && $0.heard >= old }
                 let living = try living(own.map(\.token), in: partition)
                 gone += own.filter { !living.contains($0.token) }
+                known.append(
+                    (partition, try self.known(own.filter { living.contains($0.token) }, partition))
+                )
             }
             return try loop.commit(after: start, doing: doing, checkpointOf: "suspects") {
                 (_) throws(SQLFailure) in
-                try remove(gone, lease)
+                try remove(gone, known, at: now, lease)
                 return .committed(end, entries: page.count, bytes: 0)
             } checkpoint: {
                 start
@@ -47,8 +51,33 @@ extension Suspects {
         }
     }
 
-    private func remove(_ gone: [Suspect], _ lease: Lease?) throws(SQLFailure) {
+    /// Those of some suspects that a device came back to after APNs had called it dead, as far as it is not written down.
+    private func known(
+        _ suspects: [Suspect], _ partition: Partition
+    ) throws(StoreFailure) -> [BadToken] {
+        guard !suspects.isEmpty else { return [] }
+        let dead = try table.retries.retrying("looking for the deaths of suspects") {
+            () throws(SQLFailure) in
+            try Self.calledDead(suspects.map(\.token), partition, on: connection)
+        }
+        return suspects.compactMap { suspect in
+            guard let time = dead[suspect.token], suspect.accepted.map({ $0 < time }) ?? true else {
+                return nil
+            }
+            return BadToken(
+                token: suspect.token, reason: suspect.reason, first: suspect.first,
+                last: suspect.last, times: 0, accepted: time)
+        }
+    }
+
+    private func remove(
+        _ gone: [Suspect], _ known: [(Partition, [BadToken])], at now: EpochMilliseconds,
+        _ lease: Lease?
+    ) throws(SQLFailure) {
         try connection.begin()
+        for (partition, tokens) in known {
+            try Self.write(tokens, partition, at: now, on: connection)
+        }
         let time = connection.dialect.ownTime("last_at")
         for suspect in gone {
             // One that APNs called bad again meanwhile stays.
@@ -73,5 +102,36 @@ extension Suspects {
             () throws(SQLFailure) in
             Set(try lookup.statuses(of: tokens).filter { $0.value == .living }.keys)
         }
+    }
+
+    /// When APNs last called tokens dead, as far as reports and the ledger have it: then it knew them.
+    static func calledDead(
+        _ tokens: [DeviceToken], _ partition: Partition, on connection: any SQLConnection
+    ) throws(SQLFailure) -> [DeviceToken: EpochMilliseconds] {
+        let padded = StatementShape.padded(tokens.map { SQLValue.bytes($0.bytes) })
+        let sources = EvidenceSource.ofMarks.map { connection.dialect.literal($0.rawValue) }
+            .joined(separator: ", ")
+        let time = connection.dialect.ownTime("evidence_at")
+        var known: [DeviceToken: EpochMilliseconds] = [:]
+        for (table, of, condition) in [
+            ("pushsweep_report", "t.batch", "f.state IN ('applying', 'applied')"),
+            (
+                "pushsweep_change", "t.feed",
+                "t.seq >= 0 AND t.action IN ('mark', 'advance', 'delete')"
+            ),
+        ] {
+            let rows = try connection.query(
+                "SELECT t.token, MAX(t.evidence_at) FROM \(table) AS t JOIN pushsweep_feed AS f ON f.feed = \(of) "
+                    + "AND f.part = 0 WHERE f.app = ? AND f.environment = ? AND f.source IN (\(sources)) "
+                    + "AND \(condition) AND t.token IN (\(placeholders(padded.count))) GROUP BY t.token",
+                [.text(partition.app), .text(partition.environment)] + padded)
+            for row in 0..<rows.count {
+                guard let token = rows.token(row, 0), let at = time.mark(rows[row, 1]) else {
+                    continue
+                }
+                known[token] = max(known[token] ?? at, at)
+            }
+        }
+        return known
     }
 }

@@ -39,50 +39,13 @@ package struct EvidenceHistory {
     package func days(
         from first: String, to last: String
     ) throws(StoreFailure) -> [DayOfEvidence] {
-        try days(from: first, to: last, of: EvidenceSource.ofMarks)
-    }
-
-    /// What was heard of each app, by the table's value, and environment on each of the last days, oldest first, as many
-    /// as a look at their rhythm needs. The last is the day of `now`, which is of the database's clock.
-    ///
-    /// - Throws: any failure of reading.
-    package func pulse(
-        at now: EpochMilliseconds
-    ) throws(StoreFailure) -> [Partition: [DayOfPulse]] {
-        let today = Int(now.rawValue / 86_400_000)
-        let names = ((today - Pulse.span)...today).map {
-            String(RFC3339.text(milliseconds: Int64($0) * 86_400_000).prefix(10))
-        }
-        let places = Dictionary(
-            zip(names, names.indices).map { ($0, $1) }, uniquingKeysWith: { $1 })
-        let sources = EvidenceSource.allCases.filter { $0 != .unusable && $0 != .accepted }
-        var pulse: [Partition: [DayOfPulse]] = [:]
-        for day in try days(from: names[0], to: names[names.count - 1], of: sources) {
-            guard let place = places[day.day], let source = EvidenceSource(rawValue: day.source)
-            else { continue }
-            var known = pulse[day.partition] ?? Array(repeating: DayOfPulse(), count: names.count)
-            if source.isSuspicion {
-                known[place].bad += day.counts.total
-            } else {
-                known[place].evidence += day.counts.total
-                known[place].unknown += day.counts.unknown
-                known[place].newer += day.counts.newer
-            }
-            pulse[day.partition] = known
-        }
-        return pulse
-    }
-
-    private func days(
-        from first: String, to last: String, of sources: [EvidenceSource]
-    ) throws(StoreFailure) -> [DayOfEvidence] {
         let sums = Counts.columns.map { "SUM(\($0))" }.joined(separator: ", ")
         let columns = Counts.columns.joined(separator: ", ")
         let kept =
             try session.canRead(PushsweepTable.day.name, "day")
             ? "UNION ALL SELECT day, app, environment, source, \(columns) FROM pushsweep_day" : ""
         // What only makes a token suspect, or is no report, applies to no row.
-        let others = EvidenceSource.allCases.filter { !sources.contains($0) }
+        let others = EvidenceSource.allCases.filter { !EvidenceSource.ofMarks.contains($0) }
             .map { session.connection.dialect.literal($0.rawValue) }.joined(separator: ", ")
         let sql =
             "SELECT day, app, environment, source, \(sums) FROM (SELECT \(Self.day) AS day, app, "
@@ -96,6 +59,79 @@ package struct EvidenceHistory {
                 DayOfEvidence(
                     day: rows.string(row, 0), partition: rows.partition(row, 1),
                     source: rows.string(row, 3), counts: rows.counts(row, 4))
+            }
+        }
+    }
+
+    /// What was heard of each app, by the table's value, and environment on each of the last days, oldest first, as many
+    /// as a look at their rhythm needs. The last is the day of `now`, which is of the database's clock. What is not judged
+    /// yet, or held, was heard as well; it names the app as the settings do, of which `stored` tells the values. What is
+    /// judged again was heard before.
+    ///
+    /// - Throws: any failure of reading.
+    package func pulse(
+        at now: EpochMilliseconds, _ stored: [Partition: Partition]
+    ) throws(StoreFailure) -> [Partition: [DayOfPulse]] {
+        let today = Int(now.rawValue / 86_400_000)
+        let names = ((today - Pulse.span)...today).map {
+            String(RFC3339.text(milliseconds: Int64($0) * 86_400_000).prefix(10))
+        }
+        let places = Dictionary(
+            zip(names, names.indices).map { ($0, $1) }, uniquingKeysWith: { $1 })
+        var pulse: [Partition: [DayOfPulse]] = [:]
+        for heard in try heard(from: names[0]) {
+            guard let place = places[heard.day], let source = EvidenceSource(rawValue: heard.source)
+            else { continue }
+            let partition =
+                heard.isJudged ? heard.partition : stored[heard.partition] ?? heard.partition
+            var known = pulse[partition] ?? Array(repeating: DayOfPulse(), count: names.count)
+            if source.isSuspicion {
+                known[place].bad += heard.reports
+            } else if EvidenceSource.ofMarks.contains(source) {
+                known[place].evidence += heard.reports
+                known[place].unknown += heard.unknown
+                known[place].newer += heard.newer
+            }
+            pulse[partition] = known
+        }
+        return pulse
+    }
+
+    /// What was heard on one day.
+    private struct Heard {
+        let day: String
+        let partition: Partition
+        let source: String
+        let isJudged: Bool
+        let reports: Int
+        let unknown: Int
+        let newer: Int
+    }
+
+    private func heard(from first: String) throws(StoreFailure) -> [Heard] {
+        let all = Counts.columns.joined(separator: " + ")
+        let kept =
+            try session.canRead(PushsweepTable.day.name, "day")
+            ? " UNION ALL SELECT day, app, environment, source, 1, \(all), unknown_tokens, newer FROM pushsweep_day"
+            : ""
+        return try session.retries.retrying("reading the rhythm of the evidence") {
+            () throws(SQLFailure) in
+            let rows = try session.connection.query(
+                "SELECT day, app, environment, source, judged, SUM(heard), SUM(unknown_tokens), SUM(newer) FROM ("
+                    + "SELECT SUBSTR(COALESCE(opened_at, changed_at), 1, 10) AS day, app, environment, source, "
+                    + "CASE WHEN state IN ('applying', 'applied') THEN 1 ELSE 0 END AS judged, "
+                    + "CASE WHEN inlet = '' THEN \(all) ELSE reports END AS heard, unknown_tokens, newer "
+                    + "FROM pushsweep_feed WHERE part = 0 AND inlet <> 'earlier' "
+                    + "AND NOT (state = 'filling' AND inlet = 'file')\(kept)) AS days "
+                    + "WHERE day >= ? GROUP BY day, app, environment, source, judged",
+                [.text(first)])
+            try rows.require(width: 8)
+            return (0..<rows.count).map { row in
+                Heard(
+                    day: rows.string(row, 0), partition: rows.partition(row, 1),
+                    source: rows.string(row, 3), isJudged: rows[row, 4].count == 1,
+                    reports: rows[row, 5].count ?? 0, unknown: rows[row, 6].count ?? 0,
+                    newer: rows[row, 7].count ?? 0)
             }
         }
     }

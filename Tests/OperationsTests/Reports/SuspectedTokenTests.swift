@@ -47,7 +47,7 @@ struct SuspectedTokenTests {
         try explained(2, "no answer is known that accepted it")
         let list = stage.folder.file("suspects.csv")
         try stage.run(["audit", "--suspects", list], environment: other).ends(
-            0, "APNs called 3 of 100 living tokens bad", "1 of them it had accepted before")
+            0, "APNs called 3 of 100 living tokens bad", "1 of them it had known before")
         let listed = try String(contentsOfFile: list, encoding: .utf8).split(separator: "\n")
         #expect(
             listed.count == 4 && listed[0].hasPrefix("app,environment,row,user,registered,token"))
@@ -99,15 +99,24 @@ struct SuspectedTokenTests {
         #expect(try passed(["--without-suspects", "--memory", "0"]) == 17)
         try stage.run(gate + ["--without-suspects"]).ends(
             64, "--without-suspects goes with --filter")
-        // The news is over; the suspicion is not.
+        // What APNs knew before is no fault of the token.
+        try stage.database.execute(
+            "UPDATE pushsweep_suspect SET accepted_at = first_at WHERE token = ?",
+            [.bytes(DeviceToken.numbered(1).bytes)])
+        #expect(try passed(["--without-suspects"]) == 18)
+        try stage.run(gate).ends(2, "APNs called 3 of 20 tokens bad")
+        // After a week it may be asked again.
         try stage.database.execute(
             "UPDATE pushsweep_suspect SET changed_at = ?", [stage.database.time(dead)])
         try stage.run(gate).ends(0).lacks("suspect-tokens")
-        #expect(try passed(["--without-suspects"]) == 17)
+        #expect(try passed(["--without-suspects"]) == 20)
         // An account that may read nothing of it is told so.
         try stage.database.execute("ALTER TABLE pushsweep_suspect RENAME TO elsewhere")
         try stage.run(filter + ["--without-suspects"]).ends(
             77, "the account may not read pushsweep_suspect")
         #expect(try passed() == 20)
+        let file = stage.folder.file("suspects.csv")
+        try stage.run("audit", "--suspects", file).ends(0, "a part could not be examined")
+        #expect(!FileManager.default.fileExists(atPath: file))
     }
 }

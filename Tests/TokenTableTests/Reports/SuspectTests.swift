@@ -158,6 +158,18 @@ struct SuspectTests {
         _ = try Self.note(store, "again")
         #expect(try counts() == [[5, 5]])
         #expect(try database.rows(of: "pushsweep_suspect") == 6)
+        // A 410 that came after the 400, and whose device came back, is written down by the next sweep.
+        try Self.fill(store, 7..<8, at: start + 70_000, "bad once more")
+        _ = try Self.note(store, "bad once more")
+        try store.sweep("dead", [.dead(7, at: start + 71_000)])
+        try database.update(
+            "registered_at = ?, invalidated_at = NULL", [database.time(start + 80_000)], of: 7)
+        #expect(try Suspects(store).among([.numbered(7)]).first?.accepted == nil)
+        try Suspects(store).trim(at: store.session.databaseTime(), [chat])
+        #expect(
+            try Suspects(store).among([.numbered(7)]).first?.accepted
+                == EpochMilliseconds(start + 71_000))
+        #expect(try database.rows(of: "pushsweep_suspect") == 7)
         #expect(try database.rows(where: "invalidated_at IS NOT NULL") == 0)
         #expect(
             try database.rows(

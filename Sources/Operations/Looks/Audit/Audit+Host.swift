@@ -107,11 +107,18 @@ extension Audit {
     mutating func listSuspects(
         _ store: TokenTable, _ stored: [Partition], in path: String
     ) throws {
-        let (suspects, history) = (Suspects(store), try TokenHistory(store))
+        let suspects = Suspects(store)
+        guard try suspects.visibility() == .readable else {
+            report.gaps.append(
+                "suspects: \(path) is not written, because the account may not read pushsweep_suspect, or the table lacks "
+                    + "a column; run pushsweep check")
+            return
+        }
+        let history = try TokenHistory(store)
         let user = try store.userColumn()
         try ReplacedFile(path, of: "the list of suspects", mode: 0o600).replace { append in
             try append(
-                "app,environment,row,user,registered,token,reason,first,last,times,accepted\n")
+                "app,environment,row,user,registered,token,reason,first,last,times,known\n")
             for (app, partition) in zip(settings.apps, stored) {
                 var last: DeviceToken?
                 while case let page = try suspects.page(of: partition, after: last), !page.isEmpty {

@@ -237,9 +237,9 @@ package struct Check {
             }
             enter(try store.examineIntake())
             examineBatches(BatchFacts(store))
-            for sentence in PulseLook(settings, store).sentences {
-                report.note("database", .medium, sentence)
-            }
+            let pulse = PulseLook(settings, store)
+            for sentence in pulse.sentences { report.note("database", .medium, sentence) }
+            if let unseen = pulse.unseen { report.note("database", .medium, "\(unseen)") }
             report.grants = (try? store.grants(for: policy)) ?? []
             report.grants += (try? store.intakeGrants()) ?? []
             report.grants += (try? store.session.lagGrants()) ?? []

@@ -20,7 +20,10 @@ struct PulseLook {
         do throws(StoreFailure) {
             let history = EvidenceHistory(store)
             guard try history.isReadable() else { return }
-            let days = try history.pulse(at: store.session.databaseTime())
+            let stored = Dictionary(
+                settings.apps.map { ($0.partition, $0.storedPartition) },
+                uniquingKeysWith: { first, _ in first })
+            let days = try history.pulse(at: store.session.databaseTime(), stored)
             for app in settings.apps {
                 guard let own = days[app.storedPartition], let today = own.last else { continue }
                 found += Pulse.findings(own.dropLast(), today: today).map { (app.partition, $0) }

@@ -8,7 +8,7 @@ package struct AuditedSuspects: Codable, Hashable, Sendable {
     package var reason: String
     package var tokens: Int
     /// Those that APNs had accepted or called dead before, so that credentials or settings are to blame.
-    package var accepted = 0
+    package var known = 0
     /// The first and the last time at which APNs said so, RFC 3339 in UTC.
     package var first: String
     package var last: String
@@ -17,7 +17,7 @@ package struct AuditedSuspects: Codable, Hashable, Sendable {
 extension AuditedSuspects {
     init(_ count: SuspectCount) {
         self.init(
-            reason: count.reason, tokens: count.tokens, accepted: count.accepted,
+            reason: count.reason, tokens: count.tokens, known: count.accepted,
             first: count.first.rfc3339, last: count.last.rfc3339)
     }
 }
@@ -51,15 +51,15 @@ struct SuspectShare {
     private var cause: String {
         suspects.map {
             "\($0.reason): \($0.tokens)"
-                + ($0.accepted > 0 ? " (\($0.accepted) of them it had accepted before)" : "")
+                + ($0.known > 0 ? " (\($0.known) of them it had known before)" : "")
         }.joined(separator: ", ")
     }
 
     /// Most of what APNs knew before is no fault of the tokens.
     private var cure: String {
-        let (bad, known) = suspects.reduce((0, 0)) { ($0.0 + $1.tokens, $0.1 + $1.accepted) }
+        let (bad, known) = suspects.reduce((0, 0)) { ($0.0 + $1.tokens, $0.1 + $1.known) }
         return known * 2 > bad
-            ? "it had accepted most of them before, so look at the credentials and the environment of the sender: "
+            ? "it had known most of them before, so look at the credentials and the environment of the sender: "
                 + "docs/evidence.md, Bad tokens"
             : "either they are of another environment or app, or the credentials are: see docs/evidence.md, "
                 + "Bad tokens"

@@ -139,7 +139,7 @@ extension MetricsFacts {
             "1 where the evidence of an app is not as usual by a rule of audit, else 0.")
         var suspects = MetricFamily(
             "suspect_tokens",
-            "Living tokens that APNs called bad in the last seven days, by whether it had accepted them before."
+            "Living tokens that APNs called bad in the last seven days, by whether it had known them before."
         )
         for (partition, waiting) in waiting.sorted(by: { "\($0.key)" < "\($1.key)" }) {
             let labels = partition.labels
@@ -152,7 +152,7 @@ extension MetricsFacts {
                 "state")
             holds.add(waiting.holds, labels)
             let unknown = waiting.suspects - waiting.suspectsKnown
-            suspects.add([("no", unknown), ("yes", waiting.suspectsKnown)], labels, "accepted")
+            suspects.add([("no", unknown), ("yes", waiting.suspectsKnown)], labels, "known")
             pulse.add(
                 PulseFinding.rules.map { ($0, waiting.pulse.contains($0) ? 1 : 0) }, labels, "rule")
         }

@@ -39,6 +39,7 @@ package struct TokenFilter {
     private let marked: TokenFingerprints?
     /// The suspects, where they are dropped and there are any.
     private let suspects: Suspects?
+    private let suspectsSince: EpochMilliseconds
     private let write: (UnsafeRawBufferPointer) -> Bool
     private let hex = HexLine()
     private var counts = FilterCounts()
@@ -103,8 +104,10 @@ package struct TokenFilter {
                         + "SELECT on it, or leave --without-suspects out")
             }
             self.suspects = try suspects.isEmpty() ? nil : suspects
+            suspectsSince = try store.session.databaseTime().advanced(
+                by: -Suspects.recentDays * 86_400_000)
         } else {
-            suspects = nil
+            (suspects, suspectsSince) = (nil, EpochMilliseconds(0))
         }
         marked =
             plan.onlyKnown
@@ -187,7 +190,11 @@ package struct TokenFilter {
         counts.malformed += dropped
         let tokens = doubtful.compactMap(\.token)
         let statuses = try store.statuses(of: tokens, by: lookup)
-        let bad = try suspects?.open(among: tokens, of: plan.app.storedPartition) ?? []
+        // What APNs knew before is no fault of the token, and after a week it may be asked again.
+        let bad =
+            try suspects?.open(
+                among: tokens, of: plan.app.storedPartition, since: suspectsSince, neverKnown: true
+            ) ?? []
         var start = 0
         for (line, token) in doubtful {
             if let token, isPassed(statuses[token] ?? .unknown, isBad: bad.contains(token)) {
