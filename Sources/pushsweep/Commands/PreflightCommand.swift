@@ -74,7 +74,7 @@ struct PreflightCommand: ParsableCommand {
     @Flag(help: "With --filter: drop tokens that no row has, too.")
     var onlyKnown = false
 
-    @Flag(help: "With --filter: drop tokens that APNs called bad, too.")
+    @Flag(help: "With --filter: drop tokens that APNs called bad this week and never knew, too.")
     var withoutSuspects = false
 
     @Option(
