@@ -5,7 +5,8 @@ import TokenHygiene
 
 extension Suspects {
     /// Removes those of which nothing was heard for 30 days before `now`, which is of the database's clock, and
-    /// those that no living row has any more. Of an app that is not among `partitions` only the old ones go.
+    /// those that no living row has any more. Of an app that is not among `partitions` only the old ones go. Writes down of
+    /// the others when APNs called them dead, since a 410 may come after the 400.
     ///
     /// - Throws: any failure of the database; what is removed stays removed.
     package func trim(
@@ -51,7 +52,7 @@ extension Suspects {
         }
     }
 
-    /// Those of some suspects that a device came back to after APNs had called it dead, as far as it is not written down.
+    /// Those of some suspects that APNs has called dead, as far as it is not written down.
     private func known(
         _ suspects: [Suspect], _ partition: Partition
     ) throws(StoreFailure) -> [BadToken] {

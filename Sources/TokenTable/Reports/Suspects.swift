@@ -104,21 +104,6 @@ package struct Suspects {
         }
     }
 
-    /// The next tokens of an app, by the table's value, and environment, cleared ones too, in order; empty at the end.
-    ///
-    /// - Throws: any failure of a query.
-    package func tokens(
-        of partition: Partition, after token: DeviceToken?
-    ) throws(StoreFailure) -> [DeviceToken] {
-        try table.retries.retrying("reading suspects") { () throws(SQLFailure) in
-            let rows = try connection.query(
-                "SELECT token FROM pushsweep_suspect WHERE token > ? AND app = ? AND environment = ? "
-                    + "ORDER BY token LIMIT 10000",
-                [.bytes(token?.bytes ?? []), .text(partition.app), .text(partition.environment)])
-            return (0..<rows.count).compactMap { rows.token($0, 0) }
-        }
-    }
-
     /// Those among given tokens that are suspected of an app, by the table's value, and environment, and of which
     /// something new was heard since a time of the database's clock; with `neverKnown` only those that APNs neither
     /// accepted nor called dead before.
@@ -135,7 +120,8 @@ package struct Suspects {
         return Set(found.map(\.token))
     }
 
-    /// Those behind a token of an app, by the table's value, and environment, in the order of tokens; empty at the end.
+    /// Those behind a token of an app, by the table's value, and environment, cleared ones too, in the order of tokens; empty
+    /// at the end.
     ///
     /// - Throws: any failure of a query.
     package func page(
@@ -144,7 +130,7 @@ package struct Suspects {
         try table.retries.retrying("reading suspects") { () throws(SQLFailure) in
             let rows = try connection.query(
                 "SELECT \(Self.columns) FROM pushsweep_suspect WHERE token > ? AND app = ? AND environment = ? "
-                    + "AND \(Self.isOpen) ORDER BY token LIMIT \(StatementShape.longest)",
+                    + "ORDER BY token LIMIT \(StatementShape.longest)",
                 [.bytes(token?.bytes ?? []), .text(partition.app), .text(partition.environment)])
             return suspects(rows)
         }

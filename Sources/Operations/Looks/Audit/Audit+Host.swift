@@ -125,7 +125,7 @@ extension Audit {
                     if context.interrupt.isTripped { throw stopped() }
                     let rows = try history.rows(
                         of: page.map(\.token), in: [partition], marks: [:], user: user)
-                    for suspect in page {
+                    for suspect in page where !suspect.isCleared {
                         for row in rows[suspect.token] ?? [] where row.partition == partition {
                             try append(line(app, row, suspect))
                         }

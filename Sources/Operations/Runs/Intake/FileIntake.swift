@@ -70,10 +70,9 @@ extension ReportIntake {
         for partition in partitions {
             let stored = plan.partitions[partition] ?? partition
             var last: DeviceToken?
-            while case let page = try Suspects(store).tokens(of: stored, after: last), !page.isEmpty
-            {
-                try body(page)
-                last = page.last
+            while case let page = try Suspects(store).page(of: stored, after: last), !page.isEmpty {
+                try body(page.map(\.token))
+                last = page.last?.token
             }
         }
     }

@@ -86,7 +86,9 @@ package protocol ProgressDisplay: Sendable {
 /// A display that shows nothing: under cron and in tests.
 package struct NoProgress: ProgressDisplay {
     package init() {}
+    /// Shows nothing.
     package func show(_ phrase: String, _ count: Int, of total: Int?) {}
+    /// Has nothing to clear.
     package func clear() {}
 }
 
