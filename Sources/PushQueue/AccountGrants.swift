@@ -112,7 +112,7 @@ package struct AccountGrants {
     private func rights(_ use: TableUse, _ layout: TableLayout) -> [String] {
         RequiredPrivileges(
             use, layout, .mariaDB, database: database, readsTokenMarks: true,
-            showsTriggers: showsTriggers
+            showsTriggers: showsTriggers, knowsIdle: settings.idleAfter != nil
         ).grants(to: account)
     }
 

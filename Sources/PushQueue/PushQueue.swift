@@ -135,7 +135,7 @@ extension TokenTable {
     func skipReasons(
         of tokens: [DeviceToken], in partition: Partition
     ) throws(StoreFailure) -> [DeviceToken: SkipReason] {
-        let lookup = try tokenStatuses(in: partition)
+        let lookup = try tokenStatuses(in: partition, idle: true)
         return try retries.retrying(
             "looking up tokens in \(settings.mapping.table)", do: lookup.skipReasons(of: tokens))
     }
@@ -150,6 +150,7 @@ extension TokenStatusLookup {
             switch status {
             case .living: nil
             case .stale: .stale
+            case .idle: .idle
             case .unknown: .unknown
             }
         }

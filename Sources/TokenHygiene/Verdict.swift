@@ -52,6 +52,13 @@ package struct RegisteredToken: Hashable, Sendable {
         guard let registeredAt else { return true }
         return registeredAt <= invalidatedAt
     }
+
+    /// Whether the device last registered at `cutoff` or before. APNs may answer 200 for long to an app that is
+    /// gone (Apple, Communicating with APNs), so nobody sends to such a row; that it is dead is not known. A
+    /// row without a time is not idle.
+    package func isIdle(since cutoff: EpochMilliseconds) -> Bool {
+        registeredAt.map { $0 <= cutoff } ?? false
+    }
 }
 
 /// The order of a registration and a piece of evidence.

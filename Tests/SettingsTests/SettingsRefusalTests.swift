@@ -22,7 +22,7 @@ struct SettingsRefusalTests {
             (
                 "policy:\n  verbose: 1",
                 "s.yaml:2:3: unknown key 'verbose' in policy; known keys: action, clock-skew, "
-                    + "delete-after, delete-without-registration-time, keep-ledger"
+                    + "delete-after, delete-without-registration-time, idle-after, keep-ledger"
             ),
             (
                 "store:\n  password: hunter2",

@@ -148,7 +148,7 @@ struct SuspectRun {
             switch statuses[item.token] ?? .unknown {
             case .unknown: counts.unknown += item.times
             case .stale: counts.already += item.times
-            case .living:
+            case .living, .idle:
                 counts.applied += item.times
                 suspects.append(item)
             }

@@ -7,6 +7,8 @@ import TokenHygiene
 package enum TokenStatus: Hashable, Sendable {
     /// A row has it that is not dead: without a mark, or with a later registration.
     case living
+    /// The rows that are not dead have not registered for the time of `policy.idle-after`.
+    case idle
     /// Every row that has it is dead: marked without a later registration, or set dead by the app.
     case stale
     /// No row has it for this app and environment.
@@ -18,6 +20,8 @@ package struct TokenStatusLookup {
     fileprivate let lookup: RowLookup
     /// The marks of the side table; nil where they cannot be read.
     fileprivate let tokenMarks: InvalidTokenTable?
+    /// The last registration that makes a row idle; nil: none is.
+    fileprivate let idleSince: EpochMilliseconds?
 
     /// The status of each token.
     ///
@@ -36,7 +40,12 @@ package struct TokenStatusLookup {
         // A token in several rows may be sent to if one of them is living.
         for row in rows where statuses[row.evidence] != .living {
             let registered = row.judged(markedAt: marks[sorted[row.evidence]]?.time)
-            statuses[row.evidence] = registered.isStale ? .stale : .living
+            let isIdle = idleSince.map(registered.isIdle) ?? false
+            if !registered.isStale {
+                statuses[row.evidence] = isIdle ? .idle : .living
+            } else if statuses[row.evidence] == .unknown {
+                statuses[row.evidence] = .stale
+            }
         }
         return Dictionary(uniqueKeysWithValues: zip(sorted, statuses))
     }
@@ -44,13 +53,24 @@ package struct TokenStatusLookup {
 
 extension TokenTable {
     /// The lookup for one partition. A look runs all its queries itself, so that each of them belongs to
-    /// the caller's transaction.
+    /// the caller's transaction. Without `idle` a row that is idle is living.
     ///
     /// - Throws: `configuration` where the table does not fit the settings; any failure of a query.
-    package func tokenStatuses(in partition: Partition) throws(StoreFailure) -> TokenStatusLookup {
+    package func tokenStatuses(
+        in partition: Partition, idle: Bool = false
+    ) throws(StoreFailure) -> TokenStatusLookup {
         TokenStatusLookup(
             lookup: try RowLookup(layout(), connection, partition, wholeRows: false),
             tokenMarks: try canReadTokenMarks()
-                ? InvalidTokenTable(partition: partition, connection: connection) : nil)
+                ? InvalidTokenTable(partition: partition, connection: connection) : nil,
+            idleSince: idle ? try idleSince() : nil)
+    }
+
+    /// The last registration that makes a row idle now, by the database's clock; nil: none is.
+    ///
+    /// - Throws: any failure of a query.
+    package func idleSince() throws(StoreFailure) -> EpochMilliseconds? {
+        guard let period = settings.idleAfter else { return nil }
+        return try session.databaseTime().advanced(by: -period)
     }
 }

@@ -13,16 +13,12 @@ import TokenHygiene
 struct AuditStatement {
     /// The rules of the sender.
     let rows: SendableRows
-    /// The beginnings of the ranges of age, in milliseconds.
-    private let beginnings: [Int64]
+    private let ages: AgeScale
     private var layout: TableLayout { rows.layout }
     private var dialect: SQLDialect { rows.dialect }
 
-    /// Prepares the statement; ages are those at `now`.
-    init(_ rows: SendableRows, at now: EpochMilliseconds) {
-        self.rows = rows
-        beginnings = AgeRange.beginnings(at: now)
-    }
+    /// Prepares the statement.
+    init(_ rows: SendableRows, _ ages: AgeScale) { (self.rows, self.ages) = (rows, ages) }
 
     /// The numbers of values that are no token; a token has its length.
     private enum NoToken: Int {
@@ -51,8 +47,9 @@ struct AuditStatement {
             let form = number(2) ?? NoToken.malformed.rawValue
             return RowGroup(
                 app: found[row, 0], environment: found[row, 1], form: Self.form(form),
-                registration: layout.registration.map { _ in AgeRange(number: number(4) ?? -1) },
-                isUnreadable: number(5) == 1, mark: AgeRange(number: number(6) ?? -1),
+                registration: layout.registration.map { _ in ages.range(number(4) ?? -1) },
+                isIdle: ages.isIdle(number(4) ?? -1), isUnreadable: number(5) == 1,
+                mark: ages.range(number(6) ?? -1),
                 isLater: number(7) == 1, isDead: layout.living.map { _ in number(8) == 1 },
                 isUpper: number(3).map { $0 == 1 }, storedReason: found[row, 9].text,
                 count: number(10) ?? 0)
@@ -130,14 +127,14 @@ struct AuditStatement {
         values.count > 1 ? "COALESCE(\(values.joined(separator: ", ")))" : values.first
     }
 
-    /// The number of a time's range of age; see `AgeRange.init(number:)`.
+    /// The number of a time; see `AgeScale`.
     private func age(_ time: String) -> String {
         if dialect.engine == .mariaDB {
-            return "INTERVAL(\(time), \(beginnings.map(String.init).joined(separator: ", ")))"
+            return "INTERVAL(\(time), \(ages.beginnings.map(String.init).joined(separator: ", ")))"
         }
         // Without the LIMIT the engine writes the expression into each comparison and calculates it there.
         let instant = "pushsweep_instant"
-        let cases = beginnings.enumerated().reversed().map {
+        let cases = ages.beginnings.enumerated().reversed().map {
             "WHEN \(instant) >= \($0.element) THEN \($0.offset + 1)"
         }
         return "(SELECT CASE WHEN \(instant) IS NULL THEN -1 \(cases.joined(separator: " ")) "

@@ -90,6 +90,7 @@ extension TokenTable {
                 ).findings
             report.findings += try reachFindings(layout, table, need)
             report.findings += try registrationMoves(layout, need)
+            report.findings += [try idleFinding(layout)].compactMap { $0 }
         } catch {
             guard error.code == .configuration || error.code == .permission else { throw error }
             report.findings.append(Finding(error))
@@ -130,7 +131,8 @@ extension TokenTable {
         let description = try session.describe()
         let plan = RequiredPrivileges(
             .apply(policy), try layout(), connection.dialect, database: server.database,
-            readsTokenMarks: true, showsTriggers: description.showsTriggers)
+            readsTokenMarks: true, showsTriggers: description.showsTriggers,
+            knowsIdle: settings.idleAfter != nil)
         return plan.grants(to: user ?? description.account ?? server.user)
     }
 

@@ -135,6 +135,33 @@ extension TokenTable {
         }.max { $0.1 < $1.1 }.flatMap { $0.1 == .never ? nil : $0 }
     }
 
+    /// Refuses to call rows idle where nothing in the database moves the time of a registration: a time that is
+    /// set once makes each old device look idle, and nobody would send to it again.
+    func idleFinding(_ layout: TableLayout) throws(StoreFailure) -> Finding? {
+        guard let period = settings.idleAfter else { return nil }
+        let days = "policy.idle-after of \(period / 86_400_000) days"
+        guard let column = layout.registration else {
+            return .failure(
+                .configuration,
+                "\(days) needs the time of a registration, and \(layout.table) has no column of it; name one under "
+                    + "store.active-users.registered-at, or leave policy.idle-after out")
+        }
+        var moves = layout.registrationMovesItself
+        if !moves { moves = try registrationWriter(layout, column) != nil }
+        if moves {
+            return .ok(
+                "a row of \(layout.table) is idle \(period / 86_400_000) days after \(column.name)")
+        }
+        let grant = try session.grant { $0.seeingTriggers(of: layout.table) }
+        return .failure(
+            .configuration,
+            "\(days) needs a time that the database moves at each registration, and the account sees nothing that "
+                + "moves \(column.name) of \(layout.table), so devices that live could be left out for ever; make "
+                + "the triggers of docs/registrations.md"
+                + (grant.map { " (to see one: \($0))" } ?? "")
+                + ", or leave policy.idle-after out")
+    }
+
     /// Refuses changes of rows where a trigger would take each of them for a registration: all marks would be
     /// void, and no undo could take one back.
     func registrationMoves(

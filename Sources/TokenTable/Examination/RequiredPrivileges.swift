@@ -163,10 +163,11 @@ package struct RequiredPrivileges {
 
     /// The plan for a use of the token table. `database` holds the tables without a qualified name.
     /// `readsTokenMarks` states whether a run that only reads may use `pushsweep_invalid`.
-    /// `showsTriggers` states whether the server shows triggers without a right of their own.
+    /// `showsTriggers` states whether the server shows triggers without a right of their own, `knowsIdle`
+    /// whether rows may be idle, which asks for a trigger.
     package init(
         _ need: TableUse, _ layout: TableLayout, _ dialect: SQLDialect, database: String,
-        readsTokenMarks: Bool, showsTriggers: Bool = false
+        readsTokenMarks: Bool, showsTriggers: Bool = false, knowsIdle: Bool = false
     ) {
         let maker = PrivilegeMaker(database, dialect)
         var rights: [Privilege] = []
@@ -179,7 +180,9 @@ package struct RequiredPrivileges {
                 rights.append(maker.updating(names, of: layout.table, purpose: "mark rows of"))
             }
             // MariaDB shows the name of a trigger to all, and its statements to this right.
-            if need.changesRows(of: layout), !showsTriggers || layout.mayMoveRegistration {
+            let isForChanges =
+                need.changesRows(of: layout) && (!showsTriggers || layout.mayMoveRegistration)
+            if isForChanges || knowsIdle && !layout.registrationMovesItself {
                 rights.append(maker.seeingTriggers(of: layout.table))
             }
             if rows.inserts {

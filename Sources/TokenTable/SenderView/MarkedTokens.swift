@@ -3,14 +3,14 @@ import Database
 import Findings
 import TokenHygiene
 
-// Which tokens may be stale, as a set that is read once. A stale token has a mark in its row, a dead value
-// in the column of living rows, or a mark in `pushsweep_invalid`. The set has every token with one of
+// Which tokens may be stale or idle, as a set that is read once. A stale token has a mark in its row, a dead value
+// in the column of living rows, or a mark in `pushsweep_invalid`; an idle one has an old registration. The set has every token with one of
 // these, also where a later registration has overridden it: the rows decide about a hit, one by one.
 //
 // The table is read in ranges of its key, so that no statement reads more than a range.
 
 extension TokenTable {
-    /// Adds the fingerprints of every token of a partition that may be stale. Stops where the set has no
+    /// Adds the fingerprints of every token of a partition that may be stale or idle. Stops where the set has no
     /// more room, which is then incomplete, or where `shouldStop` says so.
     ///
     /// - Throws: `configuration` where the table does not fit the settings; any failure of a query.
@@ -19,8 +19,14 @@ extension TokenTable {
         shouldStop: () -> Bool = { false }, progress: (Int) -> Void = { _ in }
     ) throws(StoreFailure) {
         let layout = try layout()
-        if let mark = Self.markCondition(layout, connection.dialect) {
-            try addMarkedRows(layout, mark, partition, &set, shouldStop, progress)
+        let terms = [
+            Self.markCondition(layout, connection.dialect), try idleCondition(layout, partition),
+        ].compactMap { $0 }
+        if !terms.isEmpty {
+            let any = (
+                " AND (" + terms.map(\.sql).joined(separator: " OR ") + ")", terms.flatMap(\.values)
+            )
+            try addMarkedRows(layout, any, partition, &set, shouldStop, progress)
         }
         guard !set.isIncomplete, !shouldStop(), try canReadTokenMarks() else { return }
         let marks = InvalidTokenTable(partition: partition, connection: connection)
@@ -62,12 +68,23 @@ extension TokenTable {
         }
     }
 
-    /// The condition that selects rows with a mark, as the end of a WHERE; nil where marks are in
-    /// `pushsweep_invalid` alone.
+    /// The condition that selects rows that are idle; nil where none is.
+    private func idleCondition(
+        _ layout: TableLayout, _ partition: Partition
+    ) throws(StoreFailure) -> BoundSQL? {
+        guard let cutoff = try idleSince(), let registration = layout.registration else {
+            return nil
+        }
+        let rows = try sendableRows([partition], countingSideMarks: false)
+        let registered = rows.instant(registration).milliseconds(roundingUp: true)
+        return ("\(registered) <= \(cutoff.rawValue)", [])
+    }
+
+    /// The condition that selects rows with a mark; nil where marks are in `pushsweep_invalid` alone.
     private static func markCondition(_ layout: TableLayout, _ dialect: SQLDialect) -> BoundSQL? {
         if let living = layout.living {
-            return (" AND \(dialect.quoted(living.name)) = ?", [living.compared(living.dead)])
+            return ("\(dialect.quoted(living.name)) = ?", [living.compared(living.dead)])
         }
-        return layout.mark.map { (" AND \(dialect.quoted($0.name)) IS NOT NULL", []) }
+        return layout.mark.map { ("\(dialect.quoted($0.name)) IS NOT NULL", []) }
     }
 }

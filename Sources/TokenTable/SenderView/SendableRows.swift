@@ -8,6 +8,7 @@ import Database
 //   token      the value is a token in a spelling that a search finds
 //   mark       the row has no mark, or a registration later than the mark; with a column of two
 //              values that column alone decides
+//   idle       the device registered within the time of policy.idle-after, or has no time
 //
 // A mark is in the row, else in pushsweep_invalid. Names carry the table's name, because the
 // condition has a subquery, and so it fits into any SELECT from the table.
@@ -31,6 +32,13 @@ package struct SendableRows {
     /// The parts of the condition, which are joined by AND.
     var terms: [String] {
         platform + tokenTerms + mark
+    }
+
+    /// The part that leaves idle rows out, by the database's clock; nil where none is idle.
+    func idleTerm(after period: Int64?) -> String? {
+        guard let period, let registration = layout.registration else { return nil }
+        let registered = instant(registration).milliseconds(roundingUp: true)
+        return "NOT COALESCE(\(registered) <= \(dialect.nowMilliseconds) - \(period), FALSE)"
     }
 
     func column(_ name: String) -> String {

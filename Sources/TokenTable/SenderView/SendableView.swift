@@ -41,7 +41,8 @@ extension TokenTable {
         }
         let rows = try sendableRows(partitions, countingSideMarks: try countsSideMarks(layout))
         let table = layout.table.sql(dialect)
-        let condition = rows.terms
+        if let refusal = try idleFinding(layout)?.failure { throw refusal }
+        let condition = rows.terms + [rows.idleTerm(after: settings.idleAfter)].compactMap { $0 }
         let unlisted = try catalogTable().columns.filter { $0.isInvisible && !$0.movesItself }
         let list = (["*"] + unlisted.map { dialect.quoted($0.name) }).map { "\(table).\($0)" }
         let select =

@@ -219,6 +219,8 @@ extension Audit {
                 ) { batch in
                     queue.open += batch.claimed
                     queue.toStale += batch.settled.count { $0.outcome == .skipped(.stale) }
+                    let idle = batch.settled.count { $0.outcome == .skipped(.idle) }
+                    if idle > 0 { queue.toIdle = (queue.toIdle ?? 0) + idle }
                     queue.toUnknown += batch.settled.count { $0.outcome == .skipped(.unknown) }
                 }
                 queue.results = try store.queueResults(

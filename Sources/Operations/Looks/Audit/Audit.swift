@@ -141,7 +141,13 @@ package struct Audit {
         else { throw stopped() }
         context.progress.clear()
         for (place, partition) in stored.enumerated() {
-            report.apps[place].enter(tallies[partition] ?? RowTally())
+            let tally = tallies[partition] ?? RowTally()
+            report.apps[place].enter(tally)
+            report.apps[place].idle = audit.idleAfter.map {
+                AuditedIdle(
+                    rows: tally.idle, days: Int($0 / 86_400_000),
+                    leftOut: store.settings.idleAfter != nil)
+            }
         }
         otherRows = others
     }

@@ -233,6 +233,18 @@ enum AuditRules {
             { rows, _ in "\(rows.counting("row", "has", "have")) no time of registration" },
             cause: "a device that comes back under the same token is not seen there",
             cure: "let the application write the time; see docs/tables.md"),
+        app("idle-tokens") { app in
+            guard let idle = app.idle, idle.rows > 0 else { return nil }
+            return Finding(
+                .note, app.object,
+                "\(idle.rows) of \(app.tokens.living.counting("living row")) "
+                    + "\(idle.rows == 1 ? "has" : "have") not registered for \(idle.days) days"
+                    + (idle.leftOut ? ", and sends leave them out" : ""),
+                cause: "APNs may answer 200 for long where the app is gone, and so nothing tells",
+                cure: idle.leftOut
+                    ? ""
+                    : "where each registration moves the time, policy.idle-after leaves them out")
+        },
     ]
 
     // MARK: What a sweep would do

@@ -51,10 +51,16 @@ extension TokenStory {
         of app: Settings.App, _ holds: [Partition: String], _ isBlind: Bool
     ) -> PresentState {
         let rows = rows(of: app.partition)
-        let living = rows.first { !$0.judged.isStale }
+        let idleSince = frame.settings.store.idleAfter.map { frame.now.advanced(by: -$0) }
+        let alive = rows.filter { !$0.judged.isStale }
+        let living = alive.first { row in !(idleSince.map(row.judged.isIdle) ?? false) }
         let because: String
         if let living {
             because = why(living: living)
+        } else if let idle = alive.first {
+            because =
+                "\(name(idle)) has not registered for the time of policy.idle-after"
+                + (idle.registeredAt.map { ", since \($0.rfc3339)" } ?? "")
         } else if let stale = rows.first {
             because = why(stale: stale) + (rows.count > 1 ? ", as are its other rows" : "")
         } else {
@@ -65,7 +71,8 @@ extension TokenStory {
         let expiry = expiry(rows)
         return PresentState(
             app: app.name, environment: app.environment.rawValue,
-            state: rows.isEmpty ? "unknown" : living == nil ? "stale" : "living",
+            state: rows.isEmpty
+                ? "unknown" : living != nil ? "living" : alive.isEmpty ? "stale" : "idle",
             rows: rows.count, sends: living != nil, because: because,
             next: next(app.partition, holds[app.partition], expiry, isBlind),
             due: expiry?.due?.rfc3339, hold: holds[app.partition])

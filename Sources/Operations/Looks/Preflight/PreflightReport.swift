@@ -6,10 +6,12 @@ import Findings
 
 /// The tokens that a send would go to.
 package struct TokenCounts: Encodable, Hashable, Sendable {
-    /// All values that were read. The sum of the next five.
+    /// All values that were read. The sum of the next six.
     package var read = 0
-    /// Tokens that a row without a mark, or with a later registration, has.
+    /// Tokens that a row without a mark, or with a later registration, has, and that are not idle.
     package var living = 0
+    /// Tokens whose rows have not registered for the time of `policy.idle-after`.
+    package var idle = 0
     /// Tokens whose rows are all dead.
     package var stale = 0
     /// Tokens that no row of the app has.
@@ -122,7 +124,7 @@ package struct PreflightReport: PrintedLines, Encodable, Hashable, Sendable {
         var facts: [(String, String?)] = []
         if let tokens {
             let parts = [
-                (tokens.stale, "stale"), (tokens.unknown, "unknown"),
+                (tokens.stale, "stale"), (tokens.idle, "idle"), (tokens.unknown, "unknown"),
                 (tokens.otherEnvironment, "of the other environment"),
                 (tokens.malformed, "malformed"), (tokens.duplicate, "duplicate"),
                 (tokens.suspect, "called bad"),

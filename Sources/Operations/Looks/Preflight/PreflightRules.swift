@@ -72,6 +72,10 @@ package enum PreflightRules {
             "stale-tokens", of: \.stale, { $0 > $1 ? .high : .note }, "are stale",
             cure: "leave them out, for example with preflight --filter"),
         share(
+            "idle-tokens", of: \.idle, { _, _ in .note },
+            "have not registered for the time of policy.idle-after, and send leaves them out",
+            cure: "leave them out, for example with preflight --filter"),
+        share(
             "unknown-tokens", of: \.unknown,
             { $0 > mostShare ? .high : $0 > $1 ? .medium : .note },
             "have no row in the token table",
