@@ -30,9 +30,11 @@ package struct Finding: Codable, Hashable, Sendable, CustomStringConvertible {
         }
     }
 
-    /// The name of the rule, such as `open-hold`; empty for what only `check` says.
+    /// The name of the rule, such as `open-hold`; empty for what is well in `check`.
     package var rule = ""
-    package let severity: Severity
+    /// The names of that rule in version 0.3; nil where it had no others.
+    package var formerly: [String]?
+    package private(set) var severity: Severity
     /// What it is about: `chat/production`, a table, a file, a gateway, a hold; for `check` the area, such as
     /// `settings` or `database`.
     package let object: String
@@ -58,7 +60,7 @@ package struct Finding: Codable, Hashable, Sendable, CustomStringConvertible {
     package private(set) var isAboutRows = false
 
     private enum CodingKeys: CodingKey {
-        case rule, severity, object, message, summary, cause, cure, ignored
+        case rule, formerly, severity, object, message, summary, cause, cure, ignored
     }
 
     /// What was found, in one sentence.
@@ -72,6 +74,25 @@ package struct Finding: Codable, Hashable, Sendable, CustomStringConvertible {
         (self.severity, self.object, self.rule) = (severity, object, rule)
         (self.cause, self.cure) = (cause, cure)
         message = sentence
+    }
+
+    /// What was found and why it matters, where no other line says that.
+    package var told: String {
+        cause.map { $0.isEmpty ? sentence : "\(sentence): \($0)" } ?? sentence
+    }
+
+    /// The same finding with another weight.
+    package func weighing(_ severity: Severity) -> Finding {
+        var finding = self
+        finding.severity = severity
+        return finding
+    }
+
+    /// The finding as the JSON of a gate has it: the sentence says why, too.
+    package var shown: Finding {
+        var finding = self
+        (finding.message, finding.summary, finding.cause) = (told, nil, nil)
+        return finding
     }
 
     /// The finding as the JSON of an audit has it.
@@ -95,15 +116,17 @@ extension Finding {
     private static let database = "database"
 
     package init(_ failure: StoreFailure) {
-        self.init(.high, Self.database, failure.sentence)
+        self.init(.high, Self.database, failure.sentence, rule: failure.code.rule)
         self.failure = failure
     }
 
     static package func ok(_ sentence: String) -> Finding { Finding(.ok, database, sentence) }
 
-    /// No obstacle, but the user should know it.
-    static package func warning(_ sentence: String, grant: String? = nil) -> Finding {
-        var finding = Finding(.medium, database, sentence)
+    /// No obstacle, but the user should know it. `rule` is its name in the book of rules.
+    static package func warning(
+        _ rule: String, _ sentence: String, grant: String? = nil
+    ) -> Finding {
+        var finding = Finding(.medium, database, sentence, rule: rule)
         finding.grant = grant
         return finding
     }
@@ -111,9 +134,10 @@ extension Finding {
     /// Evidence must not be taken or applied. See `StoreFailure` for the hint.
     static package func failure(
         _ code: StoreFailure.Code, _ sentence: String, hint: String = "", grant: String? = nil,
-        isAboutRows: Bool = false
+        isAboutRows: Bool = false, rule: String? = nil
     ) -> Finding {
         var finding = Finding(StoreFailure(code, sentence, hint: hint))
+        finding.rule = rule ?? finding.rule
         (finding.grant, finding.isAboutRows) = (grant, isAboutRows)
         return finding
     }

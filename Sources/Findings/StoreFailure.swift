@@ -41,6 +41,19 @@ package struct StoreFailure: Error, Hashable, Sendable, CustomStringConvertible 
         case stopped
         /// An impossible state: an error of this program.
         case inconsistent
+
+        /// The name of its rule, where an examination tells it.
+        package var rule: String {
+            switch self {
+            case .unreachable: "database-unreachable"
+            case .untrusted: "database-untrusted"
+            case .busy: "database-busy"
+            case .readOnly: "database-read-only"
+            case .permission: "missing-right"
+            case .configuration: "unfit-table"
+            case .commitUnknown, .evidence, .stopped, .inconsistent: "database-failure"
+            }
+        }
     }
 
     /// The consequence of the failure.

@@ -186,6 +186,7 @@ extension TokenTable {
             let grant = try session.grant { $0.sideTable(table, .read) } ?? ""
             findings.append(
                 .warning(
+                    "queue-claims-not-seen",
                     "the account may not read \(table.name), so rows that senders hold or have "
                         + "finished may be counted as due; if the table exists, run "
                         + grant))
@@ -226,11 +227,13 @@ struct QueueExamination {
         let closing = layout.delivery.isInRow ? layout.delivery.answeredAt : layout.sentAt
         guard let closing else {
             return .warning(
+                "no-index",
                 "\(layout.table) has no column for the time of sending, so every run reads all rows "
                     + "it ever had; delete rows that are done, or name a column under "
                     + "store.push-queue.sent-at")
         }
         return .warning(
+            "no-index",
             "column \(closing.name) of \(layout.table) has no index, so every run reads all rows that "
                 + "are done to find those that are not; `pushsweep schema apply --upgrade` adds one"
         )
@@ -241,6 +244,7 @@ struct QueueExamination {
         let bytes = layout.token.encoding == .hex ? length / 2 : length
         guard bytes < longestToken else { return nil }
         return .warning(
+            "narrow-column",
             "column \(layout.token.name) of \(layout.table) has room for tokens of \(bytes) bytes, and "
                 + "tokens may have \(longestToken): notifications to longer ones cannot be queued; "
                 + "widen it")
@@ -249,6 +253,7 @@ struct QueueExamination {
     private var payloadRoom: Finding? {
         guard let length = table.column(layout.payload)?.length, length < 4_096 else { return nil }
         return .warning(
+            "narrow-column",
             "column \(layout.payload) of \(layout.table) has room for payloads of \(length) "
                 + (layout.payloadIsBinary ? "bytes" : "characters")
                 + ", and APNs takes 4096 bytes (5120 for VoIP): longer ones cannot be queued; widen it"
@@ -273,6 +278,7 @@ struct QueueExamination {
             : "ALTER TABLE \(layout.table.sql(dialect)) ALTER COLUMN \(dialect.quoted(column.name)) "
                 + "SET DEFAULT \(column.isInteger ? word : dialect.literal(word))"
         return .warning(
+            "queue-default-state",
             "column \(column.name) of \(layout.table) is '\(usual)' in a row that is inserted without it, "
                 + "and the settings look for \(words.map { "'\($0)'" }.joined(separator: " and ")), so "
                 + "nothing would send such a row; \(cure)")

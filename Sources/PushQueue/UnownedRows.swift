@@ -53,7 +53,7 @@ package struct UnownedRows: Hashable, Sendable {
     }
 
     /// The finding of an examination.
-    package var finding: Finding { .warning("\(sentence); \(cure)") }
+    package var finding: Finding { .warning("queue-rows-of-no-app", "\(sentence); \(cure)") }
 }
 
 extension TokenTable {

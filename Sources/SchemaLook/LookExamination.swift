@@ -74,7 +74,7 @@ extension TokenTable {
 
     /// A question that a setting or `ignore-columns` answers.
     static func question(_ column: String, _ sentence: String) -> ColumnQuestion {
-        ColumnQuestion(column: column, finding: .warning(sentence + answer))
+        ColumnQuestion(column: column, finding: .warning("column-question", sentence + answer))
     }
 
     private static func token(

@@ -3,11 +3,11 @@ import Database
 import Encodings
 import Yams
 
-// A person may decide to live with a finding of `preflight` for some time. The decision is an entry in a
-// file beside the deploy script: which rule, about what, why, and until when. A decision without a reason
-// or past its day must not keep a gate open, so such an entry has no effect and is itself a finding.
+// A person may decide to live with a finding of `check`, `audit` or `preflight` for some time. The decision is an
+// entry in a file beside the deploy script: which rule, about what, why, and until when. A decision without a reason
+// or past its day must not hide anything, so such an entry has no effect and is itself a finding.
 //
-//   - rule: certificate-ends-soon
+//   - rule: certificate-ends
 //     object: chat/production*
 //     reason: The new certificate is ordered, ticket OPS-12.
 //     until: 2026-12-31

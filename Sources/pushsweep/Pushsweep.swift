@@ -18,7 +18,7 @@ struct Pushsweep: ParsableCommand {
             that did not register again.
 
             Called alone the program prints the commands of the first day; pushsweep help exit-codes \
-            explains how commands end.
+            explains how commands end, and pushsweep help with the name of a finding explains that.
             """,
         version: Version.text,
         subcommands: [
@@ -98,12 +98,13 @@ struct Pushsweep: ParsableCommand {
         }
     }
 
-    /// Ends the process where it is called alone, or asked about exit codes or about a word that is no
+    /// Ends the process where it is called alone, or asked about exit codes, a rule, or a word that is no
     /// command. The parser prints the other help.
     private static func answerHelp(_ words: [String]) {
         switch (words.isEmpty, HelpRequest(words, of: Pushsweep.self)) {
         case (true, _): StandardStreams.show(HelpText.firstDay(configuration.abstract), .prose)
         case (_, .exitCodes): StandardStreams.show(HelpText.exitCodes, .prose)
+        case (_, .rule(let rule)): StandardStreams.show(rule.lines, .prose)
         case (_, .unknown(let message)):
             refuse([message, "  See 'pushsweep help' for all commands."])
         case (_, .command), (_, nil): return

@@ -197,7 +197,7 @@ extension SampleReport {
                     "APNs refuses every connection with it, so nothing is sent and no evidence comes in.",
                 cure: "Put a new certificate at /etc/pushsweep/chat.pem, then run pushsweep check."),
             Finding(
-                "hold-open", .high, "chat/production",
+                "open-hold", .high, "chat/production",
                 "A removal of 48,120 tokens waits for a decision since 2026-11-22 23:12 UTC.",
                 cause:
                     "811 of its tokens registered again after the report, which is more than a list of "

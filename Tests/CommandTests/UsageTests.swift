@@ -180,6 +180,19 @@ struct HelpTests {
         }
     }
 
+    @Test("help explains a finding by its name, by the one before, and says which is near")
+    func rules() throws {
+        let page = try Self.page(["help", "open-hold"])
+        for words in [
+            "open-hold (before 0.4: hold-open)", "Why it matters:", "Look closer:", "Next:",
+        ] {
+            #expect(page.contains(words), "\(page)")
+        }
+        #expect(try Self.page(["help", "hold-open"]) == page)
+        #expect(try Self.page(["help", "quarantine"]).contains("SUBCOMMANDS"))
+        #expect(try Self.page(["help", "certificate-ends"]).contains("medium within 7 days"))
+    }
+
     @Test("exit codes stand in one place, and each that the program has is there")
     func exitCodes() throws {
         let page = try Self.page(["help", "exit-codes"])
@@ -209,6 +222,7 @@ struct HelpTests {
         arguments: [
             (["nonsense"], "there is no help about 'nonsense'\n"),
             (["swep"], "did you mean 'sweep'?"), (["exit-code"], "did you mean 'exit-codes'?"),
+            (["stale-token"], "did you mean 'stale-tokens'?"),
             (["holds", "lst"], "there is no help about 'lst'; did you mean 'list'?"),
             (["sweep", "now"], "there is no help about 'now'\n"),
             ([""], "there is no help about ''"), (["a\u{1B}b"], "'a\\u{1B}b'"),

@@ -46,7 +46,7 @@ struct DocumentLinkTests {
 
     @Test("the operators' pages stay within 22,000 words, and each is in the list of questions")
     func length() throws {
-        let generated = ["docs/json.md", "docs/settings.md"]
+        let generated = ["docs/json.md", "docs/rules.md", "docs/settings.md"]
         let own = try Self.pages().filter {
             $0.hasPrefix("docs/") && !$0.hasPrefix("docs/internals/") && !generated.contains($0)
         }

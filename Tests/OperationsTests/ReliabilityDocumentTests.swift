@@ -44,7 +44,7 @@ struct ReliabilityDocumentTests {
         for folder in ["Sources", "Tests"] {
             let folder = Self.root.appending(path: folder)
             for path in try FileManager.default.subpathsOfDirectory(atPath: folder.path) {
-                // `Database/Drivers` and `PreflightRules.swift` are short for the whole path.
+                // `Database/Drivers` and `RuleBook.swift` are short for the whole path.
                 let parts = [folder.lastPathComponent] + path.split(separator: "/").map(String.init)
                 known.formUnion(parts.indices.map { parts[$0...].joined(separator: "/") })
                 known.insert(parts[0])

@@ -16,6 +16,8 @@ package struct AuditHeadline: Hashable, Sendable {
     package let notes: [Finding]
     /// What is as it should be.
     package let well: [Finding]
+    /// What a person decided to live with.
+    package let decided: [Finding]
 
     /// The gravest severity of the problems about each object.
     private let gravest: [String: Severity]
@@ -23,8 +25,9 @@ package struct AuditHeadline: Hashable, Sendable {
     /// Judges a report.
     package init(_ report: AuditReport) {
         func findings(_ severity: Severity) -> [Finding] {
-            report.findings.filter { $0.severity == severity }
+            report.findings.filter { $0.severity == severity && $0.ignored == nil }
         }
+        decided = report.findings.filter { $0.ignored != nil }
         problems = [.high, .medium, .low].flatMap(findings)
         gravest = Dictionary(
             problems.map { ($0.object, $0.severity) }, uniquingKeysWith: { first, _ in first })
@@ -63,7 +66,7 @@ package struct AuditHeadline: Hashable, Sendable {
         for finding in findings {
             let texts = [
                 finding.severity.rawValue, finding.rule, finding.sentence, finding.cause ?? "",
-                finding.cure,
+                finding.cure, finding.ignored?.reason ?? "",
             ]
             let alike = Array(texts.joined(separator: "\0").utf8)
             if let place = places[alike] {
@@ -101,8 +104,8 @@ struct FindingGroup: Hashable, Sendable {
 
     /// The finding as one paragraph, for lists of what is well.
     var paragraph: String {
-        [objects(8, cut: 80) + ": " + finding.sentence, cause, cure].compactMap { $0 }
-            .joined(separator: "; ")
+        [objects(8, cut: 80) + ": " + finding.sentence, cause, finding.decision ?? cure]
+            .compactMap { $0 }.joined(separator: "; ")
     }
 }
 

@@ -40,7 +40,8 @@ struct PageContent {
             "gaps": list("Not examined", report.gaps, limits.quiet) {
                 $0.cut(to: limits.sentence)
             },
-            "notes": findings("Worth knowing", verdict.notes, limits.quiet),
+            "notes": findings("Worth knowing", verdict.notes, limits.quiet)
+                + findings("Decided to live with", verdict.decided, limits.quiet),
             "well": findings("What is well", verdict.well, limits.quiet),
             "changes": [changes].compactMap { $0 }.filter { !$0.rows.isEmpty }.map { table($0) },
             "unchanged": changes?.rows.isEmpty == true
@@ -177,7 +178,9 @@ struct PageContent {
                 "object": group.objects(limits.objects, cut: limits.name),
                 "summary": group.finding.sentence.cut(to: limits.sentence),
                 "causes": [group.cause].compactMap { $0?.cut(to: limits.sentence) },
-                "cures": [group.cure].compactMap { $0?.cut(to: limits.sentence) },
+                "cures": [group.finding.decision ?? group.cure].compactMap {
+                    $0?.cut(to: limits.sentence)
+                },
                 "rule": group.finding.rule.cut(to: limits.name),
             ]
         }

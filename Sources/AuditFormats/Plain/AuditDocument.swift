@@ -41,6 +41,8 @@ struct AuditDocument {
         addProblems(AuditHeadline.groups(verdict.problems))
         addList("Not examined", report.gaps)
         addList("Worth knowing", AuditHeadline.groups(verdict.notes).map(\.paragraph))
+        addList(
+            "Decided to live with", AuditHeadline.groups(verdict.decided).map(\.paragraph))
         addList("Well", AuditHeadline.groups(verdict.well).map(\.paragraph))
         addFigures(verdict)
         for app in report.apps.prefix(limits.apps) { add(app) }

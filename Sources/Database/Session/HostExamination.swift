@@ -39,6 +39,7 @@ struct HostExamination {
         } catch {
             let cause = error.code == 0 ? error.message : "\(error.message) (\(error.code))"
             finding = .warning(
+                "host-unusable",
                 "of the hosts in store.url, \(address) cannot be used: \(cause); a run that loses its "
                     + "host would not go on there, so mend it or take it out of store.url")
         }
@@ -51,6 +52,7 @@ struct HostExamination {
         guard let objection else {
             if case .hidden(let isKnownIdle) = role?.replication, !isKnownIdle {
                 return .warning(
+                    "server-in-doubt",
                     "\(address) answers too, and takes changes; whether it is a replica, this account "
                         + "may not see there")
             }
@@ -109,6 +111,7 @@ struct ClockReading {
         let lead = first.offset - last.offset
         guard lead - first.uncertainty - last.uncertainty > most else { return nil }
         return .warning(
+            "clocks-of-hosts",
             "the clock of \(first.host) is \((lead + 500) / 1_000) seconds ahead of that of "
                 + "\(last.host); leases are compared by the clock of the host that answers, so a living "
                 + "run can lose its lease to another one; keep the clocks together, for instance with "

@@ -81,6 +81,7 @@ extension DatabaseSession {
                 "\(name) takes changes and no replication runs on it; whether one is stopped, this "
                     + "account may not see; \(cure)")
             : .warning(
+                "server-in-doubt",
                 "this account may not see whether \(name), which takes changes, is a replica; \(cure)",
                 grant: grant)
     }
@@ -93,6 +94,7 @@ extension DatabaseSession {
         }
         return role.identity == nil
             ? .warning(
+                "server-in-doubt",
                 "the server does not say who it is, so that a proxy that splits reads from changes "
                     + "would not be found")
             : .ok("one server answers to reads and changes")
@@ -105,7 +107,7 @@ extension DatabaseSession {
         let objection = role.objection(
             acceptsReplica: settings.acceptsReplica, hasOthers: hasOthers)
         guard let objection else {
-            return .warning("accepted by store.accept-replica: \(obstacle)")
+            return .warning("server-in-doubt", "accepted by store.accept-replica: \(obstacle)")
         }
         return .failure(
             .configuration, objection.kind == .misplaced ? objection.message : obstacle)
@@ -120,7 +122,7 @@ extension DatabaseSession {
             return .failure(
                 .busy, "\(state); it takes no statements until it is Primary")
         }
-        return galera.comment == "Synced" ? .ok(state) : .warning(state)
+        return galera.comment == "Synced" ? .ok(state) : .warning("server-in-doubt", state)
     }
 
     private func group(_ group: GroupMembership?) -> Finding? {
@@ -165,6 +167,7 @@ extension DatabaseSession {
             } else {
                 findings.append(
                     .warning(
+                        "replica-unusable",
                         "\(replica.name) does not replicate or does not answer, so runs would pause; "
                             + "start it, or correct throttle.replicas"))
             }

@@ -81,6 +81,7 @@ extension TokenTable {
         let count = remaining.count == 1 ? "1 row" : "\(remaining.count) rows"
         return [
             .warning(
+                "refused-changes",
                 "\(layout.table): \(count) refused a change lately and may still be sent to, the first is "
                     + "\(first.refusalInWords); correct the rows, then replay the feed or wait for the next signal"
             )

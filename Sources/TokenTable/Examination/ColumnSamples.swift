@@ -61,6 +61,7 @@ struct RegistrationSample {
         guard known > 0, total >= Self.enough, without * 2 > total else { return [] }
         return [
             .warning(
+                "no-registration-time",
                 "column \(column.name) of \(table): \(without) of \(total) rows sampled have no time, and any "
                     + "signal marks such a row, however old it is; write the time whenever a device registers, "
                     + "or name under store.active-users.registered-at the column that most rows have"
@@ -83,8 +84,11 @@ struct RegistrationSample {
         // A wrong unit affects most values; a few odd values are errors in their rows.
         return [
             odd * 2 >= total
-                ? .failure(.configuration, found + "\(cure), or correct the rows")
+                ? .failure(
+                    .configuration, found + "\(cure), or correct the rows",
+                    rule: "unreadable-values")
                 : .warning(
+                    "unreadable-values",
                     found + "signals about their rows are counted as refused and change nothing; "
                         + "correct the rows")
         ]
@@ -104,13 +108,14 @@ struct RegistrationSample {
                     found
                         + ", so it is not the time of a registration, and no signal would ever be later; "
                         + "name another column under store.active-users.registered-at, or `none`",
-                    isAboutRows: true)
+                    isAboutRows: true, rule: "unreadable-values")
             ]
         }
         let zone = ZoneOffset(ahead: newest.distance(from: now))
         let isZone = zone != nil && column.storage.isClock
         return [
             .warning(
+                "unreadable-values",
                 found + ", and signals about their rows are ignored until then; "
                     + (isZone
                         ? "where the application writes local time, name its zone (store.active-users."
@@ -193,8 +198,11 @@ struct LivingSample {
             + "`\(words.dead ?? "")`, the value for tokens that are not used, and a report about those is "
             + "used up without a change: living and dead are exchanged, or most rows are dead; exchange "
             + "the two under store.active-users.living, or write mostly-dead: true there"
-        guard total >= Self.enough else { return [.warning(sentence)] }
-        return [.failure(.configuration, sentence, isAboutRows: true)]
+        guard total >= Self.enough else { return [.warning("mark-column-in-doubt", sentence)] }
+        return [
+            .failure(
+                .configuration, sentence, isAboutRows: true, rule: "mark-column-in-doubt")
+        ]
     }
 
     private func unknown(_ table: TableName, _ words: LivingMapping) -> [Finding] {
@@ -208,7 +216,12 @@ struct LivingSample {
             + "`\(words.dead ?? "")` and would count as living; name under "
             + "store.active-users.living.dead the value of tokens that are not used, and under others "
             + "each further value of tokens that are"
-        guard count >= Self.fewest, count * Self.share >= total else { return [.warning(sentence)] }
-        return [.failure(.configuration, sentence, isAboutRows: true)]
+        guard count >= Self.fewest, count * Self.share >= total else {
+            return [.warning("mark-column-in-doubt", sentence)]
+        }
+        return [
+            .failure(
+                .configuration, sentence, isAboutRows: true, rule: "mark-column-in-doubt")
+        ]
     }
 }

@@ -149,6 +149,7 @@ extension TokenTable {
         if connection.mostBytes < Self.leastStatement {
             findings.append(
                 .warning(
+                    "small-packets",
                     "the server takes statements of \(connection.mostBytes) bytes at most "
                         + "(max_allowed_packet), so rows may refuse to be removed, and an undo or a large feed "
                         + "may be refused; set max_allowed_packet to \(Self.leastStatement) or more, and "
@@ -164,6 +165,7 @@ extension TokenTable {
         if !server.isSupported {
             findings.append(
                 .warning(
+                    "old-server",
                     "\(server.version) is older than what this program is tested with (MariaDB 10.6, "
                         + "MySQL 8.0)"))
         }

@@ -39,6 +39,7 @@ struct LayoutExamination {
             return nil
         }
         return .warning(
+            "mark-column-in-doubt",
             "column \(column) of \(layout.table) has a default name, and no setting names it: marks are "
                 + "written into it, though it may be the application's own; write \(setting): "
                 + "\(column) under store.active-users if it is for marks, or \(setting): none")
@@ -89,6 +90,7 @@ struct LayoutExamination {
             name.isSandboxFlag && flag || name.isProductionFlag && !flag
         else { return nil }
         return .warning(
+            "environment-values-in-doubt",
             "environment.values of store.active-users calls `\(production)` production in column "
                 + "\(column.name) of \(layout.table), whose name says the opposite: a token that is sent to the "
                 + "other server of APNs looks dead")
@@ -97,6 +99,7 @@ struct LayoutExamination {
     private var tokenIndex: Finding? {
         if layout.tokenIndex != nil { return nil }
         return .warning(
+            "no-index",
             "column \(layout.token.name) of \(layout.table) has no index, so every lookup reads "
                 + "the whole table; `pushsweep schema apply --upgrade` adds one")
     }
@@ -108,6 +111,7 @@ struct LayoutExamination {
         let bytes = layout.token.encoding == .hex ? length / 2 : length
         guard bytes < mapping.longestToken else { return nil }
         return .warning(
+            "narrow-column",
             "column \(layout.token.name) of \(layout.table) has room for tokens of \(bytes) bytes, "
                 + "and tokens may have \(mapping.longestToken): longer ones are refused or cut off "
                 + "when they register, and no evidence matches them; widen it (see `pushsweep schema "
@@ -122,6 +126,7 @@ struct LayoutExamination {
         let bytes = layout.token.encoding == .hex ? length / 2 : length
         guard bytes > Self.usualToken else { return nil }
         return .warning(
+            "narrow-column",
             "column \(layout.token.name) of \(layout.table) fills tokens shorter than \(bytes) bytes up "
                 + "with zeros (BINARY), and no evidence matches those; tokens have \(Self.usualToken) "
                 + "bytes today; make it VARBINARY and cut the zeros off")
@@ -171,6 +176,7 @@ struct LayoutExamination {
             "policy.action delete removes whole rows of \(layout.table): with the token go \(list)"
         guard isOfPeople || !personal.isEmpty else { return .ok(sentence) }
         return .warning(
+            "whole-rows-removed",
             sentence + "; where such a row is more than a device, write policy: {action: mark}")
     }
 
@@ -179,6 +185,7 @@ struct LayoutExamination {
             let column = table.column(name)
         else { return nil }
         return .warning(
+            "mark-reason-not-stored",
             "column \(column.name) of \(layout.table) has type \(column.type), which cannot hold the "
                 + "reason of a mark, so none is stored; make it VARCHAR(32), or leave reason out of "
                 + "store.active-users")
@@ -198,6 +205,7 @@ struct LayoutExamination {
         if layout.registration != nil {
             guard layout.registrationMovesItself else { return nil }
             return .warning(
+                "registration-moves-too-often",
                 "column \(layout.heldColumns.joined(separator: ", ")) of \(layout.table) moves at any write of "
                     + "a row (ON UPDATE CURRENT_TIMESTAMP), so each write by the application counts as a "
                     + "registration, and older reports about the device are ignored; changes by this program "
@@ -226,6 +234,7 @@ struct LayoutExamination {
                 + "the triggers of docs/registrations.md"
                 + (isServer ? ", and `pushsweep check --grants` the right to see it" : "")
         return .warning(
+            "no-registration-time",
             "\(layout.table) has no column for the time of registration"
                 + (isServer ? " that the account may see" : "") + ": \(consequence); " + cure)
     }
@@ -303,6 +312,7 @@ extension TokenTable {
         guard isWhole else {
             return [
                 .warning(
+                    "value-in-no-row",
                     "\(layout.table): none of the first \(Self.mostRows) rows, and none of a sample, has "
                         + "`\(platform.word)` in column \(column.name); if no row has it, every signal is "
                         + "lost, so \(cure), or add an index on the column")
@@ -353,6 +363,7 @@ extension TokenTable {
         guard rows.count == 0 else { return [] }
         return [
             .warning(
+                "value-in-no-row",
                 "\(layout.table): no row has `\(value.text ?? value.integer.map(String.init) ?? "")` in "
                     + "column \(column.name), so every token of `\(word)` will be unknown; compare "
                     + "\(setting) with the table")

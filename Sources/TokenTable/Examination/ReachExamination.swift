@@ -108,6 +108,7 @@ extension TokenTable {
         if !inserting.isEmpty {
             findings.append(
                 .warning(
+                    "table-has-triggers",
                     "an undo inserts removed rows of \(table.name) again, which runs triggers: "
                         + "\(inserting.joined(separator: ", ")); each row is tried before it is removed, "
                         + "and one that would come back otherwise stays and is named"))
@@ -116,6 +117,7 @@ extension TokenTable {
         if !restricting.isEmpty {
             findings.append(
                 .warning(
+                    "referenced-rows",
                     "rows of \(table.name) that \(restricting.joined(separator: ", ")) refers to cannot be "
                         + "removed; they are left, counted as refused, and named"))
         }
@@ -179,6 +181,7 @@ extension TokenTable {
             let names = Set(triggers.map(\.name)).sorted().joined(separator: ", ")
             findings.append(
                 .warning(
+                    "table-has-triggers",
                     "table \(own.name) has triggers (\(names)), and what they write to other tables is in no "
                         + "ledger, so no undo takes it back; a program can follow `pushsweep changes` in their "
                         + "place"))
@@ -190,6 +193,7 @@ extension TokenTable {
         let triggers = reach.foreign("UPDATE")
         guard !triggers.isEmpty else { return nil }
         return .warning(
+            "table-has-triggers",
             "marking a row of \(table.name) runs triggers: \(triggers.joined(separator: ", ")); what they "
                 + "write elsewhere is not undone, and rows they refuse are left and named")
     }

@@ -47,6 +47,7 @@ extension TokenTable {
         if ColumnWords(column.name).isSetOnce {
             return [
                 .warning(
+                    "registration-stands-still",
                     "column \(column.name) of \(layout.table) is named as a time that is set once, and "
                         + "nothing that the account sees in the database moves it: unless the "
                         + "application does, or deletes and inserts the row, \(consequence); \(cure)"
@@ -56,6 +57,7 @@ extension TokenTable {
         if ColumnWords(column.name).isOfSender {
             return [
                 .warning(
+                    "registration-moves-too-often",
                     "column \(column.name) of \(layout.table) is named as a time of the sender: a token to which "
                         + "something was sent looks registered again, and a report about it is ignored; name "
                         + "under store.active-users.registered-at the time that a registration writes"
@@ -66,6 +68,7 @@ extension TokenTable {
         guard let newest = try newest(layout, column, sample) else {
             return [
                 .warning(
+                    "registration-stands-still",
                     "column \(column.name) of \(layout.table) is empty in all rows read, so nothing "
                         + "seems to write it: \(consequence); \(cure)")
             ]
@@ -74,6 +77,7 @@ extension TokenTable {
         guard days > Self.usualAge else { return [] }
         return [
             .warning(
+                "registration-stands-still",
                 "the newest \(column.name) among the rows read of \(layout.table) is \(days) days old: if "
                     + "devices still register, nothing writes it, and \(consequence); \(cure)")
         ]
@@ -113,6 +117,7 @@ extension TokenTable {
         case .withoutUs, .always:
             // Where marks are in the table, a trigger of the second kind is refused already.
             return .warning(
+                "registration-moves-too-often",
                 "\(name) at any write of the row by the application\(rights), so each of them counts as a "
                     + "registration, and older reports about the device are ignored; name a column that only "
                     + "a registration writes, if there is one")

@@ -96,6 +96,7 @@ extension TokenTable {
         guard areDead else { return [] }
         return [
             .warning(
+                "all-marked",
                 "column \(mark.name) of \(layout.table): each of \(rows.count) rows sampled has a time there and "
                     + "registered no later, so no device would get a notification, and a report changes nothing; "
                     + "unless all of them are dead, name under store.active-users.invalidated-at the column of "
@@ -156,6 +157,7 @@ extension TokenTable {
             if layout.platform != nil { return [] }
             return [
                 .warning(
+                    "no-rows",
                     "\(layout.table) has no rows; unless no device has registered yet, correct "
                         + "store.active-users.table or the database in store.url")
             ]
@@ -169,8 +171,9 @@ extension TokenTable {
                         "\(fact), and none in any other row: unless no device has registered yet, its "
                             + "expression does not find the tokens in the columns from which it is made; "
                             + "correct the expression, or let the application store the token itself",
-                        isAboutRows: true)
+                        isAboutRows: true, rule: "unfindable-tokens")
                     : .warning(
+                        "unfindable-tokens",
                         "\(fact); unless no device has registered yet, name the column of the tokens under "
                             + "store.active-users.token")
             ]
@@ -185,7 +188,7 @@ extension TokenTable {
                     "\(column): encoding \(layout.token.encoding.rawValue) fits \(fitting) of "
                         + "\(spelled) tokens sampled (\(list)); correct the encoding under "
                         + "store.active-users.token, or convert the column"
-                        + (serving.map { "; \($0)" } ?? ""))
+                        + (serving.map { "; \($0)" } ?? ""), rule: "unfindable-tokens")
             ]
         }
         let unfindable =
@@ -193,7 +196,7 @@ extension TokenTable {
             + (layout.token.tellsCaseApart ? sample.count(.mixedHex) : 0)
         let note = unfindable > 0 ? "; no evidence matches \(unfindable) of them" : ""
         let sentence = "\(column): of \(sample.total) rows sampled, stored as \(list)\(note)"
-        return [unfindable > 0 ? .warning(sentence) : .ok(sentence)]
+        return [unfindable > 0 ? .warning("unfindable-tokens", sentence) : .ok(sentence)]
     }
 }
 

@@ -53,6 +53,7 @@ package struct ServerZone: Hashable, Sendable {
             ? "the server's own clock is \(own) now"
             : "the server's own clock is less far ahead in winter"
         return .warning(
+            "zone-in-doubt",
             "\(name): registered-at.zone names \(zones), and \(when): registrations by that clock are then read "
                 + "too early, and a device that came back can be marked; name the smallest offset of the "
                 + "year, \(ZoneOffset(seconds: least))")

@@ -42,8 +42,9 @@ extension SpellingRewriting {
                 + (spelling == .several
                     ? UnfindableSpelling.oneRowEach : room(for: spelling) + cure(statements))
             return isRefused
-                ? .failure(.configuration, sentence, isAboutRows: true)
-                : .warning(sentence)
+                ? .failure(
+                    .configuration, sentence, isAboutRows: true, rule: "unfindable-tokens")
+                : .warning("unfindable-tokens", sentence)
         }
     }
 

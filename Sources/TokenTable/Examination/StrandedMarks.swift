@@ -46,7 +46,7 @@ package struct StrandedMarks: Hashable, Sendable {
     }
 
     /// The finding of an examination.
-    package var finding: Finding { .warning("\(sentence); \(cure)") }
+    package var finding: Finding { .warning("marks-of-no-app", "\(sentence); \(cure)") }
 }
 
 extension TokenTable {

@@ -46,6 +46,7 @@ extension TokenTable {
         case .hidden:
             return [
                 .warning(
+                    "intake-not-seen",
                     "the account sees no table pushsweep_evidence: if other senders report dead tokens "
                         + "there, grant the rights on it, else nobody takes their rows")
             ]
@@ -55,7 +56,7 @@ extension TokenTable {
             Finding.ok("reports of other senders that wait: \(try intake.waiting())")
         ]
         if let sentence = try intake.exhaustion() {
-            findings.append(.warning(sentence))
+            findings.append(.warning("intake-exhausted", sentence))
         }
         if let plan = intakePrivileges {
             let account = try session.describe().account ?? ""

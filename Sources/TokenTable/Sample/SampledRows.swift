@@ -83,6 +83,7 @@ extension Finding {
     fileprivate var asWarning: Finding {
         guard failure != nil else { return self }
         return .warning(
+            rule,
             sentence + "; these rows stand together in the table, so runs go on without them")
     }
 }

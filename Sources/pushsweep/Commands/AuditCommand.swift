@@ -50,6 +50,8 @@ struct AuditCommand: ParsableCommand {
             "Write the rows whose tokens APNs called bad into this CSV file.", valueName: "file"))
     var suspects: String?
 
+    @OptionGroup var decisions: IgnoreOptions
+
     func validate() throws {
         guard usersWithoutToken == nil || deep else {
             throw ValidationError("--users-without-token needs --deep")
@@ -71,6 +73,7 @@ struct AuditCommand: ParsableCommand {
             wish.isDeep = deep
             wish.usersFile = usersWithoutToken
             wish.suspectsFile = suspects
+            wish.ignore = try decisions.list()
             wish.baseline = try baseline.map(AuditReport.init(file:))
             let report = try Audit.run(options.settings(), wish, version: version, context)
             for file in output {

@@ -34,12 +34,17 @@ struct CheckCommand: ParsableCommand {
     @Flag(help: "Print every setting with its origin too.")
     var settings = false
 
+    @OptionGroup var decisions: IgnoreOptions
+
     @Argument(help: "With --grants: the account, as name or name@host.")
     var user: String?
 
     func validate() throws {
         if example != nil && grants {
             throw ValidationError("--example goes without --grants")
+        }
+        if decisions.ignore != nil && (example != nil || grants) {
+            throw ValidationError("--ignore goes with neither --example nor --grants")
         }
         if settings && (example != nil || grants) {
             throw ValidationError("--settings goes with neither --example nor --grants")
@@ -72,7 +77,8 @@ struct CheckCommand: ParsableCommand {
                 common.print(try GrantReport(common.settings(), user: user))
                 return .done
             }
-            var report = Check.run(try common.settings(), context)
+            var report = Check.run(
+                try common.settings(), ignoring: try decisions.list(), context)
             report.showsSettings = settings
             common.print(report)
             // A person has just read them.

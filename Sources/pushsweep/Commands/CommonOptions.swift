@@ -278,3 +278,17 @@ struct GivenToken {
         }
     }
 }
+
+/// The option of the commands that look: findings to live with.
+struct IgnoreOptions: ParsableArguments {
+    @Option(
+        help: ArgumentHelp(
+            "A YAML list of findings to live with: rule, object, reason, until.", valueName: "file")
+    )
+    var ignore: String?
+
+    /// The decisions in the file; none without one.
+    func list() throws -> IgnoreList {
+        try ignore.map { try IgnoreList(file: $0, rules: RuleBook.ignorable) } ?? .none
+    }
+}

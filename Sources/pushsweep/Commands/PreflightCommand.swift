@@ -60,13 +60,9 @@ struct PreflightCommand: ParsableCommand {
         help: ArgumentHelp(
             "Hours without a good sweep after which that is a finding.", valueName: "hours"),
         transform: PreflightNumber.hours)
-    var maxHours = 26.0
+    var maxHours = SweepFacts.usualHours
 
-    @Option(
-        help: ArgumentHelp(
-            "A YAML list of findings to live with: rule, object, reason, until.", valueName: "file")
-    )
-    var ignore: String?
+    @OptionGroup var decisions: IgnoreOptions
 
     @Flag(help: "Print the lines whose tokens may be sent to.")
     var filter = false
@@ -91,7 +87,8 @@ struct PreflightCommand: ParsableCommand {
             return
         }
         let others: [(String, Bool)] = [
-            ("--probe", probe), ("--ignore", ignore != nil), ("--format", format != .text),
+            ("--probe", probe), ("--ignore", decisions.ignore != nil),
+            ("--format", format != .text),
         ]
         for (name, isGiven) in others where isGiven {
             throw ValidationError("--filter prints tokens and no report; it goes without \(name)")
@@ -118,9 +115,7 @@ struct PreflightCommand: ParsableCommand {
         plan.mostSuspect = maxSuspect
         plan.mostHours = maxHours
         plan.memory = memory
-        if let ignore {
-            plan.ignore = try IgnoreList(file: ignore, rules: PreflightRules.ignorable)
-        }
+        plan.ignore = try decisions.list()
         let (report, applied) = try Preflight.run(plan, context)
         print(report)
         if let applied, !applied.report.apps.isEmpty { options.inform(applied, context, settings) }

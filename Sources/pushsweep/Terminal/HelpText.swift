@@ -37,6 +37,7 @@ enum HelpText {
             } + [
                 "", "All commands: pushsweep help", "One of them:  pushsweep help sweep",
                 "Exit codes:   pushsweep help exit-codes",
+                "A finding:    pushsweep help stale-tokens",
             ]
     }
 
@@ -66,6 +67,8 @@ enum HelpRequest {
     /// The program, or one of its commands: the parser prints its help.
     case command
     case exitCodes
+    /// A rule of `check`, `audit` and `preflight`.
+    case rule(Rule)
     /// The program has no such topic; the message says which are near.
     case unknown(String)
 
@@ -84,10 +87,15 @@ enum HelpRequest {
             self = .command
             return
         }
+        // A command comes first: a rule was once called `quarantine`.
+        if topics.count == 1, let rule = RuleBook.rule(unknown) {
+            self = .rule(rule)
+            return
+        }
         let names = (commands.last?.configuration.subcommands ?? [])
             .compactMap { $0.configuration.commandName }
         let near = NearestName.find(
-            unknown, in: names + (commands.count == 1 ? [Self.topic] : []))
+            unknown, in: names + (commands.count == 1 ? [Self.topic] + RuleBook.names : []))
         self = .unknown(
             "Error: there is no help about '\(unknown)'"
                 + (near.map { "; did you mean '\($0)'?" } ?? ""))

@@ -218,7 +218,7 @@ struct PreflightTests {
         let example = try DeployStage.example("ignore")
         let path = try stage.sender.folder.write(
             "ignore.yaml",
-            example.replacing("certificate-ends-soon", with: "certificate-topic")
+            example.replacing("certificate-ends", with: "certificate-topic")
                 .replacing("2026", with: "2099").replacing("*chat.pem", with: "*client.pem"))
         stage.sender.topic = "com.example.other"
         let result = try report(stage, "--ignore", path).ends(0)

@@ -32,7 +32,7 @@ struct AuditTests {
         let first = try Self.audit(stage)
         #expect(first.apps.count == 1 && first.apps[0].tokens.stale == 0)
         #expect(first.runs.lastGoodSweep == nil)
-        #expect(first.findings.contains { $0.rule == "no-good-sweep" && $0.severity == .medium })
+        #expect(first.findings.contains { $0.rule == "no-recent-sweep" && $0.severity == .medium })
 
         try stage.swept().ends(0)
         let rows = try stage.database.marks()

@@ -39,7 +39,7 @@ extension ToolStage {
 extension CheckReport {
     /// The findings of an area that are not ok.
     func of(_ area: String) -> [String] {
-        findings.filter { $0.object == area && $0.severity != .ok }.map(\.sentence)
+        findings.filter { $0.areaOfCheck == area && $0.severity != .ok }.map(\.messageOfCheck)
     }
 }
 
@@ -58,7 +58,7 @@ struct CheckTests {
                 now: { EpochMilliseconds.current.advanced(by: ahead) }, interrupt: try Interrupt(),
                 log: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
             let found = Check.run(try stage.loaded(), context).of("database")
-                .filter { $0.hasPrefix("the clock of the database is") }
+                .filter { $0.contains("the clock of the database is") }
             #expect(found.count == (words == nil ? 0 : 1), "\(found)")
             guard let words else { continue }
             // The test may lose a second on the way.
@@ -152,7 +152,7 @@ struct CheckTests {
                         stage.credential,
                         "token-key: {file: \(key), key-id: ABC123DEFG, team-id: DEF123GHIJ}"
                     )
-                ], 77, "provider", ["AuthKey.p8"]
+                ], 77, "certificate", ["AuthKey.p8"]
             ),
             (
                 [("state: \(stage.state)", "state: \(notes)")], 73, "state",
@@ -322,9 +322,35 @@ struct CheckTests {
         let json = try #require(printed as? [String: Any])
         #expect((json["settings"] as? [Any])?.count == report.settings.count)
         let first = (json["findings"] as? [[String: Any]])?.first
-        #expect(first?.keys.sorted() == ["area", "exit", "message", "severity"])
+        #expect(first?.keys.sorted() == ["area", "exit", "message", "rule", "severity"])
         #expect(first?["area"] as? String == "settings" && first?["exit"] as? Int == 78)
         #expect(first?["severity"] as? String == "failure")
+    }
+
+    @Test(
+        "a warning that a person lives with counts no more, in check and audit, and a failure does")
+    func decided() throws {
+        let stage = try SweepStage()
+        let ignore = try stage.folder.write(
+            "ignore.yaml",
+            """
+            - {rule: no-rows, reason: the app starts tomorrow, until: 2099-12-31}
+            - {rule: missing-file, reason: it comes, until: 2099-12-31}
+            """)
+        let plain = try stage.run("check").ends(0, "warning: database: active_users has no rows")
+        #expect(plain.output.contains("1 warning"))
+        let list = ["--ignore", ignore]
+        try stage.run(["check"] + list).ends(
+            0, "ignored: database: active_users has no rows",
+            "ignored until 2099-12-31: the app starts tomorrow",
+            "no finding of missing-file about * to ignore")
+        try stage.run(["audit"] + list).ends(0, "Decided to live with")
+        #expect(try !stage.run(["audit"]).ends(0).output.contains("Decided to live with"))
+        stage.lines.certificate =
+            "certificate: {file: \(stage.folder.file("a.pem")), key: \(stage.folder.file("a.key"))}"
+        try stage.run(["check"] + list).ends(
+            78, "failure: settings: opening", "no entry has an effect on a failure")
+        try stage.run(["check", "--grants"] + list).ends(64, "--ignore goes with neither")
     }
 
     @Test("a check that finds nothing wrong says so in its last line")

@@ -11,7 +11,7 @@ import TokenHygiene
 
 @Suite("Findings that a person decided to live with")
 struct IgnoreListTests {
-    private static let rules = PreflightRules.ignorable
+    private static let rules = RuleBook.ignorable
 
     private func list(_ text: String) throws -> IgnoreList {
         try IgnoreList(text: text, name: "ignore.yaml", rules: Self.rules)

@@ -50,7 +50,7 @@ struct PreflightSurroundingsTests {
         let report = try stage.look(lines: spelled(0..<20))
         #expect(report.applied?.applied == 10)
         #expect(report.tokens?.stale == 10)
-        #expect(report.severity("pending-evidence") == nil)
+        #expect(report.severity("waiting-evidence") == nil)
         #expect(report.severity("stale-tokens") == .high)
     }
 
@@ -62,7 +62,7 @@ struct PreflightSurroundingsTests {
         let report = try stage.look(lines: spelled(0..<20)) { $0.readOnly = true }
         #expect(report.applied == nil)
         #expect(report.tokens?.stale == 0)
-        #expect(report.severity("pending-evidence") == .medium)
+        #expect(report.severity("waiting-evidence") == .medium)
         #expect(try stage.sender.database.marks() == before)
         #expect(try stage.sender.database.rows(of: "pushsweep_evidence") == 10)
         #expect(!FileManager.default.fileExists(atPath: stage.sender.folder.file("state")))
@@ -87,7 +87,7 @@ struct PreflightSurroundingsTests {
         ) {
             try stage.look(lines: spelled(0..<5))
         }
-        #expect(report.severity("pending-evidence") == .medium)
+        #expect(report.severity("waiting-evidence") == .medium)
         #expect(report.tokens?.living == 5)
     }
 
@@ -209,10 +209,10 @@ struct PreflightSurroundingsTests {
         var request = CertificateRequest.client()
         request.notAfter = 20 * 86_400
         stage.sender.credential = try credential(request, on: stage)
-        #expect(try stage.look(lines: spelled([1])).severity("certificate-ends-soon") == .low)
+        #expect(try stage.look(lines: spelled([1])).severity("certificate-ends") == .low)
         request.notAfter = 86_400
         stage.sender.credential = try credential(request, on: stage)
-        #expect(try stage.look(lines: spelled([1])).severity("certificate-ends-soon") == .medium)
+        #expect(try stage.look(lines: spelled([1])).severity("certificate-ends") == .medium)
         (request.notBefore, request.notAfter) = (-86_400, -3_600)
         stage.sender.credential = try credential(request, on: stage)
         let report = try stage.look(lines: spelled([1]))
@@ -298,10 +298,10 @@ struct PreflightSurroundingsTests {
         let stage = try PreflightStage(engine, living: 0..<10)
         let soon = EpochMilliseconds.current.rawValue + 7_200_000
         for number in 10..<15 { try stage.sender.database.register(.numbered(number), at: soon) }
-        #expect(try stage.look(lines: spelled([1])).severity("registrations-ahead") == .medium)
+        #expect(try stage.look(lines: spelled([1])).severity("registered-in-future") == .medium)
         for number in 15..<30 { try stage.sender.database.register(.numbered(number), at: soon) }
         let report = try stage.look(lines: spelled([1]))
-        #expect(report.severity("registrations-ahead") == .high)
+        #expect(report.severity("registered-in-future") == .high)
         #expect(
             report.findings.contains {
                 $0.sentence.contains("119 minutes") || $0.sentence.contains("120 minutes")

@@ -39,10 +39,11 @@ struct SharedEvidenceTests {
         let there = try stage.run(["holds", "show"], environment: other).ends(0).output
         #expect(here == there && here.contains(id))
         try stage.run(["holds", "list"], environment: other).ends(0, id)
-        try stage.run(["check"], environment: other).ends(3, "hold \(id)")
+        try stage.run(["check"], environment: other).ends(
+            3, "waits for a decision", "holds show \(id)")
         try stage.run(
             ["preflight", "--read-only", "--app", "chat"], environment: other
-        ).says("a removal in chat/production waits for a person")
+        ).says("open-hold: chat/production: a removal of")
         try stage.run(["audit"], environment: other).says("Not healthy: chat/production: a removal")
         try stage.run(["explain", DeviceToken.numbered(3).hex], environment: other).ends(
             0, "held (", "because hold \(id) of this app waits for a decision")

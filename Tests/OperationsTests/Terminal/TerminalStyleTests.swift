@@ -233,7 +233,8 @@ struct FindingOrderTests {
     func refusal() throws {
         let findings: [Finding] = [
             .ok("all is well"), .failure(.configuration, "looking: no column; name it"),
-            .warning("odd"), .failure(.permission, "reading: no right; grant it", hint: ": see"),
+            .warning("no-rows", "odd"),
+            .failure(.permission, "reading: no right; grant it", hint: ": see"),
         ]
         let failure = RunFailure.wrapping(try #require(findings.refusal), at: .store)
         #expect(failure.exit == .configuration)

@@ -21,14 +21,12 @@ extension Audit {
             return
         }
         for (place, failure) in host.unreadable { skip(place, failure) }
-        seesHost = host.unreadable.isEmpty
         var runs: [RunEntry] = []
         for journal in host.journals {
             do {
                 let entries = try journal.journal.runs(limit: 100_000)
                 runs += entries.filter { $0.started <= now }
             } catch {
-                seesHost = false
                 skip("journal in \(journal.journal.folder.path)", error)
             }
         }
@@ -39,27 +37,25 @@ extension Audit {
 
     /// Lists the open holds with their numbers of today, and those that were decided in the period.
     mutating func examineHolds(_ store: TokenTable) {
-        let facts = BatchFacts(store)
-        if let unseen = facts.unseen {
-            seesHolds = false
-            return skip("holds", unseen)
-        }
+        let batches = BatchFacts(store)
+        facts.batches = batches
+        if let unseen = batches.unseen { return skip("holds", unseen) }
         do {
-            try examineQuarantine(facts, store)
+            try examineQuarantine(batches, store)
         } catch {
             skip("quarantine", error)
         }
         // What this host has of them is counted among what waits.
         let own = Set(host.journals.flatMap(\.feeds).map(\.id))
-        for batch in facts.open where batch.isUnstored && !own.contains(batch.id) {
+        for batch in batches.open where batch.isUnstored && !own.contains(batch.id) {
             report.gaps.append(batch.unstoredWords)
         }
-        for hold in facts.holds {
+        for hold in batches.holds {
             let now = HoldEntry(hold, settings, context, in: store)
             var entry = AuditedHold(
                 app: now.app, environment: now.environment, state: "open", held: now.since,
                 cause: now.cause, tuples: now.tuples)
-            (entry.candidates, entry.living) = (now.candidates, now.living)
+            (entry.hold, entry.candidates, entry.living) = (hold.id, now.candidates, now.living)
             entry.judgement = now.judgement
             if let gap = now.gap { report.gaps.append("hold \(hold.id): \(gap)") }
             report.holds.append(entry)
@@ -175,9 +171,6 @@ extension Audit {
         let sweeps = runs.filter { $0.kind == "sweep" && !$0.isTrial }.sorted {
             $0.started < $1.started
         }
-        let good = sweeps.filter { $0.exit == 0 }.compactMap(\.ended).max()
-        report.runs.lastGoodSweep = good?.rfc3339
-        report.runs.hoursSince = good.map { Self.hours(from: $0, to: now) }
         let inPeriod = sweeps.map(\.started).filter { $0 >= period.since && $0 <= period.until }
         report.runs.longestGap = zip(inPeriod, inPeriod.dropFirst() + [min(now, period.until)])
             .map { Self.hours(from: $0, to: $1) }.max()
@@ -203,7 +196,7 @@ extension Audit {
     mutating func examineQueue(_ store: TokenTable) {
         if settings.apps.contains(where: \.sends) {
             do {
-                unowned = try store.unownedRows(settings.apps.map(\.storedPartition))
+                facts.unowned = try store.unownedRows(settings.apps.map(\.storedPartition))
             } catch {
                 skip("rows of the queue that belong to no app", error)
             }
@@ -235,33 +228,14 @@ extension Audit {
             }
         }
     }
+}
 
-    // MARK: Credentials
-
-    /// The certificate and the key of an app.
-    func credentials(of app: Settings.App, _ now: EpochMilliseconds) -> [AuditedCredential] {
-        var credentials: [AuditedCredential] = []
-        if let certificate = app.certificate {
-            var found = AuditedCredential(
-                kind: "certificate", file: (certificate.file as NSString).lastPathComponent)
-            do {
-                let identity = try certificate.identity()
-                found.ends = identity.ends.rfc3339
-                found.daysLeft = AuditedCredential.days(from: now, to: identity.notAfter)
-            } catch {
-                found.problem = "\(RunFailure.wrapping(error, at: .identity))"
-            }
-            credentials.append(found)
-        }
-        if let key = app.tokenKey {
-            var found = AuditedCredential(
-                kind: "token key", file: (key.file as NSString).lastPathComponent)
-            if access(key.file, R_OK) != 0 {
-                found.problem = String(cString: strerror(errno))
-            }
-            credentials.append(found)
-        }
-        return credentials
+extension AuditedCredential {
+    init(_ facts: CredentialFacts, at now: EpochMilliseconds) {
+        self.init(kind: facts.kind, file: String(facts.file.split(separator: "/").last ?? ""))
+        ends = facts.identity?.ends.rfc3339
+        daysLeft = facts.identity.map { Self.days(from: now, to: $0.notAfter) }
+        problem = facts.problem?.description
     }
 }
 

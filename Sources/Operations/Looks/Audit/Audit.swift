@@ -27,6 +27,8 @@ package struct AuditWish: Hashable, Sendable {
     package var suspectsFile: String?
     /// An earlier report, to say what changed since.
     package var baseline: AuditReport?
+    /// The findings to live with.
+    package var ignore = IgnoreList.none
 
     package init() {}
 }
@@ -53,7 +55,8 @@ package struct Audit {
         }
         var audit = Audit(
             settings: settings, wish: wish, context: context,
-            host: HostFacts(in: settings.state))
+            host: HostFacts(in: settings.state),
+            facts: Facts(.audit, settings, apps: settings.apps, now: context.now()))
         audit.report.version = version
         defer { context.progress.clear() }
         let pacing = Pacing(settings).began("audit", context)
@@ -67,11 +70,13 @@ package struct Audit {
         let now = try store.session.databaseTime()
         describe(now, store)
         try countTokens(store, stored, now)
-        stranded = try store.strandedMarks(stored)
+        facts.stranded = try store.strandedMarks(stored)
         examineQueue(store)
         try forecast()
         for (place, app) in settings.apps.enumerated() {
-            report.apps[place].credentials = credentials(of: app, now)
+            let credentials = CredentialFacts.all(of: app, at: now)
+            facts.credentials += credentials
+            report.apps[place].credentials = credentials.map { AuditedCredential($0, at: now) }
         }
         if wish.isDeep { try examineDeeply(store, stored) }
         readHistory(store, stored)
@@ -81,24 +86,19 @@ package struct Audit {
         if let path = wish.suspectsFile { try listSuspects(store, stored, in: path) }
         listRuns(store)
         if let baseline = wish.baseline { report.changes = report.changes(since: baseline) }
-        let pulse = pulse(store)
-        report.judge(
-            seesHost: seesHost, seesHolds: seesHolds, otherRows: otherRows, unowned: unowned,
-            stranded: stranded, unbalanced: unbalanced, pulse: pulse)
+        facts.pulse = pulse(store)
+        facts.suspects = report.apps.map {
+            SuspectShare(suspects: $0.suspects ?? [], tokens: $0.tokens.living, object: $0.object)
+        }
+        readSweeps(store, now)
+        (facts.now, facts.host, facts.report, facts.gaps) = (now, host, report, report.gaps)
+        report.enter(
+            RuleBook.findings(facts, ignoring: wish.ignore), hoursSinceSweep: facts.sweeps?.hours)
     }
 
-    let host: HostFacts
-    /// Whether nothing of this host that is there stayed unread.
-    var seesHost = true
-    /// Whether the account sees what is held.
-    var seesHolds = true
-    /// Rows of the table that no app of the settings has.
-    private var otherRows = 0
-    /// Waiting rows of the queue that no app of the settings has.
-    var unowned: UnownedRows?
-    private var stranded: StrandedMarks?
-    /// Batches that say of their reports something else than is there, with `--deep`.
-    private var unbalanced: [UnbalancedBatch] = []
+    var host: HostFacts
+    /// What the rules judge, besides the report.
+    var facts: Facts
     /// The period of the history.
     var period: (since: EpochMilliseconds, until: EpochMilliseconds) = (
         EpochMilliseconds(0), EpochMilliseconds(0)
@@ -149,7 +149,7 @@ package struct Audit {
                     leftOut: store.settings.idleAfter != nil)
             }
         }
-        otherRows = others
+        facts.otherRows = others
     }
 
     private mutating func examineDeeply(_ store: TokenTable, _ stored: [Partition]) throws {
@@ -180,7 +180,7 @@ package struct Audit {
         do {
             guard try Batches(store).visibility() == .readable else { return }
             context.progress.show("counting the reports of all batches", 0, of: nil)
-            unbalanced = try ReportHistory(store).unbalanced(limit: 20)
+            facts.unbalanced = try ReportHistory(store).unbalanced(limit: 20)
         } catch {
             skip("the reports of all batches", error)
         }
@@ -221,6 +221,19 @@ package struct Audit {
             }
         } catch {
             skip("history", error)
+        }
+    }
+
+    /// The last good sweep of any host, and the longest pause of this one.
+    private mutating func readSweeps(_ store: TokenTable, _ now: EpochMilliseconds) {
+        do {
+            var sweeps = try SweepFacts(&host, store, now, hours: SweepFacts.usualHours)
+            sweeps.longestGap = report.runs.longestGap
+            report.runs.lastGoodSweep = sweeps.last?.rfc3339
+            report.runs.hoursSince = sweeps.hours.map { ($0 * 10).rounded() / 10 }
+            facts.sweeps = sweeps
+        } catch {
+            skip("the last sweep", error)
         }
     }
 

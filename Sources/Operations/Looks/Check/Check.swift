@@ -22,29 +22,35 @@ package struct Check {
     let settings: Settings
     let context: RunContext
     var report = CheckReport()
+    /// What the rules judge, besides what examinations find.
+    var facts: Facts
     /// Files that are missing or not regular. They are reported once.
     private var missing: Set<String> = []
 
     private init(_ settings: Settings, _ context: RunContext) {
         self.settings = settings
         self.context = context
+        facts = Facts(.check, settings, apps: settings.apps, now: context.now())
     }
 
-    /// Examines the settings and the files, folders and servers that they name.
-    package static func run(_ settings: Settings, _ context: RunContext) -> CheckReport {
+    /// Examines the settings and the files, folders and servers that they name. `ignore` names findings to live with.
+    package static func run(
+        _ settings: Settings, ignoring ignore: IgnoreList = .none, _ context: RunContext
+    ) -> CheckReport {
         var check = Check(settings, context)
         check.examineSettings()
         check.examineFiles()
         check.examineState()
         check.examineMetrics()
         for app in settings.apps {
-            check.examineFeedback(app)
             let isUsable = check.examineCertificate(app)
             // With a token key the certificate is not shown to the provider.
             if isUsable || app.tokenKey != nil && app.binary == nil { check.examineSending(app) }
         }
         check.examineStore()
-        check.report.findings = check.report.findings.worstFirst
+        check.facts.examined = check.report.findings.filter { !$0.rule.isEmpty }
+        let well = check.report.findings.filter(\.rule.isEmpty)
+        check.report.enter(well + RuleBook.findings(check.facts, ignoring: ignore))
         return check.report
     }
 
@@ -53,22 +59,23 @@ package struct Check {
             CheckReport.Setting(
                 key: $0.key, value: $0.shownValue, origin: $0.origin.description)
         }
-        report.note(
-            "settings", .ok,
+        report.well(
+            "settings",
             settings.file.map { "read from \($0)" }
                 ?? "there is no settings file, so defaults count; name one with --config")
         if settings.apps.isEmpty {
             report.note(
-                "settings", .medium, "no app is named, so there is nothing to sweep or to send")
+                "no-app", "settings",
+                "no app is named, so there is nothing to sweep or to send")
         }
         if settings.policy.deletesAfter != nil && settings.policy.action == .mark {
             report.note(
-                "settings", .medium,
+                "setting-without-effect", "settings",
                 "policy.delete-after has no effect while policy.action is mark")
         }
         for app in settings.apps where app.feedback == nil {
-            report.note(
-                "settings", .ok,
+            report.well(
+                "settings",
                 "\(app.partition) has no feedback gateway; its evidence comes from senders")
         }
     }
@@ -88,7 +95,8 @@ package struct Check {
                 isMissing
                 ? "no such file; check the path in the settings"
                 : "it is not a regular file; give the file itself"
-            report.fail("settings", .configuration, "opening \(path) of \(key): \(fault)")
+            report.fail(
+                "missing-file", "settings", .configuration, "opening \(path) of \(key): \(fault)")
         }
     }
 
@@ -102,14 +110,14 @@ package struct Check {
         var facts = stat()
         if stat(settings.state, &facts) == 0, facts.st_mode & S_IFMT != S_IFDIR {
             report.fail(
-                "state", .cannotCreate,
+                "state-unusable", "state", .cannotCreate,
                 "\(settings.state) is no folder; move it away, or name another folder in state:")
             return
         }
         do {
             try StateFolder.examine(settings.state)
         } catch {
-            report.fail("state", .wrapping(error, at: .state))
+            report.fail("state-unusable", "state", .wrapping(error, at: .state))
             return
         }
         guard access(settings.state, F_OK) == 0 else {
@@ -118,7 +126,7 @@ package struct Check {
         }
         examineSenders()
         guard access(settings.state + "/journal.sqlite", F_OK) == 0 else {
-            report.note("state", .ok, "\(settings.state) holds no journal yet")
+            report.well("state", "\(settings.state) holds no journal yet")
             return
         }
         do {
@@ -126,9 +134,9 @@ package struct Check {
             try folder.ensureRoom()
             try examineJournal(in: folder, waiting: "the next sweep applies it")
         } catch  where error.code == .locked {
-            report.note("state", .medium, "\(error)")
+            report.note("state-unusable", "state", "\(error)")
         } catch {
-            report.fail("state", .wrapping(error, at: .state))
+            report.fail("state-unusable", "state", .wrapping(error, at: .state))
         }
     }
 
@@ -140,13 +148,13 @@ package struct Check {
         } while !parent.isEmpty && access(parent, F_OK) != 0
         guard access(parent.isEmpty ? "." : parent, W_OK | X_OK) == 0 else {
             report.fail(
-                "state", .cannotCreate,
+                "state-unusable", "state", .cannotCreate,
                 "\(folder) is not there and this user may not make it in \(parent); make it for the "
                     + "user who sweeps (install -d -o USER -m 0700), or name another folder in state:"
             )
             return
         }
-        report.note("state", .ok, "\(folder) is not there yet; the first run makes it")
+        report.well("state", "\(folder) is not there yet; the first run makes it")
     }
 
     /// Checks whether the metrics file could be replaced.
@@ -155,17 +163,17 @@ package struct Check {
         let folder = (path as NSString).deletingLastPathComponent
         guard access(folder, W_OK | X_OK) == 0 else {
             report.fail(
-                "report", .cannotCreate,
+                "metrics-file", "report", .cannotCreate,
                 "report.metrics-file is \(path), and this user cannot write to \(folder): "
                     + "\(String(cString: strerror(errno)).lowercased()); make the folder, give this user "
                     + "the right to write there, or name another file")
             return
         }
         if path.hasSuffix(".prom") {
-            report.note("report", .ok, "metrics go to \(path)")
+            report.well("report", "metrics go to \(path)")
         } else {
             report.note(
-                "report", .medium,
+                "metrics-file", "report",
                 "report.metrics-file is \(path), and the node exporter reads only files whose name "
                     + "ends in .prom; rename it, unless something else reads it")
         }
@@ -175,18 +183,20 @@ package struct Check {
     /// checked.
     private mutating func examineSenders() {
         let (folders, problems) = SenderFolders.abandoned(in: settings.state)
-        for problem in problems { report.fail("state", .wrapping(problem, at: .state)) }
+        for problem in problems {
+            report.fail("state-unusable", "state", .wrapping(problem, at: .state))
+        }
         for folder in folders {
             do {
                 try examineJournal(in: folder, waiting: "the next send or sweep applies it")
                 let left = try AnswerLog.leftReports(in: folder).values.reduce(0, +)
                 guard left > 0 else { continue }
                 report.note(
-                    "state", .medium,
+                    "waiting-evidence", "state",
                     "\(left.counting("answer")) against tokens that a sender left in \(folder.path) "
                         + "wait; the next send or sweep stores them")
             } catch {
-                report.fail("state", .wrapping(error, at: .state))
+                report.fail("state-unusable", "state", .wrapping(error, at: .state))
             }
         }
     }
@@ -196,12 +206,12 @@ package struct Check {
     ) throws(JournalFailure) {
         let facts = try HostFacts.Journal(EvidenceJournal(in: folder))
         for file in try folder.damagedFiles {
-            report.note("state", .medium, folder.damage(file))
+            report.note("state-unusable", "state", folder.damage(file))
         }
-        report.note("state", .ok, "\(folder.path) is private and writable")
+        report.well("state", "\(folder.path) is private and writable")
         for feed in facts.feeds(in: .reading, .pending, .held) {
             report.note(
-                "state", .medium,
+                "waiting-evidence", "state",
                 "feed \(feed.id) of \(feed.partition), \(feed.bytes.counting("byte")), is "
                     + "\(feed.state.rawValue)" + (feed.cause.map { ": \($0)" } ?? "") + "; "
                     + waiting)
@@ -221,25 +231,30 @@ package struct Check {
             let store = try openStore(
                 Pacing(settings).with(patience: Pacing.shortPatience))
             enter(try store.session.examineServer())
-            // A run goes on, so this is a warning, however far they are apart.
-            if let clock = try ClockDifference(to: store, context.now).finding(about: "database") {
-                report.note("database", .medium, "\(clock.sentence); \(clock.cure)")
-            }
+            facts.clock = try ClockDifference(to: store, context.now)
             enter(
                 try store.examineWithLook(
                     .apply(policy), partitions: settings.apps.map(\.storedPartition)
                 ).findings)
             // A table that does not fit has neither marks nor a lease, and that is said already.
             let stored = settings.apps.map(\.storedPartition)
-            if let stranded = try? store.strandedMarks(stored) { enter([stranded.finding]) }
+            facts.stranded = (try? store.strandedMarks(stored)) ?? nil
             if let lease = try? store.leaseName() {
                 enter(try store.session.examineThrottle(lease: lease))
             }
             enter(try store.examineIntake())
-            examineBatches(BatchFacts(store))
-            let pulse = PulseLook(settings, store)
-            for sentence in pulse.sentences { report.note("database", .medium, sentence) }
-            if let unseen = pulse.unseen { report.note("database", .medium, "\(unseen)") }
+            let batches = BatchFacts(store)
+            // That they cannot be seen is among the findings about rights.
+            if batches.unseen == nil { facts.batches = batches }
+            examineBatches(batches)
+            facts.pulse = PulseLook(settings, store)
+            if let unseen = facts.pulse?.unseen {
+                report.note(unseen.code.rule, "database", unseen.sentence)
+            }
+            var host = HostFacts(in: settings.state)
+            facts.sweeps = try SweepFacts(
+                &host, store, context.now(), hours: SweepFacts.usualHours)
+            facts.host = host
             report.grants = (try? store.grants(for: policy)) ?? []
             report.grants += (try? store.intakeGrants()) ?? []
             report.grants += (try? store.session.lagGrants()) ?? []
@@ -247,7 +262,7 @@ package struct Check {
             try examineQueue(store)
         } catch {
             // Without its hint, which names this command.
-            report.fail("database", error.exitOfReading, error.sentence)
+            report.fail(error.code.rule, "database", error.exitOfReading, error.sentence)
         }
     }
 
@@ -265,25 +280,20 @@ package struct Check {
                 }
             let asked = StoreSettings(settings, for: .reports)
             guard mayAnswer, let store = try? TokenTable(asked, pacing: pacing) else { throw error }
-            if !isRefused { report.fail("database", error.exitOfReading, error.sentence) }
+            if !isRefused {
+                report.fail(error.code.rule, "database", error.exitOfReading, error.sentence)
+            }
             return store
         }
     }
 
     /// Notes the batches that wait. That they cannot be seen is among the findings about rights.
     private mutating func examineBatches(_ facts: BatchFacts) {
-        let held = facts.holds
-        for hold in held {
-            report.note(
-                "database", .medium,
-                "hold \(hold.id) of \(hold.partition), \(hold.batches.count.counting("batch")), waits for a "
-                    + "decision: \(hold.cause); look at it with: pushsweep holds list")
-            report.noteWaiting(isHeld: true)
-        }
+        for _ in facts.holds { report.noteWaiting(isHeld: true) }
         // A sender that lives closes its batch at the end of its turn, and any run that of one that is gone.
         for batch in facts.open where batch.state == .filling && batch.inlet != .sender {
             report.note(
-                "database", .medium,
+                "stored-in-part", "database",
                 batch.isUnstored
                     ? batch.unstoredWords
                     : "batch \(batch.id) of \(batch.partition) is stored in part by \(batch.host), since "
@@ -293,16 +303,10 @@ package struct Check {
                                 + "import the file again"
                             : "its next run goes on, or after a day the sweep of any host"))
         }
-        if !facts.quarantined.isEmpty {
-            report.note(
-                "database", .medium,
-                "\(facts.quarantined.count.counting("batch")) with parts in quarantine; see: pushsweep quarantine "
-                    + "list")
-        }
         let waiting = facts.open.filter { $0.state != .held && $0.state != .filling }
         guard let first = waiting.first else { return }
         report.note(
-            "database", .medium,
+            "waiting-evidence", "database",
             "\(waiting.count.counting("batch")) of reports wait for the next sweep, the first is \(first.id), "
                 + "heard \(first.opened.rfc3339) on \(first.host)")
         for _ in waiting { report.noteWaiting(isHeld: false) }
@@ -315,10 +319,7 @@ package struct Check {
         let findings = try store.examineQueue(.send, partitions: senders.map(\.storedPartition))
         enter(findings)
         if findings.refusal == nil {
-            enter(
-                [try store.unownedRows(settings.apps.map(\.storedPartition))?.finding].compactMap {
-                    $0
-                })
+            facts.unowned = try store.unownedRows(settings.apps.map(\.storedPartition))
         }
         report.grants += (try? store.queueGrants(for: .send)) ?? []
     }
@@ -327,9 +328,10 @@ package struct Check {
         for finding in findings {
             // Without the hint, which names this command.
             if let failure = finding.failure {
-                report.fail("database", failure.exitOfReading, failure.sentence)
+                report.fail(
+                    finding.rule, "database", failure.exitOfReading, failure.sentence)
             } else {
-                report.note("database", finding.severity, finding.sentence)
+                report.note(finding.rule, "database", finding.sentence, finding.severity)
             }
         }
     }

@@ -45,8 +45,26 @@ package struct CheckReport: PrintedLines, Encodable, Hashable, Sendable {
     /// Whether the text has the settings too; JSON always has them.
     package var showsSettings = false
 
-    mutating func note(_ area: String, _ severity: Severity, _ message: String) {
-        findings.append(Finding(severity, area, message))
+    /// Notes what an examination found: `rule` is its name in the book of rules.
+    mutating func note(
+        _ rule: String, _ area: String, _ message: String, _ severity: Severity = .medium
+    ) {
+        let isWell = severity == .ok
+        findings.append(Finding(severity, area, message, rule: isWell ? "" : rule))
+    }
+
+    /// Notes that something is as it should be.
+    mutating func well(_ area: String, _ message: String) {
+        findings.append(Finding(.ok, area, message))
+    }
+
+    /// Takes all findings, the worst first. A failure of a rule ends the command as one of an examination.
+    mutating func enter(_ found: [Finding]) {
+        for finding in found where finding.exit != 0 {
+            end(with: ExitStatus(rawValue: finding.exit) ?? .invariant)
+        }
+        let decided = found.filter { $0.ignored != nil }
+        findings = found.filter { $0.ignored == nil }.worstFirst + decided
     }
 
     /// Counts a feed that waits: for the next run, or held for a person, who has to decide about it.
@@ -63,13 +81,15 @@ package struct CheckReport: PrintedLines, Encodable, Hashable, Sendable {
         exit = ExitStatus.worse(ExitStatus(rawValue: exit) ?? .invariant, status).rawValue
     }
 
-    mutating func fail(_ area: String, _ failure: RunFailure) {
-        for sentence in failure.sentences { fail(area, failure.exit, sentence) }
+    mutating func fail(_ rule: String, _ area: String, _ failure: RunFailure) {
+        for sentence in failure.sentences { fail(rule, area, failure.exit, sentence) }
     }
 
     /// Notes a failure; one that several examinations meet, as of a table that is not there, once.
-    mutating func fail(_ area: String, _ status: ExitStatus, _ message: String) {
-        var finding = Finding(.high, area, message)
+    mutating func fail(
+        _ rule: String, _ area: String, _ status: ExitStatus, _ message: String
+    ) {
+        var finding = Finding(.high, area, message, rule: rule)
         finding.exit = status.rawValue
         if !findings.contains(finding) { findings.append(finding) }
         end(with: status)
@@ -77,13 +97,21 @@ package struct CheckReport: PrintedLines, Encodable, Hashable, Sendable {
 
     /// The messages of the findings by which a run refuses to begin, the worst first.
     package var failures: [String] {
-        findings.filter { $0.severity == .high }.map(\.sentence)
+        findings.filter { $0.severity == .high }.map(\.messageOfCheck)
     }
 
     /// The report as text for people: the worst finding first, and a last line that counts them.
     package var lines: [String] {
         var lines = ["findings:"]
-        lines += findings.map { "  \($0.severity.wordOfCheck): \($0.object): \($0.sentence)" }
+        lines += findings.map { finding in
+            guard finding.ignored == nil else {
+                return "  ignored: \(finding.place)\(finding.sentence) [\(finding.rule)]; "
+                    + (finding.decision ?? "")
+            }
+            let name = finding.rule.isEmpty ? "" : " [\(finding.rule)]"
+            return
+                "  \(finding.severity.wordOfCheck): \(finding.place)\(finding.messageOfCheck)\(name)"
+        }
         if !grants.isEmpty {
             lines.append("grants the account needs:")
             lines += grants.map { "  \($0);" }
@@ -96,7 +124,8 @@ package struct CheckReport: PrintedLines, Encodable, Hashable, Sendable {
         }
         if showsSettings { lines += settingLines }
         lines.append(
-            findings.closing({ $0 == .ok ? nil : $0.wordOfCheck }, spelled: { $0.counting($1) })
+            findings.filter { $0.ignored == nil }.closing(
+                { $0 == .ok ? nil : $0.wordOfCheck }, spelled: { $0.counting($1) })
                 ?? "no failure and no warning")
         return lines
     }
@@ -120,9 +149,13 @@ extension CheckReport {
 
     /// A finding as the JSON of `check` has it.
     private struct Entry: Encodable {
+        /// Absent where all is well.
+        let rule: String?
+        let formerly: [String]?
         let area: String
         let severity: String
         let message: String
+        let ignored: Finding.Ignored?
         /// The exit code of a failure; 0 otherwise.
         let exit: Int32
     }
@@ -135,8 +168,9 @@ extension CheckReport {
         try fields.encode(
             findings.map {
                 Entry(
-                    area: $0.object, severity: $0.severity.wordOfCheck, message: $0.sentence,
-                    exit: $0.exit)
+                    rule: $0.rule.isEmpty ? nil : $0.rule, formerly: $0.formerly,
+                    area: $0.areaOfCheck, severity: $0.severity.wordOfCheck,
+                    message: $0.messageOfCheck, ignored: $0.ignored, exit: $0.exit)
             }, forKey: .findings)
         try fields.encode(grants, forKey: .grants)
         try fields.encode(pending, forKey: .pending)
@@ -153,5 +187,33 @@ extension Severity {
         case .note, .low, .medium: "warning"
         case .high: "failure"
         }
+    }
+}
+
+extension Finding {
+    /// The words of `area` in the JSON of `check`, which an examination gives as the object.
+    private static let areas: Set<String> = [
+        "settings", "state", "report", "feedback", "certificate", "provider", "binary", "database",
+    ]
+
+    /// What `check` calls the area: that of the examination, else that of the rule.
+    package var areaOfCheck: String {
+        if Self.areas.contains(object) { return object }
+        switch RuleBook.rule(rule)?.area {
+        case .settings: return "settings"
+        case .credentials:
+            return rule.hasPrefix("feedback")
+                ? "feedback" : rule.hasPrefix("provider") ? "provider" : "certificate"
+        default: return "database"
+        }
+    }
+
+    /// The words before the message.
+    fileprivate var place: String { "\(areaOfCheck): " }
+
+    /// The object where it is none of the areas, what was found, why, and what to do.
+    package var messageOfCheck: String {
+        (Self.areas.contains(object) ? "" : "\(object): ") + told
+            + (cure.isEmpty ? "" : "; \(cure)")
     }
 }

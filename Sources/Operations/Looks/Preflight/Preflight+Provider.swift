@@ -16,25 +16,19 @@ extension Preflight {
 
     /// Connects to the provider with the certificate or for the key, and sends one request where asked.
     mutating func examineProvider() {
-        guard let target = ProviderTarget(plan.app, plan.settings.send, context) else { return }
-        do {
-            let gateway = try target.gateway.get()
-            try gateway.examine(within: .seconds(10), context.interrupt)
-            guard plan.probes else { return }
+        guard let reached = GatewayFacts.reached(plan.app, plan.settings, context) else { return }
+        var gateway = reached.facts
+        if plan.probes, let target = reached.plan {
             // The binary interface answers a bad token by ending the connection, and says nothing of
             // certificate and topic.
-            facts.probe =
-                gateway.command == nil
-                ? probe(gateway)
+            gateway.probe =
+                target.command == nil
+                ? probe(target)
                 : .failure(
                     Refusal(
                         "the binary interface has no answer that would prove certificate or topic"))
-        } catch let failure as TransportFailure {
-            facts.unreachable = RunFailure(
-                failure, of: target.partition, plan.app.sendingSetting, at: .send)
-        } catch {
-            facts.refusedCredential = .wrapping(error, at: .identity)
         }
+        facts.gateways = [gateway]
     }
 
     private func probe(_ provider: ProviderPlan) -> Result<ProviderAnswer, Refusal> {

@@ -57,7 +57,7 @@ package struct PreflightPlan: Sendable {
     /// The largest share of tokens that APNs called bad which is no reason to stop, from 0 to 1.
     package var mostSuspect = SuspectShare.usualLimit
     /// Hours without a good sweep after which that is a finding.
-    package var mostHours = 26.0
+    package var mostHours = SweepFacts.usualHours
     /// Bytes for fingerprints of tokens; a filter with 0 looks every token up.
     package var memory = PreflightPlan.usualMemory
     /// Whether a filter drops tokens without a row too.
@@ -94,16 +94,21 @@ package struct PreflightPlan: Sendable {
 /// One look before a send.
 package struct Preflight {
     let context: RunContext
-    var facts: PreflightFacts
+    let plan: PreflightPlan
+    var facts: Facts
     /// The lines of the tokens, opened before anything is applied; nil for other subjects.
     private var lines: GivenSource?
     private var applied: RunOutcome<SweepReport>?
 
-    var plan: PreflightPlan { facts.plan }
+    /// The beginning of the days in which what APNs called bad counts, by the database's clock; nil where nothing is.
+    private var suspectsSince: EpochMilliseconds?
 
     private init(_ plan: PreflightPlan, _ context: RunContext) {
-        self.context = context
-        facts = PreflightFacts(plan: plan, now: context.now())
+        (self.context, self.plan) = (context, plan)
+        facts = Facts(.preflight, plan.settings, apps: [plan.app], now: context.now())
+        var send = SendFacts(object: "\(plan.app.partition)")
+        send.mostStale = plan.mostStale
+        facts.send = send
     }
 
     /// The end of a look: the report, and the run that applied what waited, nil where none was made.
@@ -126,7 +131,7 @@ package struct Preflight {
             throw RunFailure.wrapping(error, at: .store).after(look.applied?.report.closingCounts)
         }
         context.progress.clear()
-        var report = PreflightReport(look.facts, look.applied?.report, started: started)
+        var report = PreflightReport(plan, look.facts, look.applied?.report, started: started)
         report.ended = context.now().rfc3339
         return (report, look.applied)
     }
@@ -162,24 +167,54 @@ package struct Preflight {
             try store.require(.read, partitions: [plan.app.storedPartition])
             facts.isReplica = try store.isReplica()
             facts.stranded = try store.strandedMarks(plan.settings.apps.map(\.storedPartition))
-            try facts.readSuspects(store)
+            let suspects = try recentSuspects(store)
             try countTokens(store)
-            try facts.readEvidence(store, at: context.now())
+            facts.suspects = [try share(of: suspects, store)]
+            facts.now = context.now()
+            try facts.readEvidence(plan.settings, store, hours: plan.mostHours)
             try facts.readClocks(store, context.now)
         } catch {
             throw RunFailure.ofReading(error)
         }
         facts.now = context.now()
-        facts.readCertificate()
+        facts.credentials = CredentialFacts.all(of: plan.app, at: facts.now)
         examineProvider()
         if context.interrupt.isTripped { throw RunFailure.stopped }
+    }
+
+    /// What APNs called bad of the app in the last days.
+    private mutating func recentSuspects(_ store: TokenTable) throws -> [AuditedSuspects] {
+        let known = Suspects(store)
+        guard try known.visibility() == .readable else { return [] }
+        let since = try store.session.databaseTime().advanced(
+            by: -Suspects.recentDays * 86_400_000)
+        let found = try known.counts(since: since)
+            .filter { $0.partition == plan.app.storedPartition }.map(AuditedSuspects.init)
+        if !found.isEmpty { suspectsSince = since }
+        return found
+    }
+
+    /// Their share of the tokens of the send, or where these are not known of the living ones of the app.
+    private func share(
+        of suspects: [AuditedSuspects], _ store: TokenTable
+    ) throws -> SuspectShare {
+        let (object, limit) = ("\(plan.app.partition)", plan.mostSuspect)
+        if let tokens = facts.send?.tokens {
+            return SuspectShare(
+                suspects: suspects, tokens: tokens.read, among: tokens.suspect, noun: "token",
+                object: object, limit: limit)
+        }
+        let living =
+            suspects.isEmpty
+            ? 0 : try store.livingRows(in: plan.app.storedPartition).count(atMost: .max)
+        return SuspectShare(suspects: suspects, tokens: living, object: object, limit: limit)
     }
 
     private mutating func countTokens(_ store: TokenTable) throws {
         if case .none = plan.subject { return }
         var tally = try TokenTally(
             store, plan.app, memory: plan.memory,
-            suspectsSince: facts.suspects.isEmpty ? nil : facts.suspectsSince)
+            suspectsSince: suspectsSince)
         let (context, word) = (context, plan.subject.word)
         func add(_ tokens: [DeviceToken?]) throws(StoreFailure) {
             try tally.add(tokens)
@@ -201,7 +236,8 @@ package struct Preflight {
                 return true
             }
         }
-        (facts.tokens, facts.missesDuplicates) = (tally.counts, tally.missesDuplicates)
+        facts.send?.tokens = tally.counts
+        facts.send?.missesDuplicates = tally.missesDuplicates
     }
 }
 

@@ -161,27 +161,28 @@ package struct PreflightReport: PrintedLines, Encodable, Hashable, Sendable {
 
 extension PreflightReport {
     /// Judges the facts and decides. `applied` is the report of the run that applied what waited.
-    init(_ facts: PreflightFacts, _ applied: SweepReport?, started: EpochMilliseconds) {
-        let plan = facts.plan
+    init(
+        _ plan: PreflightPlan, _ facts: Facts, _ applied: SweepReport?, started: EpochMilliseconds
+    ) {
         self.init(
             app: plan.app.name, environment: plan.app.environment.rawValue,
             subject: plan.subject.word, readOnly: plan.readOnly, started: started.rfc3339,
             failOn: plan.failOn?.rawValue ?? "never")
-        tokens = facts.tokens
+        tokens = facts.send?.tokens
         self.applied = applied.map { report in
             Applied(
                 run: report.run,
                 feeds: report.apps.count { $0.state == FeedState.applied.rawValue },
                 applied: report.apps.reduce(0) { $0 + $1.applied })
         }
-        lastSweep = facts.lastSweep?.rfc3339
-        hoursSinceSweep = facts.hoursSinceSweep.map { ($0 * 100).rounded() / 100 }
-        clockDifference = facts.clock.ahead
-        if case .success(let identity) = facts.identity {
-            certificateExpires = identity.ends.rfc3339
-        }
-        probe = facts.probe.map(Probe.init)
-        findings = PreflightRules.findings(facts).sorted { one, two in
+        lastSweep = facts.sweeps?.last?.rfc3339
+        hoursSinceSweep = facts.sweeps?.hours.map { ($0 * 100).rounded() / 100 }
+        clockDifference = facts.clock?.ahead
+        certificateExpires = facts.credentials.compactMap(\.identity).first?.ends.rfc3339
+        probe = facts.gateways.compactMap(\.probe).first.map(Probe.init)
+        // What is well has no line in a gate.
+        let found = RuleBook.findings(facts, ignoring: plan.ignore).filter { $0.severity != .ok }
+        findings = found.map(\.shown).sorted { one, two in
             if (one.ignored == nil) != (two.ignored == nil) { return one.ignored == nil }
             if one.severity != two.severity { return one.severity > two.severity }
             return (one.rule, one.object) < (two.rule, two.object)
@@ -209,5 +210,5 @@ extension PreflightReport.Probe {
 
 extension Finding {
     /// The decision to live with it, for people; nil where there is none.
-    var decision: String? { ignored.map { "ignored until \($0.until): \($0.reason)" } }
+    package var decision: String? { ignored.map { "ignored until \($0.until): \($0.reason)" } }
 }

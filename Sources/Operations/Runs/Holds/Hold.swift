@@ -36,6 +36,9 @@ package struct Hold {
     /// The time at which the first batch was held.
     package var since: EpochMilliseconds { batches[0].hold?.since ?? batches[0].opened }
 
+    /// The reports of its batches.
+    var reports: Int { batches.reduce(0) { $0 + $1.counts.tuples } }
+
     /// Groups held batches, the oldest hold first.
     static func grouped(_ held: [ReportBatch]) -> [Hold] {
         let alone = held.filter { $0.hold?.gate == nil }.map { [$0] }

@@ -62,7 +62,7 @@ package struct HoldEntry: PrintedLines, Codable, Hashable, Sendable {
         since = hold.since.rfc3339
         feeds = hold.batches.map(\.id)
         bytes = hold.batches.reduce(0) { $0 + $1.bytes }
-        tuples = hold.batches.reduce(0) { $0 + $1.counts.tuples }
+        tuples = hold.reports
     }
 
     package var lines: [String] {

@@ -32,22 +32,6 @@ struct PulseLook {
             unseen = error
         }
     }
-
-    /// The findings about one app, or all, of one rule. `most` is the gravest that the command says of them.
-    func findings(
-        _ rule: String, of app: Partition? = nil, atMost most: Severity = .high
-    ) -> [Finding] {
-        found.filter { $0.finding.rule == rule && (app == nil || $0.app == app) }.map {
-            Finding(
-                min($0.finding.severity, most), "\($0.app)", $0.finding.sentence,
-                cause: $0.finding.cause, cure: $0.finding.cure)
-        }
-    }
-
-    /// The findings as one sentence each, with the app and what to do.
-    var sentences: [String] {
-        found.map { "\($0.app): \($0.finding.sentence); \($0.finding.cure)" }
-    }
 }
 
 extension PulseFinding {

@@ -1,0 +1,105 @@
+import APNsProtocol
+import Database
+import Findings
+import Foundation
+import Settings
+import TestSupport
+import Testing
+import TokenHygiene
+
+@testable import Operations
+
+@Suite("The book of rules")
+struct RuleBookTests {
+    private static let root = URL(filePath: #filePath).deletingLastPathComponent()
+        .appending(path: "../..").standardizedFileURL
+
+    @Test("docs/rules.md is the text of the rules; PUSHSWEEP_TEST_WRITE_DOCS=1 writes it anew")
+    func page() throws {
+        let page = Self.root.appending(path: "docs/rules.md")
+        if ProcessInfo.processInfo.environment["PUSHSWEEP_TEST_WRITE_DOCS"] == "1" {
+            try RuleBook.page.write(to: page, atomically: true, encoding: .utf8)
+        }
+        #expect(try String(contentsOf: page, encoding: .utf8) == RuleBook.page)
+    }
+
+    @Test("each name is that of one rule, and each rule says what, why, how to look and what to do")
+    func whole() {
+        #expect(Set(RuleBook.names).count == RuleBook.names.count)
+        for rule in RuleBook.all {
+            #expect(rule.name.wholeMatch(of: /[a-z]+(-[a-z]+)*/) != nil, "\(rule.name)")
+            for text in [rule.text.seen, rule.text.why, rule.text.look, rule.text.cure] {
+                #expect(text.count > 20 && text.count < 400, "\(rule.name): \(text)")
+                #expect([".", ";"].contains { text.hasSuffix($0) }, "\(rule.name): \(text)")
+            }
+            #expect(!rule.looks.isEmpty && !rule.weight.isEmpty, "\(rule.name)")
+        }
+        #expect(RuleArea.allCases.allSatisfy { area in RuleBook.all.contains { $0.area == area } })
+    }
+
+    @Test("each name that an examination gives a finding is in the book, for check")
+    func examined() throws {
+        let sources = Self.root.appending(path: "Sources")
+        let files = try #require(
+            FileManager.default.enumerator(at: sources, includingPropertiesForKeys: nil))
+        var names: Set<String> = []
+        for case let file as URL in files where file.pathExtension == "swift" {
+            let text = try String(contentsOf: file, encoding: .utf8)
+            for match in text.matches(
+                of: /(?:\.warning\(|report\.note\(|report\.fail\(|rule:)\s*"([a-z-]+)"/)
+            {
+                names.insert(String(match.1))
+            }
+        }
+        #expect(names.count > 25, "\(names)")
+        for name in names {
+            let rule = RuleBook.all.first { $0.name == name }
+            #expect(rule?.looks.contains(.check) == true, "\(name)")
+        }
+        for code in StoreFailure.Code.allCases {
+            #expect(RuleBook.all.contains { $0.name == code.rule }, "\(code)")
+        }
+        for rule in PulseFinding.rules {
+            #expect(RuleBook.all.contains { $0.name == rule }, "\(rule)")
+        }
+    }
+
+    @Test("an old name is that of its rule, in an ignore file too")
+    func formerNames() throws {
+        for (old, new) in [
+            ("hold-open", "open-hold"), ("no-good-sweep", "no-recent-sweep"),
+            ("evidence-waits", "waiting-evidence"), ("pending-evidence", "waiting-evidence"),
+            ("quarantine", "quarantined-evidence"), ("certificate-ends-soon", "certificate-ends"),
+            ("registrations-ahead", "registered-in-future"),
+        ] {
+            #expect(RuleBook.rule(old)?.name == new)
+            let list = try IgnoreList(
+                text: "- {rule: \(old), reason: a test, until: 2099-12-31}", name: "i.yaml",
+                rules: RuleBook.ignorable)
+            let found = Finding(.high, "chat/production", "something", rule: new)
+            let decided = list.applied(to: [found], at: .current)
+            #expect(decided.count == 1 && decided[0].ignored != nil, "\(old)")
+        }
+        #expect(RuleBook.rule("no-such-rule") == nil)
+    }
+
+    @Test("an entry of an ignore file has no effect on a failure, and says so")
+    func failures() throws {
+        let list = try IgnoreList(
+            text: "- {rule: missing-right, reason: a test, until: 2099-12-31}", name: "i.yaml",
+            rules: RuleBook.ignorable)
+        var failure = Finding(.high, "database", "a right is missing", rule: "missing-right")
+        failure.exit = 77
+        let decided = list.applied(to: [failure], at: .current)
+        #expect(decided.map(\.rule) == ["missing-right", "ignore-unused"])
+        #expect(decided[0].ignored == nil && decided[1].sentence.contains("is a failure"))
+    }
+
+    @Test("a rule says nothing where its part of the facts was not looked at")
+    func blind() {
+        for look in Look.allCases {
+            let found = RuleBook.findings(Facts(look, now: EpochMilliseconds(0)))
+            #expect(found.isEmpty, "\(look): \(found)")
+        }
+    }
+}
