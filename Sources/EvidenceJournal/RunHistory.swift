@@ -59,6 +59,28 @@ extension EvidenceJournal {
             RunEntry.init)
     }
 
+    /// The days since 1970 on which runs of a kind were at work that were no dry runs: for each day on which some
+    /// began, that day, the last day of these runs, and whether one of them has no end. Runs that ended before
+    /// `since` do not count.
+    package func days(
+        ofKind kind: String, since: EpochMilliseconds
+    ) throws(JournalFailure) -> [(first: Int, last: Int, isOpen: Bool)] {
+        try rows(
+            "listing the days of runs",
+            """
+            SELECT started / 86400000 AS first, MAX(COALESCE(ended, started)) / 86400000 AS last,
+            MAX(ended IS NULL) AS open FROM run
+            WHERE kind = \(kind) AND (ended IS NULL OR ended >= \(since))
+            AND COALESCE(\(Self.isNoTrial), 1) GROUP BY first
+            """
+        ) { row in
+            (
+                first: try row.value("first") as Int, last: try row.value("last") as Int,
+                isOpen: try row.value("open") as Int != 0
+            )
+        }
+    }
+
     /// Deletes the records of runs that began before a time. The last run of each kind and the last
     /// that ended with 0 stay, because `lastRun` returns them however old they are.
     ///

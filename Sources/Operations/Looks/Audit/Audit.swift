@@ -232,6 +232,7 @@ package struct Audit {
             report.runs.lastGoodSweep = sweeps.last?.rfc3339
             report.runs.hoursSince = sweeps.hours.map { ($0 * 10).rounded() / 10 }
             facts.sweeps = sweeps
+            facts.runs = RunRhythm(&host, now)
         } catch {
             skip("the last sweep", error)
         }

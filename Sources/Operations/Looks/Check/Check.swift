@@ -254,6 +254,7 @@ package struct Check {
             var host = HostFacts(in: settings.state)
             facts.sweeps = try SweepFacts(
                 &host, store, context.now(), hours: SweepFacts.usualHours)
+            facts.runs = RunRhythm(&host, context.now())
             facts.host = host
             report.grants = (try? store.grants(for: policy)) ?? []
             report.grants += (try? store.intakeGrants()) ?? []

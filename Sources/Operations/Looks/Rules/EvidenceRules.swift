@@ -81,6 +81,26 @@ extension RuleBook {
                 cause: "the hourly job does not run, or each run fails",
                 cure: "see the output of the cron job or service, and run pushsweep check")
         },
+        missing(
+            "no-recent-import", "import",
+            """
+            This host imported the log or export of a sender regularly. Now no import has run for twice the longest pause that \
+            was usual.
+            Reports that stand only in that file are not judged. Dead tokens stay in use, and nothing fails.
+            `pushsweep audit --format json` counts the runs of this host by kind under `runs`. Without a finding on another \
+            host, look whether it imports now.
+            Start the job again that imports the file. If the sender inserts its reports now, nothing is to be done: the \
+            finding ends by itself after eight weeks.
+            """),
+        missing(
+            "no-recent-send", "send",
+            """
+            This host sent from the queue regularly. Now no `pushsweep send` has run for twice the longest pause that was usual.
+            Rows of the queue wait or expire, and the answers of APNs, the main source of evidence, do not come.
+            `pushsweep send --dry-run` says what waits. `systemctl status` or the crontab says whether the job still runs.
+            Start the sender again. If another host sends now, nothing is to be done: the finding ends by itself after eight \
+            weeks.
+            """),
         .one(
             "sweep-gap", .evidence, in: [.audit], "low",
             """
@@ -263,6 +283,25 @@ extension RuleBook {
             }
         },
     ]
+}
+
+extension RuleBook {
+    /// A rule about runs of a kind that this host makes no more.
+    private static func missing(_ name: String, _ kind: String, _ text: String) -> Rule {
+        .one(
+            name, .evidence, in: [.check, .audit, .preflight], "medium", text,
+            needs: { $0.runs?.missing[kind] }
+        ) { missing, _ in
+            Finding(
+                .medium, "this host",
+                "no \(kind) for \(missing.days.counting("whole day")), where "
+                    + (missing.usual > 0
+                        ? "it never paused longer than \(missing.usual.counting("day"))"
+                        : "there was one each day"),
+                cause: "a job that was dropped fails nowhere",
+                cure: "start the job again, unless another host has it now")
+        }
+    }
 }
 
 extension Facts {

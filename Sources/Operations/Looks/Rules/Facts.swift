@@ -26,6 +26,8 @@ struct Facts {
     var host: HostFacts?
     var batches: BatchFacts?
     var sweeps: SweepFacts?
+    /// Imports and sends that this host made regularly and makes no more.
+    var runs: RunRhythm?
     /// What is not as usual in the evidence.
     var pulse: PulseLook?
     /// What APNs called bad, by app.
@@ -87,6 +89,7 @@ struct Facts {
         batches = BatchFacts(store)
         pulse = PulseLook(settings, store)
         sweeps = try SweepFacts(&host, store, now, hours: hours)
+        runs = RunRhythm(&host, now)
         self.host = host
         let intake = EvidenceIntake(store)
         guard try intake.visibility() == .readable else { return }
