@@ -48,6 +48,8 @@ package struct Finding: Codable, Hashable, Sendable, CustomStringConvertible {
     package let cure: String
     /// The decision to live with it; nil where there is none.
     package var ignored: Ignored?
+    /// What an entry of an ignore file may call the object; nil: as it is. Not in JSON.
+    package var names: [String]?
     /// The exit code of a command that refuses for it; 0 where none does. Of JSON only that of `check` has
     /// it.
     package var exit: Int32 = 0

@@ -71,7 +71,7 @@ package enum SettingsTable {
         setting(
             "policy.idle-after", .milliseconds(2_592_000_000...157_680_000_000),
             .absent("no row is idle"), \.store.idleAfter, example: "180d",
-            "Time without a registration after which sends leave a row out; it is never marked for that, and is back with its next registration. Only where the database moves that time itself."
+            "Time without a registration after which sends leave a row out; it is never marked for that, and is back with its next registration. Only where a trigger writes that time at each registration."
         )
         setting(
             "policy.keep-ledger", .milliseconds(86_400_000...315_360_000_000), "30d", \.keepLedger,

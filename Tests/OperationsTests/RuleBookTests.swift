@@ -77,7 +77,7 @@ struct RuleBookTests {
                 text: "- {rule: \(old), reason: a test, until: 2099-12-31}", name: "i.yaml",
                 rules: RuleBook.ignorable)
             let found = Finding(.high, "chat/production", "something", rule: new)
-            let decided = list.applied(to: [found], at: .current)
+            let decided = list.applied(to: [found], of: .audit, at: .current)
             #expect(decided.count == 1 && decided[0].ignored != nil, "\(old)")
         }
         #expect(RuleBook.rule("no-such-rule") == nil)
@@ -90,7 +90,7 @@ struct RuleBookTests {
             rules: RuleBook.ignorable)
         var failure = Finding(.high, "database", "a right is missing", rule: "missing-right")
         failure.exit = 77
-        let decided = list.applied(to: [failure], at: .current)
+        let decided = list.applied(to: [failure], of: .check, at: .current)
         #expect(decided.map(\.rule) == ["missing-right", "ignore-unused"])
         #expect(decided[0].ignored == nil && decided[1].sentence.contains("is a failure"))
     }
@@ -101,5 +101,27 @@ struct RuleBookTests {
             let found = RuleBook.findings(Facts(look, now: EpochMilliseconds(0)))
             #expect(found.isEmpty, "\(look): \(found)")
         }
+    }
+
+    @Test(
+        "an entry ignores nothing that is well, names one hold, and is silent where a command has no such rule"
+    )
+    func entries() throws {
+        func applied(_ text: String, _ findings: [Finding], _ look: Look) throws -> [Finding] {
+            try IgnoreList(
+                text: "- {\(text), reason: a test, until: 2099-12-31}", name: "i.yaml",
+                rules: RuleBook.ignorable
+            ).applied(to: findings, of: look, at: .current)
+        }
+        let well = Finding(.ok, "holds", "nothing waits for a decision", rule: "open-hold")
+        let quiet = try applied("rule: open-hold", [well], .audit)
+        #expect(quiet[0].ignored == nil && quiet[1].rule == "ignore-unused")
+        var hold = Finding(.high, "chat/production", "a removal waits", rule: "open-hold")
+        hold.names = ["hold abcd"]
+        #expect(try applied("rule: open-hold, object: chat/*", [hold], .audit)[0].ignored == nil)
+        #expect(try applied("rule: open-hold, object: hold abc*", [hold], .audit)[0].ignored != nil)
+        #expect(try applied("rule: open-hold", [hold], .audit)[0].ignored != nil)
+        #expect(try applied("rule: no-index", [], .audit).isEmpty)
+        #expect(try applied("rule: no-index", [], .check).map(\.rule) == ["ignore-unused"])
     }
 }

@@ -70,9 +70,9 @@ struct RegistrationShape: Sendable, CustomTestStringConvertible {
     private var trigger: String {
         let now = before(0)
         return engine == .sqlite
-            ? "CREATE TRIGGER moves AFTER UPDATE OF device_token ON active_users BEGIN "
+            ? "CREATE TRIGGER pushsweep_registered_update AFTER UPDATE OF device_token ON active_users BEGIN "
                 + "UPDATE active_users SET registered_at = \(now) WHERE id = NEW.id; END"
-            : "CREATE TRIGGER moves BEFORE UPDATE ON active_users FOR EACH ROW BEGIN "
+            : "CREATE TRIGGER pushsweep_registered_update BEFORE UPDATE ON active_users FOR EACH ROW BEGIN "
                 + "IF NOT (NEW.device_token <=> OLD.device_token) THEN "
                 + "SET NEW.registered_at = \(now); END IF; END"
     }
@@ -123,6 +123,11 @@ struct IdleTests {
         #expect(tally.idle == 2 && tally.count(.living) == 6)
         #expect(tally.registrationAges.values.reduce(0, +) == 6)
         #expect(tally.registrationAges[.over2Years] == 1)
+        #expect(try store.viewFinding() == nil)
+        for other in [nil, period * 2] {
+            let finding = try shape.store(database, idleAfter: other).viewFinding()
+            #expect(finding?.rule == "view-of-other-settings", "\(finding as Any)")
+        }
         // A registration brings a row back at once.
         try database.execute(
             "UPDATE active_users SET device_token = '\(DeviceToken.numbered(90).hex)' WHERE id = 0")
@@ -168,10 +173,14 @@ struct IdleTests {
         let database = try shape.database([0, 0], writes: false)
         let store = try shape.store(database)
         func failure(_ store: TokenTable) throws -> String {
-            let findings = try store.examine(.read, partitions: [chat]).findings
-            let refusal = try #require(findings.refusal)
+            let refusal = try #require(try store.idleFinding()?.failure)
             #expect(refusal.code == .configuration)
             #expect(throws: StoreFailure.self) { try store.sendableView(partitions: [chat]) }
+            #expect(throws: StoreFailure.self) {
+                try store.tokenStatuses(in: chat, idle: true)
+            }
+            // What marks rows does not ask for it.
+            #expect(try store.examine(.read, partitions: [chat]).findings.refusal == nil)
             return refusal.sentence
         }
         #expect(try failure(store).contains("policy.idle-after of 180 days needs a time that"))
@@ -182,15 +191,76 @@ struct IdleTests {
         }
         #expect(try failure(bare).contains("has no column of it"))
         // Without the setting nothing of it is said.
-        let plain = try shape.store(database, idleAfter: nil)
-        let findings = try plain.examine(.read, partitions: [chat]).findings
-        #expect(findings.refusal == nil && !"\(findings)".contains("idle"))
+        #expect(try shape.store(database, idleAfter: nil).idleFinding() == nil)
+    }
+
+    @Test(
+        "a trigger counts only where it writes the present at any update, or is that of the page",
+        arguments: TestEngine.available)
+    func triggers(_ engine: TestEngine) throws {
+        let shape = try #require(RegistrationShape.all.first { $0.engine == engine })
+        let now = shape.before(0)
+        let update = "UPDATE active_users SET registered_at ="
+        let bodies: [(isEnough: Bool, statement: String)] =
+            engine == .sqlite
+            ? [
+                (
+                    false,
+                    "AFTER UPDATE OF device_token ON active_users WHEN old.device_token IS NOT new.device_token "
+                        + "BEGIN \(update) \(now) WHERE id = NEW.id; END"
+                ),
+                (
+                    false,
+                    "AFTER UPDATE ON active_users BEGIN \(update) '2000-01-01 00:00:00' WHERE id = NEW.id; END"
+                ),
+                (
+                    false,
+                    "AFTER INSERT ON active_users BEGIN \(update) \(now) WHERE id = NEW.id; END"
+                ),
+                (
+                    true,
+                    "AFTER UPDATE ON active_users BEGIN \(update) \(now) WHERE id = NEW.id; END"
+                ),
+            ]
+            : [
+                (
+                    false,
+                    "BEFORE UPDATE ON active_users FOR EACH ROW BEGIN IF NEW.device_token <> OLD.device_token "
+                        + "THEN SET NEW.registered_at = \(now); END IF; END"
+                ),
+                (
+                    false,
+                    "BEFORE UPDATE ON active_users FOR EACH ROW SET NEW.registered_at = '2000-01-01 00:00:00'"
+                ),
+                (
+                    false,
+                    "BEFORE INSERT ON active_users FOR EACH ROW SET NEW.registered_at = \(now)"
+                ),
+                (true, "BEFORE UPDATE ON active_users FOR EACH ROW SET NEW.registered_at = \(now)"),
+            ]
+        for (isEnough, statement) in bodies {
+            let database = try shape.database([0], writes: false)
+            try database.sql.run("CREATE TRIGGER moves \(statement)")
+            let finding = try shape.store(database).idleFinding()
+            #expect((finding?.failure == nil) == isEnough, "\(statement)")
+        }
+        guard engine == .mariaDB else { return }
+        // ON UPDATE does nothing where a device registers with the same token.
+        let database = try shape.database([0], writes: false)
+        try database.sql.run(
+            "ALTER TABLE active_users MODIFY registered_at DATETIME(3) NULL ON UPDATE CURRENT_TIMESTAMP(3)"
+        )
+        #expect(try shape.store(database).idleFinding()?.failure != nil)
     }
 
     @Test("the printed grants show the trigger, also to an account that only reads", .needsServer)
     func rights() throws {
         let shape = try #require(RegistrationShape.all.first { $0.engine == .mariaDB })
-        let database = try shape.database([0, Self.seconds + 60])
+        let database = try shape.database([0, Self.seconds + 60], writes: false)
+        try database.sql.run(
+            "CREATE TRIGGER moves BEFORE UPDATE ON active_users FOR EACH ROW BEGIN "
+                + "IF @pushsweep IS NULL THEN SET NEW.registered_at = UTC_TIMESTAMP(3); END IF; END"
+        )
         let account = try ServerAccount(of: database)
         let grants = try shape.store(database).grants(
             for: RemovalPolicy(), user: "\(account.name)@%")
@@ -199,8 +269,7 @@ struct IdleTests {
             settings.idleAfter = period
             settings.mapping.encoding = .hex
             let store = try TokenTable(settings)
-            let findings = try store.examine(.read, partitions: [chat]).findings
-            guard findings.refusal == nil else { return findings.refusal }
+            if let refusal = try store.idleFinding()?.failure { return refusal }
             let statuses = try store.tokenStatuses(in: chat, idle: true)
             #expect(try statuses.statuses(of: [.numbered(1)]) == [.numbered(1): .idle])
             return nil

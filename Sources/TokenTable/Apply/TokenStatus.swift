@@ -1,6 +1,7 @@
 import APNsProtocol
 import Database
 import Findings
+import Glibc
 import TokenHygiene
 
 /// Whether a token may be sent to, by the rows of the token table.
@@ -66,11 +67,24 @@ extension TokenTable {
             idleSince: idle ? try idleSince() : nil)
     }
 
-    /// The last registration that makes a row idle now, by the database's clock; nil: none is.
+    /// Refuses `policy.idle-after` where nothing in the database writes the time of each registration.
     ///
-    /// - Throws: any failure of a query.
+    /// - Throws: `configuration`; any failure of a query.
+    package func requireIdle() throws(StoreFailure) {
+        if let refusal = try idleFinding()?.failure { throw refusal }
+    }
+
+    /// The last registration that makes a row idle now, by the earlier of the clocks of database and host, so that no
+    /// single wrong one makes all rows idle; nil: none is.
+    ///
+    /// - Throws: as `requireIdle`.
     package func idleSince() throws(StoreFailure) -> EpochMilliseconds? {
         guard let period = settings.idleAfter else { return nil }
-        return try session.databaseTime().advanced(by: -period)
+        try requireIdle()
+        var host = timespec()
+        clock_gettime(CLOCK_REALTIME, &host)
+        let now = min(
+            try session.databaseTime(), EpochMilliseconds(Int64(host.tv_sec) * 1_000))
+        return now.advanced(by: -period)
     }
 }

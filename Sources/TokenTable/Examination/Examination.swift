@@ -90,7 +90,6 @@ extension TokenTable {
                 ).findings
             report.findings += try reachFindings(layout, table, need)
             report.findings += try registrationMoves(layout, need)
-            report.findings += [try idleFinding(layout)].compactMap { $0 }
         } catch {
             guard error.code == .configuration || error.code == .permission else { throw error }
             report.findings.append(Finding(error))

@@ -140,10 +140,14 @@ extension TokenTable {
         }.max { $0.1 < $1.1 }.flatMap { $0.1 == .never ? nil : $0 }
     }
 
-    /// Refuses to call rows idle where nothing in the database moves the time of a registration: a time that is
-    /// set once makes each old device look idle, and nobody would send to it again.
-    func idleFinding(_ layout: TableLayout) throws(StoreFailure) -> Finding? {
+    /// Whether rows may be called idle. A time that is set once, or that stays where a device registers again with the
+    /// same token, makes each old device look idle, and nobody would send to it again. ON UPDATE of a server does
+    /// nothing where no value changes, and so does a trigger for another token. Nil without `policy.idle-after`.
+    ///
+    /// - Throws: any failure of a query.
+    package func idleFinding() throws(StoreFailure) -> Finding? {
         guard let period = settings.idleAfter else { return nil }
+        let layout = try layout()
         let days = "policy.idle-after of \(period / 86_400_000) days"
         guard let column = layout.registration else {
             return .failure(
@@ -151,20 +155,44 @@ extension TokenTable {
                 "\(days) needs the time of a registration, and \(layout.table) has no column of it; name one under "
                     + "store.active-users.registered-at, or leave policy.idle-after out")
         }
-        var moves = layout.registrationMovesItself
-        if !moves { moves = try registrationWriter(layout, column) != nil }
-        if moves {
+        if let name = try registrationMover(layout, column) {
             return .ok(
-                "a row of \(layout.table) is idle \(period / 86_400_000) days after \(column.name)")
+                "a row of \(layout.table) is idle \(period / 86_400_000) days after \(column.name), which trigger "
+                    + "\(name) writes")
         }
         let grant = try session.grant { $0.seeingTriggers(of: layout.table) }
         return .failure(
             .configuration,
-            "\(days) needs a time that the database moves at each registration, and the account sees nothing that "
-                + "moves \(column.name) of \(layout.table), so devices that live could be left out for ever; make "
-                + "the triggers of docs/registrations.md"
-                + (grant.map { " (to see one: \($0))" } ?? "")
+            "\(days) needs a time that the database writes at each registration, also of the same token, and the "
+                + "account sees no trigger that writes \(column.name) of \(layout.table) so; devices that live could be "
+                + "left out for ever: make the triggers of docs/registrations.md"
+                + (grant.map { " (to see them: \($0))" } ?? "")
                 + ", or leave policy.idle-after out")
+    }
+
+    /// The trigger that writes the present at each registration: that of docs/registrations.md, or one that does so at
+    /// any update. A table with its own words for the present has none.
+    private func registrationMover(
+        _ layout: TableLayout, _ column: TimeColumn
+    ) throws(StoreFailure) -> String? {
+        let table = try catalogTable()
+        let engine = connection.dialect.engine
+        let present = [
+            "utc_timestamp", "now", "current_timestamp", "sysdate", "unix_timestamp", "localtime",
+            "localtimestamp", "strftime", "datetime", "unixepoch",
+        ]
+        return try triggers(layout).first { trigger in
+            guard trigger.event == "UPDATE" else { return false }
+            let body = trigger.body.lowercased()
+            guard present.contains(where: body.contains) else {
+                // A server shows the statements to accounts with a right of their own.
+                return body.isEmpty && trigger.isOwn
+            }
+            let assignment = trigger.assignment(
+                of: table.columns(behind: column.name), token: layout.token.name,
+                changed: layout.markColumns + layout.heldColumns, in: layout.table, engine)
+            return assignment >= .withoutUs || assignment == .withToken && trigger.isOwn
+        }?.name
     }
 
     /// Refuses changes of rows where a trigger would take each of them for a registration: all marks would be

@@ -24,7 +24,7 @@ struct IgnoreListTests {
     /// The findings at noon of a day of November 2026.
     private func applied(_ text: String, day: Int = 20) throws -> [Finding] {
         let noon = CivilNoon.november2026(day)
-        return try list(text).applied(to: [stale], at: noon)
+        return try list(text).applied(to: [stale], of: .preflight, at: noon)
     }
 
     @Test("an entry with rule, object, reason and day has its effect to the end of the day")

@@ -19,10 +19,10 @@ struct IdleTokenTests {
 
     private static func trigger(_ engine: TestEngine) -> String {
         engine == .sqlite
-            ? "CREATE TRIGGER moves AFTER UPDATE OF device_token ON active_users BEGIN "
+            ? "CREATE TRIGGER pushsweep_registered_update AFTER UPDATE OF device_token ON active_users BEGIN "
                 + "UPDATE active_users SET registered_at = strftime('%Y-%m-%d %H:%M:%f', 'now') "
                 + "WHERE rowid = NEW.rowid; END"
-            : "CREATE TRIGGER moves BEFORE UPDATE ON active_users FOR EACH ROW BEGIN "
+            : "CREATE TRIGGER pushsweep_registered_update BEFORE UPDATE ON active_users FOR EACH ROW BEGIN "
                 + "IF NOT (NEW.device_token <=> OLD.device_token) THEN "
                 + "SET NEW.registered_at = UTC_TIMESTAMP(3); END IF; END"
     }
@@ -33,12 +33,16 @@ struct IdleTokenTests {
     func commands(_ engine: TestEngine) throws {
         let stage = try Self.stage(engine)
         for command in [
-            ["sweep"], ["send"], ["preflight", "--read-only"], ["schema", "print", "--view"],
-            ["audit"],
+            ["send"], ["preflight", "--read-only"], ["schema", "print", "--view"],
+            ["preflight", "--filter"], ["send", "--dry-run"],
         ] {
             try stage.run(command).ends(78, "policy.idle-after of 180 days needs a time that")
         }
         try stage.run("check").ends(78, "policy.idle-after of 180 days needs a time that")
+        // What marks rows, or shows them, goes on.
+        try stage.run("sweep").ends(0)
+        try stage.run("audit").ends(0, "idle rows: policy.idle-after of 180 days needs")
+        try stage.run("explain", DeviceToken.numbered(1).hex).ends(0, "would send to it")
         #expect(try stage.states() == ["pending": 10])
         try stage.database.execute(Self.trigger(engine))
         let list = try stage.folder.write(
@@ -88,5 +92,16 @@ struct IdleTokenTests {
             .lacks("idle")
         try stage.send().ends(0)
         #expect(try stage.states() == ["sent": 10])
+    }
+
+    @Test("a table that is mostly idle shuts the gate and makes an audit ask for a person")
+    func mostly() throws {
+        let stage = try Self.stage(.sqlite)
+        try stage.database.execute(Self.trigger(.sqlite))
+        try stage.database.register(10..<40, at: 1_600_000_000_000)
+        try stage.queue(10..<40)
+        try stage.run("preflight", "--read-only").ends(
+            2, "high: idle-tokens: chat/production: 33 of 40")
+        try stage.run("audit").ends(0, "Not healthy: chat/production: 33 of 40 living rows")
     }
 }

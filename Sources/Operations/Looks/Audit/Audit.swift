@@ -6,6 +6,7 @@ import APNsProtocol
 import Database
 import Encodings
 import EvidenceJournal
+import Findings
 import Foundation
 import PushQueue
 import SecureTransport
@@ -140,13 +141,17 @@ package struct Audit {
                 report: { context.progress.show("auditing (rows)", $0, of: nil) })
         else { throw stopped() }
         context.progress.clear()
+        var leavesIdleOut = store.settings.idleAfter != nil
+        if let refusal = try store.idleFinding()?.failure {
+            leavesIdleOut = false
+            report.gaps.append("idle rows: \(refusal.sentence)")
+        }
         for (place, partition) in stored.enumerated() {
             let tally = tallies[partition] ?? RowTally()
             report.apps[place].enter(tally)
             report.apps[place].idle = audit.idleAfter.map {
                 AuditedIdle(
-                    rows: tally.idle, days: Int($0 / 86_400_000),
-                    leftOut: store.settings.idleAfter != nil)
+                    rows: tally.idle, days: Int($0 / 86_400_000), leftOut: leavesIdleOut)
             }
         }
         facts.otherRows = others
@@ -266,6 +271,27 @@ package struct Audit {
         } catch {
             skip("runs that changed rows", error)
         }
+    }
+}
+
+extension AuditReport {
+    /// Takes what the rules found, gravest first, and writes the headline. What a person decided to live with keeps
+    /// no report from being healthy.
+    mutating func enter(_ found: [Finding], hoursSinceSweep: Double?) {
+        findings = found.map(\.audited).worstFirst
+        let high = findings.filter { $0.severity == .high && $0.ignored == nil }
+        healthy = high.isEmpty
+        if let first = high.first {
+            let more = high.count - 1
+            headline = "Not healthy: \(first.object): \(first.sentence)"
+            if more > 0 { headline += ", and \(more.counting("more grave finding"))" }
+            return
+        }
+        let living = apps.reduce(0) { $0 + $1.tokens.living }
+        let stale = apps.reduce(0) { $0 + $1.tokens.stale }
+        headline =
+            "Healthy: \(living.counting("living token")), \(stale) stale"
+            + (hoursSinceSweep.map { ", last good sweep \($0.spanOfHours) ago" } ?? "")
     }
 }
 

@@ -236,6 +236,9 @@ package struct Check {
                 try store.examineWithLook(
                     .apply(policy), partitions: settings.apps.map(\.storedPartition)
                 ).findings)
+            // Only what sends refuses for it, or leaves rows out.
+            if let idle = try? store.idleFinding() { enter([idle]) }
+            if let view = try? store.viewFinding() { enter([view]) }
             // A table that does not fit has neither marks nor a lease, and that is said already.
             let stored = settings.apps.map(\.storedPartition)
             facts.stranded = (try? store.strandedMarks(stored)) ?? nil
@@ -251,11 +254,7 @@ package struct Check {
             if let unseen = facts.pulse?.unseen {
                 report.note(unseen.code.rule, "database", unseen.sentence)
             }
-            var host = HostFacts(in: settings.state)
-            facts.sweeps = try SweepFacts(
-                &host, store, context.now(), hours: SweepFacts.usualHours)
-            facts.runs = RunRhythm(&host, context.now())
-            facts.host = host
+            readSweeps(store)
             report.grants = (try? store.grants(for: policy)) ?? []
             report.grants += (try? store.intakeGrants()) ?? []
             report.grants += (try? store.session.lagGrants()) ?? []
@@ -265,6 +264,19 @@ package struct Check {
             // Without its hint, which names this command.
             report.fail(error.code.rule, "database", error.exitOfReading, error.sentence)
         }
+    }
+
+    /// Reads when sweeps ended well, and the rhythm of other runs. That it cannot is no reason to look no further.
+    private mutating func readSweeps(_ store: TokenTable) {
+        var host = HostFacts(in: settings.state)
+        do {
+            facts.sweeps = try SweepFacts(
+                &host, store, context.now(), hours: SweepFacts.usualHours)
+        } catch {
+            report.note(error.code.rule, "database", error.sentence)
+        }
+        facts.runs = RunRhythm(&host, context.now())
+        facts.host = host
     }
 
     /// Opens the database as a run does, so that the host is examined which a run would use. Where a run

@@ -67,14 +67,13 @@ package struct CheckReport: PrintedLines, Encodable, Hashable, Sendable {
         findings = found.filter { $0.ignored == nil }.worstFirst + decided
     }
 
-    /// Counts a feed that waits: for the next run, or held for a person, who has to decide about it.
+    /// Counts a feed that waits: for the next run, or held for a person.
     mutating func noteWaiting(isHeld: Bool) {
         guard isHeld else {
             pending += 1
             return
         }
         held += 1
-        end(with: .held)
     }
 
     private mutating func end(with status: ExitStatus) {
@@ -105,7 +104,7 @@ package struct CheckReport: PrintedLines, Encodable, Hashable, Sendable {
         var lines = ["findings:"]
         lines += findings.map { finding in
             guard finding.ignored == nil else {
-                return "  ignored: \(finding.place)\(finding.sentence) [\(finding.rule)]; "
+                return "  ignored: \(finding.place)\(finding.messageOfCheck) [\(finding.rule)]; "
                     + (finding.decision ?? "")
             }
             let name = finding.rule.isEmpty ? "" : " [\(finding.rule)]"
@@ -156,7 +155,7 @@ extension CheckReport {
         let severity: String
         let message: String
         let ignored: Finding.Ignored?
-        /// The exit code of a failure; 0 otherwise.
+        /// The exit code of a failure, 3 of a hold; 0 otherwise.
         let exit: Int32
     }
 

@@ -43,7 +43,8 @@ package struct Explain {
             let frame = StoryFrame(
                 settings: settings, history: try TokenHistory(store), now: now,
                 reader: ReportReader(now: context.now(), mayUseArrival: settings.mayUseArrival),
-                wholeTokens: wholeTokens, mappings: try Self.mappings(settings, store))
+                wholeTokens: wholeTokens, mappings: try Self.mappings(settings, store),
+                idleSince: try? store.idleSince())
             var explain = Explain(
                 context: context, store: store, tokens: tokens, frame: frame, report: report)
             try explain.readAll()

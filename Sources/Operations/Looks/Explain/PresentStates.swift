@@ -51,9 +51,8 @@ extension TokenStory {
         of app: Settings.App, _ holds: [Partition: String], _ isBlind: Bool
     ) -> PresentState {
         let rows = rows(of: app.partition)
-        let idleSince = frame.settings.store.idleAfter.map { frame.now.advanced(by: -$0) }
         let alive = rows.filter { !$0.judged.isStale }
-        let living = alive.first { row in !(idleSince.map(row.judged.isIdle) ?? false) }
+        let living = alive.first { row in !(frame.idleSince.map(row.judged.isIdle) ?? false) }
         let because: String
         if let living {
             because = why(living: living)

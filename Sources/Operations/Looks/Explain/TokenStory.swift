@@ -22,6 +22,8 @@ struct StoryFrame {
     let wholeTokens: Bool
     /// The mapping of each app of the settings as a digest; empty where nothing is judged again by itself.
     let mappings: [Partition: String]
+    /// The last registration that makes a row idle; nil where none is, or sends are refused for it.
+    var idleSince: EpochMilliseconds?
 
     /// The name in the settings of an app by the table's value; an app that the settings do not name
     /// keeps the value.

@@ -165,6 +165,7 @@ package struct Preflight {
         do {
             let store = try TokenTable.forDecisions(plan.settings)
             try store.require(.read, partitions: [plan.app.storedPartition])
+            try store.requireIdle()
             facts.isReplica = try store.isReplica()
             facts.stranded = try store.strandedMarks(plan.settings.apps.map(\.storedPartition))
             let suspects = try recentSuspects(store)

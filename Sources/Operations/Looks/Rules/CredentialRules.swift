@@ -24,13 +24,15 @@ extension RuleBook {
                 credential.problem.map { problem in
                     Finding(
                         problem, credential.object, "the \(credential.kind) cannot be used",
-                        cure: "correct the file, or \(credential.key) in the settings")
+                        cure: "correct the file, or \(credential.key) in the settings"
+                    ).named(credential)
                 }
             }
                 // What is wrong with a certificate is said already.
                 + facts.gateways.filter { gateway in
                     !credentials.contains {
                         $0.app == gateway.app && ($0.problem ?? $0.invalidity) != nil
+                            && ($0.kind != "certificate" || $0.isShown)
                     }
                 }.compactMap { gateway in
                     gateway.refused.map {
@@ -56,7 +58,8 @@ extension RuleBook {
                     Finding(
                         invalidity, credential.object,
                         "the certificate is not valid now; it ends at \(credential.identity?.ends.rfc3339 ?? "")",
-                        cure: "renew it at Apple or your authority, or correct this host's clock")
+                        cure: "renew it at Apple or your authority, or correct this host's clock"
+                    ).named(credential)
                 }
             }
         },
@@ -82,7 +85,8 @@ extension RuleBook {
                 let days = AuditedCredential.days(from: facts.now, to: identity.notAfter)
                 return Finding(
                     isUrgent ? .medium : .low, credential.object,
-                    "the certificate ends in \(days.counting("day")), at \(ends)", cure: "renew it")
+                    "the certificate ends in \(days.counting("day")), at \(ends)", cure: "renew it"
+                ).named(credential)
             }
         },
         .each(
@@ -104,7 +108,8 @@ extension RuleBook {
         },
         certificate(
             "certificate-topic",
-            "high where a gateway sees the certificate, else medium",
+            "high, a failure of check where a gateway of the settings sees the certificate; low beside a token key",
+            stops: true,
             """
             The certificate names topics, and the `topic` of the app is not among them.
             APNs refuses each notification for a topic that the certificate does not have. The devices get nothing.
@@ -122,7 +127,7 @@ extension RuleBook {
         },
         certificate(
             "certificate-environment",
-            "high where a gateway sees the certificate, else medium",
+            "high; low beside a token key",
             """
             The certificate is for one environment of APNs only, and the app is of the other.
             The server of that environment refuses it, or calls every token bad. The devices get nothing.
@@ -276,9 +281,9 @@ extension RuleBook {
         },
     ]
 
-    /// A rule about each certificate that is valid or not: with a token key the provider does not see it.
+    /// A rule about each certificate that is valid or not. Where it `stops`, a run would not begin.
     private static func certificate(
-        _ name: String, _ weight: String, _ text: String,
+        _ name: String, _ weight: String, stops: Bool = false, _ text: String,
         _ judge: @escaping @Sendable (TLSIdentity, CredentialFacts) -> (String, String)?
     ) -> Rule {
         .each(
@@ -289,12 +294,15 @@ extension RuleBook {
                 guard let identity = credential.identity,
                     let (sentence, cure) = judge(identity, credential)
                 else { return nil }
-                guard credential.isShown else {
-                    return Finding(.medium, credential.object, sentence, cure: cure)
+                guard stops, credential.isShown else {
+                    return Finding(
+                        credential.isUsed ? .high : .low, credential.object, sentence, cure: cure
+                    ).named(credential)
                 }
                 return Finding(
                     RunFailure(.configuration, .settings, sentence), credential.object, nil,
-                    cure: cure)
+                    cure: cure
+                ).named(credential)
             }
         }
     }
@@ -324,6 +332,13 @@ extension Finding {
             .high, object, sentence ?? failure.description,
             cause: sentence == nil ? nil : failure.description, cure: cure)
         exit = failure.exit.rawValue
+    }
+
+    /// The same finding about a credential, which an ignore file may name by its file, too.
+    func named(_ credential: CredentialFacts) -> Finding {
+        var finding = self
+        finding.names = [credential.object, credential.file]
+        return finding
     }
 }
 

@@ -36,7 +36,7 @@ extension RuleBook {
                 let effect = known?.candidates.map {
                     ": \($0) of \(known?.living ?? 0) living rows would become invalid now"
                 }
-                return Finding(
+                var finding = Finding(
                     .high, "\(hold.partition)",
                     "a removal of \(hold.reports.counting("report")) waits for a decision since "
                         + hold.since.rfc3339 + (effect ?? ""),
@@ -44,6 +44,10 @@ extension RuleBook {
                     cure:
                         "look at it with: pushsweep holds show \(hold.id); then release or discard it"
                 )
+                // A decision to live with one hold is none about the next.
+                finding.names = ["hold \(hold.id)"]
+                finding.exit = ExitStatus.held.rawValue
+                return finding
             }
         },
         .one(
@@ -60,11 +64,11 @@ extension RuleBook {
             """, needs: \.sweeps
         ) { sweeps, facts in
             guard let last = sweeps.last, let hours = sweeps.hours else {
-                // Before the first sweep there is nothing to tell.
-                guard facts.look != .check else { return nil }
                 let future = sweeps.successes.max()
+                // Before the first sweep a check has nothing to tell.
+                if facts.look == .check, future == nil, !sweeps.isBegun { return nil }
                 return Finding(
-                    .medium, "sweeps",
+                    .medium, facts.subject,
                     future.map {
                         "the only sweep known to have succeeded ended at \($0.rfc3339), which is in the future, so a "
                             + "clock was or is wrong and it counts as none"
@@ -73,10 +77,11 @@ extension RuleBook {
                     cure: "run a sweep, or check that its timer runs")
             }
             guard hours > sweeps.mostHours else {
-                return Finding(.ok, "sweeps", "the last good sweep was \(hours.spanOfHours) ago")
+                return Finding(
+                    .ok, facts.subject, "the last good sweep was \(hours.spanOfHours) ago")
             }
             return Finding(
-                .high, "sweeps",
+                .high, facts.subject,
                 "the last sweep that succeeded ended at \(last.rfc3339), \(hours.spanOfHours) ago",
                 cause: "the hourly job does not run, or each run fails",
                 cure: "see the output of the cron job or service, and run pushsweep check")
@@ -133,7 +138,7 @@ extension RuleBook {
         ) { host, facts in
             var findings = facts.refusals.map {
                 Finding(
-                    .medium, "what waits", "it could not be applied", cause: "\($0)",
+                    .medium, facts.subject, "what waits could not be applied", cause: "\($0)",
                     cure: "wait for the other run or run again; --read-only looks without applying")
             }
             switch facts.look {
@@ -305,6 +310,11 @@ extension RuleBook {
 }
 
 extension Facts {
+    /// The app of a gate; for a look at all apps their sweeps.
+    fileprivate var subject: String {
+        look == .preflight ? apps.map { "\($0.partition)" }.joined(separator: ", ") : "sweeps"
+    }
+
     /// What is not applied of the apps; nil where all is.
     fileprivate func unapplied(_ host: HostFacts) -> Finding? {
         let own = Set(apps.map(\.partition))
@@ -314,18 +324,11 @@ extension Facts {
         let left = own.reduce(0) { $0 + (host.leftReports[$1] ?? 0) }
         guard feeds + waiting + waitingRows + left > 0 else { return nil }
         return Finding(
-            .medium, apps.map { "\($0.partition)" }.joined(separator: ", "),
+            .medium, subject,
             "not applied yet: \(feeds.counting("feed")) of the journals, "
                 + "\(waiting.counting("batch")) of reports, \(waitingRows.counting("row")) of pushsweep_evidence"
                 + (left > 0 ? ", \(left.counting("answer")) that a sender left" : ""),
             cure: "run preflight without --read-only, or a sweep")
-    }
-}
-
-extension Double {
-    /// Hours as people say them.
-    var spanOfHours: String {
-        self < 1 ? "under an hour" : self < 48 ? "\(Int(self)) hours" : "\(Int(self / 24)) days"
     }
 }
 

@@ -111,9 +111,11 @@ package struct Rule: Sendable {
         return facts.examined.filter { $0.rule == name }
             + judge(facts).map { finding in
                 let most = facts.look == .check ? min(asker.most, .medium) : asker.most
+                // A hold ends a check with 3 and is no failure of it.
+                let isHold = finding.exit == ExitStatus.held.rawValue
                 let stops = facts.look == .check && finding.exit != 0
                 var finding = finding.weighing(
-                    stops ? finding.severity : min(finding.severity, most))
+                    stops && !isHold ? finding.severity : min(finding.severity, most))
                 if !stops { finding.exit = 0 }
                 (finding.rule, finding.formerly) = (name, was.isEmpty ? nil : was)
                 return finding

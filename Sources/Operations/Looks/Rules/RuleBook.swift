@@ -31,7 +31,7 @@ package enum RuleBook {
         for finding in all.flatMap({ $0.findings(facts) }) where !findings.contains(finding) {
             findings.append(finding)
         }
-        return list.applied(to: findings, at: facts.now)
+        return list.applied(to: findings, of: facts.look, at: facts.now)
     }
 }
 
@@ -134,7 +134,9 @@ extension RuleBook {
 extension IgnoreList {
     /// The findings with the decisions about them, and findings on entries that do not count. A failure for which a
     /// run refuses to begin stays one.
-    func applied(to findings: [Finding], at now: EpochMilliseconds) -> [Finding] {
+    func applied(
+        to findings: [Finding], of look: Look, at now: EpochMilliseconds
+    ) -> [Finding] {
         var result = findings
         for entry in entries {
             guard let reason = entry.reason, let until = entry.until, let ends = entry.ends,
@@ -143,10 +145,14 @@ extension IgnoreList {
                 result.append(Self.fault(of: entry))
                 continue
             }
-            let rule = RuleBook.rule(entry.rule)
-            let hits = findings.indices.filter {
-                rule?.area != .ignoring && findings[$0].rule == rule?.name
-                    && fnmatch(entry.object, findings[$0].object, 0) == 0
+            // One file may serve several commands.
+            guard let rule = RuleBook.rule(entry.rule), rule.looks.contains(look) else { continue }
+            let hits = findings.indices.filter { place in
+                let finding = findings[place]
+                return finding.rule == rule.name && finding.severity != .ok
+                    && (finding.names ?? [finding.object]).contains {
+                        fnmatch(entry.object, $0, 0) == 0
+                    }
             }
             let decided = hits.filter { findings[$0].exit == 0 }
             for index in decided { result[index].ignored = .init(reason: reason, until: until) }

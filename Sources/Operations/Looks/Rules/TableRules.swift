@@ -209,5 +209,14 @@ extension RuleBook {
             SHOW CREATE TABLE pushsweep_evidence; shows the next number as AUTO_INCREMENT.
             Run a sweep, then the statement that the finding prints, as an administrator. Let senders leave the number out.
             """),
+        .examined(
+            "view-of-other-settings", .table, in: [.check], "medium",
+            """
+            The view pushsweep_sendable was made under another `policy.idle-after`, or without it.
+            A view is as old as its CREATE. A sender that reads it leaves devices out that the settings send to, or sends to \
+            those that they leave out.
+            SHOW CREATE VIEW pushsweep_sendable; or on SQLite SELECT sql FROM sqlite_master WHERE name = 'pushsweep_sendable';
+            Print the view again with `pushsweep schema print --view` and run the statements, as the account that made it.
+            """),
     ]
 }

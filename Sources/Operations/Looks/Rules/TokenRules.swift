@@ -49,8 +49,10 @@ extension RuleBook {
             Give the app the name and environment that it had before. See docs/tables.md, After a wrong setting.
             """, needs: \.stranded
         ) { stranded, facts in
-            Finding(
+            var finding = Finding(
                 stranded.severity, facts.location, stranded.sentence, cure: stranded.cure)
+            finding.names = [facts.location] + facts.apps.map { "\($0.partition)" }
+            return finding
         },
         .each(
             "registered-in-future", was: ["registrations-ahead"], .tokens,

@@ -47,27 +47,6 @@ package struct AuditReport: Codable, Hashable, Sendable {
     package var gaps: [String] = []
 }
 
-extension AuditReport {
-    /// Takes what the rules found, gravest first, and writes the headline. What a person decided to live with keeps
-    /// no report from being healthy.
-    mutating func enter(_ found: [Finding], hoursSinceSweep: Double?) {
-        findings = found.map(\.audited).worstFirst
-        let high = findings.filter { $0.severity == .high && $0.ignored == nil }
-        healthy = high.isEmpty
-        if let first = high.first {
-            let more = high.count - 1
-            headline = "Not healthy: \(first.object): \(first.sentence)"
-            if more > 0 { headline += ", and \(more.counting("more grave finding"))" }
-            return
-        }
-        let living = apps.reduce(0) { $0 + $1.tokens.living }
-        let stale = apps.reduce(0) { $0 + $1.tokens.stale }
-        headline =
-            "Healthy: \(living.counting("living token")), \(stale) stale"
-            + (hoursSinceSweep.map { ", last good sweep \($0.spanOfHours) ago" } ?? "")
-    }
-}
-
 /// What the audit found about one app and environment.
 package struct AuditedApp: Codable, Hashable, Sendable {
     /// The app's name in the settings.

@@ -17,6 +17,8 @@ struct Facts {
     let look: Look
     /// The state folder, and where the database is.
     let state, location: String
+    /// The settings; nil in tests of rules that need none.
+    private(set) var settings: Settings?
     /// The apps looked at, and all apps of the settings.
     let apps, allApps: [Settings.App]
     /// The time at which certificates and sweeps are judged.
@@ -77,6 +79,7 @@ struct Facts {
         self.init(
             look, state: settings.state, location: "\(settings.store.location)", apps: apps,
             allApps: settings.apps, now: now)
+        self.settings = settings
     }
 
     /// Reads what waits, what is held, the rhythm, and the last sweep.
@@ -120,6 +123,8 @@ package struct SweepFacts {
     /// Hours without one after which that is a finding.
     let mostHours: Double
     let now: EpochMilliseconds
+    /// Whether this host ever began a sweep.
+    private(set) var isBegun = false
     /// The longest time between two sweeps of the period of an audit, in hours; nil where it is not known.
     var longestGap: Double?
 
@@ -141,15 +146,19 @@ package struct SweepFacts {
     ) throws(StoreFailure) {
         let limits = [RunContext.latestEnd(now), Self.farthest]
         var ends: [EpochMilliseconds?] = []
+        var isBegun = false
         host.readEach { journal throws(JournalFailure) in
             for limit in limits {
-                ends.append(try journal.lastRun("sweep", successUntil: limit)?.succeeded)
+                let last = try journal.lastRun("sweep", successUntil: limit)
+                isBegun = isBegun || last != nil
+                ends.append(last?.succeeded)
             }
         }
         for limit in limits {
             ends.append(try store.session.lastRecordedRun(of: "sweep", until: limit))
         }
         self.init(ends.compactMap { $0 }, now, hours: hours)
+        self.isBegun = isBegun
     }
 
     /// The last success that this host believes. One in the future is none: the clock of a host was wrong
@@ -193,8 +202,10 @@ struct CredentialFacts {
     var object: String { "\(app.partition) \(file.split(separator: "/").last ?? "")" }
     /// The app's place in the settings.
     var key: String { "apps[\(app.partition)]" }
-    /// Whether a gateway that takes notifications sees the certificate.
+    /// Whether a gateway of the settings that takes notifications sees the certificate.
     var isShown: Bool { app.provider != nil && app.tokenKey == nil || app.binary != nil }
+    /// Whether some sender shows it, also one that the settings do not know: with a token key none does.
+    var isUsed: Bool { app.tokenKey == nil || app.binary != nil }
 
     /// Loads the credentials of an app.
     static func all(of app: Settings.App, at now: EpochMilliseconds) -> [CredentialFacts] {
@@ -268,5 +279,12 @@ struct GatewayFacts {
             facts.refused = .wrapping(error, at: .send)
         }
         return (facts, nil)
+    }
+}
+
+extension Double {
+    /// Hours as people say them.
+    var spanOfHours: String {
+        self < 1 ? "under an hour" : self < 48 ? "\(Int(self)) hours" : "\(Int(self / 24)) days"
     }
 }
