@@ -210,7 +210,7 @@ extension SampleReport {
                 cause: "74 runs ended with 75: the gateway refused the certificate.",
                 cure: "Replace the certificate; the next sweep continues where the last one ended."),
             Finding(
-                "queue-to-stale", .note, "chat/production",
+                "queued-to-stale", .note, "chat/production",
                 "3,911 queued notifications are addressed to stale tokens; send skips them."),
             Finding(
                 "key-usable", .ok, "chat/production", "The token key AuthKey_K1.p8 can sign."),

@@ -18,10 +18,16 @@ struct CheckCommandTests {
         func sections(_ result: ToolResult) -> [Substring] {
             result.output.split(separator: "\n").filter { !$0.hasPrefix(" ") }.dropLast()
         }
-        #expect(sections(check) == ["findings:", "certificates:"])
+        #expect(
+            sections(check) == [
+                "findings, each explained by pushsweep help NAME:", "certificates:",
+            ])
         #expect(
             sections(try stage.run("check", "--settings").ends(3))
-                == ["findings:", "certificates:", "settings:"])
+                == [
+                    "findings, each explained by pushsweep help NAME:", "certificates:",
+                    "settings:",
+                ])
         try stage.json("check").json(has: ["held": 1, "exit": 3])
         // A failure is more urgent.
         try stage.database.execute("DROP TABLE active_users")

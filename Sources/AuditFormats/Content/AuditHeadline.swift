@@ -104,8 +104,10 @@ struct FindingGroup: Hashable, Sendable {
 
     /// The finding as one paragraph, for lists of what is well.
     var paragraph: String {
-        [objects(8, cut: 80) + ": " + finding.sentence, cause, finding.decision ?? cure]
-            .compactMap { $0 }.joined(separator: "; ")
+        let text = [
+            objects(8, cut: 80) + ": " + finding.sentence, cause, finding.decision ?? cure,
+        ].compactMap { $0 }.joined(separator: "; ")
+        return finding.severity == .ok ? text : "\(text) [\(finding.rule.cut(to: 60))]"
     }
 }
 
@@ -119,6 +121,11 @@ struct Totals: Hashable, Sendable {
     let stale: Int
     /// Evidence that waits for a sweep.
     let waiting: Int
+    /// Living tokens that APNs called bad, and how many of them it had known before.
+    let suspects, known: Int
+    /// Living rows that did not register for long, and whether sends leave them out.
+    let idle: Int
+    let leavesIdleOut: Bool
     /// Stale rows by age.
     let staleAges: [NamedCount]
     /// Living rows by the age of their registration.
@@ -134,6 +141,10 @@ struct Totals: Hashable, Sendable {
         living = apps.map(\.tokens.living).total
         stale = apps.map(\.tokens.stale).total
         waiting = apps.map(\.forecast.waiting).total
+        suspects = apps.flatMap { $0.suspects ?? [] }.map(\.tokens).total
+        known = apps.flatMap { $0.suspects ?? [] }.map(\.known).total
+        idle = apps.compactMap(\.idle?.rows).total
+        leavesIdleOut = apps.contains { $0.idle?.leftOut == true }
         staleAges = Self.sum(apps.map(\.staleAges))
         registrationAges = Self.sum(apps.map(\.registrationAges))
         evidence = apps.flatMap(\.evidence)

@@ -73,7 +73,7 @@ struct PageContent {
     /// The large figures at the top.
     private var tiles: [PageValues] {
         let open = report.holds.count { $0.state == "open" }
-        return [
+        var tiles = [
             ("Living tokens", totals.living.grouped, "of \(totals.rows.grouped("row"))"),
             (
                 "Stale tokens", totals.stale.grouped,
@@ -92,7 +92,23 @@ struct PageContent {
                 "Open holds", open.grouped,
                 open == 0 ? "no decision is due" : "a person must decide"
             ),
-        ].map { label, figure, remark in
+        ]
+        if totals.suspects > 0 {
+            tiles.append(
+                (
+                    "Called bad by APNs", totals.suspects.grouped,
+                    totals.known > 0
+                        ? "\(totals.known.grouped) known before" : "none known before"
+                ))
+        }
+        if totals.idle > 0 {
+            tiles.append(
+                (
+                    "Not registered for long", totals.idle.grouped,
+                    totals.leavesIdleOut ? "left out of sends" : "sent to all the same"
+                ))
+        }
+        return tiles.map { label, figure, remark in
             [
                 "label": label, "figure": figure, "remark": remark,
                 "size": figure.count > 9 ? "large long" : "large",

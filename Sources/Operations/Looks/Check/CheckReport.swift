@@ -101,7 +101,7 @@ package struct CheckReport: PrintedLines, Encodable, Hashable, Sendable {
 
     /// The report as text for people: the worst finding first, and a last line that counts them.
     package var lines: [String] {
-        var lines = ["findings:"]
+        var lines = ["findings, each explained by pushsweep help NAME:"]
         lines += findings.map { finding in
             guard finding.ignored == nil else {
                 return "  ignored: \(finding.place)\(finding.messageOfCheck) [\(finding.rule)]; "
