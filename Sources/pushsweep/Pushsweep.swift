@@ -104,6 +104,7 @@ struct Pushsweep: ParsableCommand {
         switch (words.isEmpty, HelpRequest(words, of: Pushsweep.self)) {
         case (true, _): StandardStreams.show(HelpText.firstDay(configuration.abstract), .prose)
         case (_, .exitCodes): StandardStreams.show(HelpText.exitCodes, .prose)
+        case (_, .rules): StandardStreams.show(RuleBook.index, .prose)
         case (_, .rule(let rule)): StandardStreams.show(rule.lines, .prose)
         case (_, .unknown(let message)):
             refuse([message, "  See 'pushsweep help' for all commands."])

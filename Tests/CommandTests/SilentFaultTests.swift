@@ -95,7 +95,9 @@ struct SilentFaultTests {
             "send", (0..<80).map { DeviceToken.numbered($0).hex + "\n" }.joined())
         try shared.looks(
             ["preflight", "--read-only", "--tokens-from", list],
-            finds: "high: suspect-tokens: chat/production: APNs called 36 of 80 tokens bad", exit: 2
+            finds:
+                "high: suspect-tokens: chat/production: APNs called 36 of 80 living tokens of the send bad",
+            exit: 2
         )
         #expect(try shared.stage.marked == 0)
     }

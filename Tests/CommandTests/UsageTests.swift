@@ -184,11 +184,12 @@ struct HelpTests {
     func rules() throws {
         let page = try Self.page(["help", "open-hold"])
         for words in [
-            "open-hold (before 0.4: hold-open)", "Why it matters:", "Look closer:", "Next:",
+            "open-hold (formerly hold-open)", "Why it matters:", "Look closer:", "Next:",
         ] {
             #expect(page.contains(words), "\(page)")
         }
         #expect(try Self.page(["help", "hold-open"]) == page)
+        #expect(try Self.page(["help", "rules"]).contains("  open-hold\n"))
         #expect(try Self.page(["help", "quarantine"]).contains("SUBCOMMANDS"))
         #expect(try Self.page(["help", "certificate-ends"]).contains("medium within 7 days"))
     }

@@ -220,6 +220,11 @@ struct IdleTests {
                 ),
                 (
                     true,
+                    "AFTER UPDATE OF device_token ON active_users BEGIN \(update) \(now) "
+                        + "WHERE id = NEW.id; END"
+                ),
+                (
+                    true,
                     "AFTER UPDATE ON active_users BEGIN \(update) \(now) WHERE id = NEW.id; END"
                 ),
             ]

@@ -153,21 +153,27 @@ extension TokenTable {
             return .failure(
                 .configuration,
                 "\(days) needs the time of a registration, and \(layout.table) has no column of it; name one under "
-                    + "store.active-users.registered-at, or leave policy.idle-after out")
+                    + "store.active-users.registered-at, or leave policy.idle-after out",
+                rule: "idle-needs-trigger")
         }
         if let name = try registrationMover(layout, column) {
             return .ok(
                 "a row of \(layout.table) is idle \(period / 86_400_000) days after \(column.name), which trigger "
                     + "\(name) writes")
         }
+        let seen = try triggers(layout).filter { $0.event == "UPDATE" }.map(\.name).sorted()
         let grant = try session.grant { $0.seeingTriggers(of: layout.table) }
         return .failure(
             .configuration,
             "\(days) needs a time that the database writes at each registration, also of the same token, and the "
-                + "account sees no trigger that writes \(column.name) of \(layout.table) so; devices that live could be "
-                + "left out for ever: make the triggers of docs/registrations.md"
+                + "account sees no trigger that writes \(column.name) of \(layout.table) so"
+                + (seen.isEmpty
+                    ? ""
+                    : " (\(seen.joined(separator: ", ")): it does not write the present, or not where a device "
+                        + "registers with the token it had)")
+                + "; devices that live could be left out for ever: make the triggers of docs/registrations.md"
                 + (grant.map { " (to see them: \($0))" } ?? "")
-                + ", or leave policy.idle-after out")
+                + ", or leave policy.idle-after out", rule: "idle-needs-trigger")
     }
 
     /// The trigger that writes the present at each registration: that of docs/registrations.md, or one that does so at
@@ -191,7 +197,10 @@ extension TokenTable {
             let assignment = trigger.assignment(
                 of: table.columns(behind: column.name), token: layout.token.name,
                 changed: layout.markColumns + layout.heldColumns, in: layout.table, engine)
-            return assignment >= .withoutUs || assignment == .withToken && trigger.isOwn
+            // UPDATE OF in SQLite fires whatever value the column gets, unless a condition asks for another one.
+            let isPlain = engine == .sqlite && !body.contains("when")
+            return assignment >= .withoutUs
+                || assignment == .withToken && (trigger.isOwn || isPlain)
         }?.name
     }
 

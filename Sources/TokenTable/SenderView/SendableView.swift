@@ -82,11 +82,11 @@ extension TokenTable {
         guard wanted.map({ !text.contains("\($0)") }) ?? leavesOut else { return nil }
         return .warning(
             "view-of-other-settings",
-            "view \(name) leaves "
+            "view \(name) "
                 + (leavesOut
-                    ? "rows out as idle by another time than"
-                    : "no row out as idle, in contrast to")
-                + " policy.idle-after says; make it again with `pushsweep schema print --view`")
+                    ? "leaves rows out as idle by another time than policy.idle-after"
+                    : "leaves no idle rows out, although policy.idle-after is set")
+                + "; make it again with `pushsweep schema print --view`")
     }
 
     /// The rules for the rows of these partitions, with marks in `pushsweep_invalid` or without.

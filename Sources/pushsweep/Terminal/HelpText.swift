@@ -37,7 +37,7 @@ enum HelpText {
             } + [
                 "", "All commands: pushsweep help", "One of them:  pushsweep help sweep",
                 "Exit codes:   pushsweep help exit-codes",
-                "A finding:    pushsweep help stale-tokens",
+                "Findings:     pushsweep help rules, or help with the name of one",
             ]
     }
 
@@ -67,12 +67,14 @@ enum HelpRequest {
     /// The program, or one of its commands: the parser prints its help.
     case command
     case exitCodes
+    /// The names of all rules.
+    case rules
     /// A rule of `check`, `audit` and `preflight`.
     case rule(Rule)
     /// The program has no such topic; the message says which are near.
     case unknown(String)
 
-    private static let topic = "exit-codes"
+    private static let (topic, list) = ("exit-codes", "rules")
 
     /// Reads the words of the command line of a program; nil where they do not begin with `help`.
     init?(_ words: [String], of program: any ParsableCommand.Type) {
@@ -80,6 +82,10 @@ enum HelpRequest {
         let topics = words.dropFirst().filter { !["-h", "--help", "help"].contains($0) }
         if topics.elementsEqual([Self.topic]) {
             self = .exitCodes
+            return
+        }
+        if topics.elementsEqual([Self.list]) {
+            self = .rules
             return
         }
         let (commands, unknown) = program.path(topics)
@@ -95,7 +101,8 @@ enum HelpRequest {
         let names = (commands.last?.configuration.subcommands ?? [])
             .compactMap { $0.configuration.commandName }
         let near = NearestName.find(
-            unknown, in: names + (commands.count == 1 ? [Self.topic] + RuleBook.names : []))
+            unknown,
+            in: names + (commands.count == 1 ? [Self.topic, Self.list] + RuleBook.names : []))
         self = .unknown(
             "Error: there is no help about '\(unknown)'"
                 + (near.map { "; did you mean '\($0)'?" } ?? ""))

@@ -41,7 +41,7 @@ struct IdleTokenTests {
         try stage.run("check").ends(78, "policy.idle-after of 180 days needs a time that")
         // What marks rows, or shows them, goes on.
         try stage.run("sweep").ends(0)
-        try stage.run("audit").ends(0, "idle rows: policy.idle-after of 180 days needs")
+        try stage.run("audit").ends(0, "[idle-needs-trigger]")
         try stage.run("explain", DeviceToken.numbered(1).hex).ends(0, "would send to it")
         #expect(try stage.states() == ["pending": 10])
         try stage.database.execute(Self.trigger(engine))

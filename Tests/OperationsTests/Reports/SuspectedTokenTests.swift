@@ -86,7 +86,8 @@ struct SuspectedTokenTests {
             "tokens", (0..<20).map { DeviceToken.numbered($0).hex + "\n" }.joined())
         let gate = ["preflight", "--read-only", "--tokens-from", list]
         try stage.run(gate).ends(
-            2, "APNs called 3 of 20 tokens bad", "20 read, 20 living, 3 called bad")
+            2, "APNs called 3 of 20 living tokens of the send bad",
+            "20 read, 20 living, 3 called bad")
         try stage.run(gate + ["--max-suspect", "20"]).ends(0, "medium: suspect-tokens")
         try stage.run(gate + ["--max-suspect", "80"]).ends(0, "note: suspect-tokens")
         let filter = gate + ["--filter"]
@@ -104,7 +105,7 @@ struct SuspectedTokenTests {
             "UPDATE pushsweep_suspect SET accepted_at = first_at WHERE token = ?",
             [.bytes(DeviceToken.numbered(1).bytes)])
         #expect(try passed(["--without-suspects"]) == 18)
-        try stage.run(gate).ends(2, "APNs called 3 of 20 tokens bad")
+        try stage.run(gate).ends(2, "APNs called 3 of 20 living tokens of the send bad")
         // After a week it may be asked again.
         try stage.database.execute(
             "UPDATE pushsweep_suspect SET changed_at = ?", [stage.database.time(dead)])

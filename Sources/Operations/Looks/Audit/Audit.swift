@@ -142,9 +142,9 @@ package struct Audit {
         else { throw stopped() }
         context.progress.clear()
         var leavesIdleOut = store.settings.idleAfter != nil
-        if let refusal = try store.idleFinding()?.failure {
+        if let refusal = try store.idleFinding(), refusal.failure != nil {
             leavesIdleOut = false
-            report.gaps.append("idle rows: \(refusal.sentence)")
+            facts.examined.append(refusal.weighing(.medium))
         }
         for (place, partition) in stored.enumerated() {
             let tally = tallies[partition] ?? RowTally()

@@ -199,7 +199,7 @@ extension Finding {
     package var areaOfCheck: String {
         if Self.areas.contains(object) { return object }
         switch RuleBook.rule(rule)?.area {
-        case .settings: return "settings"
+        case .settings, .ignoring: return "settings"
         case .credentials:
             return rule.hasPrefix("feedback")
                 ? "feedback" : rule.hasPrefix("provider") ? "provider" : "certificate"

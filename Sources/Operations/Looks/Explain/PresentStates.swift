@@ -36,8 +36,10 @@ extension TokenStory {
         told.now =
             told.apps.isEmpty
             ? "the settings name no app, so nobody would send to it"
-            : (frame.history.marksStandBeside
-                ? "a sender that reads pushsweep_invalid " : "a sender ")
+            : (told.apps.contains { $0.state == "idle" }
+                ? "send, the filter and the view of sendable rows "
+                : frame.history.marksStandBeside
+                    ? "a sender that reads pushsweep_invalid " : "a sender ")
                 + told.apps.map { app in
                     "would \(app.sends ? "" : "not ")send to it for \(app.app)/\(app.environment), "
                         + "because \(app.because)"

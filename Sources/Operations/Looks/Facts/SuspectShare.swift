@@ -28,11 +28,9 @@ struct SuspectShare {
     static let usualLimit = 0.05
 
     let suspects: [AuditedSuspects]
-    /// The tokens among which they are, and how many of those are suspected where it is not all.
+    /// The living tokens among which they are, of the app or of a send, and how many of a send's are suspected.
     let tokens: Int
     var among: Int?
-    /// What the tokens are: `living token`, or `token` of a send.
-    var noun = "living token"
     /// The app and environment.
     let object: String
     var limit = usualLimit
@@ -45,23 +43,29 @@ struct SuspectShare {
         let last = suspects.map(\.last).max().map { ", the last at \($0)" } ?? ""
         return Finding(
             share > limit ? .high : share > limit / 5 ? .medium : .note, object,
-            "APNs called \(bad) of \(tokens.counting(noun)) bad\(last)", cause: cause, cure: cure)
+            "APNs called \(bad) of \(tokens.counting("living token")) \(among == nil ? "" : "of the send ")bad\(last)",
+            cause: cause, cure: cure)
     }
 
     private var cause: String {
-        suspects.map {
-            "\($0.reason): \($0.tokens)"
-                + ($0.known > 0 ? " (\($0.known) of them it had known before)" : "")
-        }.joined(separator: ", ")
+        (among == nil ? "" : "of all of the app: ")
+            + suspects.map {
+                "\($0.tokens) \($0.reason)"
+                    + ($0.known > 0 ? " (\($0.known) of them it had known before)" : "")
+            }.joined(separator: ", ")
     }
 
     /// Most of what APNs knew before is no fault of the tokens.
     private var cure: String {
         let (bad, known) = suspects.reduce((0, 0)) { ($0.0 + $1.tokens, $0.1 + $1.known) }
-        return known * 2 > bad
-            ? "it had known most of them before, so look at the credentials and the environment of the sender: "
-                + "docs/evidence.md, Bad tokens"
-            : "either they are of another environment or app, or the credentials are: see docs/evidence.md, "
-                + "Bad tokens"
+        let fault =
+            known * 2 > bad
+            ? "it had known most of them before, so look at the credentials and the topic of the sender"
+            : known > 0
+                ? "either they are of another environment or app, or the credentials are"
+                : "it knew none of them, so they are probably of another environment or app"
+        return fault
+            + "; audit --suspects FILE lists the rows, preflight --filter --without-suspects leaves recent "
+            + "ones out that it never knew"
     }
 }

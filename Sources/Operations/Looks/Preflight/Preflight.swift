@@ -202,8 +202,8 @@ package struct Preflight {
         let (object, limit) = ("\(plan.app.partition)", plan.mostSuspect)
         if let tokens = facts.send?.tokens {
             return SuspectShare(
-                suspects: suspects, tokens: tokens.read, among: tokens.suspect, noun: "token",
-                object: object, limit: limit)
+                suspects: suspects, tokens: tokens.living, among: tokens.suspect, object: object,
+                limit: limit)
         }
         let living =
             suspects.isEmpty

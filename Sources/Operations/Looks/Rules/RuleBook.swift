@@ -40,7 +40,7 @@ package enum RuleBook {
 extension Rule {
     /// What `pushsweep help RULE` prints, a paragraph each.
     package var lines: [String] {
-        let names = was.isEmpty ? "" : " (before 0.4: \(was.joined(separator: ", ")))"
+        let names = was.isEmpty ? "" : " (formerly \(was.joined(separator: ", ")))"
         return [
             "\(name)\(names)", "", "Severity: \(weight).",
             "Told by: \(looks.map(\.rawValue).joined(separator: ", ")).", "", text.seen, "",
@@ -51,6 +51,13 @@ extension Rule {
 }
 
 extension RuleBook {
+    /// What `pushsweep help rules` prints: all names, by area.
+    package static var index: [String] {
+        RuleArea.allCases.flatMap { area in
+            [area.rawValue] + all.filter { $0.area == area }.map { "  \($0.name)" } + [""]
+        } + ["One of them: pushsweep help NAME"]
+    }
+
     /// The page of all rules: docs/rules.md.
     package static var page: String {
         let areas = RuleArea.allCases.map { area in
@@ -70,7 +77,7 @@ extension RuleBook {
     }
 
     private static func entry(_ rule: Rule) -> String {
-        let was = rule.was.isEmpty ? "" : " Before 0.4: `\(rule.was.joined(separator: "`, `"))`."
+        let was = rule.was.isEmpty ? "" : " Formerly `\(rule.was.joined(separator: "`, `"))`."
         return """
             ### \(rule.name)
 
