@@ -132,9 +132,25 @@ struct CompletionTests {
             return
         }
         let file = try TemporaryFolder()
+        let script = try file.write("script", result.output)
         try RunningTool(
-            program: URL(filePath: program),
-            [shell == "fish" ? "--no-execute" : "-n", try file.write("script", result.output)]
+            program: URL(filePath: program), [shell == "fish" ? "--no-execute" : "-n", script]
         ).wait().ends(0)
+        guard shell == "bash" else { return }
+        // Arguments and options that are files are completed as files.
+        for words in ["import", "replay", "check --config", "audit --baseline"] {
+            let typed = "pushsweep \(words) scr"
+            try RunningTool(
+                program: URL(filePath: program),
+                [
+                    "-c",
+                    """
+                    cd \(file.path); source ./script; COMP_LINE='\(typed)'; COMP_POINT=${#COMP_LINE}
+                    read -ra COMP_WORDS <<< "$COMP_LINE"; COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
+                    _pushsweep pushsweep scr; echo "offers ${COMPREPLY[*]}"
+                    """,
+                ]
+            ).wait().ends(0, "offers script", for: words)
+        }
     }
 }

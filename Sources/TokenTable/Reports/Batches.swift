@@ -4,6 +4,7 @@
 
 import APNsProtocol
 import Database
+import Encodings
 import Findings
 import TokenHygiene
 
@@ -41,6 +42,16 @@ package struct Batches {
     /// - Throws: any failure of a query.
     package func batch(_ id: String) throws(StoreFailure) -> ReportBatch? {
         try read("feed = ?", [.text(id)]).first
+    }
+
+    /// The names that begin with some hex digits and dashes.
+    ///
+    /// - Throws: any failure of a query.
+    package func names(beginning digits: String) throws(StoreFailure) -> [String] {
+        guard digits.utf8.allSatisfy({ Hex.value(of: $0) != nil || $0 == UInt8(ascii: "-") }) else {
+            return []
+        }
+        return try read("feed LIKE ?", [.text(digits.lowercased() + "%")]).map(\.id)
     }
 
     /// The batches into which the reports of a batch moved, one after the other.

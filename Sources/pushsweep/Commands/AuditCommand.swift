@@ -19,7 +19,7 @@ struct AuditCommand: ParsableCommand {
     @Option(
         help: ArgumentHelp(
             "Write the report into this file, whole or not at all; may be repeated.",
-            valueName: "file"))
+            valueName: "file"), completion: .file())
     var output: [String] = []
 
     @Option(
@@ -33,7 +33,8 @@ struct AuditCommand: ParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "A JSON report of an earlier audit: say what changed since.", valueName: "file"))
+            "A JSON report of an earlier audit: say what changed since.", valueName: "file"),
+        completion: .file())
     var baseline: String?
 
     @Flag(help: "Examine what needs sorting too.")
@@ -42,12 +43,13 @@ struct AuditCommand: ParsableCommand {
     @Option(
         help: ArgumentHelp(
             "Write the users without a living token into this CSV file; needs --deep.",
-            valueName: "file"))
+            valueName: "file"), completion: .file())
     var usersWithoutToken: String?
 
     @Option(
         help: ArgumentHelp(
-            "Write the rows whose tokens APNs called bad into this CSV file.", valueName: "file"))
+            "Write the rows whose tokens APNs called bad into this CSV file.", valueName: "file"),
+        completion: .file())
     var suspects: String?
 
     @OptionGroup var decisions: IgnoreOptions

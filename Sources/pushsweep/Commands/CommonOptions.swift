@@ -15,7 +15,7 @@ enum OutputFormat: String, ExpressibleByArgument, CaseIterable {
 
 /// The options that every subcommand has.
 struct CommonOptions: ParsableArguments, JobOptions {
-    @Option(help: configHelp) var config: String?
+    @Option(help: configHelp, completion: .file()) var config: String?
 
     @Option(
         help: ArgumentHelp(
@@ -29,7 +29,7 @@ struct CommonOptions: ParsableArguments, JobOptions {
 
 /// The options of a command whose `--format` has other words than text and json.
 struct FileOptions: ParsableArguments, JobOptions {
-    @Option(help: configHelp) var config: String?
+    @Option(help: configHelp, completion: .file()) var config: String?
     @Option(help: colourHelp) var color = ColourChoice.auto
     @Flag(help: verboseHelp) var verbose = false
     var format: OutputFormat { .text }
@@ -220,7 +220,7 @@ struct ThrottleOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
             "End with 75 as soon as this file exists; else the file stop in the state folder.",
-            valueName: "file"))
+            valueName: "file"), completion: .file())
     var stopFile: String?
 
     /// The settings that the options replace.
@@ -283,8 +283,8 @@ struct GivenToken {
 struct IgnoreOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
-            "A YAML list of findings to live with: rule, object, reason, until.", valueName: "file")
-    )
+            "A YAML list of findings to live with: rule, object, reason, until.", valueName: "file"),
+        completion: .file())
     var ignore: String?
 
     /// The decisions in the file; none without one.

@@ -17,7 +17,9 @@ struct ExplainCommand: ParsableCommand {
     )
     var token: String?
 
-    @Option(help: ArgumentHelp("A file with the token; - is standard input.", valueName: "file"))
+    @Option(
+        help: ArgumentHelp("A file with the token; - is standard input.", valueName: "file"),
+        completion: .file())
     var tokenFile: String?
 
     @Option(

@@ -12,7 +12,7 @@ struct ImportCommand: ParsableCommand {
 
     @OptionGroup var common: CommonOptions
 
-    @Argument(help: "The file, or - for standard input.")
+    @Argument(help: "The file, or - for standard input.", completion: .file())
     var file: String
 
     @Option(

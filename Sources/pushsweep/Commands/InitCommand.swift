@@ -52,19 +52,20 @@ struct InitCommand: ParsableCommand, JobOptions {
 
     @Option(
         help: ArgumentHelp(
-            "Write the settings into this new file, in place of printing them.", valueName: "file"))
+            "Write the settings into this new file, in place of printing them.", valueName: "file"),
+        completion: .file())
     var output: String?
 
     @Option(
         help: ArgumentHelp(
             "The file whose only line is the password; else $PUSHSWEEP_STORE_PASSWORD, else a question "
-                + "on the terminal.", valueName: "file"))
+                + "on the terminal.", valueName: "file"), completion: .file())
     var passwordFile: String?
 
     @Option(
         help: ArgumentHelp(
             "PEM file of the authorities that may sign the database's certificate.",
-            valueName: "file"))
+            valueName: "file"), completion: .file())
     var ca: String?
 
     @Option(

@@ -27,7 +27,8 @@ struct PreflightCommand: ParsableCommand {
     var environment: String?
 
     @Option(
-        help: ArgumentHelp("A file with a token per line; - is standard input.", valueName: "file"))
+        help: ArgumentHelp("A file with a token per line; - is standard input.", valueName: "file"),
+        completion: .file())
     var tokensFrom: String?
 
     @Flag(help: "Apply nothing before.")

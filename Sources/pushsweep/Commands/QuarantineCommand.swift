@@ -33,7 +33,8 @@ struct QuarantineCommand: ParsableCommand {
 
         @OptionGroup var common: CommonOptions
         @Argument(help: "The batch's name, from pushsweep quarantine list.") var feed: String
-        @Argument(help: "The file to write; it must not exist.") var file: String
+        @Argument(help: "The file to write; it must not exist.", completion: .file())
+        var file: String
 
         func run() throws {
             try common.finish(printing: { settings, _ in

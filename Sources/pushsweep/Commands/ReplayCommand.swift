@@ -10,7 +10,7 @@ struct ReplayCommand: ParsableCommand {
 
     @OptionGroup var common: CommonOptions
 
-    @Argument(help: "The file with the raw bytes of a feed.")
+    @Argument(help: "The file with the raw bytes of a feed.", completion: .file())
     var file: String?
 
     @Option(

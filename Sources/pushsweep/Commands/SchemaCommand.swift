@@ -78,10 +78,14 @@ struct SchemaCommand: ParsableCommand {
 
         func run() throws {
             try common.finish(printing: { settings, _ in
-                SchemaReport(
-                    try SchemaWork.apply(
-                        settings, creatingTokens: createTokenTable, upgrading: upgrade,
-                        dryRun: dryRun), executed: !dryRun)
+                let script = try SchemaWork.apply(
+                    settings, creatingTokens: createTokenTable, upgrading: upgrade, dryRun: dryRun)
+                let count = script.statements.count
+                let done =
+                    "\(count.counting("statement")) executed. Next: the account's rights by `pushsweep check --grants`, "
+                    + "then `pushsweep check`"
+                return SchemaReport(
+                    script, executed: !dryRun, notes: dryRun || count == 0 ? [] : [done])
             })
         }
     }

@@ -353,6 +353,24 @@ struct CheckTests {
         try stage.run(["check", "--grants"] + list).ends(64, "--ignore goes with neither")
     }
 
+    @Test("a forgotten stop file is told by check, audit and the gate, and an audit runs beside it")
+    func stopFile() throws {
+        let stage = try SweepStage(feeds: [.tuples([])])
+        try stage.database.register(0..<3, at: 1_600_000_000_000)
+        try stage.swept().ends(0)
+        try stage.database.report(DeviceToken.numbered(1).hex)
+        let file = stage.state + "/stop"
+        try stage.folder.write("state/stop", "")
+        try stage.run("sweep").ends(75, "the stop file \(file) exists")
+        let words = "it stops sweeps and whatever else changes rows, since 20"
+        try stage.run("check").ends(0, "warning: database: \(file): \(words)", "[stop-file]")
+        try stage.run("audit").ends(0, "[stop-file]", "1 report waits for the next sweep")
+        try stage.run("preflight", "--read-only", "--app", "chat").says(
+            "medium: stop-file: \(file)")
+        try FileManager.default.removeItem(atPath: file)
+        #expect(try !stage.run("check").ends(0).output.contains("stop-file"))
+    }
+
     @Test("a check that finds nothing wrong says so in its last line")
     func calm() throws {
         let stage = try SweepStage()

@@ -63,7 +63,7 @@ struct IdleTokenTests {
         #expect(try passed("--only-known") == 7)
         try stage.run("audit").ends(
             0, "3 of 10 living rows have not registered for 180 days, and",
-            "Of these to idle tokens, which send skips")
+            "Of these to idle tokens, which send skips", "[queued-to-idle]")
         try stage.run("explain", DeviceToken.numbered(1).hex).ends(
             0, "would not send to it", "has not registered for the time of policy.idle-after")
         try stage.run("explain", DeviceToken.numbered(4).hex).ends(0, "would send to it")

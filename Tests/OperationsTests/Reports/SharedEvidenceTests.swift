@@ -68,7 +68,10 @@ struct SharedEvidenceTests {
         try stage.swept().ends(0)
         // A person changes his mind, on a third host.
         stage.lines.limits = SweepStage.anyNumber
-        try stage.run(["replay", "--feed", id], environment: stage.host("c")).ends(0)
+        try stage.run(["replay", "--feed", "abc"], environment: stage.host("c")).ends(
+            64, "give at least 4 characters")
+        try stage.run(["replay", "--feed", String(id.prefix(8))], environment: stage.host("c"))
+            .ends(0)
         #expect(try Self.living(stage) == 500)
     }
 

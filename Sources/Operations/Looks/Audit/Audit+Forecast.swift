@@ -48,6 +48,7 @@ extension Audit {
         let folder = try TemporaryState()
         var plan = SweepPlan(settings, .gateways([]), dryRun: true)
         plan.state = folder.path
+        plan.pacing.throttle.stopFile = nil
         let outcome = Sweep.run(plan, quiet)
         context.progress.clear()
         if context.interrupt.isTripped { throw stopped() }

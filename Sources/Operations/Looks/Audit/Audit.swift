@@ -60,7 +60,9 @@ package struct Audit {
             facts: Facts(.audit, settings, apps: settings.apps, now: context.now()))
         audit.report.version = version
         defer { context.progress.clear() }
-        let pacing = Pacing(settings).began("audit", context)
+        var pacing = Pacing(settings).began("audit", context)
+        // It changes nothing, so it runs beside a stop file, and tells of it.
+        pacing.throttle.stopFile = nil
         try settings.reading(pacing: pacing) { try audit.examine($0) }
         return audit.report
     }

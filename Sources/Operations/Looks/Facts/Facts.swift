@@ -19,6 +19,8 @@ struct Facts {
     let state, location: String
     /// The settings; nil in tests of rules that need none.
     private(set) var settings: Settings?
+    /// The file by which a person stopped the runs of this host, and since when; nil where there is none.
+    private(set) var stop: (file: String, since: EpochMilliseconds)?
     /// The apps looked at, and all apps of the settings.
     let apps, allApps: [Settings.App]
     /// The time at which certificates and sweeps are judged.
@@ -80,6 +82,10 @@ struct Facts {
             look, state: settings.state, location: "\(settings.store.location)", apps: apps,
             allApps: settings.apps, now: now)
         self.settings = settings
+        var file = stat()
+        if let path = settings.throttle.stopFile, stat(path, &file) == 0 {
+            stop = (path, EpochMilliseconds(Int64(file.st_mtim.tv_sec) * 1_000))
+        }
     }
 
     /// Reads what waits, what is held, the rhythm, and the last sweep.

@@ -86,6 +86,20 @@ extension RuleBook {
                 cause: "the hourly job does not run, or each run fails",
                 cure: "see the output of the cron job or service, and run pushsweep check")
         },
+        .one(
+            "stop-file", .evidence, in: [.check, .audit, .preflight], "medium",
+            """
+            The file of `throttle.stop-file` stands on this host, so somebody stopped the runs that change rows.
+            While it stands each sweep, replay, release and undo of this host ends with 75. What is heard waits. `send` goes on.
+            `ls -l` says who made it and when. `pushsweep check --settings` shows the path.
+            Remove the file when the reason is over. The next run goes on where the last one stopped.
+            """, needs: \.stop
+        ) { stop, _ in
+            Finding(
+                .medium, stop.file,
+                "it stops sweeps and whatever else changes rows, since \(stop.since.rfc3339)",
+                cure: "remove it when the reason is over")
+        },
         missing(
             "no-recent-import", "import",
             """

@@ -88,7 +88,10 @@ extension RuleBook {
             Run the statement that `pushsweep check` prints for another spelling, or correct the list. See \
             docs/tables.md.
             """,
-            "are not device tokens", cure: "correct the list; preflight --filter leaves them out"
+            "are not device tokens",
+            cure:
+                "correct the list, or the rows of the queue, where a column of bytes takes UNHEX() of hex text; "
+                + "preflight --filter leaves them out"
         ) { app in
             let tokens = app.tokens
             guard tokens.rows > 0 else { return nil }

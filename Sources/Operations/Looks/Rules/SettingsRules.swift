@@ -21,7 +21,7 @@ extension RuleBook {
         .examined(
             "missing-file", .settings, in: [.check], "a failure",
             """
-            A file that the settings name is not there, or is no regular file.
+            A file of the settings is missing, or is no regular file.
             Runs that need it end with 78. Nothing is sent or swept with it.
             `pushsweep check --settings` shows the path and where it comes from. A relative path starts at the folder \
             of the settings file.

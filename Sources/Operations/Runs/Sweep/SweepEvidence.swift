@@ -2,6 +2,7 @@ import APNsProtocol
 import Database
 import EvidenceJournal
 import Foundation
+import Settings
 import TokenHygiene
 import TokenTable
 
@@ -24,10 +25,30 @@ extension Sweep {
         }
     }
 
+    /// The name of a batch, or of a list of this host's journal, by its beginning.
+    ///
+    /// - Throws: exit 64 where it is too short, or several begin so.
+    private func wholeName(_ typed: String, _ pouring: Pouring) throws -> String {
+        guard typed.utf8.count < 36 else { return typed }
+        func refuse(_ reason: String) -> RunFailure {
+            RunFailure(
+                .usage, .state,
+                "looking for the batch \(SettingText.quoted(typed)): \(reason); see: pushsweep holds list"
+            )
+        }
+        guard let beginning = NameBeginning(typed) else { throw refuse(NameBeginning.refusal) }
+        let own = try pouring.journal.feeds(.reading, .taking, .pending, .held).map(\.id)
+        let names = Set(
+            try pouring.evidence.batches.names(beginning: typed) + own.filter(beginning.begins))
+        guard names.count < 2 else { throw refuse("several begin so") }
+        return names.first ?? typed
+    }
+
     /// Judges a batch that a person names: one that waits, is held or was discarded as it is, and the reports
     /// of a decided one as a batch of their own.
-    mutating func judgeAgain(_ name: String, _ pouring: Pouring) throws {
+    mutating func judgeAgain(_ typed: String, _ pouring: Pouring) throws {
         let evidence = pouring.evidence
+        let name = try wholeName(typed, pouring)
         let earlier = try Pouring.name(after: name)
         // A list that was given up and came after all has another name.
         let named = try evidence.batches.batch(name)
