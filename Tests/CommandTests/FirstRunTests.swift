@@ -147,7 +147,7 @@ struct CompletionTests {
                     """
                     cd \(file.path); source ./script; COMP_LINE='\(typed)'; COMP_POINT=${#COMP_LINE}
                     read -ra COMP_WORDS <<< "$COMP_LINE"; COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
-                    _pushsweep pushsweep scr; echo "offers ${COMPREPLY[*]}"
+                    _pushsweep pushsweep scr "${COMP_WORDS[COMP_CWORD-1]}"; echo "offers ${COMPREPLY[*]}"
                     """,
                 ]
             ).wait().ends(0, "offers script", for: words)
