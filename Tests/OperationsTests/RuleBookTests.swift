@@ -124,4 +124,11 @@ struct RuleBookTests {
         #expect(try applied("rule: no-index", [], .audit).isEmpty)
         #expect(try applied("rule: no-index", [], .check).map(\.rule) == ["ignore-unused"])
     }
+
+    @Test("what an examination finds under a name that no rule has is told all the same")
+    func unnamed() {
+        var facts = Facts(.check, now: EpochMilliseconds(0))
+        facts.examined = [Finding(.medium, "database", "something odd", rule: "of-no-book")]
+        #expect(RuleBook.findings(facts) == facts.examined)
+    }
 }

@@ -85,6 +85,13 @@ struct SuspectedTokenTests {
         let list = try stage.folder.write(
             "tokens", (0..<20).map { DeviceToken.numbered($0).hex + "\n" }.joined())
         let gate = ["preflight", "--read-only", "--tokens-from", list]
+        // What is not sent to does not dilute the share.
+        let wide = try stage.folder.write(
+            "wide",
+            ((0..<20).map { $0 } + Array(500..<560)).map { DeviceToken.numbered($0).hex + "\n" }
+                .joined())
+        try stage.run("preflight", "--read-only", "--max-stale", "90", "--tokens-from", wide).ends(
+            2, "high: suspect-tokens: chat/production: APNs called 3 of 20 living tokens")
         try stage.run(gate).ends(
             2, "APNs called 3 of 20 living tokens of the send bad",
             "20 read, 20 living, 3 called bad")

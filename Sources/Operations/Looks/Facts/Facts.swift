@@ -190,8 +190,8 @@ struct SendFacts {
 
 /// A certificate or key of the settings.
 struct CredentialFacts {
-    /// The most days before its end at which a certificate should be renewed, and those at which it is urgent.
-    static let (renewalDays, urgentDays): (Int64, Int64) = (30, 7)
+    /// Milliseconds before its end at which a certificate should be renewed, and those at which it is urgent.
+    static let (renewal, urgency) = (GatewayPlan.expiryWarning, Int64(7 * 86_400_000))
 
     let app: Settings.App
     /// `certificate` or `token key`.
@@ -243,9 +243,9 @@ struct CredentialFacts {
         return all
     }
 
-    /// Whether it ends within so many days.
-    func ends(within days: Int64, of now: EpochMilliseconds) -> Bool {
-        identity.map { $0.ends < now.advanced(by: days * 86_400_000) } ?? false
+    /// Whether it ends within so many milliseconds.
+    func ends(within time: Int64, of now: EpochMilliseconds) -> Bool {
+        identity.map { $0.ends < now.advanced(by: time) } ?? false
     }
 }
 

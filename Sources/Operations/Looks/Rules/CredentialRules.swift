@@ -78,10 +78,10 @@ extension RuleBook {
                     return nil
                 }
                 let ends = identity.ends.rfc3339
-                guard credential.ends(within: CredentialFacts.renewalDays, of: facts.now) else {
+                guard credential.ends(within: CredentialFacts.renewal, of: facts.now) else {
                     return Finding(.ok, credential.object, "it is valid to \(ends)")
                 }
-                let isUrgent = credential.ends(within: CredentialFacts.urgentDays, of: facts.now)
+                let isUrgent = credential.ends(within: CredentialFacts.urgency, of: facts.now)
                 let days = AuditedCredential.days(from: facts.now, to: identity.notAfter)
                 return Finding(
                     isUrgent ? .medium : .low, credential.object,

@@ -25,10 +25,14 @@ package enum RuleBook {
     /// The rules that a command asks.
     static func rules(of look: Look) -> [Rule] { all.filter { $0.looks.contains(look) } }
 
-    /// What the rules find, each finding once, with the decisions of the ignore file.
+    /// What the rules find, each finding once, with the decisions of the ignore file. What an examination found under
+    /// a name that is in no book is told all the same.
     static func findings(_ facts: Facts, ignoring list: IgnoreList = .none) -> [Finding] {
+        let known = Set(rules(of: facts.look).map(\.name))
+        let unnamed = facts.examined.filter { !known.contains($0.rule) }
         var findings: [Finding] = []
-        for finding in all.flatMap({ $0.findings(facts) }) where !findings.contains(finding) {
+        for finding in all.flatMap({ $0.findings(facts) }) + unnamed
+        where !findings.contains(finding) {
             findings.append(finding)
         }
         return list.applied(to: findings, of: facts.look, at: facts.now)

@@ -91,11 +91,6 @@ extension Settings.Certificate {
 
 extension TLSIdentity {
     var ends: EpochMilliseconds { EpochMilliseconds(facts.notAfter * 1_000) }
-
-    /// Whether it ends within 30 days of a time: from then on it should be renewed.
-    func endsSoon(at now: EpochMilliseconds) -> Bool {
-        ends < now.advanced(by: GatewayPlan.expiryWarning)
-    }
 }
 
 extension Settings.App {
