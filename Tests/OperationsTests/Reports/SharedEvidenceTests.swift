@@ -45,6 +45,16 @@ struct SharedEvidenceTests {
             ["preflight", "--read-only", "--app", "chat"], environment: other
         ).says("open-hold: chat/production: a removal of")
         try stage.run(["audit"], environment: other).says("Not healthy: chat/production: a removal")
+        // A decision about an app is none about its hold, and one about a hold names it; a check ends with it still.
+        for (object, isDecided) in [("chat/*", false), ("hold \(id)", true)] {
+            let ignore = try stage.folder.write(
+                "ignore.yaml",
+                "- {rule: hold-open, object: '\(object)', reason: seen, until: 2099-12-31}\n")
+            let audit = try stage.run(["audit", "--ignore", ignore], environment: other).ends(0)
+            #expect(audit.output.hasPrefix("Healthy") == isDecided, "\(object): \(audit.output)")
+            try stage.run(["check", "--ignore", ignore], environment: other).ends(
+                3, "warning: database: chat/production: a removal of")
+        }
         try stage.run(["explain", DeviceToken.numbered(3).hex], environment: other).ends(
             0, "held (", "because hold \(id) of this app waits for a decision")
         try stage.run(["sweep"], environment: other).ends(3, id)
