@@ -196,11 +196,12 @@ extension TokenTable {
         _ partition: Partition, limit: Int = .max, shouldStop: () -> Bool = { false },
         _ body: (Batch) -> Void
     ) throws(StoreFailure) {
+        let lookup = try tokenStatuses(in: partition, idle: true)
         _ = try readDueRows(partition, limit: limit, shouldStop: shouldStop) {
             rows throws(StoreFailure) in
             let tokens = rows.compactMap { $0.notification?.token }
-            body(
-                Batch(id: 0, partition, rows, skipping: try skipReasons(of: tokens, in: partition)))
+            let reasons = try skipReasons(of: tokens, in: partition, by: lookup)
+            body(Batch(id: 0, partition, rows, skipping: reasons))
         }
     }
 

@@ -131,11 +131,13 @@ extension TokenTable {
                 + "settings name this table")
     }
 
-    /// The tokens of a partition that must not be sent to, with the reasons.
+    /// The tokens of a partition that must not be sent to, with the reasons. Who asks more than once brings the lookup.
     func skipReasons(
-        of tokens: [DeviceToken], in partition: Partition
+        of tokens: [DeviceToken], in partition: Partition, by known: TokenStatusLookup? = nil
     ) throws(StoreFailure) -> [DeviceToken: SkipReason] {
-        let lookup = try tokenStatuses(in: partition, idle: true)
+        var lookup = known
+        if lookup == nil { lookup = try tokenStatuses(in: partition, idle: true) }
+        guard let lookup else { return [:] }
         return try retries.retrying(
             "looking up tokens in \(settings.mapping.table)", do: lookup.skipReasons(of: tokens))
     }

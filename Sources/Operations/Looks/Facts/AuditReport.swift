@@ -208,7 +208,8 @@ package struct DeepTokens: Codable, Hashable, Sendable {
 
 /// The runs of the period.
 package struct AuditedRuns: Codable, Hashable, Sendable {
-    /// The end of the last sweep that ended with 0, RFC 3339 in UTC; absent where there was none.
+    /// The end of the last sweep that ended with 0, RFC 3339 in UTC: of this host, or of another one where it changed
+    /// rows. Absent where none is known.
     package var lastGoodSweep: String?
     /// Hours since then.
     package var hoursSince: Double?
