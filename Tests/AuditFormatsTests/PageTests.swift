@@ -35,6 +35,13 @@ struct PageTests {
         }
     }
 
+    @Test("it matches the copy", arguments: [SampleReport.healthy, .troubled])
+    func golden(_ sample: SampleReport) throws {
+        let difference = try GoldenCopy(name: "audit-html-\(sample.rawValue)")
+            .difference(from: try SamplePages.text(sample))
+        #expect(difference == nil, "\(difference ?? "")")
+    }
+
     @Test(
         "long lists of long names leave it below 300,000 bytes",
         arguments: [quotes, "\u{202E}e" + String(repeating: "\u{301}", count: 500)])
