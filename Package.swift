@@ -10,7 +10,6 @@ let strict: [SwiftSetting] = [
 
 let logging = Target.Dependency.product(name: "Logging", package: "swift-log")
 let yams = Target.Dependency.product(name: "Yams", package: "Yams")
-let mustache = Target.Dependency.product(name: "Mustache", package: "swift-mustache")
 let argumentParser = Target.Dependency.product(
     name: "ArgumentParser", package: "swift-argument-parser")
 
@@ -50,8 +49,6 @@ let package = Package(
         .package(url: "https://github.com/jpsim/Yams", exact: "6.2.2"),
         .package(url: "https://github.com/apple/swift-argument-parser", exact: "1.8.2"),
         .package(url: "https://github.com/apple/swift-log", exact: "1.16.2"),
-        .package(
-            url: "https://github.com/hummingbird-project/swift-mustache", exact: "2.1.1"),
     ],
     targets: [
         .systemLibrary(
@@ -126,9 +123,9 @@ let package = Package(
         .target(
             name: "AuditFormats",
             dependencies: [
-                "Findings", "Database", "Encodings", "Operations", "SecureTransport", mustache,
+                "Findings", "Database", "Encodings", "Operations", "SecureTransport",
             ],
-            resources: [.embedInCode("Page/Templates")], swiftSettings: strict),
+            resources: [.embedInCode("Page/Style")], swiftSettings: strict),
         .target(
             name: "APNsSimulator",
             dependencies: [

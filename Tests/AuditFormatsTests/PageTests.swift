@@ -181,11 +181,14 @@ struct PageTests {
             + [NamedCount("e", 1)]
         let chart = BarChart(
             title: "Title", id: "x", counts: counts, noun: "rows", unit: "Name", colour: "c")
-        let values = chart.values(in: content(AuditReport()))
-        let bars = try #require(values["bars"] as? [PageValues])
-        #expect(bars.map { $0["width"] as? String } == ["50", "100", "0", "1", "0.60"])
+        let page = ParsedPage(chart.html(in: content(AuditReport())).markup)
+        func all(_ name: String, _ kind: String) -> [ParsedPage.Element] {
+            page.all(name).filter { $0.attributes["class"] == kind }
+        }
         #expect(
-            bars.map { $0["figure"] as? String } == ["50,000", "100,000", "0", "1,000", "1"])
+            all("rect", "bar").map { $0.attributes["width"] }
+                == ["50%", "100%", "0%", "1%", "0.60%"])
+        #expect(all("text", "n").map(\.text) == ["50,000", "100,000", "0", "1,000", "1"])
     }
 
     private func content(_ report: AuditReport) -> PageContent {
@@ -194,29 +197,16 @@ struct PageTests {
             limits: PageLimits.ladder[0])
     }
 
-    @Test("every name in the templates is a field that they get")
-    func fields() throws {
-        var labels: Set<String> = []
-        func collect(_ value: Any) {
-            if let values = value as? PageValues {
-                labels.formUnion(values.keys)
-                for value in values.values { collect(value) }
-            } else if let list = value as? [Any] {
-                for value in list { collect(value) }
-            }
-        }
-        for sample in [SampleReport.troubled, .healthy] {
-            collect(content(sample.report).values(policy: ""))
-        }
-        for (name, text) in PageTemplates.all {
-            #expect(!text.contains("{{{") && !text.contains("{{&"), "\(name)")
-            for match in text.matches(of: /\{\{[#^\/]?([A-Za-z]+)\}\}/) {
-                #expect(labels.contains(String(match.1)), "\(name): \(match.1)")
-            }
-            for match in text.matches(of: /\{\{>([A-Za-z]+)\}\}/) {
-                #expect(PageTemplates.all[String(match.1)] != nil, "\(name): \(match.1)")
-            }
-        }
+    @Test("what is inserted into markup is text, unless it is markup itself")
+    func escapes() {
+        let name = "\"\u{301}><b x='&'>\u{FFFE}"
+        let part: HTML = "<i>\(name)</i>"
+        #expect(
+            part.markup == "<i>&quot;\u{301}&gt;&lt;b x=&#39;&amp;&#39;&gt;\u{FFFD}</i>")
+        let none: HTML? = nil
+        let whole: HTML = "<p title=\"\(name)\">\(part)\(none)\([part, part])\(7)</p>"
+        #expect(whole.markup.hasPrefix("<p title=\"&quot;\u{301}&gt;"))
+        #expect(whole.markup.hasSuffix("\(part.markup)\(part.markup)\(part.markup)7</p>"))
     }
 
     @Test("problems come before figures, and what is well is folded")

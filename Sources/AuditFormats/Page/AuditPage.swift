@@ -3,12 +3,11 @@
 // the second.
 //
 // It is one file that loads nothing and runs nothing: its policy allows the one style that the page
-// itself has, by its digest, and no script, picture, font, form or base address. The templates escape every value
-// (PageText); the charts are values too.
+// itself has, by its digest, and no script, picture, font, form or base address. `HTML` escapes every value; the
+// charts are values too.
 
 import Encodings
-import Foundation
-import Mustache
+import FoundationEssentials
 import Operations
 import SecureTransport
 
@@ -18,16 +17,15 @@ package struct AuditPage {
 
     /// Writes a page of at most 300,000 bytes.
     ///
-    /// - Throws: where libcrypto refuses to take a digest, or a template is wrong.
+    /// - Throws: where libcrypto refuses to take a digest.
     package init(_ report: AuditReport) throws {
         let policy = try Self.policy()
-        let library = try PageTemplates.library.get()
         let (verdict, totals) = (AuditHeadline(report), Totals(report.apps))
         var page = ""
         for limits in PageLimits.ladder {
             let content = PageContent(
                 report: report, verdict: verdict, totals: totals, limits: limits)
-            page = library.render(content.values(policy: policy), withTemplate: "page") ?? ""
+            page = Self.document(content, policy: policy).markup
             if page.utf8.count <= PageLimits.bytes { break }
         }
         text = page
@@ -41,55 +39,36 @@ package struct AuditPage {
         let source = "'sha256-\(Data(bytes).base64EncodedString())'"
         return "default-src 'none'; style-src \(source); base-uri 'none'; form-action 'none'"
     }
-}
 
-// The templates of the page, and the escaping of all values in them.
-//
-// The markup is well-formed XML and HTML at once: every element is closed and every attribute quoted, so that
-// a test can parse the page with any XML parser. A value may not hold characters that XML forbids; those are
-// escaped before (`printable`).
-//
-// The library escapes by Swift characters. A `"` and a combining mark after it are one character for it, which it
-// does not know and leaves as it is: that would end an attribute. So the templates name a content type of
-// their own, which escapes by scalars.
+    /// The style as it stands in the page: the policy allows it by the digest of these bytes.
+    private static let style = HTML(
+        stringLiteral: String(decoding: PackageResources.style_css, as: UTF8.self))
 
-/// The templates of the page by name. None has an unescaped value (`{{{`), a script or an address.
-enum PageTemplates {
-    static let all = [
-        "page": PackageResources.page_mustache, "figures": PackageResources.figures_mustache,
-        "rest": PackageResources.rest_mustache, "finding": PackageResources.finding_mustache,
-        "table": PackageResources.table_mustache, "charts": PackageResources.charts_mustache,
-        "bars": PackageResources.bars_mustache, "columns": PackageResources.columns_mustache,
-        "style": PackageResources.style_css,
-    ].mapValues { String(decoding: $0, as: UTF8.self) }
+    private static func document(_ content: PageContent, policy: String) -> HTML {
+        """
+        <!DOCTYPE html>
+        <html lang="en">
+        <head>
+        <meta charset="utf-8"/>
+        <meta http-equiv="Content-Security-Policy" content="\(policy)"/>
+        <meta name="viewport" content="width=device-width, initial-scale=1"/>
+        <meta name="color-scheme" content="light dark"/>
+        <meta name="referrer" content="no-referrer"/>
+        <title>\(content.verdict.word): Pushsweep audit to \(content.until)</title>
+        <style>\(style)</style>
+        </head>
+        <body>
+        \(content.header)
+        <main class="wrap">
+        \(content.work)
+        \(content.figures)
+        \(content.changes)
+        \(content.apps)
+        \(content.rest)
+        </main>
+        </body>
+        </html>
 
-    /// The templates, read once.
-    static let library = Result {
-        MustacheContentTypes.register(PageText(), named: "PAGE")
-        var library = MustacheLibrary()
-        for (name, text) in all {
-            // A template that is used in another one begins with the library's own escaping.
-            try library.register("{{% CONTENT_TYPE:PAGE}}" + text, named: name)
-        }
-        return library
-    }
-}
-
-/// Text in a page, in an element or in a quoted attribute.
-struct PageText: MustacheContentType {
-    /// The text with `<`, `>`, `&` and both quotes as references.
-    func escapeText(_ text: String) -> String {
-        text.replacing { scalar in
-            switch scalar {
-            case "<": "&lt;"
-            case ">": "&gt;"
-            case "&": "&amp;"
-            case "\"": "&quot;"
-            case "'": "&#39;"
-            // No XML document may have these two.
-            case "\u{FFFE}", "\u{FFFF}": "\u{FFFD}"
-            default: nil
-            }
-        }
+        """
     }
 }

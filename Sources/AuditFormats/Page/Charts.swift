@@ -19,33 +19,58 @@ struct BarChart {
 
     private static let rowHeight = 40
 
-    func values(in page: PageContent) -> PageValues {
+    func html(in page: PageContent) -> HTML {
         guard total > 0, let largest = counts.max(by: { $0.count < $1.count }) else {
-            return [
-                "id": id, "title": title, "colour": colour, "empty": ["There are no \(noun)."],
-            ]
+            return """
+                <div class="card \(colour)"><h3>\(title)</h3>
+                <p class="none">There are no \(noun).</p>
+                </div>
+
+                """
         }
         let shown = counts.prefix(page.limits.rows)
         let name = largest.name.cut(to: page.limits.name)
-        return [
-            "id": id, "title": title, "colour": colour, "empty": [String](),
-            "lead": "\(total.grouped) \(noun). Most: \(name), \(largest.count.share(of: total)).",
-            "description":
-                "\(shown.count.grouped("bar")) for \(total.grouped) \(noun). The longest is "
-                + "\(name) with \(largest.count.grouped). The table below has all figures.",
-            "height": shown.count * Self.rowHeight,
-            "bars": shown.enumerated().map { index, count -> PageValues in
-                let share = Double(max(0, count.count)) / Double(largest.count)
-                return [
-                    "label": count.name.cut(to: min(page.limits.name, 24)),
-                    "figure": count.count.grouped, "textY": index * Self.rowHeight + 16,
-                    "barY": index * Self.rowHeight + 23,
-                    // What is there can be seen, however small.
-                    "width": count.count > 0 ? max(share * 100, 0.6).figure : "0",
-                ]
-            },
-            "tables": [page.table(FigureTable(title, unit, counts))],
-        ]
+        let bars = shown.enumerated().map { index, count in
+            bar(index, count, of: largest.count, in: page)
+        }
+        return """
+            <div class="card \(colour)"><h3>\(title)</h3>
+            <p class="line">\(total.grouped) \(noun). Most: \(name), \(largest.count.share(of: total)).</p>
+            <svg class="bars" role="img" aria-labelledby="\(id)-t" aria-describedby="\(id)-d" width="100%" \
+            height="\(shown.count * Self.rowHeight)"><title id="\(id)-t">\(title)</title><desc id="\(id)-d">\
+            \(shown.count.grouped("bar")) for \(total.grouped) \(noun). The longest is \
+            \(name) with \(largest.count.grouped). The table below has all figures.</desc>
+            \(bars)</svg>
+            \(page.figures(FigureTable(title, unit, counts)))
+            </div>
+
+            """
+    }
+
+    private func bar(
+        _ index: Int, _ count: NamedCount, of largest: Int, in page: PageContent
+    ) -> HTML {
+        let share = Double(max(0, count.count)) / Double(largest)
+        // What is there can be seen, however small.
+        let width = count.count > 0 ? max(share * 100, 0.6).figure : "0"
+        let (text, top) = (index * Self.rowHeight + 16, index * Self.rowHeight + 23)
+        return """
+            <text x="0" y="\(text)">\(count.name.cut(to: min(page.limits.name, 24)))</text>\
+            <text class="n" x="100%" y="\(text)">\(count.count.grouped)</text>\
+            <rect class="track" x="0" y="\(top)" width="100%" height="8" rx="4"/>\
+            <rect class="bar" x="0" y="\(top)" width="\(width)%" height="8" rx="4"/>
+
+            """
+    }
+}
+
+extension PageContent {
+    /// The figures behind a chart, folded.
+    fileprivate func figures(_ table: FigureTable, rows: Int? = nil) -> HTML {
+        """
+        <details><summary>Figures<span class="hidden">: \(table.title)</span></summary>\
+        \(self.table(table, rows: rows))</details>
+        """
     }
 }
 
@@ -70,73 +95,88 @@ struct ColumnChart {
     static let columnLimit = 62
     private static let (top, plot) = (12.0, 160.0)
 
-    func values(in page: PageContent) -> PageValues {
+    func html(in page: PageContent) -> HTML {
         guard total > 0, let highest = spans.spans.max(by: { $0.total < $1.total }) else {
-            return [
-                "id": id, "title": spans.title,
-                "empty": ["There is no evidence in this period."],
-            ]
+            return """
+                <div class="card wide"><h3>\(spans.title)</h3>
+                <p class="none">There is no evidence in this period.</p>
+                </div>
+                """
         }
         let names = spans.sources.map { $0.cut(to: min(page.limits.name, 40)) }
         let scale = Self.scale(highest.total)
-        return [
-            "id": id, "title": spans.title, "empty": [String](),
-            "lead": "\(total.grouped) reports that a token is dead.",
-            "description":
-                "\(spans.spans.count.grouped("column")) with a layer for each of "
-                + "\(names.count.grouped("source")). The highest begins on \(highest.name) with "
-                + "\(highest.total.grouped) reports. The table below has all figures.",
-            "grid": (scale > 1 ? [0, scale / 2, scale] : [0, 1]).map { mark in
-                let y = Self.top + Self.plot * (1 - Double(mark) / Double(scale))
-                return ["y": y.figure, "textY": (y + 4).figure, "mark": mark.short]
-            },
-            "columns": spans.spans.indices.map { column(at: $0, names, scale) },
-            "axis": axis,
-            "keys": names.indices.map { source -> PageValues in
-                let total = spans.spans.map { $0.counts[source] }.total
-                return ["series": source, "source": names[source], "total": total.grouped]
-            },
-            "tables": [
-                page.table(spans.table, rows: max(page.limits.rows, Self.columnLimit + 1))
-            ],
-        ]
+        let keys = names.indices.map { source -> HTML in
+            """
+            <li><span class="key s\(source)"></span><bdi>\(names[source])</bdi> \
+            <b>\(spans.spans.map { $0.counts[source] }.total.grouped)</b></li>
+            """
+        }
+        return """
+            <div class="card wide"><h3>\(spans.title)</h3>
+            <p class="line">\(total.grouped) reports that a token is dead.</p>
+            <ul class="keys">\(keys)</ul>
+            <svg class="columns" role="img" aria-labelledby="\(id)-t" aria-describedby="\(id)-d" width="100%" \
+            height="200"><title id="\(id)-t">\(spans.title)</title><desc id="\(id)-d">\
+            \(spans.spans.count.grouped("column")) with a layer for each of \
+            \(names.count.grouped("source")). The highest begins on \(highest.name) with \
+            \(highest.total.grouped) reports. The table below has all figures.</desc>
+            \((scale > 1 ? [0, scale / 2, scale] : [0, 1]).map { Self.grid($0, of: scale) })
+            \(spans.spans.indices.map { column(at: $0, names, scale) })\(axis)</svg>
+            \(page.figures(spans.table, rows: max(page.limits.rows, Self.columnLimit + 1)))
+            </div>
+            """
     }
 
-    private func column(at index: Int, _ names: [String], _ scale: Int) -> PageValues {
+    private static func grid(_ mark: Int, of scale: Int) -> HTML {
+        let y = top + plot * (1 - Double(mark) / Double(scale))
+        return """
+            <line class="grid" x1="0" x2="100%" y1="\(y.figure)" y2="\(y.figure)"/>\
+            <text class="mark" x="-8" y="\((y + 4).figure)">\(mark.short)</text>
+            """
+    }
+
+    private func column(at index: Int, _ names: [String], _ scale: Int) -> HTML {
         let span = spans.spans[index]
         let slot = 100 / Double(spans.spans.count)
         let width = min(slot * 0.8, 7)
         let left = slot * Double(index) + (slot - width) / 2
         var floor = Self.top + Self.plot
-        var layers: [PageValues] = []
+        var layers: [HTML] = []
         for (series, count) in span.counts.enumerated() where count > 0 {
             // What is there can be seen, however small.
             let height = max(Self.plot * Double(count) / Double(scale), 1)
             floor -= height
-            layers.append([
-                "x": left.figure, "y": floor.figure, "width": width.figure,
-                "height": height.figure, "series": series,
-            ])
+            layers.append(
+                """
+                <rect class="s\(series)" x="\(left.figure)%" y="\(floor.figure)" width="\(width.figure)%" \
+                height="\(height.figure)"/>
+                """)
         }
         let parts = zip(names, span.counts).filter { $0.1 > 0 }.map { "\($0) \($1.grouped)" }
-        return [
-            "hint": layers.isEmpty ? "" : "\(span.name): \(parts.joined(separator: ", "))",
-            "layers": layers,
-        ]
+        let hint = layers.isEmpty ? "" : "\(span.name): \(parts.joined(separator: ", "))"
+        return """
+            <g><title>\(hint)</title>\(layers)</g>
+
+            """
     }
 
-    private var axis: [[String: String]] {
+    private var axis: [HTML] {
+        func label(_ x: String, _ anchor: String, _ text: String) -> HTML {
+            """
+            <text class="\(anchor)" x="\(x)%" y="192">\(text)</text>
+            """
+        }
         let spans = spans.spans
         guard spans.count > 1, let first = spans.first, let last = spans.last else {
-            return spans.map { ["x": "50", "anchor": "middle", "text": $0.name] }
+            return spans.map { label("50", "middle", $0.name) }
         }
-        var labels = [["x": "0", "anchor": "start", "text": first.name]]
+        var labels = [label("0", "start", first.name)]
         if spans.count > 4 {
             let middle = (spans.count - 1) / 2
             let x = 100 / Double(spans.count) * (Double(middle) + 0.5)
-            labels.append(["x": x.figure, "anchor": "middle", "text": spans[middle].name])
+            labels.append(label(x.figure, "middle", spans[middle].name))
         }
-        return labels + [["x": "100", "anchor": "end", "text": last.name]]
+        return labels + [label("100", "end", last.name)]
     }
 
     /// The end of the axis: a round number with a round half, at least the highest column.
