@@ -9,7 +9,6 @@ let strict: [SwiftSetting] = [
 ]
 
 let logging = Target.Dependency.product(name: "Logging", package: "swift-log")
-let yams = Target.Dependency.product(name: "Yams", package: "Yams")
 let argumentParser = Target.Dependency.product(
     name: "ArgumentParser", package: "swift-argument-parser")
 
@@ -46,7 +45,6 @@ let package = Package(
         .executable(name: "apns-simulator", targets: ["apns-simulator"]),
     ],
     dependencies: [
-        .package(url: "https://github.com/jpsim/Yams", exact: "6.2.2"),
         .package(url: "https://github.com/apple/swift-argument-parser", exact: "1.8.2"),
         .package(url: "https://github.com/apple/swift-log", exact: "1.16.2"),
     ],
@@ -59,6 +57,8 @@ let package = Package(
             name: "CMariaDB", pkgConfig: "libmariadb", providers: [.apt(["libmariadb-dev"])]),
         .systemLibrary(
             name: "CSQLite", pkgConfig: "sqlite3", providers: [.apt(["libsqlite3-dev"])]),
+        .systemLibrary(
+            name: "CYAML", pkgConfig: "yaml-0.1", providers: [.apt(["libyaml-dev"])]),
         .systemLibrary(name: "CZlib", pkgConfig: "zlib", providers: [.apt(["libmariadb-dev"])]),
 
         .target(
@@ -68,6 +68,7 @@ let package = Package(
             ]),
 
         .target(name: "Encodings", swiftSettings: strict),
+        .target(name: "YAML", dependencies: ["CYAML"], swiftSettings: strict),
         .target(name: "APNsProtocol", dependencies: ["Encodings"], swiftSettings: strict),
         .target(name: "Findings", swiftSettings: strict),
         .target(name: "TokenHygiene", dependencies: ["APNsProtocol"], swiftSettings: strict),
@@ -108,7 +109,7 @@ let package = Package(
         .target(
             name: "Settings",
             dependencies: [
-                "APNsProtocol", "Database", "Encodings", "SecureTransport", "TokenHygiene", yams,
+                "APNsProtocol", "Database", "Encodings", "SecureTransport", "TokenHygiene", "YAML",
             ],
             resources: [.embedInCode("Examples"), .embedInCode("Pages")], swiftSettings: strict),
         .target(
@@ -166,7 +167,7 @@ let package = Package(
             ],
             path: "Tests/TestSupport", swiftSettings: strict),
         .testTarget(
-            name: "EncodingsTests", dependencies: ["Encodings", "TestSupport", yams],
+            name: "EncodingsTests", dependencies: ["Encodings", "TestSupport", "YAML"],
             swiftSettings: strict),
         .testTarget(
             name: "APNsProtocolTests", dependencies: ["APNsProtocol", "TestSupport"],
@@ -240,7 +241,7 @@ let package = Package(
             ],
             swiftSettings: strict),
         .testTarget(
-            name: "SettingsTests", dependencies: ["Database", "Settings", "TestSupport"],
+            name: "SettingsTests", dependencies: ["Database", "Settings", "TestSupport", "YAML"],
             swiftSettings: strict),
         .testTarget(
             name: "OperationsTests",
@@ -265,7 +266,7 @@ let package = Package(
             dependencies: [
                 "APNsProtocol", "APNsSimulator", "EvidenceJournal", "Operations", "SecureTransport",
                 "Settings", "TestSupport", "TokenHygiene", "Database", "PushQueue", "TokenTable",
-                "pushsweep", yams,
+                "pushsweep", "YAML",
             ],
             // Compiled by the test that preloads it, linked into nothing.
             exclude: ["Faults/PowerCut", "Golden/Copies"], swiftSettings: strict),

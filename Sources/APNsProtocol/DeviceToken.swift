@@ -303,7 +303,11 @@ extension DeviceToken {
     package static func distinguished(_ tokens: [DeviceToken]) -> [String] {
         let spelled = tokens.map(\.hex)
         let common =
-            [0] + zip(spelled, spelled.dropFirst()).map { $0.commonPrefix(with: $1).count } + [0]
+            [0]
+            + zip(spelled, spelled.dropFirst()).map {
+                zip($0.utf8, $1.utf8).prefix { $0 == $1 }.count
+            }
+            + [0]
         return spelled.enumerated().map { place, hex in
             let digits = max(8, max(common[place], common[place + 1]) + 2)
             return String(hex.prefix(min(digits, 16, hex.count / 2))) + "…"

@@ -1,6 +1,7 @@
 import COpenSSL
 import Encodings
-import Foundation
+import FoundationEssentials
+import Glibc
 import SecureTransport
 
 // A certificate authority for one test, one demo or one directory of the simulator.

@@ -1,5 +1,6 @@
 import Encodings
-import Foundation
+import FoundationEssentials
+import Glibc
 import SecureTransport
 
 // A directory of certificates for the simulator's gateways and for their clients: valid ones, and
@@ -86,7 +87,8 @@ package struct SimulatorCertificates: Sendable {
                 attributes: [.posixPermissions: 0o700])
         } catch {
             throw Refusal(
-                "creating \(directory): \(error.localizedDescription); choose a writable directory")
+                "creating \(directory): \(TransportFailure.systemMessage(errno)); choose a writable directory"
+            )
         }
         try mint()
     }

@@ -1,5 +1,4 @@
 import COpenSSL
-import Foundation
 import Glibc
 import SecureTransport
 import Synchronization
@@ -132,37 +131,6 @@ package final class ClientAcceptor: Sendable {
     }
 
     deinit { stop() }
-}
-
-/// A value that threads change, and for whose changes a caller can wait.
-// Unchecked because the compiler cannot see that every access below holds the condition's lock.
-final class Watched<Value: Sendable>: @unchecked Sendable {
-    private let changed = NSCondition()
-    private var value: Value
-
-    init(_ value: Value) { self.value = value }
-
-    var present: Value { changed.withLock { value } }
-
-    @discardableResult
-    func change<Result>(_ body: (inout Value) -> Result) -> Result {
-        changed.withLock {
-            defer { changed.broadcast() }
-            return body(&value)
-        }
-    }
-
-    /// Waits until the value is as wanted, at most until the deadline.
-    @discardableResult
-    func wait(until deadline: Deadline, _ isWanted: (Value) -> Bool) -> Value {
-        changed.withLock {
-            while !isWanted(value), !deadline.hasPassed {
-                // Short waits, because NSCondition uses the wall clock, which may jump.
-                _ = changed.wait(until: Date(timeIntervalSinceNow: 0.2))
-            }
-            return value
-        }
-    }
 }
 
 /// A gateway on this machine. It serves from its init until `stop` or its deinit. One thread accepts

@@ -1,4 +1,5 @@
-import Foundation
+import FoundationEssentials
+import Glibc
 
 /// Hex digits as bytes of ASCII (RFC 4648 section 8): written in lower case, read in any case.
 ///

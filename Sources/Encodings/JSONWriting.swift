@@ -1,4 +1,4 @@
-import Foundation
+import FoundationEssentials
 
 /// Encodes values as one line of JSON, with sorted keys, so that equal values have equal lines, and
 /// with slashes unescaped.

@@ -11,7 +11,8 @@
 import APNsProtocol
 import Database
 import Encodings
-import Foundation
+import FoundationEssentials
+import Glibc
 import TokenHygiene
 
 /// The form of a file.

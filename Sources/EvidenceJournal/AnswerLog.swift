@@ -16,7 +16,7 @@
 // differs from its checksum is passed over, and one that is cut short ends the file. Such a file is set aside.
 
 import Encodings
-import Foundation
+import FoundationEssentials
 import Glibc
 import TokenHygiene
 
@@ -83,15 +83,20 @@ package final class AnswerLog {
     private static func content(
         of file: Int32, _ path: String
     ) throws(JournalFailure) -> [UInt8] {
-        let content = FileHandle(fileDescriptor: file, closeOnDealloc: false)
-        do {
-            try content.seek(toOffset: 0)
-            return Array(try content.readToEnd() ?? Data())
-        } catch {
-            throw JournalFailure(
-                .inputOutput,
-                "reading \(path): \(error.localizedDescription); check the disk")
+        var facts = stat()
+        guard fstat(file, &facts) == 0 else { throw failure("reading", path) }
+        var content = [UInt8](repeating: 0, count: Int(facts.st_size))
+        var filled = 0
+        while filled < content.count {
+            let count = content.withUnsafeMutableBytes {
+                pread(file, $0.baseAddress.map { $0 + filled }, $0.count - filled, filled)
+            }
+            guard count >= 0 else { throw failure("reading", path) }
+            // It was emptied meanwhile.
+            guard count > 0 else { break }
+            filled += count
         }
+        return Array(content.prefix(filled))
     }
 
     private static func name(_ queue: UInt64) -> String {

@@ -1,7 +1,7 @@
 import APNsProtocol
 import Database
 import Encodings
-import Foundation
+import FoundationEssentials
 import TokenHygiene
 
 /// A feed that a run is reading. It takes raw bytes and returns once they are durable.

@@ -1,5 +1,5 @@
 import Database
-import Foundation
+import FoundationEssentials
 import Glibc
 
 /// The reason why the local state cannot be used or stored.

@@ -16,7 +16,7 @@
 // another place.
 
 import Encodings
-import Foundation
+import FoundationEssentials
 import Glibc
 
 /// An open folder that belongs to this user alone.
@@ -134,9 +134,7 @@ final class PrivateFolder: Sendable {
                 return try FileManager.default.contentsOfDirectory(atPath: realPath).sorted()
             } catch {
                 throw JournalFailure(
-                    .inputOutput,
-                    "listing the state folder \(path): \(error.localizedDescription); check the "
-                        + "disk")
+                    .inputOutput, "listing the state folder \(path)", errno, "check the disk")
             }
         }
     }
@@ -259,7 +257,7 @@ enum ParentFolders {
     static func check(toNew path: String) throws(JournalFailure) {
         var place = path
         while true {
-            place = parent(of: place)
+            place = place.parentPath
             guard let real = resolved(place) else {
                 if place == "/" || place == "." { return }
                 continue
@@ -274,7 +272,7 @@ enum ParentFolders {
     static func check(to path: String, _ real: String) throws(JournalFailure) {
         var place = real
         while place != "/" {
-            place = parent(of: place)
+            place = place.parentPath
             var facts = stat()
             // A folder that lstat cannot reach cannot be passed either; opening reports that.
             guard lstat(place, &facts) == 0 else { continue }
@@ -288,20 +286,4 @@ enum ParentFolders {
             }
         }
     }
-
-    private static func parent(of path: String) -> String {
-        guard let slash = path.utf8.lastIndex(of: UInt8(ascii: "/")) else { return "." }
-        return slash == path.startIndex ? "/" : String(path[..<slash])
-    }
-}
-
-/// Writes all bytes; false with errno where that fails.
-func writeWhole(_ bytes: UnsafeRawBufferPointer, to descriptor: Int32) -> Bool {
-    var rest = bytes
-    while !rest.isEmpty {
-        let written = write(descriptor, rest.baseAddress, rest.count)
-        guard written > 0 || errno == EINTR else { return false }
-        rest = UnsafeRawBufferPointer(rebasing: rest.dropFirst(max(0, written)))
-    }
-    return true
 }

@@ -1,4 +1,5 @@
-import Foundation
+import FoundationEssentials
+import Encodings
 import Glibc
 
 /// A private file in the state folder with the bytes of a pipe, which cannot be read a second time. It
@@ -83,7 +84,7 @@ extension StateFolder {
     /// Removes the file of a path that was kept here, after its bytes were taken. Any other path is left
     /// alone.
     package func removeSpool(_ path: String) {
-        let name = (path as NSString).lastPathComponent
+        let name = path.lastName
         guard name.hasPrefix(Self.spoolPrefix), ParentFolders.resolved(path) == realFile(name)
         else { return }
         unlinkat(folder.descriptor, name, 0)

@@ -4,7 +4,7 @@
 // it. A kernel lock disappears with its process, however the process ends; a pid file would stay
 // behind.
 
-import Foundation
+import FoundationEssentials
 import Glibc
 
 /// The folder of the local state. This process alone holds it, unless it is visited.
@@ -161,7 +161,7 @@ package final class StateFolder {
         let folder = try PrivateFolder(path)
         // Until the folder has an identity file, the run that created the folder may have ended
         // before the sync.
-        if !folder.has(identityName) { try syncNames(in: parent(of: path)) }
+        if !folder.has(identityName) { try syncNames(in: path.parentPath) }
         return folder
     }
 
@@ -180,25 +180,18 @@ package final class StateFolder {
     }
 
     private static func create(_ path: String) throws(JournalFailure) {
-        let parent = parent(of: path)
+        let parent = path.parentPath
         if access(parent, F_OK) != 0 { try create(parent) }
         // Foundation creates a folder first and sets its mode afterwards. A run that starts in
         // between would see it open to others.
         if mkdir(path, 0o700) == 0 { return try syncNames(in: parent) }
         let cause = errno
-        var isFolder: ObjCBool = false
-        guard FileManager.default.fileExists(atPath: path, isDirectory: &isFolder),
-            isFolder.boolValue
-        else {
+        var facts = stat()
+        guard stat(path, &facts) == 0, facts.st_mode & S_IFMT == S_IFDIR else {
             throw JournalFailure(
                 .cannotCreate, "creating the state folder \(path)", cause,
                 "name another in state: or create it for this user with mode 0700")
         }
-    }
-
-    private static func parent(of path: String) -> String {
-        let parent = (path as NSString).deletingLastPathComponent
-        return parent.isEmpty ? "." : parent
     }
 
     /// Makes the names in a folder durable, which need not be private.

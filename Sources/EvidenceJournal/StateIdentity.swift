@@ -10,7 +10,7 @@
 // resumed from one image of a running machine, its memory included, cannot be told apart.
 
 import Encodings
-import Foundation
+import FoundationEssentials
 import Glibc
 
 extension StateFolder {

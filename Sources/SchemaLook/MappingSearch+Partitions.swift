@@ -1,6 +1,5 @@
 import Database
 import Encodings
-import Foundation
 import TokenTable
 
 // Which rows are those of Apple's devices, and to which environment they belong.
@@ -177,12 +176,12 @@ extension MappingSearch {
     private mutating func addPlatform(besideTokenAt path: [String], _ judged: [Bool?]) -> Bool {
         let documents = table.values(token.column.name).map { value in
             value.text.flatMap {
-                JSONDocument.value(at: Array(path.dropLast()), in: Array($0.utf8)) as? [String: Any]
+                JSONValue(document: Array($0.utf8))?[Array(path.dropLast())]
             }
         }
         let keys = Set(documents.compactMap { $0 }.flatMap(\.keys)).subtracting([path.last ?? ""])
         for key in keys.sorted() {
-            let words = documents.map { $0?[key] as? String }
+            let words = documents.map { $0?[[key]]?.text }
             guard let split = split(token.column, words, judged), let word = split.apple.first,
                 split.apple.count == 1,
                 split.agreeing * 100 >= judged.count(where: { $0 != nil }) * 97
@@ -193,8 +192,8 @@ extension MappingSearch {
                 of: ServingTrial(serving, columns: [column], has: .text(word)) { table in
                     table.values(column.name).map { value in
                         value.text.map {
-                            let found = JSONDocument.value(at: place, in: Array($0.utf8))
-                            return (found as? String)?.isExactly(word) == true
+                            JSONValue(document: Array($0.utf8))?[place]?.text?
+                                .isExactly(word) == true
                         }
                     }
                 })

@@ -8,7 +8,6 @@ import APNsProtocol
 import Database
 import Encodings
 import Findings
-import Foundation
 import TokenTable
 
 /// What the expression of a column that would serve has to give in the rows.
@@ -122,19 +121,8 @@ extension TokenForm {
             return UnfindableSpelling.bytes(ofBase64: text).map { Hex.text($0) }
         case .spelled(.several): return nil
         case .json(let path):
-            let word = JSONDocument.value(at: path, in: text) as? String
-            token = word.map { Array($0.utf8) } ?? []
+            token = Array((JSONValue(document: text)?[path]?.text ?? "").utf8)
         }
         return String(decoding: token, as: UTF8.self).lowercased()
-    }
-}
-
-/// Texts of a column as JSON documents.
-enum JSONDocument {
-    /// The value under some keys, one in the other; nil where there is none.
-    static func value(at path: [String], in text: [UInt8]) -> Any? {
-        path.reduce(try? JSONSerialization.jsonObject(with: Data(text))) { value, key in
-            (value as? [String: Any])?[key]
-        }
     }
 }

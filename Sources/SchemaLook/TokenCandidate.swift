@@ -1,6 +1,6 @@
 import Database
 import Encodings
-import Foundation
+import FoundationEssentials
 import TokenTable
 
 // A column of tokens is found by its values. Where several columns have values that could be tokens, as a
@@ -65,7 +65,7 @@ enum TokenForm: Hashable {
 
     /// Where a JSON text has a token; nil where it has none.
     private static func json(_ text: [UInt8]) -> TokenForm? {
-        guard let value = try? JSONSerialization.jsonObject(with: Data(text)) else {
+        guard let value = JSONValue(document: text) else {
             // A longer text was cut. Other lists have brackets, too.
             let count = text.split { Hex.value(of: $0) == nil }.count { isHex(Array($0)) }
             let isCut = text.count > RowSampling.longestValue
@@ -73,22 +73,26 @@ enum TokenForm: Hashable {
             return UnfindableSpelling(ofText: text).map { .spelled($0.kind) }
         }
         var found: [TokenForm] = []
-        func find(_ value: Any, _ path: [String]) {
-            if let word = value as? String {
+        func find(_ value: JSONValue, _ path: [String]) {
+            switch value {
+            case .text(let word):
                 let text = Array(word.utf8)
                 if isHex(text) {
                     found.append(.json(path: path))
                 } else if UnfindableSpelling(ofText: text) == .several {
                     found.append(.spelled(.several))
                 }
-            } else if let object = value as? [String: Any] {
-                for key in object.keys.sorted() { find(object[key] as Any, path + [key]) }
-            } else if let list = value as? [Any] {
+            case .object(let object):
+                for (key, value) in object.sorted(by: { $0.key < $1.key }) {
+                    find(value, path + [key])
+                }
+            case .list(let list):
                 let before = found.count
                 for value in list { find(value, path) }
                 if found.count > before {
                     found.replaceSubrange(before..., with: [.spelled(.several)])
                 }
+            default: break
             }
         }
         find(value, [])

@@ -1,4 +1,5 @@
 import COpenSSL
+import Encodings
 import Glibc
 import Synchronization
 
@@ -221,15 +222,9 @@ package final class WorkerThread: Sendable {
 package func memoryFile(_ bytes: [UInt8]) -> Int32? {
     let descriptor = pushsweep_memory_file()
     guard descriptor >= 0 else { return nil }
-    var rest = bytes[...]
-    while !rest.isEmpty {
-        let written = rest.withUnsafeBytes { write(descriptor, $0.baseAddress, $0.count) }
-        if written < 0 && errno == EINTR { continue }
-        guard written > 0 else {
-            close(descriptor)
-            return nil
-        }
-        rest = rest.dropFirst(written)
+    guard writeWhole(bytes, to: descriptor) else {
+        close(descriptor)
+        return nil
     }
     lseek(descriptor, 0, SEEK_SET)
     return descriptor

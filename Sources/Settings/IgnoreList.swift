@@ -1,7 +1,7 @@
 import APNsProtocol
 import Database
 import Encodings
-import Yams
+import YAML
 
 // A person may decide to live with a finding of `check`, `audit` or `preflight` for some time. The decision is an
 // entry in a file beside the deploy script: which rule, about what, why, and until when. A decision without a reason
@@ -52,11 +52,10 @@ package struct IgnoreList: Hashable, Sendable {
     package init(text: String, name: String, rules: [String]) throws(SettingsFailure) {
         var problems: SettingsProblems = []
         var entries: [Entry] = []
-        func place(_ node: Node) -> String { "\(name):\(node.mark?.line ?? 0)" }
-        do {
-            let parser = try Yams.Parser(yaml: text, resolver: .basic, encoding: .utf8)
-            let root = try parser.singleRoot()
-            let items = root.flatMap { $0.scalar?.string == "" ? [] : $0.sequence.map(Array.init) }
+        func place(_ node: YAMLNode) -> String { "\(name):\(node.line)" }
+        do throws(YAMLFailure) {
+            let root = try YAMLNode.document(text)
+            let items = root.flatMap { $0.text == "" ? [] : $0.items }
             if let root, items == nil {
                 problems.add(place(root), "must be a list, each item after a -: \(Entry.form)")
             }
@@ -68,7 +67,7 @@ package struct IgnoreList: Hashable, Sendable {
                 }
             }
         } catch {
-            problems.add(name, "is not valid YAML; check its indentation and quotes")
+            problems.add("\(name):\(error.line):\(error.column)", error.sentence(of: text))
         }
         guard problems.isEmpty else { throw SettingsFailure(problems: problems) }
         self.entries = entries
@@ -78,14 +77,14 @@ package struct IgnoreList: Hashable, Sendable {
 extension IgnoreList.Entry {
     fileprivate static let form = "rule, object, reason and until, each with one text, given once"
 
-    fileprivate init(_ node: Node, at place: String, rules: [String]) throws(Refusal) {
+    fileprivate init(_ node: YAMLNode, at place: String, rules: [String]) throws(Refusal) {
         var values: [String: String] = [:]
-        guard let mapping = node.mapping else {
+        guard let pairs = node.pairs else {
             throw Refusal("must be keys with values: \(Self.form)")
         }
-        for (key, value) in mapping {
-            guard let word = key.scalar?.string, let text = value.scalar?.string,
-                ["rule", "object", "reason", "until"].contains(word), values[word] == nil
+        for pair in pairs {
+            guard let word = pair.key.text, let text = pair.value.text,
+                ["rule", "object", "reason", "until"].contains(word)
             else { throw Refusal("must have no other keys than \(Self.form)") }
             values[word] = text
         }

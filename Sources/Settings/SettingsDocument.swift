@@ -1,10 +1,8 @@
-import Yams
+import YAML
 
 // The settings file, from YAML to texts by key.
 //
-// YAML guesses types from spelling: `no` is false, `1e3` a number, `2:30` sexagesimal. Here the
-// table knows the type, so every scalar stays the text of the file, and only the table's parser
-// gives it a meaning. A key that the table does not know is refused with its place. If it were
+// Every scalar is the text of the file, and only the table's parser gives it a meaning. A key that the table does not know is refused with its place. If it were
 // ignored, the setting would silently have its default, which must not happen in a tool that
 // removes rows. Reading continues after a mistake, so that all mistakes are reported at once. A
 // file that is not YAML, or that has a key twice in one place, has only this one error, because the
@@ -46,20 +44,12 @@ struct SettingsDocument {
     /// Reads a file's text; mistakes go to `problems`.
     init(_ text: String, name: String, problems: inout SettingsProblems) {
         self.name = name
-        // Some editors put a byte order mark before the text. The library does not accept it.
-        let hasMark = text.unicodeScalars.first == "\u{FEFF}"
-        let text = hasMark ? String(text.unicodeScalars.dropFirst()) : text
-        do {
-            // The basic resolver leaves every scalar as it is written, and saves compiling the
-            // expressions of the default one; the encoding is fixed because otherwise an
-            // environment variable of the library chooses it.
-            let parser = try Yams.Parser(yaml: text, resolver: .basic, encoding: .utf8)
-            guard let root = try parser.singleRoot() else { return }
+        do throws(YAMLFailure) {
+            guard let root = try YAMLNode.document(text) else { return }
             walk(root, key: "", row: "", &problems)
         } catch {
             isUnreadable = true
-            let place = (error as? YamlError)?.place(in: name, text) ?? name
-            problems.add(place, (error as? YamlError)?.sentence(text) ?? "is not valid YAML")
+            problems.add("\(name):\(error.line):\(error.column)", error.sentence(of: text))
         }
     }
 
@@ -68,44 +58,38 @@ struct SettingsDocument {
 
     /// Reads a group. `row` is its key in the table, where a list's name has its `[]`.
     private mutating func walk(
-        _ node: Node, key: String, row: String, _ problems: inout SettingsProblems
+        _ node: YAMLNode, key: String, row: String, _ problems: inout SettingsProblems
     ) {
-        if isNull(node) { return }
-        guard case .mapping(let mapping) = node else {
+        if node.isNull { return }
+        guard let pairs = node.pairs else {
             let what = key.isEmpty ? "the settings" : key
             problems.add(place(node), "\(what) must be keys with values, found \(found(node))")
             return
         }
         let known = SettingsTable.words[row] ?? []
-        var seen: Set<String> = []
-        for (keyNode, value) in mapping {
-            guard case .scalar(let scalar) = keyNode else {
-                problems.add(place(keyNode), "a key must be a word, found \(found(keyNode))")
-                continue
-            }
-            let word = scalar.string
-            guard seen.insert(word).inserted else {
-                problems.add(place(keyNode), "key \(SettingText.quoted(word)) is given twice")
+        for pair in pairs {
+            guard let word = pair.key.text else {
+                problems.add(place(pair.key), "a key must be a word, found \(found(pair.key))")
                 continue
             }
             guard known.contains(word) else {
-                problems.add(place(keyNode), Self.unknown(word, below: key, known))
+                problems.add(place(pair.key), Self.unknown(word, below: key, known))
                 continue
             }
             take(
-                value, key.isEmpty ? word : "\(key).\(word)",
+                pair.value, key.isEmpty ? word : "\(key).\(word)",
                 row: row.isEmpty ? word : "\(row).\(word)", &problems)
         }
     }
 
     private mutating func take(
-        _ value: Node, _ key: String, row: String, _ problems: inout SettingsProblems
+        _ value: YAMLNode, _ key: String, row: String, _ problems: inout SettingsProblems
     ) {
         if let rule = SettingsTable.rule(row) {
             scalar(value, rule, key, &problems)
         } else if SettingsTable.words[row + "[]"] != nil {
             list(value, key, row: row + "[]", &problems)
-        } else if let column = SettingsTable.rule(row + ".column"), value.mapping == nil {
+        } else if let column = SettingsTable.rule(row + ".column"), value.pairs == nil {
             // `app: app_id` is short for `app: {column: app_id}`.
             scalar(value, column, "\(key).column", &problems)
         } else {
@@ -115,10 +99,10 @@ struct SettingsDocument {
     }
 
     private mutating func list(
-        _ value: Node, _ key: String, row: String, _ problems: inout SettingsProblems
+        _ value: YAMLNode, _ key: String, row: String, _ problems: inout SettingsProblems
     ) {
-        if isNull(value) { return }
-        guard case .sequence(let items) = value else {
+        if value.isNull { return }
+        guard let items = value.items else {
             problems.add(
                 place(value), "\(key) must be a list, each item after a -, found \(found(value))")
             return
@@ -132,20 +116,18 @@ struct SettingsDocument {
     }
 
     private mutating func scalar(
-        _ node: Node, _ rule: SettingRule, _ key: String, _ problems: inout SettingsProblems
+        _ node: YAMLNode, _ rule: SettingRule, _ key: String, _ problems: inout SettingsProblems
     ) {
         let content: RawSetting.Content
-        switch node {
-        case .scalar(let scalar):
-            guard hasNoTag(node) else {
+        switch node.content {
+        case .scalar(let text, let isPlain):
+            guard !node.isTagged else {
                 problems.add(place(node), "\(key) has a YAML tag; write the value alone")
                 return
             }
-            content =
-                isNull(node)
-                ? .null : .text(scalar.string, plain: scalar.style == .plain)
+            content = node.isNull ? .null : .text(text, plain: isPlain)
         case .sequence(let items) where rule.kind.isList:
-            let names = items.compactMap { isNull($0) ? nil : $0.scalar?.string }
+            let names = items.compactMap { $0.isNull ? nil : $0.text }
             guard names.count == items.count else {
                 problems.add(place(node), "\(key) must be a list of texts")
                 return
@@ -158,34 +140,17 @@ struct SettingsDocument {
             return
         }
         values[key] = RawSetting(
-            content: content, source: .file(line: node.mark?.line ?? 0), place: place(node))
+            content: content, source: .file(line: node.line), place: place(node))
     }
 
-    private func place(_ node: Node) -> String {
-        guard let mark = node.mark else { return name }
-        return "\(name):\(mark.line):\(mark.column)"
-    }
+    private func place(_ node: YAMLNode) -> String { "\(name):\(node.line):\(node.column)" }
 
-    private func found(_ node: Node) -> String {
-        switch node {
+    private func found(_ node: YAMLNode) -> String {
+        switch node.content {
         case .mapping: "keys with values"
         case .sequence: "a list"
-        case .scalar(let scalar):
-            isNull(node) ? "nothing" : "the text \(SettingText.quoted(scalar.string))"
-        case .alias: "an alias"
+        case .scalar(let text, _):
+            node.isNull ? "nothing" : "the text \(SettingText.quoted(text))"
         }
     }
-
-    private func isNull(_ node: Node) -> Bool {
-        guard case .scalar(let scalar) = node, scalar.style == .plain, hasNoTag(node) else {
-            return false
-        }
-        return ["", "~", "null", "Null", "NULL"].contains(scalar.string)
-    }
-
-    // Yams' usual resolver compiles a regular expression per type, which takes a tenth of the time
-    // of a sweep of an empty feed. The setting decides the type of a scalar anyway.
-    private let untagged = [Tag(.implicit, .basic), Tag(.str, .basic)]
-
-    private func hasNoTag(_ node: Node) -> Bool { untagged.contains(node.tag) }
 }

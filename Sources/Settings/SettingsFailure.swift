@@ -1,6 +1,6 @@
 // Mistakes in settings, and their sentences.
 
-import Yams
+import YAML
 
 /// All mistakes in the settings, reported together so that the user can correct them at once.
 package struct SettingsFailure: Error, Sendable, Equatable, CustomStringConvertible {
@@ -79,46 +79,30 @@ extension SettingsDocument {
     }
 }
 
-extension YamlError {
-    /// Where in the file the library stopped.
-    func place(in name: String, _ text: String) -> String {
-        switch self {
-        case .scanner(_, _, let mark, _), .parser(_, _, let mark, _), .composer(_, _, let mark, _):
-            return "\(name):\(mark.line):\(mark.column)"
-        case .duplicatedKeysInMapping(_, let context):
-            return "\(name):\(context.mark.line):\(context.mark.column)"
-        case .reader(_, let offset?, _, _):
-            let before = text.prefix(offset)
-            let line = before.count { $0.isNewline } + 1
-            let column = before.reversed().prefix { !$0.isNewline }.count + 1
-            return "\(name):\(line):\(column)"
-        default: return name
+extension YAMLFailure {
+    /// The mistake in a text, and what to do.
+    func sentence(of text: String) -> String {
+        switch kind {
+        case .grammar where startsWithTab(text):
+            "a tab where YAML wants spaces; indent with spaces"
+        case .grammar(let problem): "not valid YAML: \(problem)"
+        case .character: "not valid YAML: a character that YAML does not allow"
+        case .twice(let key): "key \(SettingText.quoted(key)) given twice; keep one"
+        case .depth: "lists and keys in more than \(YAMLNode.deepest) others; write them flatter"
+        case .size: "more than \(YAMLNode.most) values, those of aliases counted; write fewer"
+        case .documents: "a second document begins here; keep one"
+        case .alias(let name): "no anchor \(SettingText.quoted(name)) stands before this alias"
+        case .memory: "no memory is left to read it"
         }
     }
 
-    /// The mistake, and what to do.
-    func sentence(_ text: String) -> String {
-        switch self {
-        case .scanner(_, let problem, let mark, _):
-            if Self.startsWithTab(text, line: mark.line) {
-                return "a tab where YAML wants spaces; indent with spaces"
-            }
-            return "not valid YAML: \(problem)"
-        case .parser(_, let problem, _, _), .composer(_, let problem, _, _):
-            return "not valid YAML: \(problem)"
-        case .reader: return "not valid YAML: a character that YAML does not allow"
-        case .duplicatedKeysInMapping(let keys, _):
-            let shown = keys.prefix(3).map { SettingText.quoted($0) }.joined(separator: ", ")
-            return "\(keys.count == 1 ? "key" : "keys") \(shown) given twice; keep one"
-        default: return "cannot be read as YAML"
-        }
-    }
-
-    private static func startsWithTab(_ text: String, line: Int) -> Bool {
-        let lines = text.split(
-            separator: "\n", maxSplits: max(line, 1), omittingEmptySubsequences: false)
+    /// Whether white space with a tab stands before the line's text.
+    private func startsWithTab(_ text: String) -> Bool {
+        let lines = text.utf8.split(
+            separator: UInt8(ascii: "\n"), maxSplits: line, omittingEmptySubsequences: false)
         guard lines.indices.contains(line - 1) else { return false }
-        return lines[line - 1].prefix { $0 == " " || $0 == "\t" }.contains("\t")
+        return lines[line - 1].prefix { $0 == UInt8(ascii: " ") || $0 == UInt8(ascii: "\t") }
+            .contains(UInt8(ascii: "\t"))
     }
 }
 

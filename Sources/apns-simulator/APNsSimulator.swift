@@ -2,7 +2,8 @@ import APNsProtocol
 import APNsSimulator
 import ArgumentParser
 import Encodings
-import Foundation
+import FoundationEssentials
+import Dispatch
 import Glibc
 import SecureTransport
 
@@ -102,7 +103,10 @@ enum Output {
     static func line(_ value: some Encodable) throws {
         var line = try JSONLine.bytes(value)
         line.append(UInt8(ascii: "\n"))
-        try FileHandle.standardOutput.write(contentsOf: line)
+        guard writeWhole(Array(line), to: STDOUT_FILENO) else {
+            throw Refusal(
+                "writing to standard output: \(String(cString: strerror(errno)).lowercased())")
+        }
     }
 }
 

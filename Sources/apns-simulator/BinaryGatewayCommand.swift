@@ -2,7 +2,6 @@ import APNsProtocol
 import APNsSimulator
 import ArgumentParser
 import Encodings
-import Foundation
 import SecureTransport
 
 /// `apns-simulator binary`: the binary provider service (port 2195).

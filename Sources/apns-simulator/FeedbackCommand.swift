@@ -1,7 +1,7 @@
 import APNsSimulator
 import ArgumentParser
 import Encodings
-import Foundation
+import FoundationEssentials
 import SecureTransport
 
 /// `apns-simulator feedback`: the feedback service (port 2196).

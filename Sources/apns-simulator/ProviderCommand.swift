@@ -2,7 +2,8 @@ import APNsProtocol
 import APNsSimulator
 import ArgumentParser
 import Encodings
-import Foundation
+import FoundationEssentials
+import Glibc
 import SecureTransport
 
 /// `apns-simulator provider`: the HTTP/2 provider service (port 443).

@@ -1,7 +1,7 @@
 import Foundation
 import TestSupport
 import Testing
-import Yams
+import YAML
 
 /// The file docs/compose.yaml without Docker: its commands run in their order, with the settings, the
 /// script and the simulator that the file has, on a database of the test server.
@@ -14,7 +14,7 @@ struct ComposeTests {
     @Test("its commands mark one device by a report, one by an answer, and send to the third")
     func story() throws {
         let text = try String(contentsOf: DocumentBlock.path("docs/compose.yaml"), encoding: .utf8)
-        let file = try #require(try Yams.compose(yaml: text))
+        let file = try #require(try YAMLNode.document(text))
         let services = try #require(file["services"])
         let folder = try TemporaryFolder()
         let database = try TokenDatabase(.mariaDB)
@@ -62,43 +62,43 @@ struct ComposeTests {
     @Test("the program's service has what its settings name: the state, the password, the network")
     func services() throws {
         let text = try String(contentsOf: DocumentBlock.path("docs/compose.yaml"), encoding: .utf8)
-        let file = try #require(try Yams.compose(yaml: text))
+        let file = try #require(try YAMLNode.document(text))
         let services = try #require(file["services"])
         let (own, database) = (services["pushsweep"], services["database"])
-        #expect(own?["network_mode"]?.string == "service:provider")
+        #expect(own?["network_mode"]?.text == "service:provider")
         #expect(own?["volumes"] == services["provider"]?["volumes"])
         let password = own?["environment"]?["PUSHSWEEP_STORE_PASSWORD"]
-        #expect(password?.string == database?["environment"]?["MARIADB_PASSWORD"]?.string)
-        for service in services.mapping?.values.map({ $0 }) ?? [] {
-            for config in service["configs"]?.array() ?? [] {
-                let name = try #require(config["source"]?.string)
+        #expect(password?.text == database?["environment"]?["MARIADB_PASSWORD"]?.text)
+        for service in services.pairs?.map(\.value) ?? [] {
+            for config in service["configs"]?.items ?? [] {
+                let name = try #require(config["source"]?.text)
                 #expect(file["configs"]?[name] != nil, "\(name)")
             }
             guard let build = service["build"] else { continue }
-            let docker = try #require(build["dockerfile"]?.string)
+            let docker = try #require(build["dockerfile"]?.text)
             let stages = try String(contentsOf: DocumentBlock.path(docker), encoding: .utf8)
-            if let target = build["target"]?.string {
+            if let target = build["target"]?.text {
                 #expect(stages.contains(" AS \(target)\n"))
             }
         }
     }
 
     /// The statements of a script that the database's service has.
-    private static func statements(_ file: Node, script: String) throws -> [String] {
-        let mounted = try #require(file["services"]?["database"]?["configs"]?.array())
+    private static func statements(_ file: YAMLNode, script: String) throws -> [String] {
+        let mounted = try #require(file["services"]?["database"]?["configs"]?.items)
         let name = try #require(
-            mounted.first { $0["target"]?.string == script }?["source"]?.string)
-        let text = try #require(file["configs"]?[name]?["content"]?.string)
+            mounted.first { $0["target"]?.text == script }?["source"]?.text)
+        let text = try #require(file["configs"]?[name]?["content"]?.text)
         return try #require(text.components(separatedBy: "<<'SQL'\n").last)
             .replacing("SQL\n", with: "").components(separatedBy: ";\n").filter { $0 != "" }
     }
 
     /// Starts the simulator with the words of its service, on a free port and in a folder of the test.
     private static func provider(
-        _ services: Node, _ folder: TemporaryFolder
+        _ services: YAMLNode, _ folder: TemporaryFolder
     ) throws -> (tool: RunningTool, port: String) {
-        let words = try #require(services["provider"]?["command"]?.array()).map {
-            try #require($0.string)
+        let words = try #require(services["provider"]?["command"]?.items).map {
+            try #require($0.text)
                 .replacing("/var/lib/pushsweep", with: folder.path)
                 .replacing("--port=4430", with: "--port=0")
         }
@@ -111,9 +111,9 @@ struct ComposeTests {
 
     /// The file's settings with the folder and the port of the test. The database is named by variables.
     private static func settings(
-        _ file: Node, _ folder: TemporaryFolder, port: String
+        _ file: YAMLNode, _ folder: TemporaryFolder, port: String
     ) throws -> String {
-        let content = try #require(file["configs"]?["settings"]?["content"]?.string)
+        let content = try #require(file["configs"]?["settings"]?["content"]?.text)
         #expect(content.contains("@database:3306/push") && content.contains("port: 4430"))
         return content.replacing("/var/lib/pushsweep", with: folder.path)
             .replacing("4430", with: port).replacing(

@@ -76,8 +76,17 @@ struct SettingsRefusalTests {
                 "s.yaml:1:8: state has an unprintable character in 'a\\0b'"
             ),
             ("state: !!int 5", "s.yaml:1:8: state has a YAML tag; write the value alone"),
-            ("state: a\nstate: b", "s.yaml:1:1: key 'state' given twice; keep one"),
-            ("!x state: a\nstate: b", "s.yaml:2:1: key 'state' is given twice"),
+            ("state: a\nstate: b", "s.yaml:2:1: key 'state' given twice; keep one"),
+            ("!x state: a\nstate: b", "s.yaml:2:1: key 'state' given twice; keep one"),
+            ("state: a\n---\nstate: b", "s.yaml:2:1: a second document begins here; keep one"),
+            ("state: *x", "s.yaml:1:8: no anchor 'x' stands before this alias"),
+            (
+                "state: é\u{1}", "s.yaml:1:9: not valid YAML: a character that YAML does not allow"
+            ),
+            (
+                "state: [[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[",
+                "s.yaml:1:39: lists and keys in more than 32 others; write them flatter"
+            ),
             (
                 "store: {active-users: {table: a.b.c}}",
                 "s.yaml:1:31: store.active-users.table must be a table or a database and a table, "

@@ -1,6 +1,9 @@
 import APNsProtocol
 import Encodings
-import Foundation
+import FoundationEssentials
+import Glibc
+import SecureTransport
+import Glibc
 import Synchronization
 
 /// The source of the bytes of one list.
@@ -74,7 +77,7 @@ struct FeedCursor {
                 content = try Data(
                     contentsOf: URL(fileURLWithPath: path), options: .alwaysMapped)
             } catch {
-                throw Refusal("opening the feed \(path): \(error.localizedDescription)")
+                throw Refusal("opening the feed \(path): \(TransportFailure.systemMessage(errno))")
             }
         }
     }

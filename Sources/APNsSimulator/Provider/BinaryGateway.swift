@@ -1,6 +1,6 @@
 import APNsProtocol
 import Encodings
-import Foundation
+import FoundationEssentials
 import SecureTransport
 
 /// A binary provider gateway (port 2195) on this machine. It requires a client certificate, reads

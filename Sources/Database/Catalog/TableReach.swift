@@ -1,4 +1,4 @@
-import Foundation
+import FoundationEssentials
 
 // The effects of a change to the token table on other rows. A foreign key of another table may
 // remove or empty rows with it (ON DELETE CASCADE, SET NULL), and a trigger may write to any table.

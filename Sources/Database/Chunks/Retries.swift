@@ -1,5 +1,6 @@
 import Findings
-import Foundation
+import Glibc
+import Dispatch
 
 // Most failures of a database pass: a lock is released, a server restarts in ten seconds, a cluster
 // misses a dead node for five to twenty seconds before the others take over. So an operation that failed is tried

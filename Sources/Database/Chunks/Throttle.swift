@@ -1,6 +1,6 @@
 import Encodings
 import Findings
-import Foundation
+import Glibc
 
 // A sweep after a quarter without one may have millions of rows to mark, on a server in production. Chunks
 // keep its locks short, and the throttle limits its load. Between two chunks, never inside a transaction,

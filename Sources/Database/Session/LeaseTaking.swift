@@ -1,6 +1,6 @@
 import APNsProtocol
 import Findings
-import Foundation
+import Dispatch
 
 /// The answer to a request for the lease.
 package enum LeaseAnswer: Hashable, Sendable {
@@ -132,7 +132,7 @@ package final class LeaseKeeper: Sendable {
     package init(_ lease: Lease, _ settings: StoreSettings, pacing: Pacing = Pacing()) {
         let pause = lease.seconds * 1_000 / 3
         let stopped = stopped
-        Thread.detachNewThread {
+        DispatchQueue(label: "pushsweep.lease").async {
             Self.keep(lease, settings, pacing) {
                 stopped.wait(timeout: .now() + .milliseconds(pause)) == .timedOut
             }

@@ -16,7 +16,7 @@ import Database
 import Encodings
 import EvidenceJournal
 import Findings
-import Foundation
+import Glibc
 import PushQueue
 import SecureTransport
 import TokenHygiene

@@ -10,7 +10,8 @@
 import APNsConnection
 import APNsProtocol
 import EvidenceJournal
-import Foundation
+import Dispatch
+import Glibc
 import PushQueue
 import TokenHygiene
 import TokenTable

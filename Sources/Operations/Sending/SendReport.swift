@@ -1,5 +1,5 @@
 import APNsProtocol
-import Foundation
+import FoundationEssentials
 import PushQueue
 import TokenHygiene
 

@@ -17,7 +17,7 @@
 import APNsProtocol
 import Database
 import Findings
-import Foundation
+import Glibc
 import TokenHygiene
 
 /// The number of rows of a partition that are not invalid, as far as somebody asks. Rows with a mark

@@ -1,7 +1,8 @@
 import APNsProtocol
 import Database
 import Encodings
-import Foundation
+import FoundationEssentials
+import Glibc
 import TokenHygiene
 
 /// The selection of changes to undo.

@@ -1,7 +1,8 @@
 import APNsProtocol
 import ArgumentParser
 import Encodings
-import Foundation
+import FoundationEssentials
+import Glibc
 import Logging
 import Operations
 import SecureTransport

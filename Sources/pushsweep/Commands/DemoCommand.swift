@@ -1,6 +1,6 @@
 import APNsSimulator
 import ArgumentParser
-import Foundation
+import FoundationEssentials
 import Operations
 
 /// `pushsweep demo`: tells the main story on an embedded database in a few seconds.

@@ -2,7 +2,7 @@ import ArgumentParser
 import Database
 import Encodings
 import Findings
-import Foundation
+import FoundationEssentials
 import Glibc
 import Operations
 import SchemaLook

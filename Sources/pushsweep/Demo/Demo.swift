@@ -7,7 +7,8 @@
 import APNsProtocol
 import APNsSimulator
 import Encodings
-import Foundation
+import FoundationEssentials
+import Glibc
 import Operations
 import Settings
 import TokenHygiene

@@ -3,7 +3,7 @@ import APNsSimulator
 import Foundation
 import TestSupport
 import Testing
-import Yams
+import YAML
 
 private let registered: Int64 = 1_690_000_000_000
 
@@ -53,14 +53,14 @@ private final class DeployStage {
     func deploy() throws -> ToolResult { try run(Self.example("deploy")) }
 
     /// Runs a container of an example, with its words and variables, as the kubelet would.
-    func run(_ container: Node, _ variables: [String: String]) throws -> ToolResult {
+    func run(_ container: YAMLNode, _ variables: [String: String]) throws -> ToolResult {
         let words = try ["command", "args"].flatMap { key in
-            try container[key]?.array().map { try #require($0.string) } ?? []
+            try container[key]?.items?.map { try #require($0.text) } ?? []
         }
         var environment: [String: String] = [:]
-        for entry in container["env"]?.array() ?? [] {
-            let name = try #require(entry["name"]?.string)
-            environment[name] = try variables[name] ?? #require(entry["value"]?.string)
+        for entry in container["env"]?.items ?? [] {
+            let name = try #require(entry["name"]?.text)
+            environment[name] = try variables[name] ?? #require(entry["value"]?.text)
         }
         #expect(Set(environment.keys) == Set(variables.keys), "the example names other variables")
         environment["PATH"] = "\(RunningTool.folderOfTests.path):/usr/bin:/bin"
@@ -148,8 +148,8 @@ struct PreflightTests {
     func ci(_ isHealthy: Bool) throws {
         let stage = try DeployStage()
         if !isHealthy { stage.sender.topic = "com.example.other" }
-        let steps = try #require(try Yams.compose(yaml: DeployStage.example("ci"))?.array())
-        let step = try #require(steps.first?["run"]?.string)
+        let steps = try #require(try YAMLNode.document(DeployStage.example("ci"))?.items)
+        let step = try #require(steps.first?["run"]?.text)
         let summary = stage.sender.folder.file("summary.md")
         let result = try stage.run(
             step, under: ["/bin/bash", "-e"], ["GITHUB_STEP_SUMMARY": summary]
@@ -178,11 +178,11 @@ struct PreflightTests {
     func initContainer(_ isHealthy: Bool) throws {
         let stage = try DeployStage()
         if !isHealthy { stage.sender.topic = "com.example.other" }
-        let job = try #require(try Yams.compose(yaml: DeployStage.example("init-container")))
-        #expect(job["kind"]?.string == "Job")
+        let job = try #require(try YAMLNode.document(DeployStage.example("init-container")))
+        #expect(job["kind"]?.text == "Job")
         let pod = try #require(job["spec"]?["template"]?["spec"])
-        #expect(pod["restartPolicy"]?.string == "Never")
-        let container = try #require(pod["initContainers"]?.array().first)
+        #expect(pod["restartPolicy"]?.text == "Never")
+        let container = try #require(pod["initContainers"]?.items?.first)
         try stage.run(container, try volumes(stage)).ends((isHealthy ? 0 : 2))
         #expect(!FileManager.default.fileExists(atPath: stage.sender.folder.file("state")))
         #expect(
@@ -192,10 +192,10 @@ struct PreflightTests {
     @Test("the CronJob filters its list, and leaves the old one where the gate is shut")
     func cronJob() throws {
         let stage = try DeployStage()
-        let job = try #require(try Yams.compose(yaml: DeployStage.example("cron-job")))
-        #expect(job["kind"]?.string == "CronJob")
+        let job = try #require(try YAMLNode.document(DeployStage.example("cron-job")))
+        #expect(job["kind"]?.text == "CronJob")
         let pod = try #require(job["spec"]?["jobTemplate"]?["spec"]?["template"]?["spec"])
-        let container = try #require(pod["containers"]?.array().first)
+        let container = try #require(pod["containers"]?.items?.first)
         var variables = try volumes(stage)
         variables["LISTS"] = stage.sender.folder.path
         try stage.sender.database.register(.numbered(100), at: registered, mark: registered + 1)

@@ -10,7 +10,7 @@
 import APNsProtocol
 import Database
 import EvidenceJournal
-import Foundation
+import FoundationEssentials
 import Logging
 import TokenHygiene
 import TokenTable

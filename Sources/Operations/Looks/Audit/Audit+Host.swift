@@ -3,7 +3,6 @@
 import APNsProtocol
 import Database
 import EvidenceJournal
-import Foundation
 import PushQueue
 import SecureTransport
 import Settings

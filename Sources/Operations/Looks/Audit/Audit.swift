@@ -7,7 +7,6 @@ import Database
 import Encodings
 import EvidenceJournal
 import Findings
-import Foundation
 import PushQueue
 import SecureTransport
 import Settings

@@ -9,7 +9,6 @@ import Database
 import Encodings
 import EvidenceJournal
 import Findings
-import Foundation
 import Glibc
 import SchemaLook
 import SecureTransport
@@ -144,9 +143,9 @@ package struct Check {
     private mutating func examinePlace(for folder: String) {
         var parent = folder
         repeat {
-            parent = (parent as NSString).deletingLastPathComponent
-        } while !parent.isEmpty && access(parent, F_OK) != 0
-        guard access(parent.isEmpty ? "." : parent, W_OK | X_OK) == 0 else {
+            parent = parent.parentPath
+        } while access(parent, F_OK) != 0
+        guard access(parent, W_OK | X_OK) == 0 else {
             report.fail(
                 "state-unusable", "state", .cannotCreate,
                 "\(folder) is not there and this user may not make it in \(parent); make it for the "
@@ -160,7 +159,7 @@ package struct Check {
     /// Checks whether the metrics file could be replaced.
     private mutating func examineMetrics() {
         guard let path = settings.metricsFile else { return }
-        let folder = (path as NSString).deletingLastPathComponent
+        let folder = path.parentPath
         guard access(folder, W_OK | X_OK) == 0 else {
             report.fail(
                 "metrics-file", "report", .cannotCreate,

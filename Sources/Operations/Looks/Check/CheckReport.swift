@@ -1,6 +1,6 @@
 import Database
 import Findings
-import Foundation
+import FoundationEssentials
 
 /// The result of `check`: one JSON object for scripts.
 package struct CheckReport: PrintedLines, Encodable, Hashable, Sendable {

@@ -1,6 +1,7 @@
 import Database
 import EvidenceJournal
-import Foundation
+import FoundationEssentials
+import Glibc
 import PushQueue
 import SchemaLook
 import Settings
@@ -36,7 +37,7 @@ package enum SchemaWork {
         of location: StoreLocation, _ settings: Settings
     ) throws(RunFailure) {
         guard case .sqlite(let path) = location else { return }
-        let folder = URL(fileURLWithPath: path).deletingLastPathComponent().path
+        let folder = path.parentPath
         // The next run would refuse a state folder of another user, or one inside another user's
         // folder.
         if folder == settings.state {

@@ -3,7 +3,7 @@
 
 import APNsProtocol
 import Encodings
-import Foundation
+import FoundationEssentials
 import TokenHygiene
 
 /// The result of `pushsweep explain`: one JSON object for scripts. Fields may be added, never renamed.
@@ -215,19 +215,20 @@ extension ExplainReport {
         // Longer tokens come first, because one may begin with another.
         let spelled = tokens.filter { $0.count > 4 }.sorted { $0.count > $1.count }
             .map { ($0.hex, $0.redacted) }
-        func shortened(_ value: Any) -> Any {
+        func shortened(_ value: JSONValue) -> JSONValue {
             switch value {
-            case let text as String:
-                spelled.reduce(text) { text, token in
-                    text.replacing(exactly: token.0, with: token.1, ignoringCase: true)
-                }
-            case let list as [Any]: list.map(shortened)
-            case let object as [String: Any]: object.mapValues(shortened)
+            case .text(let text):
+                .text(
+                    spelled.reduce(text) { text, token in
+                        text.replacing(exactly: token.0, with: token.1, ignoringCase: true)
+                    })
+            case .list(let list): .list(list.map(shortened))
+            case .object(let object): .object(object.mapValues(shortened))
             default: value
             }
         }
-        let tree = try JSONSerialization.jsonObject(with: JSONLine.bytes(self))
-        self = try JSONDecoder().decode(
-            Self.self, from: JSONSerialization.data(withJSONObject: shortened(tree)))
+        let decoder = JSONDecoder()
+        let tree = try decoder.decode(JSONValue.self, from: JSONLine.bytes(self))
+        self = try decoder.decode(Self.self, from: JSONLine.bytes(shortened(tree)))
     }
 }

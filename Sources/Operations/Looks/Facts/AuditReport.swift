@@ -5,7 +5,8 @@
 import APNsProtocol
 import Database
 import Findings
-import Foundation
+import FoundationEssentials
+import Glibc
 import Settings
 
 /// The result of `pushsweep audit`.

@@ -5,7 +5,7 @@
 
 import Database
 import Encodings
-import Foundation
+import FoundationEssentials
 import Glibc
 import SchemaLook
 import Settings

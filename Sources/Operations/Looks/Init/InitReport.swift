@@ -1,4 +1,3 @@
-import Foundation
 import TokenTable
 
 /// The first look at a database: one JSON object for scripts. Fields may be added, never renamed.
@@ -81,7 +80,7 @@ package struct InitReport: PrintedLines, Codable, Hashable, Sendable {
     var hidden: [String] { unread.filter { !unnameable.contains(exactly: $0) } }
 
     /// The number of questions in the settings file.
-    private var questions: Int { settings.components(separatedBy: "# ? ").count - 1 }
+    private var questions: Int { settings.ranges(of: "# ? ").count }
 
     package static var form: PrintedForm { .copied }
 

@@ -1,6 +1,5 @@
 import Database
 import Encodings
-import Foundation
 import SchemaLook
 import Settings
 import TokenTable

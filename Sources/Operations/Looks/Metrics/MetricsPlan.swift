@@ -1,7 +1,6 @@
 import APNsProtocol
 import Database
 import EvidenceJournal
-import Foundation
 import Glibc
 import SecureTransport
 import Settings

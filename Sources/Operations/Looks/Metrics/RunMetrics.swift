@@ -10,7 +10,6 @@
 import APNsProtocol
 import Database
 import EvidenceJournal
-import Foundation
 import TokenHygiene
 
 /// The facts behind the metrics, as pure values.

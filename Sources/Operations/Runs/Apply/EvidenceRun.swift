@@ -12,7 +12,7 @@ import APNsProtocol
 import Database
 import EvidenceJournal
 import Findings
-import Foundation
+import Glibc
 import Synchronization
 import TokenHygiene
 import TokenTable

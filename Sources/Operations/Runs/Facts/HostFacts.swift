@@ -1,6 +1,6 @@
 import APNsProtocol
 import EvidenceJournal
-import Foundation
+import FoundationEssentials
 import SecureTransport
 import Settings
 import TokenHygiene

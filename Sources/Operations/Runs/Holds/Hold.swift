@@ -15,7 +15,6 @@ import APNsProtocol
 import Database
 import Encodings
 import EvidenceJournal
-import Foundation
 import Settings
 import TokenHygiene
 import TokenTable

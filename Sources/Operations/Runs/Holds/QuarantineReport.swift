@@ -1,7 +1,9 @@
+import Encodings
 import APNsProtocol
 import Database
 import EvidenceJournal
-import Foundation
+import FoundationEssentials
+import Glibc
 import Settings
 import TokenHygiene
 import TokenTable
@@ -165,14 +167,14 @@ package struct QuarantineExport: PrintedLines, Codable, Hashable, Sendable {
                     "creating \(file) for batch \(found.batch): \(String(cString: strerror(errno))); name a "
                         + "file that does not exist in a folder that can be written")
             }
-            let handle = FileHandle(fileDescriptor: descriptor, closeOnDealloc: true)
+            defer { close(descriptor) }
             do {
                 var last: Int?
                 while case let parts = try quarantine.parts(
                     of: found.batch, after: last, limit: 500), let end = parts.last
                 {
                     let text = parts.flatMap { $0.bytes + (isList ? [] : [UInt8(ascii: "\n")]) }
-                    try Self.write(text, to: handle, named: file)
+                    try Self.write(text, to: descriptor, named: file)
                     bytes += text.count
                     cut += parts.count(where: \.isCut)
                     last = end.place
@@ -187,15 +189,14 @@ package struct QuarantineExport: PrintedLines, Codable, Hashable, Sendable {
         self.cut = cut > 0 ? cut : nil
     }
 
-    private static func write(_ bytes: [UInt8], to handle: FileHandle, named file: String) throws {
-        do {
-            try handle.write(contentsOf: Data(bytes))
-        } catch {
-            throw RunFailure(
-                .cannotCreate, .report,
-                "writing to \(file): \(error.localizedDescription); free disk space or name a file elsewhere"
-            )
-        }
+    private static func write(
+        _ bytes: [UInt8], to descriptor: Int32, named file: String
+    ) throws(RunFailure) {
+        guard !writeWhole(bytes, to: descriptor) else { return }
+        throw RunFailure(
+            .cannotCreate, .report,
+            "writing to \(file): \(String(cString: strerror(errno)).lowercased()); free disk space or "
+                + "name a file elsewhere")
     }
 
     package var lines: [String] {

@@ -14,7 +14,7 @@ import Encodings
 import EvidenceFiles
 import EvidenceJournal
 import Findings
-import Foundation
+import Glibc
 import SecureTransport
 import TokenHygiene
 import TokenTable

@@ -6,7 +6,6 @@ import Database
 import Encodings
 import EvidenceJournal
 import Findings
-import Foundation
 import TokenHygiene
 import TokenTable
 

@@ -8,7 +8,7 @@
 // in the background may keep the pipe open.
 
 import Encodings
-import Foundation
+import FoundationEssentials
 import Glibc
 import SecureTransport
 import Settings

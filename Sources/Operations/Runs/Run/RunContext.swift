@@ -2,7 +2,7 @@ import APNsProtocol
 import Database
 import Encodings
 import EvidenceJournal
-import Foundation
+import FoundationEssentials
 import Glibc
 import Logging
 import SecureTransport

@@ -1,4 +1,4 @@
-import Foundation
+import FoundationEssentials
 
 /// The names of runs and batches: UUIDs in lower case.
 enum UUIDText {

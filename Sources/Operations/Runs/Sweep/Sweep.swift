@@ -20,7 +20,6 @@ import Encodings
 import EvidenceFiles
 import EvidenceJournal
 import Findings
-import Foundation
 import TokenHygiene
 import TokenTable
 

@@ -1,7 +1,6 @@
 import APNsProtocol
 import Database
 import Findings
-import Foundation
 import TokenHygiene
 import TokenTable
 

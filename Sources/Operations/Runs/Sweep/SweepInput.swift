@@ -2,7 +2,8 @@ import Database
 import Encodings
 import EvidenceFiles
 import EvidenceJournal
-import Foundation
+import FoundationEssentials
+import Glibc
 import SecureTransport
 import TokenHygiene
 

@@ -7,7 +7,7 @@
 import APNsProtocol
 import Database
 import EvidenceJournal
-import Foundation
+import Glibc
 import Settings
 import TokenHygiene
 import TokenTable

@@ -9,7 +9,8 @@
 import APNsProtocol
 import Database
 import EvidenceJournal
-import Foundation
+import FoundationEssentials
+import Glibc
 import Settings
 import TokenHygiene
 import TokenTable

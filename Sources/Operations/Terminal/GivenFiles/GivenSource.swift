@@ -1,6 +1,5 @@
 import Encodings
 import EvidenceJournal
-import Foundation
 import Glibc
 import SecureTransport
 

@@ -1,4 +1,5 @@
-import Foundation
+import Encodings
+import FoundationEssentials
 import Glibc
 
 /// A file that is replaced as a whole. A reader finds the old content or the new one, never a part.
@@ -13,10 +14,7 @@ package struct ReplacedFile {
         (self.path, self.content, self.mode) = (path, content, mode)
     }
 
-    private var folder: String {
-        let folder = (path as NSString).deletingLastPathComponent
-        return folder.isEmpty ? "." : folder
-    }
+    private var folder: String { path.parentPath }
 
     /// Writes the file with one text; see `replace(writing:)`.
     ///
@@ -36,7 +34,7 @@ package struct ReplacedFile {
         guard place >= 0 else { throw failure() }
         defer { close(place) }
         // No collector reads metrics from a file whose name begins with a dot and ends with `.tmp`.
-        let name = (path as NSString).lastPathComponent
+        let name = path.lastName
         let beside = ".\(name).\(UUID().uuidString.prefix(8)).tmp"
         let descriptor = openat(
             place, beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode)
@@ -60,13 +58,7 @@ package struct ReplacedFile {
     }
 
     private func append(_ text: String, to descriptor: Int32) throws {
-        var rest = Array(text.utf8)[...]
-        while !rest.isEmpty {
-            let count = rest.withUnsafeBytes { write(descriptor, $0.baseAddress, $0.count) }
-            if count < 0 && errno == EINTR { continue }
-            guard count > 0 else { throw failure() }
-            rest = rest.dropFirst(count)
-        }
+        guard writeWhole(Array(text.utf8), to: descriptor) else { throw failure() }
     }
 
     private func failure() -> RunFailure {

@@ -1,0 +1,17 @@
+import Glibc
+
+/// Writes all bytes; false with errno where that fails (write(2)). A part may be written then.
+package func writeWhole(_ bytes: UnsafeRawBufferPointer, to descriptor: Int32) -> Bool {
+    var rest = bytes
+    while !rest.isEmpty {
+        let written = write(descriptor, rest.baseAddress, rest.count)
+        guard written > 0 || errno == EINTR else { return false }
+        rest = UnsafeRawBufferPointer(rebasing: rest.dropFirst(max(0, written)))
+    }
+    return true
+}
+
+/// Writes all bytes of an array; see above.
+package func writeWhole(_ bytes: [UInt8], to descriptor: Int32) -> Bool {
+    bytes.withUnsafeBytes { writeWhole($0, to: descriptor) }
+}
