@@ -85,7 +85,7 @@ struct RecipeTests {
         }
         try stage.follow("First run")
 
-        let listener = try #require(stage.blocks.first { $0.language == "php" }).text
+        let listener = try DocumentBlock.hook("laravel.php")
         let stub = """
 
             namespace Illuminate\\Notifications\\Events;
@@ -95,10 +95,11 @@ struct RecipeTests {
                 static function table($name) { return new self; }
                 function insert($row) { echo json_encode($row), "\\n"; }
             }
-            namespace App;
+            namespace App\\Listeners;
+            function rescue(callable $work) { $work(); }
             foreach ([['\(Self.hex)', 'Unregistered'], ['\(hexToken(1))', 'BadDeviceToken'],
                       ['\(hexToken(2))', 'Unregistered'], ['\(hexToken(3))', 'ExpiredToken']] as [$token, $reason]) {
-                (new Listeners\\ReportDeadToken)->handle(
+                (new ReportToPushsweep)->handle(
                     new \\Illuminate\\Notifications\\Events\\NotificationFailed(
                         ['id' => 'x', 'token' => $token, 'error' => $reason]));
             }
@@ -107,7 +108,7 @@ struct RecipeTests {
         let script = try stage.folder.write("listener.php", listener + stub)
         let result = try ForeignProgram.php.run([script]).ends(0)
         let lines = result.output.split(separator: "\n")
-        #expect(lines.count == 3)
+        #expect(lines.count == 4)
         for line in lines {
             let row = try #require(
                 try JSONSerialization.jsonObject(with: Data(line.utf8)) as? [String: Any])
@@ -143,10 +144,10 @@ struct RecipeTests {
                 ])
         }
         try stage.follow("First run")
-        let sender = try #require(stage.blocks.first { $0.language == "js" }).text
+        let sender = try DocumentBlock.hook("node-apn.js")
         let stub = """
 
-            reportFailed({ execute: async (sql, values) => console.log(JSON.stringify(values)) }, [
+            report({ execute: async (sql, values) => console.log(JSON.stringify(values)) }, [
               { device: '\(Self.hex)', status: '410', response: { reason: 'Unregistered', timestamp: 1700000000123 } },
               { device: '\(hexToken(1))', status: 400, response: { reason: 'BadDeviceToken' } },
               { device: '\(hexToken(1))', error: new Error('connection') },
