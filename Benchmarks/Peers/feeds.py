@@ -92,6 +92,8 @@ class Filter(Work):
              NOTE + "; a longer list makes it slower still", part=0.1),
         Peer("mlr", ("program:mlr",), LACKS, "records of any kind", NOTE),
         Peer("sqlite3", ("program:sqlite3",), LACKS, "queries of any kind", NOTE),
+        Peer("duckdb", ("module:duckdb",), LACKS, "queries of any kind",
+             NOTE + "; all cores; its lines come in another order"),
     )
 
     def __init__(self, ground, scale):
@@ -133,6 +135,7 @@ class Filter(Work):
                         "CREATE TABLE s(token TEXT PRIMARY KEY) WITHOUT ROWID",
                         f".import {self.tokens} t", f".import {self.stale} s",
                         "SELECT token FROM t WHERE token NOT IN (SELECT token FROM s)"],
+            "duckdb": [self.ground.python, self.ground.client("filter_duckdb.py"), self.tokens, self.stale],
         }[peer.name]
         return self.counted(self.ground.run(words, self.output), self.left)
 
@@ -161,7 +164,9 @@ class Log(Work):
     what = "read a log of a million JSON lines of which half are a 410"
     LACKS = "journal, compare with the registration, ledger, guard, quarantine of bad lines: it prints"
     peers = (Peer("jq", ("program:jq",), LACKS, "any transformation"),
-             Peer("mlr", ("program:mlr",), LACKS, "any transformation"))
+             Peer("mlr", ("program:mlr",), LACKS, "any transformation"),
+             Peer("duckdb", ("module:duckdb",), LACKS, "queries of any kind",
+                  "all cores; it is told names and types of the fields"))
 
     def __init__(self, ground, scale):
         super().__init__(ground, scale)
@@ -180,6 +185,7 @@ class Log(Work):
             "jq": ["jq", "-c", "select(.status == 410) | [.device, .timestamp]", self.log],
             "mlr": ["mlr", "--ijson", "--ojson", "--no-jvstack", "filter",
                     "$status == 410", "then", "cut", "-o", "-f", "device,timestamp", self.log],
+            "duckdb": [self.ground.python, self.ground.client("log_duckdb.py"), self.log],
         }[peer.name]
         took = self.ground.run(words, self.output)
         with open(self.output, "rb") as file:

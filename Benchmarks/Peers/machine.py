@@ -36,7 +36,7 @@ def packages(python):
     """Names and versions of the packages of PyPI that the peers use."""
     program = ("import importlib.metadata as m; print(', '.join(sorted(f'{d.name} {d.version}' for d in "
                "m.distributions() if d.name.lower() in {'aioapns', 'apns3', 'django', 'httpx', 'h2', "
-               "'django-push-notifications', 'mysqlclient'})))")
+               "'django-push-notifications', 'duckdb', 'mysqlclient'})))")
     return first_line(python, "-c", program)
 
 
