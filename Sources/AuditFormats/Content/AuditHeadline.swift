@@ -37,7 +37,7 @@ package struct AuditHeadline: Hashable, Sendable {
         if !report.headline.isEmpty {
             // The word says that already.
             let prefix = ["Healthy: ", "Not healthy: "].first { report.headline.hasPrefix($0) }
-            sentence = String(report.headline.dropFirst(prefix?.count ?? 0))
+            sentence = String(report.headline.dropFirst(prefix?.count ?? 0)).forPeople
         } else if !healthy {
             sentence = problems.first?.sentence ?? "The report gives no reason."
         } else {
@@ -91,7 +91,9 @@ struct FindingGroup: Hashable, Sendable {
     var objects: [String]
 
     /// Why it matters; nil where the finding does not say.
-    var cause: String? { finding.cause.flatMap { $0.isEmpty ? nil : $0 } }
+    var cause: String? { finding.cause.flatMap { $0.isEmpty ? nil : $0.forPeople } }
+    /// What was found.
+    var sentence: String { finding.sentence.forPeople }
     /// What to do next; nil where nothing is to be done.
     var cure: String? { finding.cure.isEmpty ? nil : finding.cure }
 
@@ -105,7 +107,7 @@ struct FindingGroup: Hashable, Sendable {
     /// The finding as one paragraph, for lists of what is well.
     var paragraph: String {
         let text = [
-            objects(8, cut: 80) + ": " + finding.sentence, cause, finding.decision ?? cure,
+            objects(8, cut: 80) + ": " + sentence, cause, finding.decision ?? cure,
         ].compactMap { $0 }.joined(separator: "; ")
         return finding.severity == .ok ? text : "\(text) [\(finding.rule.cut(to: 60))]"
     }
@@ -134,6 +136,10 @@ struct Totals: Hashable, Sendable {
     let outcomes: [NamedCount]
     /// Evidence by day and source.
     let evidence: [EvidenceDay]
+    /// Reports of the period that made a row invalid and were not undone, and those of as many days before it.
+    let standing, earlier: Int
+    /// Notifications of the period that were not sent, because their token was stale.
+    let saved: Int
 
     /// Adds up some apps.
     init(_ apps: [AuditedApp]) {
@@ -149,9 +155,14 @@ struct Totals: Hashable, Sendable {
         registrationAges = Self.sum(apps.map(\.registrationAges))
         evidence = apps.flatMap(\.evidence)
         let entries = evidence
-        outcomes = EvidenceOutcome.all.map { outcome in
+        outcomes = EvidenceOutcome.all(of: entries).map { outcome in
             NamedCount(outcome.name, entries.map(outcome.count).total)
         }
+        standing = entries.map(\.standing).total
+        earlier = apps.compactMap { $0.earlier?.standing }.total
+        saved =
+            apps.flatMap { $0.queue?.results ?? [] }
+            .filter { $0.name == "skipped (stale)" }.map(\.count).total
     }
 
     /// Adds up counts of the same name. An app may lack a name that others have: it keeps its place

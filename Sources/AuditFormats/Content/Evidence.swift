@@ -13,8 +13,16 @@ struct EvidenceOutcome: Sendable {
     let heading: String
     let count: @Sendable (EvidenceDay) -> Int
 
-    static let all = [
-        EvidenceOutcome(name: "became invalid", heading: "Became invalid", count: \.applied),
+    /// The outcomes that some entries have; what was taken back is only named where there is any.
+    static func all(of entries: [EvidenceDay]) -> [EvidenceOutcome] {
+        entries.contains { $0.undone != nil } ? all : all.filter { $0.heading != "Undone" }
+    }
+
+    private static let all = [
+        EvidenceOutcome(name: "became invalid", heading: "Became invalid") { $0.standing },
+        EvidenceOutcome(name: "became invalid, undone since", heading: "Undone") {
+            $0.applied - $0.standing
+        },
         EvidenceOutcome(name: "already invalid", heading: "Already invalid", count: \.already),
         EvidenceOutcome(name: "kept, registered later", heading: "Kept", count: \.newer),
         EvidenceOutcome(name: "in no row", heading: "In no row", count: \.unknown),
@@ -23,6 +31,9 @@ struct EvidenceOutcome: Sendable {
 }
 
 extension EvidenceDay {
+    /// Reports that made a row invalid and were not undone.
+    var standing: Int { Swift.max(0, applied - Swift.max(0, undone ?? 0)) }
+
     /// All evidence of the entry.
     var total: Int {
         // Without an array: a page adds up 100,000 entries.

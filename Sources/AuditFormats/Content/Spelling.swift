@@ -71,6 +71,24 @@ extension Double {
 }
 
 extension String {
+    /// A sentence as people read it: times to the minute, and commas between thousands in `1234 of 56789`.
+    /// Programs read the JSON form, which has both as they are.
+    var forPeople: String {
+        var words = split(separator: " ", omittingEmptySubsequences: false).map(String.init)
+        for place in words.indices {
+            // The time stands alone, or before a mark of the sentence.
+            let end = words[place].lastIndex(of: "Z").map(words[place].index(after:))
+            if let end, words[place][end...].utf8.count <= 1 {
+                words[place] = String(words[place][..<end]).moment + words[place][end...]
+            }
+            guard place > 0, place + 1 < words.count, words[place] == "of",
+                let part = Int(words[place - 1]), let whole = Int(words[place + 1])
+            else { continue }
+            (words[place - 1], words[place + 1]) = (part.grouped, whole.grouped)
+        }
+        return words.joined(separator: " ")
+    }
+
     /// The text on one line, with control characters and invisible characters escaped and cut to a
     /// number of characters. The cut is shown by `…`. The result has at most four times as many bytes
     /// as it may have characters, with the quotes and brackets counted as a page escapes them.

@@ -229,12 +229,11 @@ extension AuditedApp {
         let sorted = sources.sorted { left, right in
             (right.value.map(\.total).total, left.key) < (left.value.map(\.total).total, right.key)
         }
+        let outcomes = EvidenceOutcome.all(of: evidence)
         return FigureTable(
-            "Evidence of the period by source",
-            ["Source"] + EvidenceOutcome.all.map(\.heading),
+            "Evidence of the period by source", ["Source"] + outcomes.map(\.heading),
             sorted.map { source, entries in
-                [.text(source)]
-                    + EvidenceOutcome.all.map { .number(entries.map($0.count).total) }
+                [.text(source)] + outcomes.map { .number(entries.map($0.count).total) }
             })
     }
 

@@ -115,7 +115,7 @@ struct PageContent {
         }
         return """
             <li class="finding \(severity)"><h3><span class="badge \(severity)">\(severity)</span> \
-            <bdi>\(group.finding.sentence.cut(to: limits.sentence))</bdi></h3>
+            <bdi>\(group.sentence.cut(to: limits.sentence))</bdi></h3>
             <p class="object"><bdi>\(group.objects(limits.objects, cut: limits.name))</bdi></p>
             \(cause)\(cure)<p class="rule">Rule \(group.finding.rule.cut(to: limits.name))</p></li>
 

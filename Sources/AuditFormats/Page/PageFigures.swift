@@ -87,6 +87,7 @@ extension PageContent {
     /// The large figures at the top: what it is, how much, and a remark.
     private var tiles: [(label: String, figure: String, remark: String)] {
         let open = report.holds.count { $0.state == "open" }
+        let held = report.holds.filter { $0.state == "open" }.map(\.tuples).total
         var tiles = [
             ("Living tokens", totals.living.grouped, "of \(totals.rows.grouped("row"))"),
             (
@@ -100,13 +101,22 @@ extension PageContent {
             ),
             (
                 "Evidence waiting", totals.waiting.grouped,
-                totals.waiting == 0 ? "nothing to apply" : "for the next sweep"
+                held > 0
+                    ? "\(held.grouped) more in open holds"
+                    : totals.waiting == 0 ? "nothing to apply" : "for the next sweep"
             ),
             (
                 "Open holds", open.grouped,
                 open == 0 ? "no decision is due" : "a person must decide"
             ),
+            (
+                "Became invalid", totals.standing.grouped,
+                "\(totals.earlier.grouped) in as many days before"
+            ),
         ]
+        if totals.saved > 0 {
+            tiles.append(("Sends saved", totals.saved.grouped, "each a request and a 410"))
+        }
         if totals.suspects > 0 {
             tiles.append(
                 (
@@ -196,7 +206,7 @@ extension PageContent {
             """
         }
         return """
-            <div class="scroll" role="group" tabindex="0" aria-label="\(table.title)">\
+            <div class="scroll\(isList ? " whole" : "")" role="group" tabindex="0" aria-label="\(table.title)">\
             <table class="\(isList ? "many" : "few")"><caption>\(table.title)</caption>
             <thead><tr>\(columns)</tr></thead>
             <tbody>\(rows)</tbody></table>\(remark)</div>

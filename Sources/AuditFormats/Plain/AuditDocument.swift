@@ -82,6 +82,11 @@ struct AuditDocument {
                 ? .line("The settings name no app.")
                 : .table(report.overview(verdict).cut(to: 60)),
         ]
+        let totals = Totals(report.apps)
+        parts.append(
+            .line(
+                "Became invalid in the period: \(totals.standing.grouped), in as many days before: "
+                    + "\(totals.earlier.grouped)."))
         if let changes = report.changeTable {
             parts += [
                 .space,
@@ -136,7 +141,7 @@ extension TextLayout {
         let finding = group.finding
         add(
             "\(finding.severity.rawValue): \(group.objects(8, cut: 80)): "
-                + "\(finding.sentence.cut(to: 600)) [\(finding.rule.cut(to: 60))]",
+                + "\(group.sentence.cut(to: 600)) [\(finding.rule.cut(to: 60))]",
             rest: "  ")
         for (word, text) in [("why", group.cause), ("next", group.cure)] {
             guard let text else { continue }

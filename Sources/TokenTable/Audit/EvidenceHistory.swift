@@ -21,6 +21,8 @@ package struct DayOfEvidence: Hashable, Sendable {
     package let source: String
     /// The tuples by outcome.
     package let counts: Counts
+    /// Among those that made a row invalid: the ones whose run was undone since.
+    package let undone: Int
 }
 
 /// Reads and keeps the daily totals.
@@ -33,32 +35,38 @@ package struct EvidenceHistory {
     package init(_ table: TokenTable) { session = table.session }
 
     /// The totals of all days from `first` to `last`, oldest first. Both are days in UTC. Empty
-    /// tables of an account that may not read them count as nothing; see `isReadable`.
+    /// tables of an account that may not read them count as nothing; see `isReadable`. `undone` are the runs that were
+    /// undone, by their names; a purge forgets which run a report had.
     ///
     /// - Throws: any failure of reading.
     package func days(
-        from first: String, to last: String
+        from first: String, to last: String, undone: [String] = []
     ) throws(StoreFailure) -> [DayOfEvidence] {
         let sums = Counts.columns.map { "SUM(\($0))" }.joined(separator: ", ")
         let columns = Counts.columns.joined(separator: ", ")
         let kept =
             try session.canRead(PushsweepTable.day.name, "day")
-            ? "UNION ALL SELECT day, app, environment, source, \(columns) FROM pushsweep_day" : ""
+            ? "UNION ALL SELECT day, app, environment, source, \(columns), 0 FROM pushsweep_day"
+            : ""
+        let marks = undone.map { _ in "?" }.joined(separator: ", ")
+        let takenBack = undone.isEmpty ? "0" : "CASE WHEN run IN (\(marks)) THEN applied ELSE 0 END"
         // What only makes a token suspect, or is no report, applies to no row.
         let others = EvidenceSource.allCases.filter { !EvidenceSource.ofMarks.contains($0) }
             .map { session.connection.dialect.literal($0.rawValue) }.joined(separator: ", ")
         let sql =
-            "SELECT day, app, environment, source, \(sums) FROM (SELECT \(Self.day) AS day, app, "
-            + "environment, source, \(columns) FROM pushsweep_feed WHERE state IN ('applying', 'applied') \(kept)) AS totals WHERE day >= ? AND day <= ? "
+            "SELECT day, app, environment, source, \(sums), SUM(undone) FROM (SELECT \(Self.day) AS day, app, "
+            + "environment, source, \(columns), \(takenBack) AS undone FROM pushsweep_feed WHERE state IN ('applying', 'applied') \(kept)) AS totals WHERE day >= ? AND day <= ? "
             + "AND source NOT IN (\(others)) GROUP BY day, app, environment, source ORDER BY day, app, environment, source"
         return try session.retries.retrying("reading the history of evidence") {
             () throws(SQLFailure) in
-            let rows = try session.connection.query(sql, [.text(first), .text(last)])
-            try rows.require(width: 9)
+            let rows = try session.connection.query(
+                sql, undone.map(SQLValue.text) + [.text(first), .text(last)])
+            try rows.require(width: 10)
             return (0..<rows.count).map { row in
                 DayOfEvidence(
                     day: rows.string(row, 0), partition: rows.partition(row, 1),
-                    source: rows.string(row, 3), counts: rows.counts(row, 4))
+                    source: rows.string(row, 3), counts: rows.counts(row, 4),
+                    undone: rows[row, 9].count ?? 0)
             }
         }
     }

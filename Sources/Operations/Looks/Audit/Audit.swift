@@ -218,12 +218,25 @@ package struct Audit {
                     "history: the account may not read pushsweep_feed; grant SELECT on it")
                 return
             }
+            let undone = try store.changingRuns(from: period.since, to: EpochMilliseconds(.max))
+                .compactMap(\.undid)
+            let (first, last) = (String(report.since.prefix(10)), String(report.until.prefix(10)))
+            // Days of the period, and as many before it.
+            let length = max(0, period.until.rawValue - max(0, period.since.rawValue))
+            let before = EpochMilliseconds(max(0, period.since.rawValue - length)).rfc3339
             let days = try history.days(
-                from: String(report.since.prefix(10)), to: String(report.until.prefix(10)))
+                from: String(before.prefix(10)), to: last, undone: Array(Set(undone)).sorted())
             for day in days {
                 // The database names apps as the rows of the table do.
                 guard let place = stored.firstIndex(of: day.partition) else { continue }
-                report.apps[place].evidence.append(EvidenceDay(day))
+                if day.day >= first {
+                    report.apps[place].evidence.append(EvidenceDay(day))
+                } else {
+                    var earlier =
+                        report.apps[place].earlier ?? EvidenceDay(day: day.day, source: "")
+                    earlier.add(EvidenceDay(day))
+                    report.apps[place].earlier = earlier
+                }
             }
         } catch {
             skip("history", error)
@@ -353,6 +366,16 @@ extension EvidenceDay {
         self.init(day: day.day, source: day.source)
         (applied, already, newer) = (day.counts.applied, day.counts.already, day.counts.newer)
         (unknown, refused) = (day.counts.unknown, day.counts.refused)
+        undone = day.undone > 0 ? day.undone : nil
+    }
+
+    fileprivate mutating func add(_ day: EvidenceDay) {
+        applied += day.applied
+        already += day.already
+        newer += day.newer
+        unknown += day.unknown
+        refused += day.refused
+        if let more = day.undone { undone = (undone ?? 0) + more }
     }
 }
 

@@ -64,6 +64,9 @@ package struct AuditedApp: Codable, Hashable, Sendable {
     package var registrationAges: [NamedCount] = []
     /// Evidence of the period by day and source, oldest first.
     package var evidence: [EvidenceDay] = []
+    /// The same of as many days before the period, summed up: `day` is the first of them, `source` is empty. Absent
+    /// where nothing was heard then.
+    package var earlier: EvidenceDay?
     /// What APNs called bad among the living tokens, by reason; absent where it called none. It marks
     /// nothing.
     package var suspects: [AuditedSuspects]?
@@ -132,6 +135,8 @@ package struct EvidenceDay: Codable, Hashable, Sendable {
     package var unknown = 0
     /// Reports whose row did not take the change.
     package var refused = 0
+    /// Among the applied: reports whose run was undone since; absent for none.
+    package var undone: Int?
 }
 
 /// The queue of one app.
