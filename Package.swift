@@ -140,7 +140,7 @@ let package = Package(
                 "APNsProtocol", "CCommit", "Encodings", "APNsSimulator", "EvidenceFiles",
                 "EvidenceJournal", "Operations", "SchemaLook",
                 "SecureTransport", "Settings", "TokenHygiene", "Database", "TokenTable",
-                "AuditFormats", argumentParser, logging,
+                "AuditFormats", "YAML", argumentParser, logging,
             ],
             resources: [.embedInCode("Help")], swiftSettings: strict, linkerSettings: lean),
         .executableTarget(

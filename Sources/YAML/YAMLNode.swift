@@ -31,6 +31,9 @@ package struct YAMLNode: Hashable, Sendable {
     /// Where the value begins, or the node of its anchor; both from 1, the column in characters.
     package let line: Int, column: Int
 
+    /// The version of libyaml that is used.
+    package static var libraryVersion: String { String(cString: yaml_get_version_string()) }
+
     /// The deepest nesting that is read.
     package static let deepest = 32
     /// The most values that are read, those behind aliases counted each time.

@@ -58,14 +58,8 @@ struct AuditCommand: ParsableCommand {
         guard usersWithoutToken == nil || deep else {
             throw ValidationError("--users-without-token needs --deep")
         }
-        for file in output where AuditFormat(file: file) == nil {
-            throw ValidationError(
-                "the name of \(file) says no format; end it with .txt, .json, .md or .html")
-        }
+        for file in output { try AuditFormat.check(file) }
     }
-
-    /// The first line: the others are the versions of libraries.
-    private var version: String { String(Version.text.prefix { !$0.isNewline }) }
 
     func run() throws {
         try options.finish { context in
@@ -77,7 +71,7 @@ struct AuditCommand: ParsableCommand {
             wish.suspectsFile = suspects
             wish.ignore = try decisions.list()
             wish.baseline = try baseline.map(AuditReport.init(file:))
-            let report = try Audit.run(options.settings(), wish, version: version, context)
+            let report = try Audit.run(options.settings(), wish, version: Version.name, context)
             for file in output {
                 try ReplacedFile(file, of: "the report").replace(
                     with: report.document(AuditFormat(file: file) ?? .text))
@@ -95,4 +89,11 @@ struct AuditCommand: ParsableCommand {
     }
 }
 
-extension AuditFormat: ExpressibleByArgument {}
+extension AuditFormat: ExpressibleByArgument {
+    /// Refuses a file whose name says no format.
+    static func check(_ file: String) throws(ValidationError) {
+        guard AuditFormat(file: file) == nil else { return }
+        throw ValidationError(
+            "the name of \(file) says no format; end it with .txt, .json, .md or .html")
+    }
+}

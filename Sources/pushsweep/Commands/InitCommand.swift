@@ -1,4 +1,5 @@
 import ArgumentParser
+import AuditFormats
 import Database
 import Encodings
 import Findings
@@ -58,6 +59,12 @@ struct InitCommand: ParsableCommand, JobOptions {
 
     @Option(
         help: ArgumentHelp(
+            "Write a report on the table into this file: .html, .md, .txt or .json.",
+            valueName: "file"), completion: .file())
+    var report: String?
+
+    @Option(
+        help: ArgumentHelp(
             "The file whose only line is the password; else $PUSHSWEEP_STORE_PASSWORD, else a question "
                 + "on the terminal.", valueName: "file"), completion: .file())
     var passwordFile: String?
@@ -89,6 +96,7 @@ struct InitCommand: ParsableCommand, JobOptions {
         guard !address.isEmpty else { throw ValidationError("the address is empty") }
         for (name, text) in [
             ("table", table), ("column", column), ("output", output), ("ca", ca),
+            ("report", report),
         ] where text == "" {
             throw ValidationError("--\(name) is empty; give a name, or leave it out")
         }
@@ -96,6 +104,7 @@ struct InitCommand: ParsableCommand, JobOptions {
             throw ValidationError("--token names table and column: leave --table and --column out")
         }
         _ = try answers()
+        if let report { try AuditFormat.check(report) }
         guard tls == nil || ["verify", "off"].contains(tls) else {
             throw ValidationError("--tls is verify or off")
         }
@@ -106,7 +115,21 @@ struct InitCommand: ParsableCommand, JobOptions {
             var wish = FirstLookWish(address: address)
             (wish.answers, wish.output) = (try answers(), output)
             (wish.passwordFile, wish.ca, wish.tls) = (passwordFile, ca, tls)
-            print(try FirstLook.run(wish, environment: environment, context))
+            wish.report = report
+            let (look, audit) = try FirstLook.run(
+                wish, environment: environment, version: Version.name, context)
+            if let report {
+                guard let audit else {
+                    print(look)
+                    throw RunFailure(
+                        .configuration, .report,
+                        "reporting on \(look.table ?? "the table"): \(look.uncounted ?? "it was not counted")"
+                    )
+                }
+                try ReplacedFile(report, of: "the report").replace(
+                    with: audit.document(AuditFormat(file: report) ?? .text))
+            }
+            print(look)
             return .done
         }
     }

@@ -2,6 +2,7 @@ import CCommit
 import Database
 import Glibc
 import SecureTransport
+import YAML
 
 /// The words of the command line after the program's name.
 enum CommandWords {
@@ -51,6 +52,9 @@ enum Version {
     /// plain `swift build`.
     static let commit = String(cString: pushsweep_commit())
 
+    /// As reports name the program.
+    static let name = "pushsweep \(number)"
+
     /// One fact a line.
     static let text = """
         pushsweep \(number)
@@ -59,5 +63,6 @@ enum Version {
         libmariadb \(MariaDBConnection.libraryVersion)
         nghttp2 \(HTTP2Library.version)
         SQLite \(SQLiteConnection.libraryVersion)
+        libyaml \(YAMLNode.libraryVersion)
         """
 }

@@ -22,6 +22,8 @@ package struct FirstLookWish: Hashable, Sendable {
     package var tls: String?
     /// Where to write the settings file; nil: nowhere.
     package var output: String?
+    /// The file for the report on the table, for what is printed; nil: none is made.
+    package var report: String?
 
     package init(address: String) { self.address = address }
 }
@@ -34,23 +36,28 @@ package struct FirstLook {
     private let wish: FirstLookWish
     private let environment: [String: String]
     private let context: RunContext
+    private let version: String
     private var report = InitReport()
+    private var audit: AuditReport?
 
-    /// Looks at the database, and writes the settings file where one is wished.
+    /// Looks at the database, and writes the settings file where one is wished. The second value is the report on the
+    /// table, where one is wished.
     ///
     /// - Throws: exit 64 for an address that is none; 69, 77 where the database cannot be used; 73 where the
     ///   file is there already or cannot be written.
     package static func run(
-        _ wish: FirstLookWish, environment: [String: String], _ context: RunContext
-    ) throws(RunFailure) -> InitReport {
-        var look = FirstLook(wish: wish, environment: environment, context: context)
+        _ wish: FirstLookWish, environment: [String: String], version: String,
+        _ context: RunContext
+    ) throws(RunFailure) -> (InitReport, AuditReport?) {
+        var look = FirstLook(
+            wish: wish, environment: environment, version: version, context: context)
         defer { context.progress.clear() }
         do {
             try look.look()
         } catch {
             throw RunFailure.ofReading(error).naming(Self.options)
         }
-        return look.report
+        return (look.report, look.audit)
     }
 
     /// What a failure of the database calls by its setting, as init calls it.
@@ -61,8 +68,11 @@ package struct FirstLook {
         "store.active-users.living": "--mark",
     ]
 
-    private init(wish: FirstLookWish, environment: [String: String], context: RunContext) {
+    private init(
+        wish: FirstLookWish, environment: [String: String], version: String, context: RunContext
+    ) {
         (self.wish, self.environment, self.context) = (wish, environment, context)
+        self.version = version
     }
 
     private mutating func look() throws {
@@ -179,6 +189,7 @@ package struct FirstLook {
         } else {
             report.uncounted = "it needs the statements below first"
         }
+        report.audit = audit == nil ? nil : wish.report
         if let path = wish.output { try write(draft.text, to: path) }
         report.file = wish.output
         report.next = next(settings.store.location)
@@ -192,9 +203,9 @@ package struct FirstLook {
         do {
             let table = try TokenTable(store)
             let partitions = proposed.apps.map(\.storedPartition)
-            let audit = try TableAudit(table, partitions, at: table.session.databaseTime())
+            let look = try TableAudit(table, partitions, at: table.session.databaseTime())
             guard
-                let (tallies, others) = try audit.tallies(
+                let (tallies, others) = try look.tallies(
                     shouldStop: { context.interrupt.isTripped },
                     report: { context.progress.show("counting rows", $0, of: nil) })
             else { return report.uncounted = "stopped" }
@@ -205,7 +216,8 @@ package struct FirstLook {
             app.enter(all)
             counts.rows = try table.countRows()
             // Without an index a large table would be sorted as a whole.
-            if try table.layout().hasTokenIndex || counts.rows <= Self.fewRows {
+            let mayShare = try table.layout().hasTokenIndex || counts.rows <= Self.fewRows
+            if mayShare {
                 counts.duplicates = try DeepAudit(table, partitions, user: nil).sharedTokens().rows
             }
             counts.living = app.tokens.living
@@ -215,6 +227,10 @@ package struct FirstLook {
             counts.otherPlatforms = max(0, counts.rows - app.tokens.rows - others)
             counts.registered = app.registrationAges
             report.counts = counts
+            if wish.report != nil {
+                audit = try Audit.firstLook(
+                    at: table, under: proposed, sorting: mayShare, version: version, context)
+            }
         } catch {
             report.uncounted = "\(RunFailure.wrapping(error, at: .store))"
         }
@@ -224,14 +240,21 @@ package struct FirstLook {
 
     private func ensureFree(_ path: String) throws(RunFailure) {
         var facts = stat()
-        guard lstat(path, &facts) == 0 else { return }
+        guard lstat(path, &facts) == 0, !isExample(path) else { return }
         throw RunFailure(
             .cannotCreate, .report,
-            "writing the settings to \(path): the file is there already, and init writes over none; name "
-                + "another one")
+            "writing the settings to \(path): the file is there already, and init writes over none but the "
+                + "example of the package as it came; name another one")
+    }
+
+    /// Whether a file is the example that the package brings, which nobody has edited.
+    private func isExample(_ path: String) -> Bool {
+        let file = FileManager.default.contents(atPath: path)
+        return file.map { $0.elementsEqual(SettingsExample.short.text.utf8) } == true
     }
 
     private func write(_ text: String, to path: String) throws(RunFailure) {
+        if isExample(path) { return try ReplacedFile(path, of: "the settings").replace(with: text) }
         let descriptor = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0o644)
         guard descriptor >= 0 else {
             throw RunFailure(
@@ -240,16 +263,11 @@ package struct FirstLook {
                     + "another file with --output")
         }
         defer { close(descriptor) }
-        var bytes = Array(text.utf8)[...]
-        while !bytes.isEmpty {
-            let count = bytes.withUnsafeBytes { Glibc.write(descriptor, $0.baseAddress, $0.count) }
-            guard count > 0 else {
-                let reason = String(cString: strerror(errno)).lowercased()
-                unlink(path)
-                throw RunFailure(
-                    .cannotCreate, .report, "writing the settings to \(path): \(reason); make room")
-            }
-            bytes = bytes.dropFirst(count)
+        guard writeWhole(Array(text.utf8), to: descriptor) else {
+            let reason = String(cString: strerror(errno)).lowercased()
+            unlink(path)
+            throw RunFailure(
+                .cannotCreate, .report, "writing the settings to \(path): \(reason); make room")
         }
     }
 

@@ -72,6 +72,8 @@ package struct InitReport: PrintedLines, Codable, Hashable, Sendable {
     package var settings = ""
     /// The file that was written; nil for none.
     package var file: String?
+    /// The file of the report on the table; nil for none.
+    package var audit: String?
     /// The commands that come next.
     package var next: [String] = []
     package var exit: Int32 = 0
@@ -101,6 +103,7 @@ package struct InitReport: PrintedLines, Codable, Hashable, Sendable {
         if let choice { lines.append(choice) }
         guard table != nil else { return lines }
         lines += [""] + countLines
+        if let audit { lines.append("report on these rows: \(audit)") }
         if !statements.isEmpty {
             lines += ["", "before the settings below are right, as an administrator:"]
             lines += statements.map { "  \($0);" }

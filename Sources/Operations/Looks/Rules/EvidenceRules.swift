@@ -100,6 +100,15 @@ extension RuleBook {
                 "it stops sweeps and whatever else changes rows, since \(stop.since.rfc3339)",
                 cure: "remove it when the reason is over")
         },
+        .examined(
+            "first-look", .evidence, in: [.audit], "note",
+            """
+            The report is of `pushsweep init --report`, which reads the token table alone.
+            What became of evidence, what is held and which runs there were stands in Pushsweep's tables. They are not there \
+            yet, or were not read.
+            `pushsweep init` prints the settings under which the rows were counted, with a reason for each.
+            Go on with docs/first-day.md. Then `pushsweep audit` reports on everything.
+            """),
         missing(
             "no-recent-import", "import",
             """
