@@ -41,6 +41,13 @@ package struct SendableRows {
         return "NOT COALESCE(\(registered) <= \(dialect.nowMilliseconds) - \(period), FALSE)"
     }
 
+    /// The condition of sendable rows for a SELECT that other platforms share: of their rows nothing is known.
+    func keepingOtherPlatforms(_ condition: [String]) -> [String] {
+        guard let ours = platform.first else { return condition }
+        let rest = condition.dropFirst(platform.count).joined(separator: "\n    AND ")
+        return ["(NOT COALESCE(\(ours), FALSE)\n    OR \(rest))"]
+    }
+
     func column(_ name: String) -> String {
         "\(layout.table.sql(dialect)).\(dialect.quoted(name))"
     }

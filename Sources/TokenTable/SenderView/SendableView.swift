@@ -7,8 +7,11 @@ import TokenHygiene
 package struct SendableView: Hashable, Sendable {
     /// The statements that make the view, without closing semicolons.
     package let statements: [String]
-    /// The condition for the WHERE of a SELECT from the token table.
+    /// The condition for the WHERE of a SELECT from the token table. It keeps the rows of other platforms, which the view
+    /// leaves out.
     package let condition: [String]
+    /// The application's own column of two values that has the marks; nil where marks are elsewhere.
+    package let markColumn: String?
 
     /// The usual name.
     package static let usualName = "pushsweep_sendable"
@@ -60,7 +63,9 @@ extension TokenTable {
                 "CREATE VIEW \(view.sql(dialect)) \(select)",
             ]
         }
-        return SendableView(statements: statements, condition: condition)
+        return SendableView(
+            statements: statements, condition: rows.keepingOtherPlatforms(condition),
+            markColumn: layout.living?.name)
     }
 
     /// A warning where the view of the usual name leaves other rows out as idle than the settings say: a view is as old

@@ -16,10 +16,11 @@ struct QuarantineCommand: ParsableCommand {
             discussion: HelpText.whole(PackageResources.quarantine_list_txt))
 
         @OptionGroup var common: CommonOptions
+        @Argument(help: "The beginning of a batch's name: list its parts too.") var feed: String?
 
         func run() throws {
             try common.finish(printing: { settings, _ in
-                try QuarantineList(of: settings)
+                try QuarantineList(of: settings, batch: feed)
             })
         }
     }

@@ -201,6 +201,6 @@ extension Demo {
 
     /// Prints a line of text, unless the output is JSON.
     private func say(_ line: String) {
-        if !isJSON { StandardStreams.result(line) }
+        if !isJSON { StandardStreams.show([line]) }
     }
 }

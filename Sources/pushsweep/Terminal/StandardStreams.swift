@@ -185,6 +185,7 @@ struct MessageLogHandler: LogHandler {
 final class TerminalProgress: ProgressDisplay {
     private struct State {
         var meter = ProgressMeter()
+        var whole: WholeProgress?
         var shown: Duration?
     }
 
@@ -196,15 +197,21 @@ final class TerminalProgress: ProgressDisplay {
             let now = ContinuousClock.now - start
             if let shown = state.shown, now - shown < .milliseconds(100) { return nil }
             state.shown = now
+            if let done = state.whole?.count(phrase, count, of: total), let whole = state.whole {
+                return state.meter.line(whole.phrase, done, of: whole.size, at: now)
+            }
             return state.meter.line(phrase, count, of: total, at: now)
         }
         guard let line else { return }
         StandardStreams.rewrite(line.text(columns: StandardStreams.columns(of: STDERR_FILENO)))
     }
 
+    func begin(_ whole: WholeProgress) { state.withLock { $0.whole = whole } }
+
     func clear() {
         let wasShown = state.withLock { state in
-            defer { state = State() }
+            // The steps of a whole go on, at its pace.
+            defer { if state.whole == nil { state = State() } else { state.shown = nil } }
             return state.shown != nil
         }
         if wasShown { StandardStreams.rewrite("") }

@@ -26,13 +26,7 @@ extension Audit {
         audit.describe(now, table)
         try audit.countTokens(table, stored, now)
         if sorting { try audit.examineDeeply(table, stored) }
-        audit.facts.examined.append(
-            Finding(
-                .note, "this report",
-                "it is of a first look at the table alone: evidence, holds and runs are known once Pushsweep "
-                    + "has its tables",
-                cure: "pushsweep init prints the settings and the next commands",
-                rule: "first-look"))
+        audit.facts.firstLook = "\(table.settings.mapping.table)"
         (audit.facts.report, audit.facts.gaps) = (audit.report, audit.report.gaps)
         audit.report.enter(RuleBook.findings(audit.facts), hoursSinceSweep: nil)
         return audit.report

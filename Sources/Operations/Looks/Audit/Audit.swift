@@ -106,7 +106,7 @@ package struct Audit {
         EpochMilliseconds(0), EpochMilliseconds(0)
     )
 
-    private mutating func describe(_ now: EpochMilliseconds, _ store: TokenTable) {
+    mutating func describe(_ now: EpochMilliseconds, _ store: TokenTable) {
         let until = wish.until ?? now
         period = (wish.since ?? until.advanced(by: -30 * 86_400_000), until)
         report.host = context.host
@@ -132,7 +132,7 @@ package struct Audit {
 
     // MARK: The token table
 
-    private mutating func countTokens(
+    mutating func countTokens(
         _ store: TokenTable, _ stored: [Partition], _ now: EpochMilliseconds
     ) throws {
         let audit = try TableAudit(store, stored, at: now)
@@ -158,7 +158,7 @@ package struct Audit {
         facts.otherRows = others
     }
 
-    private mutating func examineDeeply(_ store: TokenTable, _ stored: [Partition]) throws {
+    mutating func examineDeeply(_ store: TokenTable, _ stored: [Partition]) throws {
         let deep = try DeepAudit(store, stored, user: store.userColumn()?.name)
         context.progress.show("looking for tokens in several rows", 0, of: nil)
         let shared = try deep.sharedTokens()

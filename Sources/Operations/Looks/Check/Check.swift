@@ -47,6 +47,9 @@ package struct Check {
             if isUsable || app.tokenKey != nil && app.binary == nil { check.examineSending(app) }
         }
         check.examineStore()
+        check.report.grants = check.report.grants.reduce(into: []) { all, grant in
+            if !all.contains(grant) { all.append(grant) }
+        }
         check.facts.examined = check.report.findings.filter { !$0.rule.isEmpty }
         let well = check.report.findings.filter(\.rule.isEmpty)
         check.report.enter(well + RuleBook.findings(check.facts, ignoring: ignore))
@@ -338,6 +341,9 @@ package struct Check {
 
     private mutating func enter(_ findings: [Finding]) {
         for finding in findings {
+            if let grant = finding.grant, !report.lacking.contains(grant) {
+                report.lacking.append(grant)
+            }
             // Without the hint, which names this command.
             if let failure = finding.failure {
                 report.fail(

@@ -35,8 +35,10 @@ package struct CheckReport: PrintedLines, Encodable, Hashable, Sendable {
     /// The findings, the worst first. `object` is the area: `settings`, `state`, `report`, `feedback`,
     /// `certificate`, `provider` or `database`.
     package var findings: [Finding] = []
-    /// The exact GRANT statements that the account needs.
+    /// The exact GRANT statements that the account needs, each once.
     package var grants: [String] = []
+    /// Those of single rights that it lacks.
+    package var lacking: [String] = []
     /// Number of feeds in the journals that could be read which the next run applies.
     package private(set) var pending = 0
     /// Number of held feeds in the journals that could be read.
@@ -111,9 +113,9 @@ package struct CheckReport: PrintedLines, Encodable, Hashable, Sendable {
             return
                 "  \(finding.severity.wordOfCheck): \(finding.place)\(finding.messageOfCheck)\(name)"
         }
-        if !grants.isEmpty {
-            lines.append("grants the account needs:")
-            lines += grants.map { "  \($0);" }
+        if !lacking.isEmpty {
+            lines.append("grants the account lacks (pushsweep check --grants prints all):")
+            lines += lacking.map { "  \($0);" }
         }
         if !certificates.isEmpty { lines.append("certificates:") }
         for certificate in certificates {
@@ -143,7 +145,7 @@ package struct CheckReport: PrintedLines, Encodable, Hashable, Sendable {
 
 extension CheckReport {
     private enum CodingKeys: CodingKey {
-        case settings, certificates, findings, grants, pending, held, exit
+        case settings, certificates, findings, grants, lacking, pending, held, exit
     }
 
     /// A finding as the JSON of `check` has it.
@@ -172,6 +174,7 @@ extension CheckReport {
                     message: $0.messageOfCheck, ignored: $0.ignored, exit: $0.exit)
             }, forKey: .findings)
         try fields.encode(grants, forKey: .grants)
+        try fields.encode(lacking, forKey: .lacking)
         try fields.encode(pending, forKey: .pending)
         try fields.encode(held, forKey: .held)
         try fields.encode(exit, forKey: .exit)

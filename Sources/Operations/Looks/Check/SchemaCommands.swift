@@ -88,12 +88,19 @@ package enum SchemaWork {
         try reading(settings) { tokens in
             let view = try tokens.sendableView(
                 named: name, partitions: settings.apps.map(\.storedPartition))
+            var notes = ["A sender without the view adds this to the WHERE of its SELECT:", "AND"]
+            if let column = view.markColumn {
+                notes.insert(
+                    "A sender that leaves out rows by \(column) needs neither the view nor a condition.",
+                    at: 0)
+            }
+            for (place, term) in view.condition.enumerated() {
+                let text = (place == 0 ? "  " : "  AND ") + term
+                notes += text.split(separator: "\n").map(String.init)
+            }
             return SchemaReport(
-                SchemaScript(statements: view.statements), executed: false,
-                notes: ["A sender without the view adds this to the WHERE of its SELECT:", "AND"]
-                    + view.condition.enumerated().map {
-                        ($0.offset == 0 ? "  " : "  AND ") + $0.element
-                    }, condition: view.condition.joined(separator: " AND "))
+                SchemaScript(statements: view.statements), executed: false, notes: notes,
+                condition: view.condition.joined(separator: " AND "))
         }
     }
 

@@ -61,6 +61,8 @@ struct Facts {
 
     /// The numbers of an audit.
     var report: AuditReport?
+    /// The table of a first look, of which nothing but its rows is known; nil for any other look.
+    var firstLook: String?
     /// The tokens of a send.
     var send: SendFacts?
     /// What examinations found, by the names of rules.

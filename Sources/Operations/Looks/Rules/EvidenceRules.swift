@@ -100,7 +100,7 @@ extension RuleBook {
                 "it stops sweeps and whatever else changes rows, since \(stop.since.rfc3339)",
                 cure: "remove it when the reason is over")
         },
-        .examined(
+        .one(
             "first-look", .evidence, in: [.audit], "note",
             """
             The report is of `pushsweep init --report`, which reads the token table alone.
@@ -108,7 +108,14 @@ extension RuleBook {
             yet, or were not read.
             `pushsweep init` prints the settings under which the rows were counted, with a reason for each.
             Go on with docs/first-day.md. Then `pushsweep audit` reports on everything.
-            """),
+            """, needs: \.firstLook
+        ) { table, _ in
+            Finding(
+                .note, table,
+                "this is a first look at the table alone: evidence, holds and runs are known once Pushsweep "
+                    + "has its tables",
+                cure: "pushsweep init prints the settings and the next commands")
+        },
         missing(
             "no-recent-import", "import",
             """

@@ -241,6 +241,8 @@ struct EvidenceRun {
         }
         entry.counts = batch.counts.judged(judged.progress.counts)
         entry.rowsChanged = judged.progress.rowsChanged
+        let undone = min(judged.undone, entry.newer)
+        entry.undone = undone > 0 ? undone : nil
         let status = ExitStatus.following(batch, entry.counts)
         if plan.dryRun {
             let guarded = judged.hold == nil ? ExitStatus.done : .held
@@ -319,6 +321,8 @@ struct EvidenceRun {
         var hold: GuardHold?
         /// The first rows that refused the changes; nil where none did.
         var refusals: [String]?
+        /// Reports that change nothing because an undo came after them.
+        var undone = 0
     }
 
     /// Logs the first rows that refused the changes of a batch. The applied changes are kept, whether or not
@@ -357,7 +361,8 @@ struct EvidenceRun {
             var counts = forecast.counts
             counts += known?.counts ?? Counts()
             foretold.note(heard.batch, forecast.candidateRows, isHeld: hold != nil, in: partition)
-            return Judged(progress: FeedProgress(counts: counts), hold: hold)
+            return Judged(
+                progress: FeedProgress(counts: counts), hold: hold, undone: forecast.preceded)
         }
         if batch.reports > 0 {
             opinions.note(hold, about: batch.partition, asked: asksGuard)
@@ -371,17 +376,23 @@ struct EvidenceRun {
             mappings: batch.mappings.filter { $0 != mapping } + [mapping],
             precedence: precedence(over: batch))
         let applied = try write(application, heard, after: known?.position)
-        return Judged(progress: applied, refusals: refusals(batch, applied))
+        return Judged(
+            progress: applied, refusals: refusals(batch, applied), undone: forecast.preceded)
     }
 
     private func forecast(
         _ heard: HeardBatch, after position: DeviceToken?, in partition: Partition
     ) throws -> Classification {
         var stream = heard.stream(after: position, in: store)
-        let interrupt = context.interrupt
+        let (interrupt, context) = (context.interrupt, context)
         let forecast = try store.classify(
             &stream, in: partition, policy: policy(for: heard.batch),
-            precedence: precedence(over: heard.batch), shouldStop: { interrupt.isTripped })
+            precedence: precedence(over: heard.batch), shouldStop: { interrupt.isTripped },
+            report: {
+                context.progress.show(
+                    "comparing \(partition) (reports)", $0.counts.total, of: heard.batch.reports)
+            })
+        context.progress.clear()
         context.log.debug(
             "batch judged",
             metadata: [

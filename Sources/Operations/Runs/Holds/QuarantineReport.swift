@@ -48,13 +48,27 @@ package struct QuarantineList: PrintedLines, Codable, Hashable, Sendable {
     /// The batches, oldest first.
     package let feeds: [Entry]
     package var exit: Int32 = 0
+    /// Whether the text names each part, of one batch, besides the reasons.
+    private let showsParts: Bool
 
-    /// Reads the quarantine of the database that settings name.
+    private enum CodingKeys: CodingKey { case feeds, exit }
+
+    package init(from decoder: any Decoder) throws {
+        let fields = try decoder.container(keyedBy: CodingKeys.self)
+        feeds = try fields.decode([Entry].self, forKey: .feeds)
+        exit = try fields.decode(Int32.self, forKey: .exit)
+        showsParts = false
+    }
+
+    /// Reads the quarantine of the database that settings name, or the one batch whose name begins so, then with up to
+    /// a thousand of its parts.
     ///
-    /// - Throws: failures of the database; exit 77 or 78 where the account cannot see it.
-    package init(of settings: Settings) throws {
+    /// - Throws: failures of the database; exit 77 or 78 where the account cannot see it, 64 for a name that is none.
+    package init(of settings: Settings, batch name: String? = nil) throws {
+        showsParts = name != nil
+        let most = name == nil ? Self.mostParts : 1_000
         feeds = try settings.quarantine { quarantine in
-            try quarantine.batches().map { found in
+            try (name.map { [try quarantine.batch($0)] } ?? quarantine.batches()).map { found in
                 let origin = found.origin
                 return Entry(
                     feed: found.batch, app: origin?.partition.app ?? Partition.noApp.app,
@@ -62,12 +76,12 @@ package struct QuarantineList: PrintedLines, Codable, Hashable, Sendable {
                     source: origin?.label ?? "unknown", host: origin?.host ?? "unknown",
                     opened: (origin?.opened ?? EpochMilliseconds(0)).rfc3339, bytes: found.bytes,
                     places: found.parts,
-                    reasons: try quarantine.reasons(in: found.batch, limit: Self.mostParts).map {
+                    reasons: try quarantine.reasons(in: found.batch, limit: most).map {
                         Reason(
                             name: $0.reason, count: $0.parts,
                             first: "\(origin?.placesWord ?? "place") \($0.first)")
                     },
-                    first: try quarantine.parts(of: found.batch, limit: Self.mostParts).map {
+                    first: try quarantine.parts(of: found.batch, limit: most).map {
                         Quarantined(offset: $0.place, length: $0.length, reason: $0.reason)
                     })
             }
@@ -75,7 +89,9 @@ package struct QuarantineList: PrintedLines, Codable, Hashable, Sendable {
     }
 
     package var lines: [String] {
-        feeds.isEmpty ? ["nothing is quarantined"] : feeds.flatMap(\.lines)
+        feeds.isEmpty
+            ? ["nothing is quarantined"]
+            : feeds.flatMap { $0.lines + (showsParts ? $0.partLines : []) }
     }
 }
 
@@ -88,6 +104,17 @@ extension QuarantineList.Entry {
         let more = places - listed
         return [head] + reasons.map { "  \($0.count) \($0.name), first: \($0.first)" }
             + (more > 0 ? ["  and \(more.counting("part")) for other reasons"] : [])
+    }
+
+    /// A line for each part.
+    fileprivate var partLines: [String] {
+        // The reasons name what a place counts.
+        let word = reasons.first.map { String($0.first.prefix { $0 != " " }) } ?? "place"
+        let more = places - first.count
+        return ["parts:"]
+            + first.map { "  \(word) \($0.offset), \($0.length.counting("byte")): \($0.reason)" }
+            + (more > 0
+                ? ["  and \(more.counting("more part")); pushsweep quarantine export has all"] : [])
     }
 }
 

@@ -142,9 +142,11 @@ extension ReportIntake {
     private func stopped(_ source: GivenSource, _ cause: StoreFailure? = nil) -> RunFailure {
         RunFailure(
             .pending, .store,
-            "importing \(source.name): told to stop before the database had all of it, so nothing of it was "
-                + "taken and the next run removes what is stored; import it again"
-                + (cause.map { " with more time, or once nothing stops it (\($0))" } ?? ""))
+            sentences: [
+                "importing \(source.name): told to stop before the database had all of it, so nothing of it "
+                    + "was taken and the next run removes what is stored; import it again"
+                    + (cause.map { " with more time, or once nothing stops it (\($0))" } ?? "")
+            ], reason: cause?.reason)
     }
 
     /// A batch as the database has it now.
@@ -208,8 +210,13 @@ extension ReportIntake {
             }
             if reports.counts.reports - shown >= Self.linesPerSign {
                 shown = reports.counts.reports
-                context.progress.show("importing (lines)", shown, of: nil)
+                if source.length == nil {
+                    context.progress.show("importing (lines)", shown, of: nil)
+                }
             }
+        }
+        if let size = source.length, size > 0 {
+            context.progress.begin(WholeProgress("importing \(source.name) (bytes)", size: size))
         }
         do {
             while try source.next({ piece in

@@ -79,8 +79,15 @@ extension StateFolder {
 package protocol ProgressDisplay: Sendable {
     /// Shows a phrase and a count, with the total if it is known.
     func show(_ phrase: String, _ count: Int, of total: Int?)
+    /// Shows the steps that follow as one count.
+    func begin(_ whole: WholeProgress)
     /// Removes the phrase and the count.
     func clear()
+}
+
+extension ProgressDisplay {
+    /// Shows each step by itself.
+    package func begin(_ whole: WholeProgress) {}
 }
 
 /// A display that shows nothing: under cron and in tests.

@@ -123,12 +123,14 @@ package struct Undo: RecordedRun {
     package static func list(_ settings: Settings) throws -> [UndoableRun] {
         try settings.reading { store in
             try store.require(.undo(actions: [], isDry: true))
-            return try store.runs().compactMap { run in
+            let runs = try store.runs()
+            return try runs.compactMap { run in
                 let changes = try store.changes(of: run.id)
                 guard changes > 0 else { return nil }
                 return UndoableRun(
                     run: run.id, kind: run.kind, started: run.started.rfc3339, host: run.host,
-                    changes: changes)
+                    changes: changes,
+                    beginning: NameBeginning.shortest(of: run.id, among: runs.map(\.id)))
             }
         }
     }
@@ -145,9 +147,13 @@ package struct UndoableRun: PrintedLines, Codable, Hashable, Sendable {
     package let host: String
     /// Number of its changes in the ledger, each device once.
     package let changes: Int
+    /// As many characters of the name as tell it from the others, at least eight. Not in JSON.
+    var beginning = ""
+
+    private enum CodingKeys: CodingKey { case run, kind, started, host, changes }
 
     package var lines: [String] {
-        ["\(run)  \(started)  \(kind) on \(host): \(changes.counting("change"))"]
+        ["\(beginning)  \(started)  \(kind) on \(host): \(changes.counting("change"))"]
     }
 }
 

@@ -80,6 +80,14 @@ struct NameBeginning {
     /// Whether a name begins with the text.
     func begins(_ name: String) -> Bool { name.hasPrefix(text) }
 
+    /// The beginning by which a person can name one of several: of eight characters, or of more where another name
+    /// begins so.
+    static func shortest(of name: String, among names: [String]) -> String {
+        let others = names.filter { $0 != name && $0.hasPrefix(name.prefix(8)) }
+        let shared = others.map { zip($0.utf8, name.utf8).prefix { $0 == $1 }.count }.max() ?? 0
+        return String(name.prefix(max(8, shared + 1)))
+    }
+
     /// The message about a text that is too short.
     static let refusal = "give at least \(least) characters of its name"
 }

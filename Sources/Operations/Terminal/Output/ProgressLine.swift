@@ -52,7 +52,7 @@ package struct ProgressLine: Hashable, Sendable {
     /// rounded and the end of the phrase is left out; the share, the rate and the remaining time stay.
     package func text(columns: Int) -> String {
         let name = phrase.printable
-        let whole = name + ": " + ([amount] + pace(Self.exact)).joined(separator: ", ")
+        let whole = name + ": " + ([amount] + pace(exact)).joined(separator: ", ")
         if whole.count <= columns { return whole }
         let start = name.split(separator: " (").first.map(String.init) ?? name
         let rest = ": " + ([shortAmount] + pace(Self.rounded)).joined(separator: ", ")
@@ -65,8 +65,13 @@ package struct ProgressLine: Hashable, Sendable {
         total.flatMap { $0 > 0 ? min(100, count * 100 / $0) : nil }
     }
 
+    /// A count, with a size in megabytes as people read it.
+    private func spelled(_ count: Int) -> String {
+        (phrase.hasSuffix("(bytes)") ? count.megabytes : nil) ?? "\(count)"
+    }
+
     private var amount: String {
-        share.map { "\(count) of \(total ?? 0) (\($0) %)" } ?? "\(count)"
+        share.map { "\(spelled(count)) of \(spelled(total ?? 0)) (\($0) %)" } ?? spelled(count)
     }
 
     private var shortAmount: String {
@@ -83,6 +88,15 @@ package struct ProgressLine: Hashable, Sendable {
     }
 
     /// A number with one decimal below 10.
+    private func exact(_ number: Double) -> String {
+        if number >= 10, number < 1e15, let size = Optional(spelled(Int(number))),
+            size.hasSuffix("MB")
+        {
+            return size
+        }
+        return Self.exact(number)
+    }
+
     private static func exact(_ number: Double) -> String {
         guard number < 10, number > 0 else { return "\(Int(number.rounded()))" }
         let tenths = Int((number * 10).rounded())
