@@ -45,7 +45,7 @@ struct UndoCommandTests {
         let wrong = try UndoStage(engine, action)
         let stage = wrong.stage
         #expect(wrong.before != wrong.after)
-        try stage.run("undo", "--list").ends(0, "\(wrong.run)  ", "sweep on ")
+        try stage.run("undo", "--list").ends(0, "\(wrong.run.prefix(8))  ", "sweep on ")
 
         try stage.run("undo", String(wrong.run.prefix(9)), "--dry-run").ends(
             0, action == "delete" ? "300 would be tried, 0 back" : "300 would be taken back")

@@ -18,7 +18,7 @@ struct VersionTests {
         let lines = result.output.split(separator: "\n").map { $0.split(separator: " ") }
         #expect(
             lines.map(\.first) == [
-                "pushsweep", "commit", "OpenSSL", "libmariadb", "nghttp2", "SQLite",
+                "pushsweep", "commit", "OpenSSL", "libmariadb", "nghttp2", "SQLite", "libyaml",
             ])
         for line in lines where line.count != 2 { Issue.record("\(line)") }
         for line in lines where line[0] != "commit" {

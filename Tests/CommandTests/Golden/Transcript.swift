@@ -62,6 +62,10 @@ struct Transcript {
             uuids[name] = word
             return word
         }
+        // The beginning of a name that is known already.
+        for (name, word) in uuids {
+            text = text.replacing(name.prefix(8) + " ", with: word.dropLast() + ", beginning> ")
+        }
         text = text.replacing(/\/tmp\/ps_[0-9a-f]{32}/, with: { _ in "<database>" })
         // Columns are as wide as the widest folder of the run.
         text = text.replacing(/(\S) {2,}(?=\S)/) { "\($0.1)  " }

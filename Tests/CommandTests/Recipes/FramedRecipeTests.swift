@@ -123,20 +123,19 @@ struct FramedRecipeTests {
         return simulator
     }
 
-    /// The state of a row by its status, as the table of docs/binary.md says; nil for other numbers.
+    /// The state of a row by its status, as the list of docs/binary.md says; nil for other numbers.
     /// Status 10, whose row is accepted, has a paragraph of its own.
     private static func documentedStates() throws -> [Int?: String] {
         let page = try String(contentsOf: DocumentBlock.path("docs/binary.md"), encoding: .utf8)
         #expect(page.contains("**Status 10**, a shutdown, says that the named row is done."))
         let lines = page.split(separator: "\n", omittingEmptySubsequences: false)
-        let start = try #require(lines.firstIndex { $0.hasPrefix("| status | the row |") })
+        let start = try #require(lines.firstIndex { $0.hasPrefix("- 8 invalid token: ") })
         var states: [Int?: String] = [10: "sent"]
-        for line in lines[(start + 2)...].prefix(while: { $0.hasPrefix("|") }) {
-            let cells = line.split(separator: "|").map {
-                $0.trimmingCharacters(in: .whitespaces)
-            }
+        for line in lines[start...].prefix(while: { !$0.isEmpty }) where line.hasPrefix("- ") {
+            let cells = line.dropFirst(2).split(separator: ": ", maxSplits: 1).map(String.init)
+            try #require(cells.count == 2)
             let state: String
-            if cells[1] == "back to the queue" {
+            if cells[1].hasPrefix("back to the queue") {
                 state = "pending"
             } else if let other = cells[1].firstMatch(of: /^as status (\d+)/)?.1 {
                 state = try #require(states[Int(other)])
