@@ -125,7 +125,7 @@ struct GrantTests {
         }
         let lacking = try stage.run("check").output.split(separator: "\n")
         let first = try #require(lacking.firstIndex { $0.hasPrefix("  GRANT ") }, "\(lacking)")
-        #expect(lacking[first - 1].hasPrefix("grants the account needs; a part of them"))
+        #expect(lacking[first - 1].hasPrefix("grants the account "))
         let grants = lacking[first...].prefix { $0.hasPrefix("  GRANT ") }
         #expect(Set(grants).count == grants.count && grants.allSatisfy { $0.hasSuffix(";") })
         let purge = try stage.run("purge").ends(77)

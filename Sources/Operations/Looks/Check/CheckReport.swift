@@ -113,12 +113,12 @@ package struct CheckReport: PrintedLines, Encodable, Hashable, Sendable {
             return
                 "  \(finding.severity.wordOfCheck): \(finding.place)\(finding.messageOfCheck)\(name)"
         }
-        if !lacking.isEmpty {
-            lines.append("grants the account lacks (pushsweep check --grants prints all):")
-            lines += lacking.map { "  \($0);" }
-        } else if !grants.isEmpty, findings.contains(where: \.isAboutHiddenParts) {
+        if !grants.isEmpty, findings.contains(where: \.isAboutHiddenParts) {
             lines.append("grants the account needs; a part of them it lacks:")
             lines += grants.map { "  \($0);" }
+        } else if !lacking.isEmpty {
+            lines.append("grants the account lacks (pushsweep check --grants prints all):")
+            lines += lacking.map { "  \($0);" }
         }
         if !certificates.isEmpty { lines.append("certificates:") }
         for certificate in certificates {
@@ -215,7 +215,7 @@ extension Finding {
 
     /// Whether a table is missing or hidden, of which no single right is known.
     fileprivate var isAboutHiddenParts: Bool {
-        severity == .high && (exit == ExitStatus.permission.rawValue || rule == "unfit-table")
+        severity == .high && rule == "unfit-table"
     }
 
     /// The words before the message.
