@@ -109,7 +109,10 @@ struct IdleTests {
         let plain = try store.tokenStatuses(in: chat).statuses(of: tokens)
         #expect(plain.values.allSatisfy { $0 == .living })
         var marked = TokenFingerprints(mostBytes: 1 << 20)
-        try store.addMarkedTokens(of: chat, to: &marked)
+        var decided =
+            try store.judgesMarksAlone() ? TokenFingerprints(mostBytes: 1 << 20) : nil
+        try store.addMarkedTokens(of: chat, to: &marked, decided: &decided)
+        #expect(decided == nil)
         for token in tokens {
             let isFound = token.bytes.withUnsafeBytes { marked.contains(marked.fingerprint($0)) }
             #expect(isFound == idle.contains(token))

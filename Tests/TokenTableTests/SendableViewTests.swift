@@ -69,9 +69,20 @@ struct SendableViewTests {
             $0.value == .stale
         }
         var marked = TokenFingerprints(mostBytes: 1 << 20)
-        try store.addMarkedTokens(of: chat, to: &marked)
+        var decided =
+            try store.judgesMarksAlone() ? TokenFingerprints(mostBytes: 1 << 20) : nil
+        try store.addMarkedTokens(of: chat, to: &marked, decided: &decided)
         for token in stale.keys {
             #expect(token.bytes.withUnsafeBytes { marked.contains(marked.fingerprint($0)) })
+        }
+        // What is decided where it is read is what the lookup says.
+        if let decided {
+            for token in tokens {
+                let isStale = token.bytes.withUnsafeBytes {
+                    decided.contains(decided.fingerprint($0))
+                }
+                #expect(isStale == stale.keys.contains(token), "\(token)")
+            }
         }
         return Set(stale.keys)
     }

@@ -8,14 +8,21 @@ import TokenHygiene
 // these, also where a later registration has overridden it: the rows decide about a hit, one by one.
 //
 // The table is read in ranges of its key, so that no statement reads more than a range.
+//
+// Where a unique index lets a partition have a token once, and bytes are its only spelling, its row alone decides: it is
+// judged where it is read, by the condition of the view. Then a token that came back is in no set, and a stale one is in
+// a second set, too, under keys of its own. A hit in both is an answer, since two sets that err at once with one token
+// are as likely as a digest of 128 bits that is equal by chance; a hit in the first alone is a question.
 
 extension TokenTable {
     /// Adds the fingerprints of every token of a partition that may be stale or idle. Stops where the set has no
-    /// more room, which is then incomplete, or where `shouldStop` says so.
+    /// more room, which is then incomplete, or where `shouldStop` says so. `decided` gets those that are stale for
+    /// certain; nil where `judgesMarksAlone` says no.
     ///
     /// - Throws: `configuration` where the table does not fit the settings; any failure of a query.
     package func addMarkedTokens(
         of partition: Partition, to set: inout TokenFingerprints,
+        decided: inout TokenFingerprints?,
         shouldStop: () -> Bool = { false }, progress: (Int) -> Void = { _ in }
     ) throws(StoreFailure) {
         let layout = try layout()
@@ -26,7 +33,7 @@ extension TokenTable {
             let any = (
                 " AND (" + terms.map(\.sql).joined(separator: " OR ") + ")", terms.flatMap(\.values)
             )
-            try addMarkedRows(layout, any, partition, &set, shouldStop, progress)
+            try addMarkedRows(layout, any, partition, &set, &decided, shouldStop, progress)
         }
         guard !set.isIncomplete, !shouldStop(), try canReadTokenMarks() else { return }
         let marks = InvalidTokenTable(partition: partition, connection: connection)
@@ -47,11 +54,18 @@ extension TokenTable {
 
     private func addMarkedRows(
         _ layout: TableLayout, _ mark: BoundSQL, _ partition: Partition,
-        _ set: inout TokenFingerprints, _ shouldStop: () -> Bool, _ progress: (Int) -> Void
+        _ set: inout TokenFingerprints, _ decided: inout TokenFingerprints?,
+        _ shouldStop: () -> Bool, _ progress: (Int) -> Void
     ) throws(StoreFailure) {
         let ranges = KeyRanges(layout, try catalogTable(), connection)
         let condition = try layout.selection(of: partition).condition(connection.dialect)
-        let token = connection.dialect.quoted(layout.token.name)
+        let living =
+            decided == nil
+            ? "0"
+            : try sendableRows([partition], countingSideMarks: false).mark
+                .joined(separator: " AND ")
+        let token =
+            "\(connection.dialect.quoted(layout.token.name)), CASE WHEN \(living) THEN 1 ELSE 0 END"
         let all = (condition.sql + mark.sql, condition.values + mark.values)
         var position: [SQLValue]? = shouldStop() ? nil : []
         try walk(
@@ -61,11 +75,26 @@ extension TokenTable {
         } take: { rows, _ in
             for row in 0..<rows.count {
                 guard let token = layout.token.token(rows[row, 0]) else { continue }
+                if rows[row, 1].count == 1 { continue }
                 set.insert(token)
+                _ = decided?.insert(token)
             }
             progress(set.count)
             return !set.isIncomplete && !shouldStop()
         }
+    }
+
+    /// Whether the one row that a partition can have with a token decides about it: no mark counts beside the table, and
+    /// none is idle.
+    ///
+    /// - Throws: `configuration` where the table does not fit the settings; any failure of a query.
+    package func judgesMarksAlone() throws(StoreFailure) -> Bool {
+        let layout = try layout()
+        guard case .binary = layout.token.encoding, settings.idleAfter == nil,
+            layout.living != nil || layout.mark != nil, try !countsSideMarks(layout)
+        else { return false }
+        let names = [layout.token.name, layout.app?.name, layout.environment?.name]
+        return try catalogTable().isUnique(names.compactMap { $0 })
     }
 
     /// The condition that selects rows that are idle; nil where none is.

@@ -141,7 +141,7 @@ package struct SendableRows {
 
     // MARK: Mark
 
-    private var mark: [String] {
+    var mark: [String] {
         if let living = layout.living { return [self.living(living)] }
         let registration = layout.registration.map(instant)
         guard let own = layout.mark.map(instant) else {

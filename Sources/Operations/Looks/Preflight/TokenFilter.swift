@@ -39,6 +39,8 @@ package struct TokenFilter {
     private let store: TokenTable
     private let lookup: TokenStatusLookup
     private let marked: TokenFingerprints?
+    /// Among them those that are stale for certain; nil where none is known to be.
+    private let decided: TokenFingerprints?
     /// The suspects, where they are dropped and there are any.
     private let suspects: Suspects?
     private let suspectsSince: EpochMilliseconds
@@ -111,20 +113,22 @@ package struct TokenFilter {
         } else {
             (suspects, suspectsSince) = (nil, EpochMilliseconds(0))
         }
-        marked =
+        (marked, decided) =
             plan.onlyKnown
-            ? nil : try Self.marked(store, partition, plan.memory, suspects, context)
+            ? (nil, nil) : try Self.marked(store, partition, plan.memory, suspects, context)
     }
 
     private static func marked(
         _ store: TokenTable, _ partition: Partition, _ memory: Int, _ suspects: Suspects?,
         _ context: RunContext
-    ) throws -> TokenFingerprints? {
-        guard memory > 0 else { return nil }
-        var set = TokenFingerprints(mostBytes: memory)
+    ) throws -> (TokenFingerprints?, TokenFingerprints?) {
+        guard memory > 0 else { return (nil, nil) }
+        let sets = try store.judgesMarksAlone() ? 2 : 1
+        var set = TokenFingerprints(mostBytes: memory / sets)
+        var decided = sets == 2 ? TokenFingerprints(mostBytes: memory / sets) : nil
         let (interrupt, progress) = (context.interrupt, context.progress)
         try store.addMarkedTokens(
-            of: partition, to: &set, shouldStop: { interrupt.isTripped },
+            of: partition, to: &set, decided: &decided, shouldStop: { interrupt.isTripped },
             progress: { progress.show("tokens with a mark", $0, of: nil) })
         progress.clear()
         var last: DeviceToken?
@@ -134,13 +138,13 @@ package struct TokenFilter {
             last = page.last?.token
         }
         if interrupt.isTripped { throw RunFailure.stopped }
-        guard set.isIncomplete else { return set }
+        guard set.isIncomplete else { return (set, decided) }
         context.log.notice(
             """
             the tokens with a mark do not fit into \(memory >> 20) MiB, so each token is looked up; \
             raise --memory for more speed
             """)
-        return nil
+        return (nil, nil)
     }
 
     private mutating func filter(_ source: GivenSource) throws {
@@ -160,6 +164,7 @@ package struct TokenFilter {
 
     /// Passes on the lines of a block; false when nobody reads them any more.
     private mutating func pass(_ block: UnsafeRawBufferPointer) throws -> Bool {
+        var stale = 0
         // Dropped and doubtful lines in their order; nil is a dropped one.
         var doubtful: [(line: Range<Int>, token: DeviceToken?)] = []
         var lines = 0
@@ -175,7 +180,9 @@ package struct TokenFilter {
                 if let marked, let count = hex.read(text, into: buffer) {
                     let bytes = UnsafeRawBufferPointer(rebasing: buffer[..<count])
                     guard marked.contains(marked.fingerprint(bytes)) else { return }
-                    doubtful.append((line.whole, DeviceToken(bytes)))
+                    let isStale = decided.map { $0.contains($0.fingerprint(bytes)) } ?? false
+                    if isStale { stale += 1 }
+                    doubtful.append((line.whole, isStale ? nil : DeviceToken(bytes)))
                 } else if let token = try? DeviceToken(spelling: Array(text)) {
                     if let marked {
                         let print = token.bytes.withUnsafeBytes { marked.fingerprint($0) }
@@ -190,6 +197,7 @@ package struct TokenFilter {
         }
         counts.read += lines
         counts.malformed += dropped
+        counts.stale += stale
         let tokens = doubtful.compactMap(\.token)
         let statuses = try store.statuses(of: tokens, by: lookup)
         // What APNs knew before is no fault of the token, and after a week it may be asked again.
