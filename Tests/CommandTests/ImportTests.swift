@@ -30,7 +30,12 @@ struct ImportTests {
                 + "nothing about one, 1 quarantined")
         let list = try stage.json("quarantine", "list")
         #expect(list.output.contains(path) && list.output.contains("line 4"))
-        try stage.run("quarantine", "list").says("1 the token is not hex", "first: line 4")
+        let listed = try stage.run("quarantine", "list")
+            .says("1 the token is not hex", "first: line 4")
+        #expect(!listed.output.contains("parts:"))
+        let name = String(listed.output.prefix(8))
+        try stage.run("quarantine", "list", name).ends(0, "parts:", "  line 4, ", ": the token is")
+        try stage.run("quarantine", "list", "nothing").ends(64, "nothing of this name")
 
         // The same content under another name, compressed, changes nothing, also after an undo.
         try stage.run("undo", "--since", "2000-01-01T00:00:00Z").ends(0)

@@ -76,6 +76,70 @@ struct InitCommandTests {
     }
 
     @Test(
+        "its report has the figures of an audit for an account with SELECT alone, before any table of Pushsweep's",
+        arguments: TestEngine.available)
+    func report(_ engine: TestEngine) throws {
+        let database = try Self.project(engine)
+        let tables = try database.session().tables()
+        let folder = try TemporaryFolder()
+        var (words, environment) = (Self.words(database), Self.environment)
+        var account: ServerAccount?
+        if engine == .mariaDB {
+            let reader = try ServerAccount(of: database)
+            try reader.grant()
+            words[1] = try #require(reader.environment["PUSHSWEEP_STORE_URL"])
+            environment = reader.environment.filter { $0.key == "PUSHSWEEP_STORE_PASSWORD" }
+            account = reader
+        }
+        withExtendedLifetime(account) {}
+        let (json, page) = (folder.file("first.json"), folder.file("first.html"))
+        for file in [json, page] {
+            try RunningTool("pushsweep", words + ["--report", file], environment: environment)
+                .wait().ends(0, "report on these rows: \(file)")
+        }
+        let report = try #require(
+            try JSONSerialization.jsonObject(with: Data(contentsOf: URL(filePath: json)))
+                as? [String: Any])
+        let apps = try #require(report["apps"] as? [[String: Any]])
+        func sum(_ name: String) -> Int {
+            apps.reduce(0) { $0 + (($1["tokens"] as? [String: Any])?[name] as? Int ?? 0) }
+        }
+        #expect(apps.count == 2 && sum("rows") == 60 && sum("living") == 60)
+        #expect((apps[0]["deep"] as? [String: Any])?["duplicateTokens"] as? Int == 0)
+        #expect(report["healthy"] as? Bool == true)
+        let rules = (report["findings"] as? [[String: Any]])?.compactMap { $0["rule"] as? String }
+        #expect(rules?.contains("first-look") == true)
+        for rule in ["open-hold", "no-recent-sweep", "not-examined"] {
+            #expect(rules?.contains(rule) == false)
+        }
+        let text = try String(contentsOfFile: page, encoding: .utf8)
+        #expect(text.hasPrefix("<!DOCTYPE html>") && text.contains("Ages of registrations"))
+        #expect(!text.contains(DeviceToken.numbered(1).hex))
+        #expect(try database.session().tables() == tables)
+        try RunningTool(
+            "pushsweep", words + ["--report", folder.file("first.pdf")], environment: environment
+        ).wait().ends(64, "says no format")
+    }
+
+    @Test(
+        "it writes over the example that the package brings, and over no file that a person edited")
+    func example() throws {
+        let database = try Self.project(.sqlite)
+        let folder = try TemporaryFolder()
+        let example = try Tool.pushsweep("check", "--example").ends(0).output
+        let file = try folder.write("pushsweep.yaml", example)
+        let words = Self.words(database) + ["--output", file]
+        try RunningTool("pushsweep", words).wait().ends(0, "settings: written to \(file)")
+        let written = try String(contentsOfFile: file, encoding: .utf8)
+        #expect(written.contains("table: mobile_devices"))
+        let again = try RunningTool("pushsweep", words).wait().ends(73)
+        again.says("is there already")
+        try folder.write("pushsweep.yaml", example + "# mine\n")
+        try RunningTool("pushsweep", words).wait().ends(73)
+        #expect(try String(contentsOfFile: file, encoding: .utf8) == example + "# mine\n")
+    }
+
+    @Test(
         "its settings pass check with an account that has the printed grants alone",
         arguments: TestEngine.available)
     func check(_ engine: TestEngine) throws {

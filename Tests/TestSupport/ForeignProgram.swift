@@ -16,6 +16,8 @@ package enum ForeignProgram: String, Sendable {
     case ruby = "/usr/bin/ruby"
     /// The formatter of Go, which parses a file.
     case gofmt = "/usr/bin/gofmt"
+    /// The lister of the libraries that a program needs.
+    case ldd = "/usr/bin/ldd"
     /// The compiler for C.
     case cc = "/usr/bin/cc"
 

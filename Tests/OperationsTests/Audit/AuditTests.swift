@@ -1,3 +1,4 @@
+import APNsProtocol
 import Foundation
 import Glibc
 import TestSupport
@@ -50,7 +51,29 @@ struct AuditTests {
         #expect(report.gaps == [] && app.deep != nil)
         #expect(try stage.database.marks() == rows)
         try stage.undone(run.run).ends(0)
-        #expect(try Self.audit(stage).runs.changing.first { $0.run == run.run }?.undone == true)
+        let undone = try Self.audit(stage)
+        #expect(undone.runs.changing.first { $0.run == run.run }?.undone == true)
+        #expect(undone.apps[0].evidence.map(\.applied) == [6])
+        #expect(undone.apps[0].evidence.map(\.undone) == [6])
+        #expect(undone.apps[0].earlier == nil)
+    }
+
+    @Test(
+        "the days before the period, as many as it has, are summed up beside it",
+        arguments: TestEngine.available)
+    func earlier(_ engine: TestEngine) throws {
+        let stage = try SweepStage(engine, dead: 6)
+        try stage.swept().ends(0)
+        let today = try Self.audit(stage)
+        #expect(today.apps[0].evidence.map(\.applied) == [6])
+        for (days, isThere) in [(20, false), (40, true), (59, true), (70, false)] {
+            let then = stage.database.time(
+                EpochMilliseconds.current.advanced(by: -Int64(days) * 86_400_000).rawValue)
+            try stage.database.execute("UPDATE pushsweep_feed SET changed_at = ?", [then])
+            let app = try #require(try Self.audit(stage).apps.first)
+            #expect(app.earlier?.applied == (isThere ? 6 : nil), "\(days)")
+            #expect(app.evidence.map(\.applied) == (days < 30 ? [6] : []), "\(days)")
+        }
     }
 
     @Test(

@@ -220,8 +220,10 @@ struct EarlierReportsTests {
         // A value that was corrected since changes nothing of that.
         try stage.database.execute("UPDATE active_users SET app_id = 'talk'")
         stage.lines.certificate += Self.wrongValue
-        try stage.swept().ends(0, "60 reports of batch", "because an undo came after")
+        let swept = try stage.swept().ends(0, "60 reports of batch", "because an undo came after")
         #expect(try stage.database.marked == 5)
+        let told = (swept.json["apps"] as? [[String: Any]])?.compactMap { $0["undone"] as? Int }
+        #expect(told == [60])
         for number in 0..<60 {
             try stage.database.report(DeviceToken.numbered(number).hex, time: dead)
         }

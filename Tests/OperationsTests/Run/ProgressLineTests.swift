@@ -27,6 +27,39 @@ struct ProgressLineTests {
                 == "x: 1 of 10000 (0 %), 1.0/s, 2:46:39 left")
     }
 
+    @Test("sizes are megabytes, and the rate is, too")
+    func sizes() {
+        #expect(
+            line("importing a.log (bytes)", each: 12_000_000, for: 4, of: 292_000_000, columns: 90)
+                == "importing a.log (bytes): 48.0 MB of 292.0 MB (16 %), 12.0 MB/s, 0:21 left")
+    }
+
+    @Test("the steps of an import are one count that never falls and ends at the size")
+    func steps() {
+        var whole = WholeProgress("importing a.log (bytes)", size: 1_000)
+        var last = 0
+        for (phrase, counts) in [
+            ("importing (bytes)", [0, 500, 1_000]),
+            ("storing chat/production (reports)", [10, 60]),
+            ("storing chat/sandbox (reports)", [1, 60]),
+            ("comparing chat/production (reports)", [30]),
+            ("suspects of chat/production (reports)", [20]),
+            ("applying chat/production (reports)", [1, 60]), ("comparing x (reports)", [1]),
+        ] {
+            for count in counts {
+                let total = phrase.hasPrefix("importing") ? 1_000 : 60
+                let done = whole.count(phrase, count, of: total)
+                #expect((done ?? -1) >= last, "\(phrase) \(count)")
+                last = done ?? last
+            }
+        }
+        #expect(last == 1_000)
+        let (other, unknown) = (
+            whole.count("tokens with a mark", 1, of: 2), whole.count("storing x", 1, of: nil)
+        )
+        #expect(other == nil && unknown == nil)
+    }
+
     @Test("in 40 columns the share, the rate and the remaining time stay")
     func narrow() {
         let text = line(
