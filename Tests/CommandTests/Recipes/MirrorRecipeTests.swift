@@ -22,9 +22,11 @@ private final class MirrorStage {
             mkdir -m 0700 \(data) && { [ "$(id -u)" != 0 ] || chown postgres \(data); }
             as() { if [ "$(id -u)" = 0 ]; then setpriv --reuid postgres --regid postgres --clear-groups "$@"; else "$@"; fi; }
             cd \(data)
-            as \(programs)/initdb -D \(data)/db -A trust -U postgres >/dev/null
+            as \(programs)/initdb -D \(data)/db -A trust -U postgres >/dev/null 2>&1
+            # The server must not keep open by what the test sees the end of this shell.
+            for file in /proc/$$/fd/*; do number=${file##*/}; [ "$number" -lt 3 ] || eval "exec $number>&-"; done
             as \(programs)/pg_ctl -D \(data)/db -o "-k \(data) -c listen_addresses='' -c fsync=off" \
-              -l \(data)/log -w start >/dev/null
+              -l \(data)/log -w start >/dev/null 2>&1 </dev/null
             """)
         for block in try DocumentBlock.all(of: "docs/recipes/mirror.md")
         where block.name == "mirror.yaml" {
@@ -37,7 +39,7 @@ private final class MirrorStage {
             """
             cd \(data)
             as() { if [ "$(id -u)" = 0 ]; then setpriv --reuid postgres --regid postgres --clear-groups "$@"; else "$@"; fi; }
-            as \(Self.programs ?? "")/pg_ctl -D \(data)/db -m immediate stop >/dev/null
+            as \(Self.programs ?? "")/pg_ctl -D \(data)/db -m immediate stop >/dev/null 2>&1
             rm -rf \(data)
             """)
     }
@@ -46,7 +48,7 @@ private final class MirrorStage {
     func shell(_ script: String) throws -> ToolResult {
         let examples = DocumentBlock.path("docs/examples").path
         return try RunningTool(
-            program: URL(fileURLWithPath: "/bin/sh"),
+            program: URL(fileURLWithPath: "/bin/bash"),
             [
                 "-ec",
                 "cd \(folder.path)\n"
