@@ -1,11 +1,9 @@
-import FoundationEssentials
-
 /// Any value of JSON as a tree, for texts whose form is not known: those of other programs, and documents of our own
 /// that are changed as a whole.
 ///
-/// The library decodes it: strict by RFC 8259, nested at most 512 deep. Of a key that stands twice one value is
-/// kept, as with every reader of such a text, so nothing that decides about a row is read by this.
-package enum JSONValue: Hashable, Sendable, Codable {
+/// It is read by the strict grammar (RFC 8259). Of a key that stands twice the last value is kept, as with every
+/// reader of such a text, so nothing that decides about a row is read by this.
+package enum JSONValue: Hashable, Sendable, Encodable {
     case null
     case bool(Bool)
     /// A number that is written as an integer and fits.
@@ -16,22 +14,68 @@ package enum JSONValue: Hashable, Sendable, Codable {
     case list([JSONValue])
     case object([String: JSONValue])
 
-    package init(from decoder: any Decoder) throws {
-        let value = try decoder.singleValueContainer()
-        if value.decodeNil() {
-            self = .null
-        } else if let text = try? value.decode(String.self) {
-            self = .text(text)
-        } else if let object = try? value.decode([String: JSONValue].self) {
-            self = .object(object)
-        } else if let list = try? value.decode([JSONValue].self) {
-            self = .list(list)
-        } else if let bool = try? value.decode(Bool.self) {
-            self = .bool(bool)
-        } else if let integer = try? value.decode(Int64.self) {
-            self = .integer(integer)
-        } else {
-            self = .number(try value.decode(Double.self))
+    /// The deepest nesting that is read.
+    package static let deepest = 64
+
+    /// The object or the list that is the whole text; nil for any other text.
+    package init?(document bytes: [UInt8]) {
+        let value = bytes.withUnsafeBytes { bytes -> JSONValue? in
+            var scanner = JSONScanner(bytes)
+            guard let value = Self.value(&scanner, depth: 1), scanner.isAtEnd else { return nil }
+            return value
+        }
+        switch value {
+        case .list?, .object?: self = value ?? .null
+        default: return nil
+        }
+    }
+
+    private static func value(_ scanner: inout JSONScanner, depth: Int) -> JSONValue? {
+        guard depth <= deepest else { return nil }
+        switch scanner.peek() {
+        case UInt8(ascii: "{"): return object(&scanner, depth: depth)
+        case UInt8(ascii: "["): return list(&scanner, depth: depth)
+        case UInt8(ascii: "\""): return text(&scanner).map(JSONValue.text)
+        default: return scanner.scalar().flatMap { scalar(String(decoding: $0, as: UTF8.self)) }
+        }
+    }
+
+    private static func text(_ scanner: inout JSONScanner) -> String? {
+        scanner.string().flatMap { String(validating: $0, as: UTF8.self) }
+    }
+
+    private static func object(_ scanner: inout JSONScanner, depth: Int) -> JSONValue? {
+        guard scanner.take("{") else { return nil }
+        if scanner.take("}") { return .object([:]) }
+        var members: [String: JSONValue] = [:]
+        repeat {
+            guard let key = text(&scanner), scanner.take(":"),
+                let value = value(&scanner, depth: depth + 1)
+            else { return nil }
+            members[key] = value
+        } while scanner.take(",")
+        return scanner.take("}") ? .object(members) : nil
+    }
+
+    private static func list(_ scanner: inout JSONScanner, depth: Int) -> JSONValue? {
+        guard scanner.take("[") else { return nil }
+        if scanner.take("]") { return .list([]) }
+        var values: [JSONValue] = []
+        repeat {
+            guard let value = value(&scanner, depth: depth + 1) else { return nil }
+            values.append(value)
+        } while scanner.take(",")
+        return scanner.take("]") ? .list(values) : nil
+    }
+
+    private static func scalar(_ word: String) -> JSONValue? {
+        switch word {
+        case "true": return .bool(true)
+        case "false": return .bool(false)
+        case "null": return .null
+        default:
+            if let integer = Int64(word) { return .integer(integer) }
+            return Double(word).flatMap { $0.isFinite ? .number($0) : nil }
         }
     }
 
@@ -45,19 +89,6 @@ package enum JSONValue: Hashable, Sendable, Codable {
         case .text(let text): try value.encode(text)
         case .list(let list): try value.encode(list)
         case .object(let object): try value.encode(object)
-        }
-    }
-}
-
-extension JSONValue {
-    /// The object or the list that is the whole text; nil for any other text.
-    package init?(document bytes: [UInt8]) {
-        guard let value = try? JSONDecoder().decode(JSONValue.self, from: Data(bytes)) else {
-            return nil
-        }
-        switch value {
-        case .list, .object: self = value
-        default: return nil
         }
     }
 

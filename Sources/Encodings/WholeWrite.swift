@@ -5,8 +5,9 @@ package func writeWhole(_ bytes: UnsafeRawBufferPointer, to descriptor: Int32) -
     var rest = bytes
     while !rest.isEmpty {
         let written = write(descriptor, rest.baseAddress, rest.count)
-        guard written > 0 || errno == EINTR else { return false }
-        rest = UnsafeRawBufferPointer(rebasing: rest.dropFirst(max(0, written)))
+        if written < 0 && errno == EINTR { continue }
+        guard written > 0 else { return false }
+        rest = UnsafeRawBufferPointer(rebasing: rest.dropFirst(written))
     }
     return true
 }

@@ -114,6 +114,24 @@ struct InitCommandTests {
         }
         let text = try String(contentsOfFile: page, encoding: .utf8)
         #expect(text.hasPrefix("<!DOCTYPE html>") && text.contains("Ages of registrations"))
+        #expect(text.contains("A first look</h1>") && !text.contains("Healthy"))
+        for unknown in ["Evidence waiting", "Open holds", "Last good sweep", "Became invalid"] {
+            #expect(!text.contains(unknown), "\(unknown)")
+        }
+        let exchanged = folder.file("exchanged.json")
+        try RunningTool(
+            "pushsweep", words + ["--report", exchanged, "--mark", "is_active=0/1"],
+            environment: environment
+        ).wait().ends(0)
+        #expect(try String(contentsOfFile: exchanged, encoding: .utf8).contains("may be exchanged"))
+        // The look is printed although its report cannot be written.
+        try RunningTool(
+            "pushsweep", words + ["--report", folder.file("nowhere/first.html")],
+            environment: environment
+        ).wait().ends(73, "mobile_devices now: 90 rows")
+        try RunningTool(
+            "pushsweep", words + ["--report", page, "--output", page], environment: environment
+        ).wait().ends(64, "name one file")
         #expect(!text.contains(DeviceToken.numbered(1).hex))
         #expect(try database.session().tables() == tables)
         try RunningTool(

@@ -135,6 +135,31 @@ struct LivingExchangeTests {
     }
 
     @Test(
+        "an undo leaves a row dead that later evidence called dead too, unless it takes that back as well",
+        arguments: TestEngine.available)
+    func laterEvidence(_ engine: TestEngine) throws {
+        let database = try Self.database(engine, rows: 20, type: "INTEGER", living: "1")
+        let store = try Self.store(database, "1", "0")
+        func dead() throws -> [[String]] {
+            try database.texts("SELECT id FROM devices WHERE state = 0 ORDER BY id")
+        }
+        try store.sweep("wrong", (0..<5).map { .dead($0, at: start + 60_000) })
+        try store.sweep("right", [.dead(1, at: start + 120_000)], at: start + 900_000)
+        let undone = try store.undo(.run("wrong"), as: "first", at: start + 1_000_000)
+        #expect(undone.restored == 4 && undone.kept == ["changed": 1])
+        #expect(try dead() == [["1"]])
+        // Marked again since, by evidence that is not taken back.
+        try store.sweep("again", [.dead(2, at: start + 180_000)], at: start + 1_100_000)
+        let second = try store.undo(.run("wrong"), as: "second", at: start + 1_200_000)
+        #expect(second.restored == 0 && second.kept == ["changed": 2])
+        #expect(try dead() == [["1"], ["2"]])
+        let whole = try store.undo(.since(EpochMilliseconds(start)), as: "whole", at: start + 1_300_000)
+        #expect(whole.kept.isEmpty, "\(whole)")
+        #expect(try dead() == [])
+        #expect(try database.rows(of: "pushsweep_invalid") == 0)
+    }
+
+    @Test(
         "marks alone tell it where the ledger is purged, by rows that did not register again",
         arguments: TestEngine.available)
     func purged(_ engine: TestEngine) throws {

@@ -70,7 +70,7 @@ struct SendableViewTests {
         }
         var marked = TokenFingerprints(mostBytes: 1 << 20)
         var decided =
-            try store.judgesMarksAlone() ? TokenFingerprints(mostBytes: 1 << 20) : nil
+            try store.judgesMarksAlone(in: chat) ? TokenFingerprints(mostBytes: 1 << 20) : nil
         try store.addMarkedTokens(of: chat, to: &marked, decided: &decided)
         for token in stale.keys {
             #expect(token.bytes.withUnsafeBytes { marked.contains(marked.fingerprint($0)) })

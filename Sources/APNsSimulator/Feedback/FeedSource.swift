@@ -1,7 +1,6 @@
 import APNsProtocol
 import Encodings
 import FoundationEssentials
-import Glibc
 import SecureTransport
 import Glibc
 import Synchronization

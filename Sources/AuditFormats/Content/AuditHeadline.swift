@@ -27,6 +27,7 @@ package struct AuditHeadline: Hashable, Sendable {
         func findings(_ severity: Severity) -> [Finding] {
             report.findings.filter { $0.severity == severity && $0.ignored == nil }
         }
+        isFirstLook = report.firstLook != nil
         decided = report.findings.filter { $0.ignored != nil }
         problems = [.high, .medium, .low].flatMap(findings)
         gravest = Dictionary(
@@ -47,7 +48,12 @@ package struct AuditHeadline: Hashable, Sendable {
         }
     }
 
-    package var word: String { healthy ? "Healthy" : "Not healthy" }
+    /// Whether it is of a first look, which cannot know that all is well.
+    private let isFirstLook: Bool
+
+    package var word: String {
+        healthy ? isFirstLook ? "A first look" : "Healthy" : "Not healthy"
+    }
 
     /// The number of problems by severity, gravest first, without zeros: `2 high`, `1 low`.
     package var counts: [String] {

@@ -108,6 +108,7 @@ extension AuditReport {
 
     /// The tables about runs, holds and quarantine that have rows.
     var operationTables: [FigureTable] {
+        if firstLook != nil { return [] }
         let tables = [
             FigureTable("Time between sweeps", ["Figure", "Value"], sweepRows),
             FigureTable("Runs by kind and exit code", "Run", runs.endings),

@@ -80,12 +80,20 @@ struct PageContent {
             <h2 id="rest">The rest</h2>
             \(fold("What is well", verdict.well))\(fold("Worth knowing", verdict.notes))\
             \(fold("Decided to live with", verdict.decided))
-            <details class="fold"><summary><h3>Runs, holds and quarantine</h3></summary>
-            <div class="tables">\(report.operationTables.map { table($0) })</div></details>
+            \(operations)
             </section>
             <section aria-labelledby="about"><h2 id="about">About this report</h2>
             <dl class="about">\(particulars)</dl>
             </section>
+            """
+    }
+
+    private var operations: HTML? {
+        let tables = report.operationTables
+        guard !tables.isEmpty else { return nil }
+        return """
+            <details class="fold"><summary><h3>Runs, holds and quarantine</h3></summary>
+            <div class="tables">\(tables.map { table($0) })</div></details>
             """
     }
 

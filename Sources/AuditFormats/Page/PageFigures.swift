@@ -10,7 +10,7 @@ extension PageContent {
         <section aria-labelledby="figures">
         <h2 id="figures">Figures</h2>
         <dl class="tiles">\(tiles.map(tile))</dl>
-        \(charts(totals, id: "all", showsEmpty: true))
+        \(charts(totals, id: "all", showsEmpty: report.firstLook == nil))
         </section>
         """
     }
@@ -86,8 +86,6 @@ extension PageContent {
 
     /// The large figures at the top: what it is, how much, and a remark.
     private var tiles: [(label: String, figure: String, remark: String)] {
-        let open = report.holds.count { $0.state == "open" }
-        let held = report.holds.filter { $0.state == "open" }.map(\.tuples).total
         var tiles = [
             ("Living tokens", totals.living.grouped, "of \(totals.rows.grouped("row"))"),
             (
@@ -95,6 +93,31 @@ extension PageContent {
                 totals.rows == 0
                     ? "no rows" : "\(totals.stale.share(of: totals.rows)) of all rows"
             ),
+        ]
+        if report.firstLook == nil { tiles += historyTiles }
+        if totals.suspects > 0 {
+            tiles.append(
+                (
+                    "Called bad by APNs", totals.suspects.grouped,
+                    totals.known > 0
+                        ? "\(totals.known.grouped) known before" : "none known before"
+                ))
+        }
+        if totals.idle > 0 {
+            tiles.append(
+                (
+                    "Not registered for long", totals.idle.grouped,
+                    totals.leavesIdleOut ? "left out of sends" : "sent to all the same"
+                ))
+        }
+        return tiles
+    }
+
+    /// What Pushsweep's own tables tell.
+    private var historyTiles: [(label: String, figure: String, remark: String)] {
+        let open = report.holds.count { $0.state == "open" }
+        let held = report.holds.filter { $0.state == "open" }.map(\.tuples).total
+        var tiles = [
             (
                 "Last good sweep", report.runs.hoursSince.map { "\($0.span) ago" } ?? "none",
                 report.runs.lastGoodSweep?.moment.cut(to: 40) ?? "no run is recorded"
@@ -116,21 +139,6 @@ extension PageContent {
         ]
         if totals.saved > 0 {
             tiles.append(("Sends saved", totals.saved.grouped, "each a request and a 410"))
-        }
-        if totals.suspects > 0 {
-            tiles.append(
-                (
-                    "Called bad by APNs", totals.suspects.grouped,
-                    totals.known > 0
-                        ? "\(totals.known.grouped) known before" : "none known before"
-                ))
-        }
-        if totals.idle > 0 {
-            tiles.append(
-                (
-                    "Not registered for long", totals.idle.grouped,
-                    totals.leavesIdleOut ? "left out of sends" : "sent to all the same"
-                ))
         }
         return tiles
     }

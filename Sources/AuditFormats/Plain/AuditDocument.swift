@@ -83,6 +83,7 @@ struct AuditDocument {
                 : .table(report.overview(verdict).cut(to: 60)),
         ]
         let totals = Totals(report.apps)
+        if report.firstLook != nil { return }
         parts.append(
             .line(
                 "Became invalid in the period: \(totals.standing.grouped), in as many days before: "

@@ -20,7 +20,7 @@ import Findings
 import Glibc
 import TokenHygiene
 
-/// The number of rows of a partition that are not invalid, as far as somebody asks. Rows with a mark
+/// The number of rows of a partition with a token that are not invalid, as far as somebody asks. Rows with a mark
 /// and a later registration in another form than the mark's count as invalid, which makes a limit by
 /// shares a little stricter. The rows of one feed's question are the same for all gates: a new question
 /// takes a new value.
@@ -67,7 +67,9 @@ package final class LivingRows {
         let ranges = KeyRanges(layout, try table.catalogTable(), connection, span: span)
         let ours = try layout.selection(of: partition).condition(connection.dialect)
         let living = layout.livingCondition(connection.dialect)
-        let condition = (ours.sql + living.sql, ours.values + living.values)
+        // A row without a token is nobody's device, and tables have many after logouts.
+        let token = " AND LENGTH(\(connection.dialect.quoted(layout.token.name))) > 0"
+        let condition = (ours.sql + living.sql + token, ours.values + living.values)
         // No sample proves as many as a question for the number itself asks.
         if limit < Int.max / 2, limit - (counted - beside) > fewRows {
             if sampled == nil { sampled = try sample(layout, ranges, condition) }

@@ -85,11 +85,13 @@ extension TokenTable {
     }
 
     /// Whether the one row that a partition can have with a token decides about it: no mark counts beside the table, and
-    /// none is idle.
+    /// none is idle, and a statement selects the rows of the partition exactly.
     ///
     /// - Throws: `configuration` where the table does not fit the settings; any failure of a query.
-    package func judgesMarksAlone() throws(StoreFailure) -> Bool {
+    package func judgesMarksAlone(in partition: Partition) throws(StoreFailure) -> Bool {
         let layout = try layout()
+        // Under a collation that takes letters for one, the statement also finds rows of other apps.
+        guard try layout.selection(of: partition).compared.isEmpty else { return false }
         guard case .binary = layout.token.encoding, settings.idleAfter == nil,
             layout.living != nil || layout.mark != nil, try !countsSideMarks(layout)
         else { return false }

@@ -93,8 +93,7 @@ package final class UndoPlan {
         let partition = places[places.count - 1].partition
         let target =
             entry.isBeside
-            ? ["s", partition.app, partition.environment, entry.storedKey.string]
-                .joined(separator: "\u{1F}") : "r\u{1F}\(entry.storedKey)"
+            ? Self.name(beside: entry.storedKey, in: partition) : "r\u{1F}\(entry.storedKey)"
         pending += [
             .text(target), .integer(0 &- entry.changed.rawValue),
             .integer(Int64(newness)), .integer(0 &- entry.evidence.rawValue),
@@ -173,6 +172,23 @@ package final class UndoPlan {
             if !targets.isEmpty { return Array(targets.prefix(limit)) }
             room *= 4
         }
+    }
+
+    /// Whether the change of a mark beside the table to this time, or a later one, is among the chosen entries.
+    func takesBack(
+        _ time: EpochMilliseconds, beside token: DeviceToken, in partition: Partition
+    ) throws(SQLFailure) -> Bool {
+        let name = Self.name(
+            beside: RowImage.key([.bytes(token.bytes)]), in: partition)
+        return try scratch.query(
+            "SELECT 1 FROM entry WHERE target = ? AND time >= ? LIMIT 1",
+            [.text(name), .integer(time.rawValue)]
+        ).count > 0
+    }
+
+    /// The sort key of a mark beside the table.
+    private static func name(beside key: ExactText, in partition: Partition) -> String {
+        ["s", partition.app, partition.environment, key.string].joined(separator: "\u{1F}")
     }
 
     private func target(_ name: ExactText, _ rows: SQLRows, _ row: Int) -> UndoTarget {

@@ -198,6 +198,25 @@ package struct ListedRun: Hashable, Sendable {
     package let rowsChanged: Int
     /// The run that it took back, for an undo of one run.
     package let undid: String?
+    /// Whether it took back each change of that run.
+    package let undidWhole: Bool
+}
+
+extension [ListedRun] {
+    /// The runs, of all that are listed newest first, whose changes an undo of the run took back as a whole and no undo
+    /// of that undo brought again.
+    package var takenBack: Set<String> {
+        let undos = Dictionary(
+            compactMap { run in run.undid.map { (run.record.id, $0) } },
+            uniquingKeysWith: { first, _ in first })
+        var takenBack: Set<String> = []
+        for run in reversed() where run.undidWhole {
+            guard let undid = run.undid else { continue }
+            takenBack.insert(undid)
+            if let again = undos[undid] { takenBack.remove(again) }
+        }
+        return takenBack
+    }
 }
 
 extension TokenTable {
@@ -229,7 +248,8 @@ extension TokenTable {
                 guard changed > 0 || progress != nil else { return nil }
                 return ListedRun(
                     record: RunRecord(rows.row(row), connection.dialect), rowsChanged: changed,
-                    undid: progress?.undoneRun)
+                    undid: progress?.undoneRun,
+                    undidWhole: progress.map { $0.isDone && $0.kept.isEmpty } ?? false)
             }
         }
     }

@@ -131,6 +131,7 @@ struct UndoTransaction {
         var undone = rows(targets, images, found)
         undone += try tokenMarks(targets.filter(\.isTokenMark), images)
         try yieldToTakenTokens(&undone)
+        try yieldToLaterMarks(&undone)
         if isAgain { undone.removeAll { !$0.isWhole } }
         var next = progress
         next.position = targets.last?.name.string ?? progress.position
@@ -255,6 +256,31 @@ struct UndoTransaction {
             let taken = Set(try rows(with: items.map(\.token), in: partition).map(\.0))
             for item in items where taken.contains(item.token) {
                 undone[item.index].row.keepAll(.taken, current: nil)
+            }
+        }
+    }
+
+    /// Leaves rows dead by a column of two values where later evidence than that of the undone change has moved the time
+    /// beside them. The row itself does not show which mark it carries. Where the undo takes that evidence back too,
+    /// nothing stands against it.
+    private func yieldToLaterMarks(_ undone: inout [Undone]) throws(SQLFailure) {
+        guard layout.living != nil else { return }
+        var returning: [Partition: [(index: Int, token: DeviceToken, time: EpochMilliseconds)]] =
+            [:]
+        for (index, item) in undone.enumerated() where !item.target.isTokenMark && item.isChanged {
+            guard item.row.state != nil, let time = item.row.time,
+                let token = item.current?[layout.token.name].flatMap(layout.token.token)
+            else { continue }
+            returning[item.target.partition, default: []].append((index, token, time))
+        }
+        for (partition, items) in returning {
+            let tokens = Set(items.map(\.token)).sorted()
+            let marks = try invalidTokens(of: partition).marks(on: tokens, locking: !isDry)
+            for item in items {
+                guard let mark = marks[item.token], mark.time > item.time,
+                    try !plan.takesBack(mark.time, beside: item.token, in: partition)
+                else { continue }
+                undone[item.index].row.keepAll(.changed, current: undone[item.index].current)
             }
         }
     }

@@ -105,6 +105,12 @@ struct InitCommand: ParsableCommand, JobOptions {
         }
         _ = try answers()
         if let report { try AuditFormat.check(report) }
+        guard output == nil || output != report else {
+            throw ValidationError("--output and --report name one file; give each its own")
+        }
+        guard output != "-" else {
+            throw ValidationError("--output is a file; without it the settings are printed")
+        }
         guard tls == nil || ["verify", "off"].contains(tls) else {
             throw ValidationError("--tls is verify or off")
         }
@@ -116,22 +122,25 @@ struct InitCommand: ParsableCommand, JobOptions {
             (wish.answers, wish.output) = (try answers(), output)
             (wish.passwordFile, wish.ca, wish.tls) = (passwordFile, ca, tls)
             wish.report = report
-            let (look, audit) = try FirstLook.run(
+            let look = try FirstLook.run(
                 wish, environment: environment, version: Version.name, context)
-            if let report {
-                guard let audit else {
-                    print(look)
-                    throw RunFailure(
-                        .configuration, .report,
-                        "reporting on \(look.table ?? "the table"): \(look.uncounted ?? "it was not counted")"
-                    )
-                }
-                try ReplacedFile(report, of: "the report").replace(
-                    with: audit.document(AuditFormat(file: report) ?? .text))
-            }
-            print(look)
+            print(look.report)
+            if let report { try write(look, to: report) }
             return .done
         }
+    }
+
+    /// Writes the report on the table, once the look is printed.
+    private func write(_ look: FirstLook.Result, to file: String) throws {
+        guard let audit = look.audit else {
+            throw look.failure
+                ?? RunFailure(
+                    .configuration, .report,
+                    "reporting on \(look.report.table ?? "the table"): "
+                        + (look.report.uncounted ?? "it was not counted"))
+        }
+        try ReplacedFile(file, of: "the report").replace(
+            with: audit.document(AuditFormat(file: file) ?? .text))
     }
 
     /// What the options name.

@@ -117,5 +117,15 @@ struct MirrorRecipeTests {
             sh /usr/share/doc/pushsweep/docs/examples/mirror.sh
             """)
         #expect(try stage.marks() == "1:0 2:0 3:0 4:0 5:0")
+        // An export that fails, and one of nothing, leave the copy as it is.
+        for statement in ["ALTER TABLE devices RENAME user_id TO uid", "DELETE FROM devices"] {
+            try stage.shell(
+                """
+                psql -q -c "\(statement)"
+                ! sh /usr/share/doc/pushsweep/docs/examples/mirror.sh 2>/dev/null
+                [ "$(sqlite3 mirror.sqlite 'SELECT COUNT(*) FROM devices')" = 4 ]
+                psql -q -c "ALTER TABLE devices RENAME uid TO user_id" 2>/dev/null || true
+                """)
+        }
     }
 }

@@ -13,8 +13,8 @@ extension Audit {
     ///
     /// - Throws: failures of the database, and 75 when it was stopped.
     static func firstLook(
-        at table: TokenTable, under proposed: Settings, sorting: Bool, version: String,
-        _ context: RunContext
+        at table: TokenTable, under proposed: Settings, sorting: Bool, questions: Int,
+        version: String, _ context: RunContext
     ) throws -> AuditReport {
         let now = try table.session.databaseTime()
         var audit = Audit(
@@ -29,6 +29,13 @@ extension Audit {
         audit.facts.firstLook = "\(table.settings.mapping.table)"
         (audit.facts.report, audit.facts.gaps) = (audit.report, audit.report.gaps)
         audit.report.enter(RuleBook.findings(audit.facts), hoursSinceSweep: nil)
+        audit.report.firstLook = questions
+        if audit.report.healthy {
+            let tokens = audit.report.apps.map(\.tokens)
+            audit.report.headline =
+                "\(tokens.reduce(0) { $0 + $1.living }.counting("living token")), "
+                + "\(tokens.reduce(0) { $0 + $1.stale }) stale, by \(questions.counting("open question"))"
+        }
         return audit.report
     }
 }

@@ -218,14 +218,15 @@ package struct Audit {
                     "history: the account may not read pushsweep_feed; grant SELECT on it")
                 return
             }
-            let undone = try store.changingRuns(from: period.since, to: EpochMilliseconds(.max))
-                .compactMap(\.undid)
             let (first, last) = (String(report.since.prefix(10)), String(report.until.prefix(10)))
             // Days of the period, and as many before it.
-            let length = max(0, period.until.rawValue - max(0, period.since.rawValue))
-            let before = EpochMilliseconds(max(0, period.since.rawValue - length)).rfc3339
+            let day: Int64 = 86_400_000
+            let begin = max(0, period.since.rawValue) / day
+            let count = max(0, period.until.rawValue) / day - begin + 1
+            let before = EpochMilliseconds(max(0, begin - count) * day)
+            let undone = try store.changingRuns(from: before, to: EpochMilliseconds(.max)).takenBack
             let days = try history.days(
-                from: String(before.prefix(10)), to: last, undone: Array(Set(undone)).sorted())
+                from: String(before.rfc3339.prefix(10)), to: last, undone: undone.sorted())
             for day in days {
                 // The database names apps as the rows of the table do.
                 guard let place = stored.firstIndex(of: day.partition) else { continue }
@@ -272,7 +273,7 @@ package struct Audit {
     private mutating func listRuns(_ store: TokenTable) {
         do {
             let listed = try store.changingRuns(from: period.since, to: period.until)
-            let undone = Set(listed.compactMap(\.undid))
+            let undone = listed.takenBack
             report.runs.changing = listed.filter { $0.rowsChanged > 0 }.prefix(50).map { run in
                 var audited = AuditedRun(
                     run: run.record.id, kind: run.record.kind,

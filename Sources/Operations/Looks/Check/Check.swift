@@ -341,8 +341,9 @@ package struct Check {
 
     private mutating func enter(_ findings: [Finding]) {
         for finding in findings {
-            if let grant = finding.grant, !report.lacking.contains(grant) {
-                report.lacking.append(grant)
+            if let grant = finding.grant {
+                if !report.lacking.contains(grant) { report.lacking.append(grant) }
+                report.named.insert(finding.failure?.sentence ?? finding.sentence)
             }
             // Without the hint, which names this command.
             if let failure = finding.failure {

@@ -39,6 +39,8 @@ package struct CheckReport: PrintedLines, Encodable, Hashable, Sendable {
     package var grants: [String] = []
     /// Those of single rights that it lacks.
     package var lacking: [String] = []
+    /// The sentences of findings whose right is among those.
+    var named: Set<String> = []
     /// Number of feeds in the journals that could be read which the next run applies.
     package private(set) var pending = 0
     /// Number of held feeds in the journals that could be read.
@@ -113,11 +115,15 @@ package struct CheckReport: PrintedLines, Encodable, Hashable, Sendable {
             return
                 "  \(finding.severity.wordOfCheck): \(finding.place)\(finding.messageOfCheck)\(name)"
         }
-        if !grants.isEmpty, findings.contains(where: \.isAboutHiddenParts) {
+        if !grants.isEmpty,
+            findings.contains(where: { $0.isAboutRights && !named.contains($0.sentence) })
+        {
             lines.append("grants the account needs; a part of them it lacks:")
             lines += grants.map { "  \($0);" }
         } else if !lacking.isEmpty {
-            lines.append("grants the account lacks (pushsweep check --grants prints all):")
+            lines.append(
+                "grants the account lacks (pushsweep check --grants prints all, also those that only a rare step "
+                    + "needs):")
             lines += lacking.map { "  \($0);" }
         }
         if !certificates.isEmpty { lines.append("certificates:") }
@@ -213,9 +219,11 @@ extension Finding {
         }
     }
 
-    /// Whether a table is missing or hidden, of which no single right is known.
-    fileprivate var isAboutHiddenParts: Bool {
-        severity == .high && rule == "unfit-table"
+    /// Whether it is about rights, or about a table that is missing or hidden.
+    fileprivate var isAboutRights: Bool {
+        severity != .ok
+            && (rule == "missing-right" || rule == "intake-not-seen"
+                || rule == "unfit-table" && severity == .high)
     }
 
     /// The words before the message.

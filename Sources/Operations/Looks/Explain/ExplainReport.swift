@@ -227,8 +227,9 @@ extension ExplainReport {
             default: value
             }
         }
-        let decoder = JSONDecoder()
-        let tree = try decoder.decode(JSONValue.self, from: JSONLine.bytes(self))
-        self = try decoder.decode(Self.self, from: JSONLine.bytes(shortened(tree)))
+        guard let tree = JSONValue(document: Array(try JSONLine.bytes(self))) else {
+            throw RunFailure(.invariant, .report, "shortening the tokens of an explanation")
+        }
+        self = try JSONDecoder().decode(Self.self, from: JSONLine.bytes(shortened(tree)))
     }
 }

@@ -42,6 +42,8 @@ package struct AuditReport: Codable, Hashable, Sendable {
     package var holds: [AuditedHold] = []
     /// Parts of feeds that could not be used.
     package var quarantine = AuditedQuarantine()
+    /// The open questions of a first look, which knows the rows of the table and nothing else; absent for an audit.
+    package var firstLook: Int?
     /// The changes since an earlier report; absent without `--baseline`.
     package var changes: [AuditChange]?
     /// What could not be examined, and why; for instance a right that the account lacks.
@@ -135,7 +137,7 @@ package struct EvidenceDay: Codable, Hashable, Sendable {
     package var unknown = 0
     /// Reports whose row did not take the change.
     package var refused = 0
-    /// Among the applied: reports whose run was undone since; absent for none.
+    /// Among the applied: reports of runs that `undo RUN` has taken back as a whole since; absent for none.
     package var undone: Int?
 }
 

@@ -30,6 +30,15 @@ package struct FirstLookWish: Hashable, Sendable {
 
 /// Finds the token table of a database and proposes its settings.
 package struct FirstLook {
+    /// What came of a look.
+    package struct Result {
+        package let report: InitReport
+        /// The report on the table, where one is wished and the rows were counted.
+        package let audit: AuditReport?
+        /// Why they were not.
+        package let failure: RunFailure?
+    }
+
     /// The rows among which tokens in several rows are looked for without an index.
     private static let fewRows = 200_000
 
@@ -39,6 +48,8 @@ package struct FirstLook {
     private let version: String
     private var report = InitReport()
     private var audit: AuditReport?
+    /// Why the rows were not counted; nil where they were, or where statements have to run first.
+    private var failure: RunFailure?
 
     /// Looks at the database, and writes the settings file where one is wished. The second value is the report on the
     /// table, where one is wished.
@@ -48,7 +59,7 @@ package struct FirstLook {
     package static func run(
         _ wish: FirstLookWish, environment: [String: String], version: String,
         _ context: RunContext
-    ) throws(RunFailure) -> (InitReport, AuditReport?) {
+    ) throws(RunFailure) -> Result {
         var look = FirstLook(
             wish: wish, environment: environment, version: version, context: context)
         defer { context.progress.clear() }
@@ -57,7 +68,7 @@ package struct FirstLook {
         } catch {
             throw RunFailure.ofReading(error).naming(Self.options)
         }
-        return (look.report, look.audit)
+        return Result(report: look.report, audit: look.audit, failure: look.failure)
     }
 
     /// What a failure of the database calls by its setting, as init calls it.
@@ -208,7 +219,7 @@ package struct FirstLook {
                 let (tallies, others) = try look.tallies(
                     shouldStop: { context.interrupt.isTripped },
                     report: { context.progress.show("counting rows", $0, of: nil) })
-            else { return report.uncounted = "stopped" }
+            else { throw RunFailure(.pending, .store, "counting rows: stopped; run again") }
             var counts = InitReport.Counts()
             var all = RowTally()
             for tally in tallies.values { all.add(tally) }
@@ -229,10 +240,12 @@ package struct FirstLook {
             report.counts = counts
             if wish.report != nil {
                 audit = try Audit.firstLook(
-                    at: table, under: proposed, sorting: mayShare, version: version, context)
+                    at: table, under: proposed, sorting: mayShare, questions: report.questions,
+                    version: version, context)
             }
         } catch {
-            report.uncounted = "\(RunFailure.wrapping(error, at: .store))"
+            failure = .ofReading(error)
+            report.uncounted = failure.map { "\($0)" }
         }
     }
 

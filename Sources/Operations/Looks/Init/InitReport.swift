@@ -82,7 +82,7 @@ package struct InitReport: PrintedLines, Codable, Hashable, Sendable {
     var hidden: [String] { unread.filter { !unnameable.contains(exactly: $0) } }
 
     /// The number of questions in the settings file.
-    private var questions: Int { settings.ranges(of: "# ? ").count }
+    var questions: Int { settings.ranges(of: "# ? ").count }
 
     package static var form: PrintedForm { .copied }
 

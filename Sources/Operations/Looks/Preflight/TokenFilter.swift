@@ -39,8 +39,11 @@ package struct TokenFilter {
     private let store: TokenTable
     private let lookup: TokenStatusLookup
     private let marked: TokenFingerprints?
-    /// Among them those that are stale for certain; nil where none is known to be.
+    /// Among them those that are stale for certain, by their rows at `decidedAt`; nil where none is known to be.
     private let decided: TokenFingerprints?
+    private let decidedAt = ContinuousClock.now
+    /// How long that counts. A device may register again meanwhile, and lines may come slowly.
+    private static let decisionsCount = Duration.seconds(30)
     /// The suspects, where they are dropped and there are any.
     private let suspects: Suspects?
     private let suspectsSince: EpochMilliseconds
@@ -123,7 +126,7 @@ package struct TokenFilter {
         _ context: RunContext
     ) throws -> (TokenFingerprints?, TokenFingerprints?) {
         guard memory > 0 else { return (nil, nil) }
-        let sets = try store.judgesMarksAlone() ? 2 : 1
+        let sets = try store.judgesMarksAlone(in: partition) ? 2 : 1
         var set = TokenFingerprints(mostBytes: memory / sets)
         var decided = sets == 2 ? TokenFingerprints(mostBytes: memory / sets) : nil
         let (interrupt, progress) = (context.interrupt, context.progress)
@@ -164,6 +167,8 @@ package struct TokenFilter {
 
     /// Passes on the lines of a block; false when nobody reads them any more.
     private mutating func pass(_ block: UnsafeRawBufferPointer) throws -> Bool {
+        let isFresh = ContinuousClock.now - decidedAt < Self.decisionsCount
+        let decided = isFresh ? decided : nil
         var stale = 0
         // Dropped and doubtful lines in their order; nil is a dropped one.
         var doubtful: [(line: Range<Int>, token: DeviceToken?)] = []

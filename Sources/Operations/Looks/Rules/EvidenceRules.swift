@@ -101,7 +101,7 @@ extension RuleBook {
                 cure: "remove it when the reason is over")
         },
         .one(
-            "first-look", .evidence, in: [.audit], "note",
+            "first-look", .evidence, in: [.audit], "low; high where most rows are dead",
             """
             The report is of `pushsweep init --report`, which reads the token table alone.
             What became of evidence, what is held and which runs there were stands in Pushsweep's tables. They are not there \
@@ -109,12 +109,25 @@ extension RuleBook {
             `pushsweep init` prints the settings under which the rows were counted, with a reason for each.
             Go on with docs/first-day.md. Then `pushsweep audit` reports on everything.
             """, needs: \.firstLook
-        ) { table, _ in
-            Finding(
-                .note, table,
-                "this is a first look at the table alone: evidence, holds and runs are known once Pushsweep "
-                    + "has its tables",
-                cure: "pushsweep init prints the settings and the next commands")
+        ) { table, facts in
+            let tokens = facts.report?.apps.map(\.tokens) ?? []
+            let (living, stale) = (
+                tokens.reduce(0) { $0 + $1.living }, tokens.reduce(0) { $0 + $1.stale }
+            )
+            if stale > living {
+                return Finding(
+                    .high, table,
+                    "\(stale) of \(living + stale) rows are dead by these settings: living and dead may be exchanged",
+                    cause: "a sweep would take the others for living, and send nothing to these",
+                    cure: "look at rows of devices that you know, then correct --mark")
+            }
+            return Finding(
+                .low, table,
+                "this is a first look at the table alone: how healthy it is shows once Pushsweep has its tables and "
+                    + "hears what APNs says",
+                cure:
+                    "answer the questions in the settings that pushsweep init prints, and go on with its commands"
+            )
         },
         missing(
             "no-recent-import", "import",

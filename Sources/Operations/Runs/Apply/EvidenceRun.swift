@@ -377,7 +377,9 @@ struct EvidenceRun {
             precedence: precedence(over: batch))
         let applied = try write(application, heard, after: known?.position)
         return Judged(
-            progress: applied, refusals: refusals(batch, applied), undone: forecast.preceded)
+            progress: applied, refusals: refusals(batch, applied),
+            // Of what an earlier run had judged nobody counted them.
+            undone: known == nil ? forecast.preceded : 0)
     }
 
     private func forecast(
