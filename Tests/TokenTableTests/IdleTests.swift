@@ -110,7 +110,7 @@ struct IdleTests {
         #expect(plain.values.allSatisfy { $0 == .living })
         var marked = TokenFingerprints(mostBytes: 1 << 20)
         var decided =
-            try store.judgesMarksAlone(in: chat) ? TokenFingerprints(mostBytes: 1 << 20) : nil
+            try store.judgesMarksAlone() ? TokenFingerprints(mostBytes: 1 << 20) : nil
         try store.addMarkedTokens(of: chat, to: &marked, decided: &decided)
         #expect(decided == nil)
         for token in tokens {

@@ -38,6 +38,29 @@ struct LivingRowsTests {
         return database
     }
 
+    @Test("a row without a token is nobody's device", arguments: TestEngine.available)
+    func withoutToken(_ engine: TestEngine) throws {
+        let database = try TokenDatabase.withSideTables(engine)
+        try database.execute(
+            "CREATE TABLE devices (id INTEGER PRIMARY KEY, device_token VARCHAR(64), registered_at DATETIME)"
+        )
+        for number in 0..<60 {
+            let token =
+                switch number % 3 {
+                case 0: "'\(DeviceToken.numbered(number).hex)'"
+                case 1: "NULL"
+                default: "''"
+                }
+            try database.execute(
+                "INSERT INTO devices VALUES (\(number), \(token), '2024-01-01 00:00:00')")
+        }
+        let store = try database.store {
+            $0.table = "devices"
+            $0.invalidatedAt.column = .absent
+        }
+        #expect(try store.livingRows(in: chat).count(atMost: .max) == 20)
+    }
+
     @Test(
         "the guard decides by sample and ranges as it does by an exact count",
         arguments: TestEngine.available)

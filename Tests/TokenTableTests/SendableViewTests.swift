@@ -70,7 +70,7 @@ struct SendableViewTests {
         }
         var marked = TokenFingerprints(mostBytes: 1 << 20)
         var decided =
-            try store.judgesMarksAlone(in: chat) ? TokenFingerprints(mostBytes: 1 << 20) : nil
+            try store.judgesMarksAlone() ? TokenFingerprints(mostBytes: 1 << 20) : nil
         try store.addMarkedTokens(of: chat, to: &marked, decided: &decided)
         for token in stale.keys {
             #expect(token.bytes.withUnsafeBytes { marked.contains(marked.fingerprint($0)) })
@@ -174,6 +174,48 @@ struct SendableViewTests {
         )
         let counts = try store.apply((0..<3).map { .dead($0, at: start + 120_000) }).counts
         #expect(counts.refused == 2 && counts.applied + counts.already == 1)
+    }
+
+    @Test(
+        "rows of an app that a collation takes for ours decide nothing where they are read",
+        arguments: TestEngine.available)
+    func judged(_ engine: TestEngine) throws {
+        let loose =
+            engine == .sqlite ? "TEXT COLLATE NOCASE" : "VARCHAR(20) COLLATE utf8mb4_general_ci"
+        let app = engine == .sqlite ? "app_id COLLATE BINARY" : "app_id"
+        for isUnique in [true, false] {
+            let database = try TokenDatabase.withSideTables(engine)
+            try database.execute(
+                "CREATE TABLE devices (id INTEGER PRIMARY KEY, device_token "
+                    + "\(engine == .sqlite ? "BLOB" : "VARBINARY(64)"), app_id \(loose) NOT NULL, "
+                    + "registered_at DATETIME, invalidated_at DATETIME)")
+            try database.execute(
+                "CREATE \(isUnique ? "UNIQUE" : "") INDEX device ON devices (device_token, \(app))")
+            let rows = [
+                (0, "chat", true), (1, "Chat", true), (2, "chat ", true), (3, "chat", false),
+            ]
+            for (number, name, isDead) in rows + (engine == .sqlite ? [(1, "chat", false)] : []) {
+                try database.execute(
+                    "INSERT INTO devices (device_token, app_id, registered_at, invalidated_at, id) "
+                        + "VALUES (?, ?, '2024-01-01 00:00:00', ?, ?)",
+                    [
+                        .bytes(DeviceToken.numbered(number).bytes), .text(name),
+                        isDead ? .text("2024-02-01 00:00:00") : .null,
+                        .integer(Int64(number * 10 + (isDead ? 1 : 2))),
+                    ])
+            }
+            let store = try database.store { $0.table = "devices" }
+            #expect(try store.judgesMarksAlone() == isUnique)
+            var marked = TokenFingerprints(mostBytes: 1 << 20)
+            var decided: TokenFingerprints? = TokenFingerprints(mostBytes: 1 << 20)
+            try store.addMarkedTokens(of: chat, to: &marked, decided: &decided)
+            let found = (0..<4).filter { number in
+                DeviceToken.numbered(number).bytes.withUnsafeBytes { bytes in
+                    decided.map { $0.contains($0.fingerprint(bytes)) } ?? false
+                }
+            }
+            #expect(found == [0], "\(found)")
+        }
     }
 
     @Test(

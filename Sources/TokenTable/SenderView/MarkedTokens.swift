@@ -58,24 +58,32 @@ extension TokenTable {
         _ shouldStop: () -> Bool, _ progress: (Int) -> Void
     ) throws(StoreFailure) {
         let ranges = KeyRanges(layout, try catalogTable(), connection)
-        let condition = try layout.selection(of: partition).condition(connection.dialect)
+        let selection = try layout.selection(of: partition)
+        let condition = selection.condition(connection.dialect)
+        // Under a collation that takes letters for one, the statement also finds rows of other apps.
+        let compared = selection.compared
         let living =
             decided == nil
             ? "0"
             : try sendableRows([partition], countingSideMarks: false).mark
                 .joined(separator: " AND ")
-        let token =
-            "\(connection.dialect.quoted(layout.token.name)), CASE WHEN \(living) THEN 1 ELSE 0 END"
+        let list =
+            ([
+                "\(connection.dialect.quoted(layout.token.name))",
+                "CASE WHEN \(living) THEN 1 ELSE 0 END",
+            ]
+            + compared.map { connection.dialect.quoted($0.column) }).joined(separator: ", ")
         let all = (condition.sql + mark.sql, condition.values + mark.values)
         var position: [SQLValue]? = shouldStop() ? nil : []
         try walk(
             ranges, after: &position, doing: "reading the marked rows of \(layout.table)"
         ) { range throws(SQLFailure) in
-            try ranges.query(token, in: range, all)
+            try ranges.query(list, in: range, all)
         } take: { rows, _ in
             for row in 0..<rows.count {
                 guard let token = layout.token.token(rows[row, 0]) else { continue }
-                if rows[row, 1].count == 1 { continue }
+                let isOurs = compared.enumerated().allSatisfy { rows[row, 2 + $0] == $1.value }
+                guard isOurs, rows[row, 1].count != 1 else { continue }
                 set.insert(token)
                 _ = decided?.insert(token)
             }
@@ -85,13 +93,11 @@ extension TokenTable {
     }
 
     /// Whether the one row that a partition can have with a token decides about it: no mark counts beside the table, and
-    /// none is idle, and a statement selects the rows of the partition exactly.
+    /// none is idle.
     ///
     /// - Throws: `configuration` where the table does not fit the settings; any failure of a query.
-    package func judgesMarksAlone(in partition: Partition) throws(StoreFailure) -> Bool {
+    package func judgesMarksAlone() throws(StoreFailure) -> Bool {
         let layout = try layout()
-        // Under a collation that takes letters for one, the statement also finds rows of other apps.
-        guard try layout.selection(of: partition).compared.isEmpty else { return false }
         guard case .binary = layout.token.encoding, settings.idleAfter == nil,
             layout.living != nil || layout.mark != nil, try !countsSideMarks(layout)
         else { return false }

@@ -126,7 +126,7 @@ package struct TokenFilter {
         _ context: RunContext
     ) throws -> (TokenFingerprints?, TokenFingerprints?) {
         guard memory > 0 else { return (nil, nil) }
-        let sets = try store.judgesMarksAlone(in: partition) ? 2 : 1
+        let sets = try store.judgesMarksAlone() ? 2 : 1
         var set = TokenFingerprints(mostBytes: memory / sets)
         var decided = sets == 2 ? TokenFingerprints(mostBytes: memory / sets) : nil
         let (interrupt, progress) = (context.interrupt, context.progress)
