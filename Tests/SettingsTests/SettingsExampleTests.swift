@@ -36,7 +36,10 @@ struct SettingsExampleTests {
         let files = try FileManager.default.contentsOfDirectory(atPath: Self.page("").path)
         #expect(
             Set(files)
-                == Set(Self.recipes.compactMap(\.page) + ["README.md", "mirror.md", "settings", "tables"]))
+                == Set(
+                    Self.recipes.compactMap(\.page) + [
+                        "README.md", "mirror.md", "settings", "tables",
+                    ]))
     }
 
     @Test("each example is a valid file as it is", arguments: SettingsExample.allCases)

@@ -153,7 +153,8 @@ struct LivingExchangeTests {
         let second = try store.undo(.run("wrong"), as: "second", at: start + 1_200_000)
         #expect(second.restored == 0 && second.kept == ["changed": 2])
         #expect(try dead() == [["1"], ["2"]])
-        let whole = try store.undo(.since(EpochMilliseconds(start)), as: "whole", at: start + 1_300_000)
+        let whole = try store.undo(
+            .since(EpochMilliseconds(start)), as: "whole", at: start + 1_300_000)
         #expect(whole.kept.isEmpty, "\(whole)")
         #expect(try dead() == [])
         #expect(try database.rows(of: "pushsweep_invalid") == 0)
