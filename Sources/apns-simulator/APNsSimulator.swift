@@ -131,6 +131,31 @@ struct AnswerOptions: ParsableArguments {
     @Option(help: "Seed for the tokens of the shares.")
     var seed: UInt64 = 1
 
+    @Option(
+        help: ArgumentHelp(
+            "The tokens of this gateway's environment, one in hex a line: every other one is refused.",
+            discussion: "By the provider with BadDeviceToken, by the binary gateway with status 8.",
+            valueName: "file"), completion: .file())
+    var known: String?
+
+    /// The tokens of the file; nil where every token is of this environment. Throws `Refusal`.
+    func knownTokens() throws -> Set<DeviceToken>? { try known.map(Self.tokens) }
+
+    private static func tokens(_ path: String) throws -> Set<DeviceToken> {
+        let text = try text(of: path, "tokens")
+        var tokens: Set<DeviceToken> = []
+        for (index, line) in text.split(separator: "\n", omittingEmptySubsequences: false)
+            .enumerated() where !line.allSatisfy(\.isWhitespace)
+        {
+            do throws(Refusal) {
+                tokens.insert(try DeviceToken(spelling: line))
+            } catch {
+                throw Refusal("reading the tokens \(path): line \(index + 1): \(error)")
+            }
+        }
+        return tokens
+    }
+
     /// The script of the options. Throws `Refusal`.
     func script<Action: GatewayAction>() throws -> GatewayScript<Action> {
         var script = GatewayScript<Action>()

@@ -31,7 +31,8 @@ struct BinaryGatewayCommand: ParsableCommand {
             let dead = DeadTokens()
             // A closed standard output does not stop the gateway.
             let gateway = try BinaryGateway(
-                certificates: certificates, rules: behaviour.rules(script: answers.script()),
+                certificates: certificates,
+                rules: behaviour.rules(script: answers.script(), known: answers.knownTokens()),
                 dead: dead, keepsRecords: false, host: listener.host, port: listener.port,
                 onEnd: { try? Output.line($0) })
             feedback = try feedbackPort.map { port in
@@ -48,11 +49,6 @@ struct BinaryGatewayCommand: ParsableCommand {
 
 /// The options of the gateway's behaviour; by default that of APNs.
 struct BinaryBehaviourOptions: ParsableArguments {
-    @Option(
-        help: help(
-            "Answer status 8 for every token that is not in this file, one in hex a line.", "file"))
-    var known: String?
-
     @Option(
         help: ArgumentHelp(
             "Milliseconds of silence after which a packet that waits for later frames is sent.",
@@ -92,10 +88,10 @@ struct BinaryBehaviourOptions: ParsableArguments {
     }
 
     /// The rules of the options. Throws `Refusal`.
-    func rules(script: BinaryScript) throws -> BinaryRules {
+    func rules(script: BinaryScript, known: Set<DeviceToken>?) throws -> BinaryRules {
         var rules = BinaryRules()
         rules.script = script
-        rules.known = try known.map(Self.tokens)
+        rules.known = known
         rules.quiet = .milliseconds(quiet)
         rules.packetPiece = packetPiece
         rules.packetBytes = packetBytes
@@ -105,20 +101,5 @@ struct BinaryBehaviourOptions: ParsableArguments {
         rules.resetAt = resetAt
         rules.connections = connections
         return rules
-    }
-
-    private static func tokens(_ path: String) throws -> Set<DeviceToken> {
-        let text = try text(of: path, "tokens")
-        var tokens: Set<DeviceToken> = []
-        for (index, line) in text.split(separator: "\n", omittingEmptySubsequences: false)
-            .enumerated() where !line.allSatisfy(\.isWhitespace)
-        {
-            do throws(Refusal) {
-                tokens.insert(try DeviceToken(spelling: line))
-            } catch {
-                throw Refusal("reading the tokens \(path): line \(index + 1): \(error)")
-            }
-        }
-        return tokens
     }
 }

@@ -54,11 +54,12 @@ struct ProviderCommand: ParsableCommand {
                 more = ["token-key": path, "key-id": keyID, "team-id": teamID]
             }
             // A closed standard output does not stop the gateway.
+            var rules = ProviderRules(
+                authentication: authentication,
+                bundleIDs: bundleIDs.isEmpty ? nil : Set(bundleIDs), script: try answers.script())
+            rules.known = try answers.knownTokens()
             let gateway = try ProviderGateway(
-                certificates: certificates,
-                rules: ProviderRules(
-                    authentication: authentication,
-                    bundleIDs: bundleIDs.isEmpty ? nil : Set(bundleIDs), script: answers.script()),
+                certificates: certificates, rules: rules,
                 scenario: behaviour.scenario(), settings: behaviour.settings(),
                 keepsRecords: false, host: listener.host, port: listener.port
             ) { try? Output.line($0) }

@@ -105,6 +105,33 @@ struct ProviderCommandTests {
     }
 
     @Test(
+        "two gateways know the tokens of an environment each, and call those of the other bad",
+        .enabled(if: curl != nil, "curl with HTTP/2 is not installed"))
+    func environments() throws {
+        let tokens = [String(repeating: "01", count: 32), String(repeating: "ab", count: 32)]
+        for (own, other) in [(tokens[0], tokens[1]), (tokens[1], tokens[0])] {
+            let known = try folder.write("known", "\(own.uppercased())\n\n")
+            let run = try Run([
+                "provider", "--directory", folder.file("c"), "--client-certificate", "--known",
+                known, "--answer", "\(other)=Unregistered@1700000000123",
+            ])
+            let greeting = try #require(try run.line())
+            let identity = [
+                "--cert", greeting["certificate"] as? String ?? "",
+                "--key", greeting["key"] as? String ?? "",
+            ]
+            #expect(try push(greeting, to: own, identity) == " 2 200")
+            #expect(
+                try push(greeting, to: other, identity) == #"{"reason":"BadDeviceToken"} 2 400"#)
+            run.terminate()
+            #expect(run.status() == 0)
+        }
+        let broken = try folder.write("broken", "abcd\nno token\n")
+        let run = try Run(["provider", "--directory", folder.file("c"), "--known", broken])
+        #expect(run.status() == 1)
+    }
+
+    @Test(
         "a wrong option is a usage error, wrong contents are a failure",
         arguments: [
             (["--go-away-at", "0"], 64), (["--stall-at", "-1"], 64),

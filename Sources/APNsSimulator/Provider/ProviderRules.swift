@@ -18,6 +18,8 @@ package struct ProviderRules: Sendable {
     package var bundleIDs: Set<String>?
     /// The valid numbers of bytes of a token; Apple documents no length.
     var tokenLengths = 1...100
+    /// The tokens of this environment; nil for all. Any other one is a bad token here, as at Apple.
+    package var known: Set<DeviceToken>?
     /// The answers to valid requests.
     package var script: ProviderScript
 
@@ -56,7 +58,7 @@ package struct ProviderRules: Sendable {
         let refusal =
             Self.callRefusal(request) ?? credentialRefusal(request, &credentials, now)
             ?? (idText != nil && givenID == nil ? .badMessageID : nil)
-            ?? headerRefusal(request, credentials) ?? tokenRefusal
+            ?? headerRefusal(request, credentials) ?? tokenRefusal ?? foreign(token)
         let id = givenID ?? .random()
         if let refusal {
             return Decision(
@@ -64,6 +66,12 @@ package struct ProviderRules: Sendable {
         }
         let action = token.map { script.action(for: $0, number: number()) } ?? script.usual
         return Decision(token: token, id: id, action: action, isValid: true)
+    }
+
+    /// The refusal of a token of the other environment, or of another app.
+    private func foreign(_ token: DeviceToken?) -> ProviderReason? {
+        guard let known, let token, !known.contains(token) else { return nil }
+        return .badDeviceToken
     }
 
     // MARK: Method and path

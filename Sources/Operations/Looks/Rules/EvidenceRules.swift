@@ -83,8 +83,12 @@ extension RuleBook {
             return Finding(
                 .high, facts.subject,
                 "the last sweep that succeeded ended at \(last.rfc3339), \(hours.spanOfHours) ago",
-                cause: "the hourly job does not run, or each run fails",
-                cure: "see the output of the cron job or service, and run pushsweep check")
+                cause: facts.batches?.holds.isEmpty == false
+                    ? "a removal waits for a decision, so each run ends with 3"
+                    : "the hourly job does not run, or each run fails",
+                cure: facts.batches?.holds.isEmpty == false
+                    ? "decide about it: pushsweep holds list"
+                    : "see the output of the cron job or service, and run pushsweep check")
         },
         .one(
             "stop-file", .evidence, in: [.check, .audit, .preflight], "medium",
