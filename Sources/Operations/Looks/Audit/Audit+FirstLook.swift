@@ -34,7 +34,7 @@ extension Audit {
             let tokens = audit.report.apps.map(\.tokens)
             audit.report.headline =
                 "\(tokens.reduce(0) { $0 + $1.living }.counting("living token")), "
-                + "\(tokens.reduce(0) { $0 + $1.stale }) stale, by \(questions.counting("open question"))"
+                + "\(tokens.reduce(0) { $0 + $1.stale }) stale, with \(questions.counting("open question"))"
         }
         return audit.report
     }
