@@ -79,6 +79,7 @@ package enum JSONValue: Hashable, Sendable, Encodable {
         }
     }
 
+    /// Writes the value as it was read; a number with a fraction of zero becomes an integer.
     package func encode(to encoder: any Encoder) throws {
         var value = encoder.singleValueContainer()
         switch self {

@@ -56,6 +56,10 @@ struct AuditTests {
         #expect(undone.apps[0].evidence.map(\.applied) == [6])
         #expect(undone.apps[0].evidence.map(\.undone) == [6])
         #expect(undone.apps[0].earlier == nil)
+        // Undoing the undo marks the rows again: then nothing stands undone.
+        let undo = try #require(undone.runs.changing.first { $0.kind == "undo" })
+        try stage.undone(undo.run).ends(0)
+        #expect(try Self.audit(stage).apps[0].evidence.map(\.undone) == [nil])
     }
 
     @Test(

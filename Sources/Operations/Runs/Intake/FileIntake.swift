@@ -215,9 +215,7 @@ extension ReportIntake {
                 }
             }
         }
-        if let size = source.length, size > 0 {
-            context.progress.begin(WholeProgress("importing \(source.name) (bytes)", size: size))
-        }
+        beginProgress(of: source)
         do {
             while try source.next({ piece in
                 try reader.take(piece, content: content, { try add($0, &reports) })
@@ -239,6 +237,12 @@ extension ReportIntake {
         }
         tell(of: source, hasTabs: reader.hasTabs, unread: unread)
         return try digest.hex()
+    }
+
+    /// Shows reading, storing, comparing and changing as one, where the size is known.
+    private func beginProgress(of source: GivenSource) {
+        guard let size = source.length, size > 0 else { return }
+        context.progress.begin(WholeProgress("importing \(source.name) (bytes)", size: size))
     }
 
     /// The app and environment of a line, and what it says; that it cannot be used where it names none of the
