@@ -73,7 +73,8 @@ struct FeedDecoding {
         let ending =
             switch feed.kind {
             case .feedback: try readTuples()
-            case .unregistered, .expiredToken, .badDeviceToken, .deviceTokenNotForTopic, .accepted:
+            case .unregistered, .expiredToken, .badDeviceToken, .deviceTokenNotForTopic, .accepted,
+                .wrongEnvironment, .superseded:
                 try readAnswers()
             case .unusable: try countLines()
             }

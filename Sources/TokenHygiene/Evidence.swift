@@ -46,6 +46,11 @@ package enum EvidenceSource: String, Hashable, Sendable, CaseIterable {
     /// HTTP/2 answer 200 about a token that APNs called bad before: it is of this app and environment. It marks
     /// nothing and clears the suspicion.
     case accepted = "Accepted"
+    /// APNs knows the token in the other environment and not in the row's: a person moves the row there.
+    case wrongEnvironment = "WrongEnvironment"
+    /// The device registered another token of the same kind later, as rows of the token table say. APNs has said
+    /// nothing.
+    case superseded = "Superseded"
     /// Reports of other senders that cannot be used. Their feed is quarantined whole and marks
     /// nothing.
     case unusable
@@ -71,10 +76,11 @@ package enum EvidenceSource: String, Hashable, Sendable, CaseIterable {
     /// Which comes first of what is heard at once: an acceptance finds what the others made suspect.
     package var turn: Int { self == .accepted ? 1 : 0 }
 
+    /// What APNs says of a token that is dead.
+    package static let deaths: [EvidenceSource] = [.feedback, .unregistered, .expiredToken]
+
     /// The sources of marks.
-    package static var ofMarks: [EvidenceSource] {
-        allCases.filter { !$0.isAboutSuspects && $0 != .unusable }
-    }
+    package static var ofMarks: [EvidenceSource] { deaths + [.superseded] }
 }
 
 /// The combined evidence about one token from all its statements in one feed. The latest time wins.

@@ -110,7 +110,7 @@ extension Suspects {
         _ tokens: [DeviceToken], _ partition: Partition, on connection: any SQLConnection
     ) throws(SQLFailure) -> [DeviceToken: EpochMilliseconds] {
         let padded = StatementShape.padded(tokens.map { SQLValue.bytes($0.bytes) })
-        let sources = EvidenceSource.ofMarks.map { connection.dialect.literal($0.rawValue) }
+        let sources = EvidenceSource.deaths.map { connection.dialect.literal($0.rawValue) }
             .joined(separator: ", ")
         let time = connection.dialect.ownTime("evidence_at")
         var known: [DeviceToken: EpochMilliseconds] = [:]

@@ -95,7 +95,7 @@ package struct EvidenceHistory {
             var known = pulse[partition] ?? Array(repeating: DayOfPulse(), count: names.count)
             if source.isSuspicion {
                 known[place].bad += heard.reports
-            } else if EvidenceSource.ofMarks.contains(source) {
+            } else if EvidenceSource.deaths.contains(source) {
                 known[place].evidence += heard.reports
                 known[place].unknown += heard.unknown
                 known[place].newer += heard.newer

@@ -15,6 +15,12 @@ package enum Inlet: String, Hashable, Sendable, CaseIterable {
     case sender
     /// Reports that were judged before, under other terms.
     case earlier
+    /// Answers of the other environment to a probe.
+    case probe
+    /// Proofs by which a person moves rows to the other environment.
+    case proof
+    /// Rows of the token table itself, where a later registration supersedes an earlier one.
+    case registrations
 }
 
 /// The state of a batch:
