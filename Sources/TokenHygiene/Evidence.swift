@@ -25,6 +25,15 @@ package struct Partition: Hashable, Sendable, CustomStringConvertible {
     /// The partition of what names no app or none of the settings; no app has its environment.
     package static let noApp = Partition(app: "none", environment: "none")
 
+    /// The same app in the other environment of APNs; nil for what is of none of the two.
+    package var elsewhere: Partition? {
+        switch environment {
+        case "production": Partition(app: app, environment: "sandbox")
+        case "sandbox": Partition(app: app, environment: "production")
+        default: nil
+        }
+    }
+
     /// `app/environment`, as in messages and reports, or `no app`.
     package var description: String {
         environment == Self.noApp.environment ? "no app" : "\(app)/\(environment)"
@@ -143,6 +152,24 @@ package struct NumberedReport: Hashable, Sendable {
 package protocol ReportSource {
     /// The next reports, at most `limit`; fewer only at the end.
     mutating func next(_ limit: Int) throws -> [NumberedReport]
+}
+
+/// Reports in memory about tokens that differ.
+package struct ListedReports: ReportSource {
+    private var rest: ArraySlice<TokenEvidence>
+
+    /// The reports of evidence, which is in the order of tokens, behind one or all of them.
+    package init(_ evidence: [TokenEvidence], after last: DeviceToken? = nil) {
+        rest = evidence.drop { item in last.map { item.token <= $0 } ?? false }
+    }
+
+    /// The next reports, at most `limit`.
+    package mutating func next(_ limit: Int) -> [NumberedReport] {
+        defer { rest = rest.dropFirst(limit) }
+        return rest.prefix(limit).map {
+            NumberedReport(token: $0.token, number: 0, time: $0.time)
+        }
+    }
 }
 
 /// The reason why a well-formed feedback tuple is not usable evidence and goes to quarantine.

@@ -21,6 +21,9 @@ import APNsProtocol
 // than an existing mark moves the mark forward, so the same evidence in any order leaves the same
 // row.
 //
+// Evidence of a wrong environment says that a token is of the other one. Nothing is stale by it: a living row that did
+// not register since moves there, and every other row stays.
+//
 // Sources: Apple, Binary Provider API (archived), "The Feedback Service": use the time to check
 // that the device has not re-registered since; Apple, Communicating with APNs: stop until the
 // device registers with a later timestamp.
@@ -98,6 +101,8 @@ package struct RemovalPolicy: Hashable, Sendable {
     package var deletesAfter: Int64?
     /// Whether evidence counts only against rows that certainly registered before it.
     package var onlyBeyondDoubt = false
+    /// Whether evidence moves rows to the other environment, and makes none stale.
+    package var moves = false
 
     /// Makes a policy; the default policy marks.
     package init(
@@ -111,7 +116,7 @@ package struct RemovalPolicy: Hashable, Sendable {
     }
 
     /// Whether evidence deletes rows directly instead of marking them first.
-    package var deletesAtOnce: Bool { action == .delete && deletesAfter == nil }
+    package var deletesAtOnce: Bool { action == .delete && deletesAfter == nil && !moves }
 
     /// The order of the registration `registeredAt` and evidence of time `time`.
     package func order(
@@ -126,6 +131,7 @@ package struct RemovalPolicy: Hashable, Sendable {
     package func verdict(on row: RegisteredToken, dead time: EpochMilliseconds) -> Verdict {
         let order = order(of: row.registeredAt, to: time)
         if order == .after || onlyBeyondDoubt && order != .before { return .newer }
+        if moves { return row.isStale ? .already : .move }
         // The app set the row living again after evidence that was not older.
         if row.isDead == false, let mark = row.invalidatedAt, mark >= time { return .newer }
         if deletesAtOnce && isSure(order) { return .delete }
@@ -162,10 +168,15 @@ package enum Verdict: Hashable, Sendable, CaseIterable {
     case already
     /// The token registered again after the evidence: keep the row.
     case newer
+    /// The token is of the other environment: the row moves there and stays as living as it was.
+    case move
 
     /// Whether the verdict changes the row.
-    package var changesRow: Bool { self == .mark || self == .delete || self == .advance }
+    package var changesRow: Bool { setsMark || self == .delete || self == .move }
 
-    /// Whether the verdict makes a living row invalid.
-    package var invalidates: Bool { self == .mark || self == .delete }
+    /// Whether the verdict sets or moves a mark.
+    package var setsMark: Bool { self == .mark || self == .advance }
+
+    /// Whether the verdict takes a living row away from those of its app and environment.
+    package var removes: Bool { self == .mark || self == .delete || self == .move }
 }

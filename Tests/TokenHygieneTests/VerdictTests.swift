@@ -72,7 +72,7 @@ struct VerdictTests {
             switch policy.verdict(on: row, dead: time) {
             case .mark, .advance: mark = time
             case .delete: return "deleted"
-            case .already, .newer: break
+            case .already, .newer, .move: break
             }
         }
         return "\(mark?.rawValue ?? -1)"

@@ -149,7 +149,8 @@ extension PushsweepTable {
     /// One row per token of an app and environment that APNs called bad and that a row of the token table has.
     /// It marks nothing. `reason` is that of the latest report, `changed_at` when one was last heard. `accepted_at` is when
     /// APNs last knew the token of this app and environment, as far as it was heard: a later time than `last_at` clears
-    /// the suspicion.
+    /// the suspicion. `elsewhere` is what APNs last said of it in the other environment, at `elsewhere_at`: `Accepted`, or
+    /// the reason of a refusal.
     package static let suspect = PushsweepTable(
         name: "pushsweep_suspect",
         columns: [
@@ -157,6 +158,8 @@ extension PushsweepTable {
             column("app", word), column("environment", word), column("reason", word),
             column("first_at", time), column("last_at", time), column("times", number),
             column("changed_at", time), column("accepted_at", timeOrNull),
+            Column("elsewhere", "VARCHAR(64) NULL", "TEXT NULL"),
+            column("elsewhere_at", timeOrNull),
         ],
         primaryKey: ["token", "app", "environment"], isClustered: true)
 

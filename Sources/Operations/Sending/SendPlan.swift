@@ -148,3 +148,14 @@ extension ProviderTarget {
         }
     }
 }
+
+extension Settings.Provider {
+    /// The environment of Apple's hosts; nil for another one.
+    var environment: Settings.Environment? {
+        switch host.lowercased() {
+        case "api.push.apple.com": .production
+        case "api.sandbox.push.apple.com", "api.development.push.apple.com": .sandbox
+        default: nil
+        }
+    }
+}

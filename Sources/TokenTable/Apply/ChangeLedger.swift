@@ -14,6 +14,8 @@ struct ChangeLedger {
     /// The source of the evidence.
     let source: String
     let lookup: RowLookup
+    /// What rows that move hold afterwards.
+    var moved: RowContent?
 
     private var connection: any SQLConnection { lookup.connection }
     private var dialect: SQLDialect { connection.dialect }
@@ -50,6 +52,13 @@ struct ChangeLedger {
         if change.verdict == .delete {
             action = "delete"
             before = .text(RowImage.object(lookup.columns, values))
+        } else if change.verdict == .move, let moved {
+            action = LedgerEntry.move
+            let former = RowContent(lookup.columns, values)
+            before = .text(
+                RowImage.pair(
+                    before: RowContent(moved.columns, moved.columns.map { former[$0] ?? .null }),
+                    after: moved))
         } else {
             action = change.verdict == .advance ? "advance" : "mark"
             before = formerMark(values)
@@ -57,7 +66,7 @@ struct ChangeLedger {
         return Entry(
             action: action, key: key, before: before, time: change.time, source: change.source,
             token: lookup.ledgerToken(of: change.row),
-            state: change.verdict == .delete ? .deleted : .invalid)
+            state: LedgerState(after: change.verdict))
     }
 
     /// The mark and reason that a row had; NULL for the usual row that had neither. A column of two
@@ -116,7 +125,9 @@ struct ChangeLedger {
                             .prefix(bytes: PushsweepTable.longestKey)),
                     before: .text(
                         RowImage.object(
-                            [LedgerEntry.refused], [SQLValue.text(refused.reason.rawValue)])),
+                            [LedgerEntry.refused, LedgerEntry.other],
+                            [SQLValue.text(refused.reason.rawValue)]
+                                + (refused.other.map { [.text($0)] } ?? []))),
                     time: refused.time, token: lookup.ledgerToken(of: refused.row))
             }, from: -count - rows.count)
     }
@@ -207,6 +218,11 @@ enum LedgerState: String {
     case invalid
     /// The row is gone.
     case deleted
+
+    /// The state after the change of a verdict. A row that moves may be sent to in the other environment.
+    init(after verdict: Verdict) {
+        self = verdict == .delete ? .deleted : verdict == .move ? .valid : .invalid
+    }
 }
 
 extension RowLookup {

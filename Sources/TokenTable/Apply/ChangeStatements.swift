@@ -33,6 +33,8 @@ struct ChangeStatements {
     /// Whether the rows were read without a lock, so that the WHERE repeats row by row all that was
     /// read, and the partition.
     var isUnlocked = false
+    /// What rows that move hold afterwards.
+    var moved: RowContent?
 
     private var layout: TableLayout { lookup.layout }
     private var dialect: SQLDialect { lookup.dialect }
@@ -43,8 +45,8 @@ struct ChangeStatements {
         enum Effect {
             case removed
             case marked
-            /// The mark column holds this value.
-            case holding(SQLValue)
+            /// The column holds this value; nil where the table has no column of the mark.
+            case holding(String?, SQLValue)
         }
 
         let sql: String
@@ -58,9 +60,12 @@ struct ChangeStatements {
     /// The statements for some changes, with each change in exactly one of them.
     func statements(for changes: [RowChange]) -> [Statement] {
         let deletes = changes.filter { $0.verdict == .delete }
-        let marks = changes.filter { $0.verdict != .delete }
-        return batches(deletes, longest: usesKeyList ? StatementShape.longest : linear).map(delete)
-            + batches(marks, longest: marksInOne(marks) ? StatementShape.longest : linear).map(mark)
+        let marks = changes.filter { $0.verdict != .delete && $0.verdict != .move }
+        return moves(changes.filter { $0.verdict == .move })
+            + batches(deletes, longest: usesKeyList ? StatementShape.longest : linear).map(delete)
+            + batches(
+                marks, longest: marksInOne(marks) ? StatementShape.longest : linear
+            ).map(mark)
     }
 
     private var linear: Int {
@@ -88,18 +93,39 @@ struct ChangeStatements {
         }
     }
 
+    /// The statements that move rows out of their partition, of which they still have to be.
+    private func moves(_ changes: [RowChange]) -> [Statement] {
+        guard let moved else { return [] }
+        return batches(changes, longest: usesKeyList ? StatementShape.longest : linear).map {
+            restoring(moved, alike: $0, inPartition: true)
+        }
+    }
+
     /// One statement that gives rows the same values.
     private func restoring(
-        _ content: RowContent, alike changes: ArraySlice<RowChange>
+        _ content: RowContent, alike changes: ArraySlice<RowChange>, inPartition: Bool = false
     ) -> Statement {
-        let condition = condition(on: changes)
+        var condition = condition(on: changes)
+        if inPartition, !isUnlocked {
+            condition = (
+                "(\(condition.sql))\(lookup.condition.sql)",
+                condition.values + lookup.condition.values
+            )
+        }
+        let shown = shownColumn(content)
         let assignments = content.columns.map { "\(dialect.quoted($0)) = ?" }
         return Statement(
             sql: "UPDATE\(layout.orAbort) \(layout.table.sql(dialect))\(lookup.keyHint) SET "
                 + (assignments + selfAssignments).joined(separator: ", ")
                 + " WHERE \(condition.sql)",
             values: content.values + condition.values, changes: changes,
-            effect: .holding(stateColumn.flatMap { content[$0] } ?? .null))
+            effect: .holding(shown, shown.flatMap { content[$0] } ?? .null))
+    }
+
+    /// The column by which a row shows that it has got the values: that of the environment where it moves.
+    private func shownColumn(_ content: RowContent) -> String? {
+        let environment = layout.environment?.name
+        return environment.flatMap { content[$0] == nil ? nil : $0 } ?? stateColumn
     }
 
     /// Keeps the engine from changing the registration by itself.
@@ -211,11 +237,18 @@ struct ChangeStatements {
         )
     }
 
-    /// A query for the mark, the registration and the key, where the table has them, of the rows that some
-    /// changes name by key and token. Without those that a trigger has taken out of their partition.
-    func rereading(_ changes: ArraySlice<RowChange>) -> BoundSQL {
+    /// A query for the column that a statement sets, the registration and the key, where the table has them, of the rows
+    /// that it names by key and token. Without those that a trigger has taken out of their partition.
+    func rereading(_ statement: Statement) -> BoundSQL {
+        var (shown, condition) = (stateColumn, lookup.condition)
+        if case .holding(let column, _) = statement.effect {
+            shown = column
+            // A row that has moved is in another partition.
+            if column != stateColumn { condition = ("", []) }
+        }
+        let changes = statement.changes
         let columns =
-            [stateColumn, layout.registration?.name].map { $0.map(dialect.quoted) ?? "NULL" }
+            [shown, layout.registration?.name].map { $0.map(dialect.quoted) ?? "NULL" }
             + layout.key.map { dialect.quoted($0.name) }
         let match = (layout.key.map(\.name) + [layout.token.name])
             .map { "\(dialect.quoted($0)) = ?" }.joined(separator: " AND ")
@@ -223,15 +256,17 @@ struct ChangeStatements {
         let rows = repeatElement("(\(match))", count: padded.count).joined(separator: " OR ")
         return (
             "SELECT \(columns.joined(separator: ", ")) FROM \(layout.table.sql(dialect))"
-                + "\(lookup.keyHint) WHERE (\(rows))\(lookup.condition.sql)",
-            padded.flatMap { key($0) + [value($0, lookup.token)] } + lookup.condition.values
+                + "\(lookup.keyHint) WHERE (\(rows))\(condition.sql)",
+            padded.flatMap { key($0) + [value($0, lookup.token)] } + condition.values
         )
     }
 
     /// A statement that fails if no row of the table can be changed in this way, whatever the row.
     func probe(_ statement: Statement) -> String {
         let table = layout.table.sql(dialect)
-        let column = dialect.quoted(stateColumn ?? layout.key[0].name)
+        var shown = stateColumn
+        if case .holding(let column, _) = statement.effect { shown = column }
+        let column = dialect.quoted(shown ?? layout.key[0].name)
         if case .removed = statement.effect {
             return "DELETE FROM \(table) WHERE \(dialect.quoted(layout.key[0].name)) = NULL"
         }

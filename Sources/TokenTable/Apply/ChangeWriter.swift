@@ -18,9 +18,13 @@ struct ChangeWriter {
     private var layout: TableLayout { lookup.layout }
     private var connection: any SQLConnection { lookup.connection }
 
-    /// Prepares changes that follow from evidence of a source.
-    init(_ lookup: RowLookup, _ isolation: RowIsolation, marksFrom source: EvidenceSource) {
-        self.init(ChangeStatements(lookup: lookup, source: source), isolation)
+    /// Prepares changes that follow from evidence of a source. `moved` is what rows hold that move.
+    init(
+        _ lookup: RowLookup, _ isolation: RowIsolation, marksFrom source: EvidenceSource,
+        moved: RowContent? = nil
+    ) {
+        self.init(
+            ChangeStatements(lookup: lookup, source: source, moved: moved), isolation)
     }
 
     /// Prepares changes without evidence: they apply only while the mark is still the one that was
@@ -176,7 +180,7 @@ struct ChangeWriter {
             message: refusal == .others
                 ? "marking a row of \(layout.table), or taking a mark back, removes other rows or changes "
                     + "their marks or registrations\(cause); \(cure)"
-                : "marking a row of \(layout.table) moves its \(layout.registration?.name ?? "") too"
+                : "changing a row of \(layout.table) moves its \(layout.registration?.name ?? "") too"
                     + "\(cause), so every mark would be void; \(cure) (docs/registrations.md), or name "
                     + "another column under registered-at", longest: 480)
     }
@@ -329,11 +333,11 @@ struct ChangeWriter {
         if case .removed = statement.effect {
             return try isThere(anyOf: statement.changes) ? .none : .meant
         }
-        let reread = statements.rereading(statement.changes)
+        let reread = statements.rereading(statement)
         let rows = try connection.query(reread.sql, reread.values)
         guard rows.count == statement.changes.count else { return .none }
         let marks = (0..<rows.count).map { rows[$0, 0] }
-        if case .holding(let value) = statement.effect {
+        if case .holding(_, let value) = statement.effect {
             guard marks.allSatisfy({ $0.asImaged == value.asImaged }) else { return .none }
         } else {
             let times = Set(statement.changes.map(\.time))

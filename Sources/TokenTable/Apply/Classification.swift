@@ -16,13 +16,15 @@ struct ClassifiedChunk {
         var since: EpochMilliseconds?
         /// Tokens whose rows are left as they are, because the ledger has a change of them that precedes the evidence.
         var preceded: Set<DeviceToken> = []
+        /// What stands against moving rows to the other environment, by their tokens.
+        var occupied: [DeviceToken: Occupant] = [:]
     }
 
     private(set) var counts = Counts()
     /// The changes that follow. Refused rows are those that cannot be judged and, after writing,
     /// those that refused the change.
     private(set) var changes = ChangeSet()
-    /// The number of rows that would become invalid.
+    /// The number of living rows that would become invalid, or move.
     private(set) var invalidated = 0
     /// The number of rows without a registration time, among all rows found.
     private(set) var undated = 0
@@ -76,15 +78,21 @@ struct ClassifiedChunk {
                     changes.refused.append(RefusedRow(row: row, reason: .inexact, time: time))
                     continue
                 }
+                if verdict == .move,
+                    let refusal = terms.occupied[item.token]?.refusal(of: row, at: time)
+                {
+                    changes.refused.append(refusal)
+                    continue
+                }
                 verdicts.append(verdict)
-                if verdict.invalidates { invalidated += 1 }
+                if verdict.removes { invalidated += 1 }
                 if let since = terms.since { note(row.registeredAt, since, verdict) }
                 if policy.order(of: row.registeredAt, to: time) == .unknown { undated += 1 }
                 let isInRow = layout.mark != nil || layout.living != nil && verdict == .mark
-                if verdict == .delete || verdict.changesRow && isInRow {
+                if !verdict.setsMark && verdict.changesRow || verdict.setsMark && isInRow {
                     changes.rows.append(RowChange(verdict: verdict, row: row, time: time))
                 }
-                if verdict != .delete && verdict.changesRow && layout.mark == nil {
+                if verdict.setsMark && layout.mark == nil {
                     needsTokenMark = true
                 }
             }
@@ -112,7 +120,7 @@ struct ClassifiedChunk {
         _ registered: EpochMilliseconds?, _ since: EpochMilliseconds, _ verdict: Verdict
     ) {
         if let registered, registered >= since { registeredSince += 1 }
-        if verdict.invalidates { weeks[registered?.week, default: 0] += 1 }
+        if verdict.removes { weeks[registered?.week, default: 0] += 1 }
     }
 
     /// Moves changes that the database refused, by their place, to the refused rows. A statement of
@@ -127,7 +135,7 @@ struct ClassifiedChunk {
             changes.tokenMarks.removeAll { without.contains($0.token) }
         }
         for change in refused {
-            if change.verdict.invalidates { invalidated -= 1 }
+            if change.verdict.removes { invalidated -= 1 }
             if let one = counted[change.row.evidence] {
                 counts -= one
                 let refused = Counts(refused: one.total)
@@ -158,7 +166,7 @@ extension Counts {
 package struct Classification: Hashable, Sendable {
     /// The outcomes that the statements would have.
     package var counts = Counts()
-    /// The number of living rows that would become invalid; the guard limits it.
+    /// The number of living rows that would become invalid, or move; the guard limits it.
     package var candidateRows = 0
     /// The number of rows without a registration time.
     package var undatedRows = 0
@@ -217,6 +225,8 @@ extension TokenTable {
         // What is judged afterwards looks again.
         let precedence = try self.precedence(precedence, mayGrow: false)
         let lookup = try RowLookup(terms.layout, connection, partition, wholeRows: false)
+        let other =
+            policy.moves ? try OtherEnvironment(terms.layout, connection, of: partition) : nil
         let readsTokenMarks = terms.layout.mark == nil ? try canReadTokenMarks() : false
         let tokenMarks =
             readsTokenMarks
@@ -243,6 +253,8 @@ extension TokenTable {
                     for list in batch.runs(of: StatementShape.longest) {
                         let rows = try lookup.rows(for: list, locking: false).rows
                         let marks = try tokenMarks?.marks(of: rows, in: list, locking: false)
+                        terms.occupied =
+                            try other?.occupants(of: list, readsMarks: readsTokenMarks) ?? [:]
                         share += ClassifiedChunk(list, rows, marks: marks ?? [:], by: terms)
                     }
                     return share

@@ -14,6 +14,9 @@
 // settings, one without it the token. So a suspect has the time of the last such answer: from 410s that the reports and
 // the ledger have, and from 200s, of which those about suspects alone come here, as batches of their own. All other
 // 200s are forgotten where they are read.
+//
+// An answer of the other environment about a suspect's token is kept with the suspect, whatever it says: where APNs knows
+// the token there, the row is under the wrong environment.
 
 import APNsProtocol
 import Database
@@ -92,6 +95,7 @@ struct SuspectRun {
             next.counts += judged.counts
             try Suspects.write(
                 judged.suspects, application.partition, at: now, on: connection)
+            try noteElsewhere(some)
         }
         if let first = chunk.first, let last = chunk.last {
             let reports = chunk.reduce(0) { $0 + $1.times }
@@ -156,16 +160,39 @@ struct SuspectRun {
         return (suspects, counts)
     }
 
+    /// The suspects among the tokens of a list, locked, in an app and environment.
+    private func suspects(
+        among list: ArraySlice<BadToken>, in partition: Partition
+    ) throws(SQLFailure) -> [DeviceToken: Suspect] {
+        let padded = StatementShape.padded(list.map { SQLValue.bytes($0.token.bytes) })
+        let rows = try connection.query(
+            "SELECT \(Suspects.columns) FROM pushsweep_suspect WHERE app = ? AND environment = ? AND token IN "
+                + "(\(placeholders(padded.count)))\(connection.dialect.rowLock)",
+            [.text(partition.app), .text(partition.environment)] + padded)
+        return Dictionary(
+            Suspects(table).suspects(rows).map { ($0.token, $0) }, uniquingKeysWith: { $1 })
+    }
+
+    /// Writes what is said of the tokens of a list beside those that are suspected in the other environment.
+    private func noteElsewhere(_ list: ArraySlice<BadToken>) throws(SQLFailure) {
+        guard let other = application.partition.elsewhere else { return }
+        let known = try suspects(among: list, in: other)
+        guard !known.isEmpty else { return }
+        let noted = list.compactMap { item in
+            known[item.token].map {
+                BadToken(
+                    $0,
+                    elsewhere: Suspect.Elsewhere(answer: application.source, time: item.last))
+            }
+        }
+        try Suspects.write(noted, other, at: now, on: connection)
+    }
+
     /// The suspects that a list of accepted tokens clears, as they are known, and the counts of all.
     private func accepted(
         _ list: ArraySlice<BadToken>
     ) throws(SQLFailure) -> (suspects: [BadToken], counts: Counts) {
-        let padded = StatementShape.padded(list.map { SQLValue.bytes($0.token.bytes) })
-        let rows = try connection.query(
-            "SELECT \(Suspects.columns) FROM pushsweep_suspect WHERE app = ? AND environment = ? AND token IN "
-                + "(\(placeholders(padded.count)))\(connection.dialect.rowLock)", place + padded)
-        let known = Dictionary(
-            Suspects(table).suspects(rows).map { ($0.token, $0) }, uniquingKeysWith: { $1 })
+        let known = try suspects(among: list, in: application.partition)
         var (suspects, counts) = ([BadToken](), Counts())
         for item in list {
             guard let suspect = known[item.token] else {
@@ -173,17 +200,9 @@ struct SuspectRun {
                 continue
             }
             counts.applied += item.times
-            suspects.append(
-                BadToken(
-                    token: item.token, reason: suspect.reason, first: suspect.first,
-                    last: suspect.last, times: 0, accepted: item.last))
+            suspects.append(BadToken(suspect, accepted: item.last))
         }
         return (suspects, counts)
-    }
-
-    /// The app, by the table's value, and the environment.
-    private var place: [SQLValue] {
-        [.text(application.partition.app), .text(application.partition.environment)]
     }
 }
 

@@ -52,22 +52,37 @@ extension Suspects {
         }
     }
 
-    /// Those of some suspects that APNs has called dead, as far as it is not written down.
+    /// Those of some suspects that APNs has called dead here or in the other environment, as far as it is not written
+    /// down.
     private func known(
         _ suspects: [Suspect], _ partition: Partition
     ) throws(StoreFailure) -> [BadToken] {
         guard !suspects.isEmpty else { return [] }
-        let dead = try table.retries.retrying("looking for the deaths of suspects") {
+        let dead = try deaths(of: suspects, in: partition)
+        let elsewhere = try deaths(of: suspects, in: partition.elsewhere)
+        return suspects.compactMap { suspect in
+            var known = BadToken(suspect)
+            if let time = dead[suspect.token], suspect.accepted.map({ $0 < time }) ?? true {
+                known.accepted = time
+            }
+            if let time = elsewhere[suspect.token], suspect.elsewhere == nil {
+                known.elsewhere = Suspect.Elsewhere(answer: .unregistered, time: time)
+            }
+            return known.accepted == nil && known.elsewhere == nil ? nil : known
+        }
+    }
+
+    /// When APNs last called tokens of suspects dead in an app, by the table's value, and environment, as far as reports
+    /// and the ledger have it.
+    ///
+    /// - Throws: any failure of a query.
+    package func deaths(
+        of suspects: [Suspect], in partition: Partition?
+    ) throws(StoreFailure) -> [DeviceToken: EpochMilliseconds] {
+        guard let partition, !suspects.isEmpty else { return [:] }
+        return try table.retries.retrying("looking for the deaths of suspects") {
             () throws(SQLFailure) in
             try Self.calledDead(suspects.map(\.token), partition, on: connection)
-        }
-        return suspects.compactMap { suspect in
-            guard let time = dead[suspect.token], suspect.accepted.map({ $0 < time }) ?? true else {
-                return nil
-            }
-            return BadToken(
-                token: suspect.token, reason: suspect.reason, first: suspect.first,
-                last: suspect.last, times: 0, accepted: time)
         }
     }
 

@@ -144,7 +144,9 @@ extension TokenTable {
     /// `pushsweep_feed` is missing or cannot be read, as with the account of a dry run.
     ///
     /// - Throws: any failure of reading.
-    package func removals(from partition: Partition) throws(StoreFailure) -> RemovalHistory {
+    package func removals(
+        from partition: Partition, ofMoves: Bool = false
+    ) throws(StoreFailure) -> RemovalHistory {
         let columns = "changed_at, invalidated, released, rows_changed, state"
         guard try session.canRead("pushsweep_feed", columns) else { return RemovalHistory() }
         let dialect = connection.dialect
@@ -153,7 +155,8 @@ extension TokenTable {
         let sql =
             "SELECT released, \(hour), SUBSTR(\(dialect.now), 1, 13), SUM(invalidated), "
             + "SUM(CASE WHEN changed_at > \(dialect.now(adding: -86_400)) THEN invalidated ELSE 0 END) "
-            + "FROM pushsweep_feed WHERE app = ? AND environment = ? AND invalidated > 0 "
+            + "FROM pushsweep_feed WHERE app = ? AND environment = ? AND invalidated > 0 AND source "
+            + "\(ofMoves ? "=" : "<>") '\(EvidenceSource.wrongEnvironment.rawValue)' "
             + "AND changed_at > \(dialect.now(adding: -86_400 * Int(Self.guardDays))) GROUP BY released, \(hour)"
         let ours: [SQLValue] = [.text(partition.app), .text(partition.environment)]
         return try retries.retrying("reading what was removed from \(partition)") {

@@ -19,8 +19,17 @@ extension TokenTable {
         if need.changesRows(of: layout), !reach.seesTriggers {
             findings += try hiddenTriggersFinding(table.name)
         }
-        if need.rows?.marks == true {
-            findings += markSpreadFindings(reach, layout, table)
+        if need.rows?.marks == true, !layout.markColumns.isEmpty {
+            findings += spreadFindings(
+                reach, layout.changedByMarks, table, "marking a row of \(table.name)",
+                cure: "remove them, or keep marks in pushsweep_invalid: `none` under invalidated-at"
+            )
+        }
+        if need.rows?.moves == true {
+            findings += spreadFindings(
+                reach, layout.changedByMoves, table,
+                "moving a row of \(table.name) to the other environment",
+                cure: "remove them, or let the application move the rows")
         }
         if need.seesKeys(of: layout), !reach.seesKeys {
             findings += try hiddenKeysFinding(reach, table)
@@ -31,20 +40,20 @@ extension TokenTable {
         return findings + findingsOfSpread(reach, table)
     }
 
-    /// Refuses marks that change rows of other tables: a foreign key refers to a column of the mark.
-    private func markSpreadFindings(
-        _ reach: TableReach, _ layout: TableLayout, _ table: CatalogTable
+    /// Refuses changes of some columns that change rows of other tables: a foreign key refers to one of them.
+    private func spreadFindings(
+        _ reach: TableReach, _ columns: [String], _ table: CatalogTable, _ doing: String,
+        cure: String
     ) -> [Finding] {
-        let spreading = reach.keys.filter { $0.spreads(updating: layout.changedByMarks) }
-        guard !layout.markColumns.isEmpty, !spreading.isEmpty else { return [] }
+        let spreading = reach.keys.filter { $0.spreads(updating: columns) }
+        guard !spreading.isEmpty else { return [] }
         let list = Set(spreading.map { "\($0.table) (ON UPDATE \($0.updateRule))" }).sorted()
         return [
             .failure(
                 .configuration,
-                "marking a row of \(table.name) changes rows of other tables by foreign keys: "
+                "\(doing) changes rows of other tables by foreign keys: "
                     + "\(list.joined(separator: ", ")); the change ledger has no copy of that, and undo "
-                    + "cannot restore it; remove them, or keep marks in pushsweep_invalid: `none` under "
-                    + "invalidated-at")
+                    + "cannot restore it; \(cure)")
         ]
     }
 

@@ -26,6 +26,8 @@ package enum TableUse: Hashable, Sendable {
         /// Whether rows are locked.
         var locks = false
         var marks = false
+        /// Whether the column of the environment is changed.
+        var moves = false
         var inserts = false
         var removes = false
     }
@@ -43,6 +45,7 @@ package enum TableUse: Hashable, Sendable {
         switch self {
         case .read: return RowAccess()
         case .apply(let policy):
+            if policy.moves { return RowAccess(locks: true, moves: true) }
             let removes = policy.action == .delete
             // Before rows are removed, it is tried whether they can come back.
             return RowAccess(
@@ -55,6 +58,7 @@ package enum TableUse: Hashable, Sendable {
             return RowAccess(
                 readsWholeRows: isWhole, locks: true,
                 marks: !actions.isDisjoint(with: ["mark", "advance", "restore"]),
+                moves: actions.contains(LedgerEntry.move),
                 inserts: isWhole, removes: actions.contains("insert"))
         case .purge: return nil
         }
@@ -78,7 +82,8 @@ package enum TableUse: Hashable, Sendable {
             let own = [PushsweepTable.run, .feed, .lease, .commit].map {
                 SideAccess(table: $0, access: .change)
             }
-            let removesMarks = policy.action == .delete && !policy.deletesAtOnce
+            let removesMarks =
+                policy.action == .delete && !policy.deletesAtOnce && !policy.moves
             return own
                 + [
                     SideAccess(table: .change, access: .add),
@@ -132,7 +137,7 @@ package enum TableUse: Hashable, Sendable {
     /// right that could change or block the table is needed for it.
     func changesRows(of layout: TableLayout) -> Bool {
         guard let rows else { return false }
-        return rows.removes || rows.marks && !layout.markColumns.isEmpty
+        return rows.removes || rows.moves || rows.marks && !layout.markColumns.isEmpty
     }
 
     /// Whether the use finds rows by their tokens.
@@ -143,10 +148,10 @@ package enum TableUse: Hashable, Sendable {
         }
     }
 
-    /// Whether the use has to see the foreign keys of all tables: one that removes rows, or marks them in a
+    /// Whether the use has to see the foreign keys of all tables: one that removes rows, or marks or moves them in a
     /// column that a foreign key may refer to.
     func seesKeys(of layout: TableLayout) -> Bool {
-        removesRows
+        removesRows || rows?.moves == true && layout.environmentMayBeReferenced
             || rows?.marks == true && layout.marksMayBeReferenced && changesRows(of: layout)
     }
 
@@ -178,6 +183,12 @@ package struct RequiredPrivileges {
                     lock: rows.locks && !need.changesRows(of: layout) ? dialect.sharedLock : ""))
             if rows.marks, let names = layout.markedColumns {
                 rights.append(maker.updating(names, of: layout.table, purpose: "mark rows of"))
+            }
+            if rows.moves, let environment = layout.environment {
+                rights.append(
+                    maker.updating(
+                        [environment.name] + layout.heldColumns, of: layout.table,
+                        purpose: "move rows of"))
             }
             // MariaDB shows the name of a trigger to all, and its statements to this right.
             let isForChanges =

@@ -60,7 +60,10 @@ package struct TakenRows {
     /// Keeps what was accepted of tokens that are suspected, or called bad by these rows.
     fileprivate mutating func keepAccepted(_ suspected: Set<DeviceToken>) {
         for (partition, list) in accepted {
-            let bad = heard.filter { $0.key.partition == partition && $0.key.source.isSuspicion }
+            let bad = heard.filter {
+                $0.key.source.isSuspicion
+                    && ($0.key.partition == partition || $0.key.partition == partition.elsewhere)
+            }
             let wanted = bad.values.reduce(into: suspected) {
                 $0.formUnion($1.map(\.token))
             }

@@ -38,7 +38,7 @@ package struct LedgerEntry: Hashable, Sendable {
     package let place: LedgerPlace
     /// Its number within the place; below 0 for a row that refused its change.
     let sequence: Int64
-    /// `mark`, `advance`, `delete`, `side-mark`, `insert`, `restore`, `side-restore` or `refused`.
+    /// `mark`, `advance`, `delete`, `move`, `side-mark`, `insert`, `restore`, `side-restore` or `refused`.
     package let action: String
     /// The key as the ledger spells it. May contain the whole token.
     var storedKey: ExactText = ""
@@ -79,10 +79,21 @@ package struct LedgerEntry: Hashable, Sendable {
         return image.flatMap(RowImageReader.content)?[Self.refused]?.text ?? Self.refused
     }
 
+    /// The key of the row that stood against the change; nil where none did.
+    var obstacle: LedgerKey? {
+        guard refusal != nil else { return nil }
+        let key = image.flatMap(RowImageReader.content)?[Self.other]?.text
+        return key.map { LedgerKey(ExactText($0), of: token) }
+    }
+
     /// The source of the changes of an undo.
     static let undoSource = "undo"
     /// The action of entries about rows that refused their change.
     static let refused = "refused"
+    /// The member of their images that names the row which stood against the change.
+    static let other = "other"
+    /// The action of entries about rows that moved to the other environment.
+    package static let move = "move"
     static func isBeside(_ action: String) -> Bool { action.hasPrefix("side-") }
 }
 

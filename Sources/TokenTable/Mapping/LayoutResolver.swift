@@ -57,21 +57,33 @@ struct LayoutResolver {
                 $0.isUsable ? $0.name : nil
             })
         layout.columnForms = table.columns.map(\.form)
-        let marks = layout.markColumns.map { ExactText($0.lowercased()) }
-        // SQLite tells no expressions.
-        layout.computedFromMarks = layout.generated.filter { name in
-            !marks.isEmpty
+        layout.computedFromMarks = columns(of: layout, computedFrom: layout.markColumns)
+        layout.marksMayBeReferenced = mayBeReferenced(layout.changedByMarks)
+        layout.computedFromEnvironment = columns(
+            of: layout, computedFrom: environment.map { [$0.name] } ?? [])
+        layout.environmentMayBeReferenced = mayBeReferenced(layout.changedByMoves)
+        return layout
+    }
+
+    /// The columns that the database may compute from some others. SQLite tells no expressions.
+    private func columns(of layout: TableLayout, computedFrom names: [String]) -> [String] {
+        let names = names.map { ExactText($0.lowercased()) }
+        return layout.generated.filter { name in
+            !names.isEmpty
                 && (dialect.engine == .sqlite
                     || table.columns(behind: name).contains {
-                        marks.contains(ExactText($0.lowercased()))
+                        names.contains(ExactText($0.lowercased()))
                     })
         }
-        layout.marksMayBeReferenced = table.indexes.contains { index in
+    }
+
+    /// Whether one of some columns is in an index that a foreign key of another table can refer to.
+    private func mayBeReferenced(_ columns: [String]) -> Bool {
+        table.indexes.contains { index in
             let names = index.columns.map { $0.lowercased() }
             return (index.isUnique || table.isUnique(names))
-                && layout.changedByMarks.contains { names.contains($0.lowercased()) }
+                && columns.contains { names.contains($0.lowercased()) }
         }
-        return layout
     }
 
     /// The columns that the engine moves with every change of the row, and the registration with them.

@@ -49,6 +49,10 @@ package struct TableLayout: Hashable, Sendable {
     /// Whether a column of the mark is in an index that a foreign key of another table can refer to: one that
     /// names a single row.
     var marksMayBeReferenced = false
+    /// The same of the column of the environment.
+    var environmentMayBeReferenced = false
+    /// The columns that the database may compute from the environment.
+    var computedFromEnvironment: [String] = []
 
     /// The unique index for lookups by key; nil without one.
     var keyIndex: String?
@@ -128,6 +132,14 @@ package struct TableLayout: Hashable, Sendable {
 
     /// The columns that a mark changes, by itself or by what is computed from it.
     var changedByMarks: [String] { markColumns + computedFromMarks }
+
+    /// The columns of which an entry about a move may tell: that of the environment, and of an undo those of the mark too.
+    var movableColumns: [String] { (environment.map { [$0.name] } ?? []) + markColumns }
+
+    /// The columns that a move changes, by itself or by what is computed from it.
+    var changedByMoves: [String] {
+        (environment.map { [$0.name] } ?? []) + computedFromEnvironment
+    }
 
     /// Whether no column of the row says that it is marked.
     package var marksStandBeside: Bool { markColumns.isEmpty }

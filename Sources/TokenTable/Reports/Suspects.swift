@@ -18,6 +18,16 @@ package struct Suspect: Hashable, Sendable {
     package let accepted: EpochMilliseconds?
     /// Whether APNs accepted it after it had called it bad, so that nothing is left of the suspicion.
     package var isCleared: Bool { accepted.map { $0 > last } ?? false }
+    /// What APNs last said of it in the other environment; nil where it was not asked there.
+    package let elsewhere: Elsewhere?
+
+    /// An answer about a token in the other environment.
+    package struct Elsewhere: Hashable, Sendable {
+        /// `accepted`, or what calls it dead or bad.
+        package let answer: EvidenceSource
+        package let time: EpochMilliseconds
+    }
+
     /// When one of these reports was last heard, by the database's clock.
     let heard: EpochMilliseconds
 }
@@ -32,6 +42,20 @@ struct BadToken {
     let times: Int
     /// See `Suspect.accepted`.
     var accepted: EpochMilliseconds?
+    /// See `Suspect.elsewhere`.
+    var elsewhere: Suspect.Elsewhere?
+}
+
+extension BadToken {
+    /// What is known of a suspect, of which nothing counts again.
+    init(
+        _ suspect: Suspect, accepted: EpochMilliseconds? = nil,
+        elsewhere: Suspect.Elsewhere? = nil
+    ) {
+        self.init(
+            token: suspect.token, reason: suspect.reason, first: suspect.first, last: suspect.last,
+            times: 0, accepted: accepted, elsewhere: elsewhere)
+    }
 }
 
 /// The suspects of one app, environment and reason.
@@ -41,6 +65,9 @@ package struct SuspectCount: Hashable, Sendable {
     package let tokens: Int
     /// Those that APNs accepted or called dead before: their app and environment are right.
     package let accepted: Int
+    /// Those that APNs knows in the other environment, and those that it calls bad there too.
+    package let elsewhere: Int
+    package let neither: Int
     package let first: EpochMilliseconds
     package let last: EpochMilliseconds
 }
@@ -52,7 +79,7 @@ package struct Suspects {
     /// Days for which a suspect is news, for the gate before a send and for metrics.
     package static let recentDays: Int64 = 7
     static let columns =
-        "token, app, environment, reason, first_at, last_at, times, changed_at, accepted_at"
+        "token, app, environment, reason, first_at, last_at, times, changed_at, accepted_at, elsewhere, elsewhere_at"
     /// Whether nothing has cleared the suspicion. Where both times are one it is not known which came first.
     static let isOpen = "(accepted_at IS NULL OR accepted_at <= last_at)"
 
@@ -77,19 +104,27 @@ package struct Suspects {
         since: EpochMilliseconds = EpochMilliseconds(0)
     ) throws(StoreFailure) -> [SuspectCount] {
         let time = connection.dialect.ownTime("last_at")
+        // Of a token that APNs knew here too, nothing follows from the other environment.
+        func elsewhere(_ condition: String) -> String {
+            "SUM(CASE WHEN accepted_at IS NULL AND elsewhere \(condition) THEN 1 ELSE 0 END)"
+        }
+        let bad = EvidenceSource.allCases.filter(\.isSuspicion)
+            .map { connection.dialect.literal($0.rawValue) }.joined(separator: ", ")
         return try table.retries.retrying("counting suspects") { () throws(SQLFailure) in
             let rows = try connection.query(
-                "SELECT app, environment, reason, COUNT(*), MIN(first_at), MAX(last_at), COUNT(accepted_at) "
+                "SELECT app, environment, reason, COUNT(*), MIN(first_at), MAX(last_at), COUNT(accepted_at), "
+                    + "\(elsewhere("NOT IN (\(bad))")), \(elsewhere("IN (\(bad))")) "
                     + "FROM pushsweep_suspect WHERE \(Self.isOpen) AND changed_at >= ? "
                     + "GROUP BY app, environment, reason ORDER BY app, environment, reason",
                 [time.value(since)])
-            try rows.require(width: 7)
+            try rows.require(width: 9)
             return (0..<rows.count).compactMap { row in
                 guard let first = time.mark(rows[row, 4]), let last = time.mark(rows[row, 5])
                 else { return nil }
                 return SuspectCount(
                     partition: rows.partition(row, 0), reason: rows.string(row, 2),
                     tokens: rows[row, 3].count ?? 0, accepted: rows[row, 6].count ?? 0,
+                    elsewhere: rows[row, 7].count ?? 0, neither: rows[row, 8].count ?? 0,
                     first: first, last: last)
             }
         }
@@ -182,8 +217,18 @@ package struct Suspects {
             return Suspect(
                 token: token, partition: rows.partition(row, 1), reason: rows.string(row, 3),
                 first: first, last: last, times: rows[row, 6].count ?? 1,
-                accepted: time.mark(rows[row, 8]), heard: heard)
+                accepted: time.mark(rows[row, 8]), elsewhere: elsewhere(rows, row, time),
+                heard: heard)
         }
+    }
+
+    private static func elsewhere(
+        _ rows: SQLRows, _ row: Int, _ time: TimeColumn
+    ) -> Suspect.Elsewhere? {
+        guard let word = rows[row, 9].text, let answer = EvidenceSource(rawValue: word),
+            let at = time.mark(rows[row, 10])
+        else { return nil }
+        return Suspect.Elsewhere(answer: answer, time: at)
     }
 
     /// Notes tokens, each once, in their order, within the transaction that removes their reports. `now` is of the
@@ -200,7 +245,10 @@ package struct Suspects {
         while let length = lengths.first(where: { $0 <= rest.count }) {
             let sql = connection.dialect.insertion(
                 "pushsweep_suspect", key: ["token", "app", "environment"],
-                columns: ["reason", "first_at", "times", "changed_at", "accepted_at", "last_at"],
+                columns: [
+                    "reason", "first_at", "times", "changed_at", "accepted_at", "elsewhere",
+                    "elsewhere_at", "last_at",
+                ],
                 rows: length
             ) { present, inserted, column in
                 let isLater = "\(inserted("last_at")) > \(present("last_at"))"
@@ -210,7 +258,10 @@ package struct Suspects {
                     "\(present(column)) + CASE WHEN \(isLater) THEN \(inserted(column)) ELSE 0 END"
                 case "first_at":
                     "CASE WHEN \(isEarlier) THEN \(inserted(column)) ELSE \(present(column)) END"
-                case "accepted_at":
+                case "elsewhere":
+                    "CASE WHEN \(inserted("elsewhere_at")) IS NULL OR \(present("elsewhere_at")) > "
+                        + "\(inserted("elsewhere_at")) THEN \(present(column)) ELSE \(inserted(column)) END"
+                case "accepted_at", "elsewhere_at":
                     "CASE WHEN \(present(column)) IS NULL OR \(inserted(column)) > \(present(column)) "
                         + "THEN \(inserted(column)) ELSE \(present(column)) END"
                 default: "CASE WHEN \(isLater) THEN \(inserted(column)) ELSE \(present(column)) END"
@@ -222,6 +273,8 @@ package struct Suspects {
                     .bytes(item.token.bytes), .text(partition.app), .text(partition.environment),
                     .text(item.reason), time.value(item.first), .integer(Int64(item.times)),
                     time.value(now), item.accepted.map { time.value($0) } ?? .null,
+                    item.elsewhere.map { .text($0.answer.rawValue) } ?? .null,
+                    item.elsewhere.map { time.value($0.time) } ?? .null,
                     time.value(item.last),
                 ]
             }

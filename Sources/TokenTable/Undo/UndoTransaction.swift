@@ -46,7 +46,9 @@ struct UndoTransaction {
         // An image may have a column that is generated since, or one that is no longer mapped.
         let lookup = try RowLookup(
             layout, table.connection, nil, wholeRows: isWhole,
-            changesRows: use.changesRows(of: layout), also: isWhole ? layout.generated : [])
+            changesRows: use.changesRows(of: layout),
+            also: (isWhole ? layout.generated : [])
+                + (use.rows?.moves == true || isWhole ? layout.changedByMoves.prefix(1) : []))
         transaction = ChangeTransaction(
             lookup: lookup, writer: ChangeWriter(repeatingMarks: lookup, isolation),
             isolation: isolation, lease: work.lease)
@@ -378,13 +380,13 @@ struct UndoTransaction {
     private func removeAndMark(_ undone: inout [Undone]) throws(SQLFailure) -> Bool {
         var removed: [(place: Int, change: RowChange)] = []
         var marked: [RowContent: [(place: Int, change: RowChange)]] = [:]
-        let names = layout.markColumns
         for (place, item) in undone.enumerated()
         where item.isChanged && !item.target.isTokenMark {
             guard let values = item.values else { continue }
             let row = MatchedRow(evidence: 0, values: values, registeredAt: nil, mark: nil)
             let time = item.row.time ?? EpochMilliseconds(0)
             if let state = item.row.state {
+                let names = columns(of: item)
                 let content = RowContent(names, names.map { state[$0] ?? .null })
                 marked[content, default: []].append(
                     (place, RowChange(verdict: .mark, row: row, time: time)))
@@ -406,6 +408,15 @@ struct UndoTransaction {
         return true
     }
 
+    /// The columns that an undo writes into a row that stays: those of the mark, and that of the environment where
+    /// the row moves back.
+    private func columns(of item: Undone) -> [String] {
+        guard let environment = layout.environment?.name, let before = item.current?[environment],
+            let after = item.row.state?[environment], before.asImaged != after.asImaged
+        else { return layout.markColumns }
+        return [environment] + layout.markColumns
+    }
+
     /// The ledger entry for a change of this undo.
     private func entry(_ item: Undone) -> ChangeLedger.Entry {
         let (before, after) = (item.current, item.row.state)
@@ -421,11 +432,11 @@ struct UndoTransaction {
             action = "insert"
             image = RowImage.pair(before: nil, after: after)
         } else {
-            let names = layout.markColumns
+            let names = columns(of: item)
             func marks(_ content: RowContent?) -> RowContent {
                 RowContent(names, names.map { content?[$0] ?? .null })
             }
-            action = "restore"
+            action = names.count > layout.markColumns.count ? LedgerEntry.move : "restore"
             image = RowImage.pair(before: marks(before), after: marks(after))
         }
         let isMark = item.target.isTokenMark

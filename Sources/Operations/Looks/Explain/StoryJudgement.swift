@@ -75,7 +75,7 @@ extension TokenStory {
                 .newer,
                 "\(name) is kept: its column was set living again after this evidence was applied"
             )
-        case .already:
+        case .already, .move:
             let mark = state.invalidatedAt.map { " since \($0.rfc3339)" } ?? ""
             return (.already, "\(name) is invalid already\(mark)")
         case .advance:

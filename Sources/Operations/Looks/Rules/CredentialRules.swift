@@ -342,17 +342,6 @@ extension Finding {
     }
 }
 
-extension Settings.Provider {
-    /// The environment of Apple's hosts; nil for another one.
-    fileprivate var environment: Settings.Environment? {
-        switch host.lowercased() {
-        case "api.push.apple.com": .production
-        case "api.sandbox.push.apple.com", "api.development.push.apple.com": .sandbox
-        default: nil
-        }
-    }
-}
-
 extension GatewayFacts {
     /// Why the probe proves nothing; nil where it does, or none was sent.
     fileprivate var inconclusive: String? {

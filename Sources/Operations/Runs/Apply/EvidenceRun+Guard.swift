@@ -11,9 +11,15 @@ struct GuardHold {
     let candidates: Int?
     /// Whether nothing was removed from these rows before, so that many at once are usual.
     var isFirstRemoval = false
+    /// Whether the rows would move to the other environment.
+    var moves = false
 
     /// The cause in words, which the journal keeps.
-    var words: String { cause.words(isFirstRemoval: isFirstRemoval) }
+    var words: String {
+        moves
+            ? cause.words("moved to the other environment")
+            : cause.words(isFirstRemoval: isFirstRemoval)
+    }
 }
 
 extension GuardCause {
@@ -115,9 +121,12 @@ extension EvidenceRun {
         guard forecast.counts.total > 0 else { return nil }
         let spread = try heard.spread(in: store)
         let proposal = RemovalProposal(
-            forecast, of: [batch], tokens: spread.tokens, atOneTime: spread.atOneTime, plan.policy)
-        let judge = RemovalGuard(plan.limits)
-        let history = foretold.adding(to: try store.removals(from: partition), of: partition)
+            forecast, of: [batch], tokens: spread.tokens, atOneTime: spread.atOneTime,
+            policy(for: batch))
+        let moves = policy(for: batch).moves
+        let judge = RemovalGuard(moves ? plan.limits.ofMoves : plan.limits)
+        let known = try store.removals(from: partition, ofMoves: moves)
+        let history = moves ? known : foretold.adding(to: known, of: partition)
         let living = store.livingRows(in: partition)
         let cause = try judge.cause(toHold: proposal, after: history) {
             limit throws(StoreFailure) in
@@ -131,7 +140,7 @@ extension EvidenceRun {
         return cause.map {
             GuardHold(
                 cause: $0, candidates: forecast.candidateRows,
-                isFirstRemoval: $0.isFirstRemoval(after: history))
+                isFirstRemoval: !moves && $0.isFirstRemoval(after: history), moves: moves)
         }
     }
 
@@ -161,8 +170,8 @@ extension RemovalProposal {
         var counts = forecast.counts
         // A person's undo says nothing about clocks.
         counts.newer -= forecast.preceded
-        if batches.allSatisfy({ $0.inlet == .earlier }) {
-            // They were chosen because they found no row.
+        if batches.allSatisfy({ $0.inlet == .earlier || $0.inlet == .probe }) {
+            // They were chosen because they found no row, or are about rows of the other environment.
             (counts.newer, counts.unknown) = (0, 0)
         }
         self.init(

@@ -104,7 +104,7 @@ struct EvidenceRun {
         /// Whether other batches would fail the same way: the fault is in the database or the journal,
         /// not in this one.
         var endsRun: Bool {
-            guard let failure, !isSilent else { return false }
+            guard let failure, !isSilent, !entry.moves else { return false }
             return failure.exit != .invariant && failure.stage != .settings
                 && failure.stage != .decode
         }
@@ -180,8 +180,8 @@ struct EvidenceRun {
     // MARK: Terms
 
     /// The policy for a batch. What is judged again by nobody's wish counts only beyond doubt.
-    private func policy(for batch: ReportBatch) -> RemovalPolicy {
-        var policy = plan.policy
+    func policy(for batch: ReportBatch) -> RemovalPolicy {
+        var policy = plan.policy.applied(to: batch.source)
         policy.onlyBeyondDoubt = batch.isJudgedByItself
         return policy
     }
@@ -293,7 +293,7 @@ struct EvidenceRun {
     /// Whether a release would do what the person saw who released the batch.
     private func isReleased(_ batch: ReportBatch, _ stored: Partition) throws -> Bool {
         let digest = try HoldDigest(
-            batch.partition, plan.policy, terms: store.terms(of: stored))
+            batch.partition, policy(for: batch), terms: store.terms(of: stored))
         return batch.terms == digest.heading
     }
 
@@ -425,6 +425,7 @@ struct EvidenceRun {
         let (context, seen, counts) = (context, seen, heard.batch.counts)
         let partition = heard.batch.partition
         defer { context.progress.clear() }
+        if application.policy.moves { try store.require(.apply(application.policy)) }
         try store.renewLayout(for: application.policy)
         var stream = heard.stream(after: position, in: store)
         return try store.applyReports(
@@ -466,5 +467,15 @@ extension FeedReport {
         bytes = batch.bytes
         quarantinedBytes = batch.quarantinedBytes
         counts = batch.counts.judged(Counts())
+        if batch.source == .wrongEnvironment { action = LedgerEntry.move }
+    }
+}
+
+extension RemovalPolicy {
+    /// The policy by which evidence of a source is applied: a proof of the other environment moves rows.
+    func applied(to source: EvidenceSource) -> RemovalPolicy {
+        var policy = self
+        policy.moves = source == .wrongEnvironment
+        return policy
     }
 }

@@ -22,6 +22,8 @@ package struct FeedReport: Codable, Hashable, Sendable {
     package var feed: String?
     /// The feed's state: pending, applied, held or discarded.
     package var state: String?
+    /// `move` for rows that move to the other environment; absent for the usual marks and removals.
+    package var action: String?
     /// Whether an earlier run read the feed.
     package var resumed = false
     package var bytes = 0
@@ -85,6 +87,9 @@ package struct FeedReport: Codable, Hashable, Sendable {
             (unknown, refused) = (newValue.unknown, newValue.refused)
         }
     }
+
+    /// Whether its rows move to the other environment.
+    var moves: Bool { action != nil }
 
     /// Whether the feed is completely applied.
     var isApplied: Bool { state == FeedState.applied.rawValue }

@@ -48,6 +48,8 @@ package struct SweepPlan: Sendable {
         case journaled(String)
         /// The answers that a sender's own run received.
         case answers
+        /// Answers of the other environment, and the moves that follow from them.
+        case environments
         /// The held feeds that a digest names.
         case release(String)
 
@@ -59,6 +61,7 @@ package struct SweepPlan: Sendable {
             case .file(let file): file.layout == nil ? "replay" : "import"
             case .journaled: "replay"
             case .answers: "send"
+            case .environments: "environments"
             case .release: "release"
             }
         }

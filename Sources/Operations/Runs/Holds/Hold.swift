@@ -35,6 +35,11 @@ package struct Hold {
     /// The time at which the first batch was held.
     package var since: EpochMilliseconds { batches[0].hold?.since ?? batches[0].opened }
 
+    /// How its batches are applied under the policy of the settings. All of an inlet have one fate.
+    func policy(of settings: RemovalPolicy) -> RemovalPolicy {
+        settings.applied(to: batches[0].source)
+    }
+
     /// The reports of its batches.
     var reports: Int { batches.reduce(0) { $0 + $1.counts.tuples } }
 
@@ -355,7 +360,7 @@ extension EvidenceRun {
             // An app that the settings no longer name cannot have been examined since.
             guard let partition = plan.partitions[hold.partition] else { continue }
             let digests = try HoldDigest(
-                hold.partition, plan.policy, terms: store.terms(of: partition))
+                hold.partition, hold.policy(of: plan.policy), terms: store.terms(of: partition))
             let last = try hold.batches.firstIndex { try digests.take($0, in: store) == digest }
             guard let last else { continue }
             return (Array(hold.batches[...last]), digests.heading)

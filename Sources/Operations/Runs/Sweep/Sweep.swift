@@ -226,7 +226,7 @@ package struct Sweep: RecordedRun {
             do {
                 try judgeAgain(feed, pouring)
             } catch is CancellationError {}
-        case .answers: break  // A sender settles them as they come.
+        case .answers, .environments: break  // They settle them as they come.
         case .release(let digest): try release(digest, evidence)
         }
     }
