@@ -61,6 +61,15 @@ package struct Settings: Sendable {
 
         /// Whether the settings name a gateway to send through.
         package var sends: Bool { provider != nil || binary != nil }
+
+        /// The same app with its credentials in the other environment, at another host of the provider.
+        package func elsewhere(_ environment: Environment, host: String) -> App {
+            var app = self
+            app.environment = environment
+            app.provider?.host = host
+            (app.feedback, app.binary) = (nil, nil)
+            return app
+        }
     }
 
     /// Environment of APNs. A token is valid in one of them only.

@@ -25,7 +25,8 @@ struct Pushsweep: ParsableCommand {
             InitCommand.self, CheckCommand.self, SweepCommand.self, ExplainCommand.self,
             ImportCommand.self,
             UndoCommand.self, HoldsCommand.self, QuarantineCommand.self, ChangesCommand.self,
-            AuditCommand.self, PurgeCommand.self, SchemaCommand.self, PreflightCommand.self,
+            AuditCommand.self, EnvironmentsCommand.self, PurgeCommand.self, SchemaCommand.self,
+            PreflightCommand.self,
             SendCommand.self, ReplayCommand.self,
             DemoCommand.self,
         ])

@@ -270,7 +270,7 @@ extension Batches {
         // A sender's turn and a draft of an import end in other ways.
         let isOthers =
             "inlet <> 'sender' AND (inlet <> 'gateway' OR reports > 0) "
-            + "AND (inlet <> 'file' OR source = 'feedback') AND \(old)"
+            + "AND (inlet <> 'file' OR source = 'feedback') AND NOT \(Inlet.ofOwnLists) AND \(old)"
         let isMoving = "(origin IS NOT NULL OR inlet = 'earlier')"
         for batch in try read("state = 'filling' AND (\(isMoving) OR \(isOthers))", []) {
             // What a move has left behind is still in the batches before.

@@ -1,0 +1,98 @@
+// Moves the proven rows of an app to the other environment. The proofs become a batch of reports, so that the guard, the
+// chunks, the ledger, holds and undo are those of every other change:
+//
+//   proofs --listed--> batch, waiting --guard--> rows moved, chunk by chunk
+//                                      \--> held --a person--> released, from any host, or discarded
+//
+// A run that is killed before the batch is whole leaves a draft, which the next run empties; after that, the next run of
+// any kind goes on. A row that APNs called dead in the other environment is judged by that once it has moved.
+
+import APNsProtocol
+import Database
+import Findings
+import TokenHygiene
+import TokenTable
+
+/// The move of the rows of one app.
+struct EnvironmentMove {
+    let pair: EnvironmentPair
+    let evidence: EvidenceRun
+
+    private var store: TokenTable { evidence.store }
+    private var batches: Batches { evidence.batches }
+
+    /// What became of the rows, and of the reports that call some of them dead where they are now; nil where there is
+    /// nothing to do.
+    ///
+    /// - Throws: exit 78 where no row can move; failures of the database.
+    func run() throws -> (move: EvidenceRun.Result, deaths: [EvidenceRun.Result])? {
+        _ = try store.layout().movableEnvironment()
+        guard pair.isNamed, let other = pair.other else {
+            let name = pair.partition.elsewhere.map { "\($0)" } ?? ""
+            throw RunFailure(
+                .configuration, .settings,
+                "moving rows of \(pair.partition): the settings name no \(name), so no run would be about the moved rows; "
+                    + "add the app with that environment under apps")
+        }
+        // The account of a dry run may see the token table alone.
+        if try !evidence.plan.dryRun || batches.visibility() == .readable {
+            if let held = try batches.holder(of: pair.partition, .proof) {
+                throw RunFailure(
+                    .held, .apply,
+                    "moving rows of \(pair.partition): a move of \(held.reports.counting("row")) is held since "
+                        + "\((held.hold?.since ?? held.opened).rfc3339); look at it with: pushsweep holds show \(held.id)"
+                )
+            }
+            if let left = try left() { return (left, try deaths(of: other.partition, after: left)) }
+        }
+        let proofs = try proofs()
+        guard !proofs.isEmpty else { return nil }
+        let result = try evidence.take(
+            proofs, of: pair.partition, .wrongEnvironment, .proof,
+            label: "proofs of \(other.partition)")
+        return (result, try deaths(of: other.partition, after: result))
+    }
+
+    /// Goes on with a batch that a killed run has left.
+    private func left() throws -> EvidenceRun.Result? {
+        guard !evidence.plan.dryRun,
+            let batch = try batches.all(.waiting, .applying).first(where: {
+                $0.inlet == .proof && $0.partition == pair.partition
+            })
+        else { return nil }
+        return evidence.judge(HeardBatch(batch))
+    }
+
+    /// The proofs in the order of tokens.
+    private func proofs() throws -> [TokenEvidence] {
+        let search = EnvironmentSearch(store, of: pair.stored)
+        var (proofs, last) = ([TokenEvidence](), DeviceToken?.none)
+        while let page = try search.next(after: last) {
+            guard !evidence.context.interrupt.isTripped else { throw RunFailure.stopped }
+            proofs += page.found.filter(\.knowledge.isProof).map(\.evidence)
+            last = page.last
+        }
+        return proofs
+    }
+
+    /// Judges again what a probe heard of dead tokens, whose rows are there now.
+    private func deaths(
+        of other: Partition, after move: EvidenceRun.Result
+    ) throws -> [EvidenceRun.Result] {
+        guard !evidence.plan.dryRun, move.failure == nil, move.entry.applied > 0 else { return [] }
+        let old = Dictionary(grouping: try batches.probed(about: other), by: \.source)
+        return try old.sorted { $0.key.rawValue < $1.key.rawValue }.compactMap { source, old in
+            var batch = ReportBatch(
+                id: UUIDText.random(), run: evidence.run, other, source, .probe,
+                label: "a probe of \(pair.partition)", host: evidence.context.host,
+                opened: old.map(\.opened).min() ?? evidence.started)
+            batch.mappings = old[0].mappings
+            let moved = try old.reduce(0) { sum, each in
+                try sum + batches.move(.unmatched, of: each, to: batch, lease: evidence.lease)
+            }
+            guard moved > 0 else { return nil }
+            try batches.closeMoved(batch)
+            return try batches.batch(batch.id).map { evidence.judge(HeardBatch($0)) }
+        }
+    }
+}

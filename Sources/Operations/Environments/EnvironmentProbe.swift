@@ -1,0 +1,266 @@
+// Asks the other environment about tokens that APNs calls bad here. Each gets one background notification, which shows
+// nothing and makes no sound: push type `background`, priority 5, expiration 0 so that APNs tries once and keeps
+// nothing, and `content-available` alone (Apple, "Pushing background updates to your App"). It may wake the app once.
+//
+//   candidates of the search --a group--> sent --answers--> batches of the other environment, judged as any --next group
+//
+// Asked is only who was never accepted here, whose answer from there is not known, and whom no row there has: such a
+// row's own notifications tell as much. Answers are reports like those of a sender. They are written after each
+// group, so a run that is killed has lost the answers of one group at most, and asks about those again.
+//
+// Of a group nobody may know a token: then either the tokens are of another app, or credential or topic are wrong
+// there. After 50 answers without one that knows its token the probe ends, as a sender does.
+
+import APNsConnection
+import APNsProtocol
+import Database
+import Dispatch
+import EvidenceJournal
+import Findings
+import Settings
+import TokenHygiene
+import TokenTable
+
+/// How much a probe asks.
+struct ProbeTerms {
+    /// How requests are sent.
+    let sending: Settings.Send
+    /// The most tokens of a run.
+    var limit: Int
+    /// Notifications per second; nil for no limit.
+    var rate: Double?
+    /// Whether tokens that are bad in both environments are asked about again.
+    var again = false
+}
+
+/// Asks one environment about tokens of the other one.
+struct EnvironmentProbe {
+    /// Tokens of one group.
+    static let group = 50
+    /// What each device gets.
+    private static let payload = Array(#"{"aps":{"content-available":1}}"#.utf8)
+    private static let headers = NotificationHeaders(
+        pushType: "background", priority: 5, expiration: 0)
+
+    let pair: EnvironmentPair
+    let evidence: EvidenceRun
+    let terms: ProbeTerms
+    private(set) var result = EnvironmentsReport.Probe()
+    private var limiter: RateLimit?
+    /// The key of the next request.
+    private var number: UInt64 = 0
+
+    private var store: TokenTable { evidence.store }
+    private var context: RunContext { evidence.context }
+
+    init(_ pair: EnvironmentPair, _ evidence: EvidenceRun, _ terms: ProbeTerms) {
+        (self.pair, self.evidence, self.terms) = (pair, evidence, terms)
+        limiter = terms.rate.map { RateLimit(perSecond: $0) }
+    }
+
+    /// What APNs said of a token there.
+    private struct Answer {
+        let token: DeviceToken
+        let source: EvidenceSource
+        let time: EpochMilliseconds
+    }
+
+    /// Asks about the tokens, group by group.
+    ///
+    /// - Throws: why nothing more can be asked; what was answered is written.
+    mutating func run() throws {
+        try pair.requireAnswers(at: context.now())
+        guard let other = pair.other,
+            let target = ProviderTarget(other, terms.sending, context)
+        else { return }
+        let provider = try Provider(target.gateway.get())
+        defer { provider.stop(abruptly: true) }
+        defer { context.progress.clear() }
+        var rest = Candidates(pair, store, terms)
+        while let tokens = try rest.next(min(Self.group, terms.limit - result.asked)) {
+            let (answers, failure) = try ask(tokens, provider)
+            result.asked += tokens.count
+            result.unanswered += tokens.count - answers.count
+            for answer in answers { count(answer) }
+            try write(answers, of: other.partition)
+            context.progress.show(
+                "asking about \(pair.partition) (tokens)", result.asked, of: terms.limit)
+            if let failure { throw failure }
+            guard !context.interrupt.isTripped else { throw RunFailure.stopped }
+            if result.bad >= MismatchDetector.firstTest, result.accepted + result.dead == 0 {
+                throw RunFailure(
+                    .configuration, .send,
+                    "asking \(other.partition) about tokens of \(pair.partition): it knows none of \(result.bad), so they "
+                        + "are of another app, or its credential or topic is wrong; correct it, then run again with --again"
+                )
+            }
+        }
+    }
+
+    /// How many would be asked about.
+    mutating func forecast() throws {
+        try pair.requireAnswers(at: context.now())
+        var rest = Candidates(pair, store, terms)
+        while let tokens = try rest.next(min(Self.group, terms.limit - result.asked)) {
+            result.asked += tokens.count
+        }
+    }
+
+    private mutating func count(_ answer: Answer) {
+        if answer.source == .accepted {
+            result.accepted += 1
+        } else if answer.source.isSuspicion {
+            result.bad += 1
+        } else {
+            result.dead += 1
+        }
+    }
+
+    // MARK: Asking
+
+    /// Sends to tokens and waits for all answers. A failure that concerns all of them ends it.
+    private mutating func ask(
+        _ tokens: [DeviceToken], _ provider: Provider
+    ) throws -> (answers: [Answer], failure: RunFailure?) {
+        var waiting: [UInt64: (token: DeviceToken, sent: EpochMilliseconds)] = [:]
+        var unsent = tokens[...]
+        var answers: [Answer] = []
+        var failure: RunFailure?
+        while failure == nil, !unsent.isEmpty || !waiting.isEmpty {
+            if context.interrupt.isTripped {
+                unsent = []
+                provider.stop(abruptly: true)
+            }
+            let now = Double(DispatchTime.now().uptimeNanoseconds) / 1e9
+            let allowed = limiter?.allowance(at: now) ?? unsent.count
+            let some = unsent.prefix(allowed)
+            unsent = unsent.dropFirst(some.count)
+            limiter?.spend(some.count)
+            provider.submit(some.map { request(for: $0, &waiting) })
+            for outcome in provider.outcomes(within: 50) {
+                guard let asked = waiting.removeValue(forKey: outcome.key) else { continue }
+                switch reading(outcome, of: asked.token, asked.sent) {
+                case .success(let answer): if let answer { answers.append(answer) }
+                case .failure(let cause): failure = failure ?? cause
+                }
+            }
+            if failure == nil, let cause = provider.failure {
+                failure = RunFailure(
+                    cause.code == .configuration ? .configuration : .unreachable, .send,
+                    "asking \(provider.plan.name): \(cause)")
+            }
+        }
+        return (answers, failure)
+    }
+
+    private mutating func request(
+        for token: DeviceToken,
+        _ waiting: inout [UInt64: (token: DeviceToken, sent: EpochMilliseconds)]
+    ) -> PushNotification {
+        number += 1
+        waiting[number] = (token, context.now())
+        return PushNotification(
+            key: number, token: token, id: .random(), headers: Self.headers, payload: Self.payload)
+    }
+
+    /// What an outcome says of a token; nil where it says nothing.
+    private func reading(
+        _ outcome: ProviderOutcome, of token: DeviceToken, _ sent: EpochMilliseconds
+    ) -> Result<Answer?, RunFailure> {
+        guard case .answered(let answer) = outcome.kind else { return .success(nil) }
+        let reason = answer.body.reason?.description ?? "HTTP \(answer.status)"
+        func refused(_ why: String) -> Result<Answer?, RunFailure> {
+            .failure(
+                RunFailure(
+                    .configuration, .send,
+                    "asking the other environment about tokens of \(pair.partition): it answered \(answer.status) "
+                        + "\(reason), \(why); nothing is known of the tokens by it"))
+        }
+        switch answer.meaning {
+        case .accepted: return .success(Answer(token: token, source: .accepted, time: sent))
+        case .gone(let time):
+            return .success(
+                Answer(
+                    token: token, source: EvidenceSource(gone: answer.body.reason),
+                    time: time ?? sent))
+        case .suspectToken:
+            return .success(
+                Answer(
+                    token: token, source: EvidenceSource(suspecting: answer.body.reason),
+                    time: sent))
+        case .credentialFault:
+            return refused(
+                "so the key or certificate is not of that environment; name one that is under apps")
+        case .configurationFault, .requestFault:
+            return refused("so the topic is wrong there, or the credential may not send to it")
+        case .throttled, .keepProviderToken, .serverTrouble, .reconnect, .notUnderstood:
+            return .success(nil)
+        }
+    }
+
+    // MARK: Writing
+
+    /// Writes answers as batches of the environment that gave them, and judges those.
+    private func write(_ answers: [Answer], of other: Partition) throws {
+        let bySource = Dictionary(grouping: answers, by: \.source)
+        for (source, answers) in bySource.sorted(by: {
+            ($0.key.turn, $0.key.rawValue) < ($1.key.turn, $1.key.rawValue)
+        }) {
+            let list = answers.sorted { $0.token < $1.token }.map {
+                TokenEvidence(token: $0.token, time: $0.time)
+            }
+            let result = try evidence.take(
+                list, of: other, source, .probe, label: "a probe of \(pair.partition)")
+            if let failure = result.failure { throw failure }
+        }
+    }
+}
+
+extension EvidenceRun {
+    /// Inserts evidence, which is in the order of tokens, as a batch of its own and judges it; a dry run only judges it.
+    ///
+    /// - Throws: failures of inserting.
+    func take(
+        _ list: [TokenEvidence], of partition: Partition, _ source: EvidenceSource, _ inlet: Inlet,
+        label: String
+    ) throws -> Result {
+        var batch = ReportBatch(
+            id: UUIDText.random(), run: run, partition, source, inlet, label: label,
+            host: context.host, opened: context.now().advanced(by: ahead))
+        batch.reports = list.count
+        guard !plan.dryRun else { return judge(HeardBatch(batch, .listed(list))) }
+        guard
+            try store.fill(
+                batch, lease: lease, shouldStop: { context.interrupt.isTripped },
+                from: { last in ListedReports(list, after: last?.token) })
+        else { throw RunFailure.stopped }
+        return judge(HeardBatch(try batches.batch(batch.id) ?? batch))
+    }
+}
+
+/// The tokens to ask about, in their order.
+private struct Candidates {
+    private let search: EnvironmentSearch
+    private let again: Bool
+    private var last: DeviceToken?
+    private var waiting: ArraySlice<DeviceToken> = []
+
+    init(_ pair: EnvironmentPair, _ store: TokenTable, _ terms: ProbeTerms) {
+        search = EnvironmentSearch(store, of: pair.stored)
+        again = terms.again
+    }
+
+    /// The next tokens, at most `limit`; nil at the end.
+    mutating func next(_ limit: Int) throws -> [DeviceToken]? {
+        guard limit > 0 else { return nil }
+        while waiting.count < limit, let page = try search.next(after: last) {
+            last = page.last
+            waiting += page.found.filter { token in
+                !token.isElsewhereToo
+                    && (token.knowledge == .notAsked || again && token.knowledge == .neither)
+            }.map(\.token)
+        }
+        defer { waiting = waiting.dropFirst(limit) }
+        return waiting.isEmpty ? nil : Array(waiting.prefix(limit))
+    }
+}
