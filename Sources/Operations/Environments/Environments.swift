@@ -97,7 +97,7 @@ package struct Environments: RecordedRun {
                 try store.require(.read)
                 let evidence = EvidenceRun(
                     store: store, plan: plan, context: context, run: outcome.report.run,
-                    started: started)
+                    started: started, isTrial: true)
                 try survey(store)
                 try work(evidence)
                 if let list = wish.list { try write(list, store) }

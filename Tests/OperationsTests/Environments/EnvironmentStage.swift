@@ -1,0 +1,112 @@
+import APNsProtocol
+import APNsSimulator
+import Foundation
+import TestSupport
+
+/// A database whose rows say production for each token, and the gateways of both environments, each of which knows its
+/// own tokens only.
+final class EnvironmentStage: ToolStage {
+    let folder: TemporaryFolder
+    let database: TokenDatabase
+    /// The gateway of production, and that of the sandbox.
+    let production: ProviderGateway
+    let sandbox: ProviderGateway
+    /// Lines at the top level of the settings, and those below `store.active-users`.
+    var lines = ""
+    var activeUsers = ""
+    /// Whether the settings name the app in the sandbox, and the line of its credential.
+    var namesSandbox = true
+    var credential: String
+    /// The ports in the settings.
+    var ports: (production: UInt16, sandbox: UInt16)
+
+    /// When the numbered tokens registered, and when APNs called them bad.
+    static let registered: Int64 = 1_600_000_000_000
+    static let bad: Int64 = 1_700_000_000_000
+
+    /// Registers tokens as of production. Those `misplaced` are known in the sandbox, those `dead` were known there, and
+    /// those `unknown` nowhere.
+    init(
+        _ engine: TestEngine, rows: Range<Int>, misplaced: Range<Int>, dead: Range<Int> = 0..<0,
+        unknown: Range<Int> = 0..<0, schema: Bool = true
+    ) throws {
+        folder = try TemporaryFolder()
+        let certificates = try SweepStage.certificates.get()
+        func gateway(_ known: [Int], _ script: ProviderScript) throws -> ProviderGateway {
+            var rules = ProviderRules(authentication: .certificate, script: script)
+            rules.known = Set(known.map { DeviceToken.numbered($0) })
+            return try ProviderGateway(
+                certificates: certificates, rules: rules, scenario: ProviderScenario())
+        }
+        let elsewhere = [misplaced, dead, unknown]
+        production = try gateway(
+            rows.filter { number in !elsewhere.contains { $0.contains(number) } }, ProviderScript())
+        var script = ProviderScript()
+        for number in dead {
+            script.tokens[.numbered(number)] = .reply(
+                ScriptedReply(.unregistered, timestamp: Self.bad))
+        }
+        sandbox = try gateway(Array(misplaced) + Array(dead), script)
+        ports = (production.port, sandbox.port)
+        credential =
+            "certificate: {file: \(certificates.certificate(.client)), key: \(certificates.key(.client))}"
+        database = try TokenDatabase(engine)
+        if schema {
+            try database.createOwnSchema()
+            try database.register(rows, at: Self.registered)
+        }
+    }
+
+    func settings() throws -> String {
+        let authority = try SweepStage.certificates.get().authority
+        func app(_ environment: String, _ port: UInt16, _ credential: String) -> String {
+            """
+              - name: chat
+                topic: com.example.chat
+                environment: \(environment)
+                \(credential)
+                provider: {host: 127.0.0.1, port: \(port), ca: \(authority)}
+
+            """
+        }
+        let certificates = try SweepStage.certificates.get()
+        let own =
+            "certificate: {file: \(certificates.certificate(.client)), key: \(certificates.key(.client))}"
+        return try folder.write(
+            "pushsweep.yaml",
+            """
+            state: \(state)
+            store:
+              \(try database.settingsLines(in: folder))
+            \(activeUsers)
+            \(lines)
+            apps:
+            \(app("production", ports.production, own))\(
+                namesSandbox ? app("sandbox", ports.sandbox, credential) : "")
+            """)
+    }
+
+    /// Lets a sender report that production called numbered tokens bad, and takes the reports.
+    func reportBad(_ numbers: Range<Int>, at time: Int64 = EnvironmentStage.bad) throws {
+        try database.sql.begin()
+        for number in numbers {
+            try database.report(
+                DeviceToken.numbered(number).hex, status: 400, reason: "BadDeviceToken", time: time)
+        }
+        try database.sql.commit()
+        try run("sweep").ends(0)
+    }
+
+    /// Runs `environments` with JSON output and returns its entry about production.
+    func environments(_ more: String..., exit: Int32 = 0) throws -> [String: Any] {
+        let result = try run(["environments", "--format", "json"] + more)
+        result.ends(exit)
+        let object =
+            try JSONSerialization.jsonObject(with: Data(result.output.utf8)) as? [String: Any]
+        let apps = object?["apps"] as? [[String: Any]] ?? []
+        return apps.first { $0["environment"] as? String == "production" } ?? [:]
+    }
+
+    /// Numbers of the tokens whose rows are of the sandbox.
+    func moved() throws -> Int { try database.rows(where: "environment = 'sandbox'") }
+}

@@ -1,0 +1,60 @@
+import APNsProtocol
+import APNsSimulator
+import Foundation
+import TestSupport
+import Testing
+
+@Suite("Rows under the wrong environment")
+struct EnvironmentTests {
+    private static let anyNumber = "guard: {floor: 1000000000}"
+
+    private static func count(_ entry: [String: Any], _ key: String) -> Int {
+        entry[key] as? Int ?? -1
+    }
+
+    @Test(
+        "rows under the wrong environment are found, proven by the other one, moved, undone and moved again",
+        arguments: TestEngine.available)
+    func way(_ engine: TestEngine) throws {
+        let stage = try EnvironmentStage(
+            engine, rows: 0..<200, misplaced: 0..<60, dead: 60..<65, unknown: 65..<75)
+        stage.lines = Self.anyNumber
+        try stage.reportBad(0..<75)
+        let found = try stage.environments()
+        #expect(Self.count(found, "bad") == 75 && Self.count(found, "notAsked") == 75)
+        #expect(stage.sandbox.log.totals.requests == 0)
+        let forecast = try stage.environments("--probe", "--dry-run")
+        #expect((forecast["probe"] as? [String: Any])?["asked"] as? Int == 75)
+        #expect(stage.sandbox.log.totals.requests == 0)
+        let proven = try stage.environments("--probe")
+        #expect(Self.count(proven, "accepted") == 60 && Self.count(proven, "dead") == 5)
+        #expect(Self.count(proven, "neither") == 10 && Self.count(proven, "notAsked") == 0)
+        // Whoever is known in production is asked nothing.
+        let asked = stage.sandbox.log.requestsByToken
+        #expect(asked.count == 75 && asked.values.allSatisfy { $0 == 1 })
+        // Nobody is asked twice.
+        _ = try stage.environments("--probe")
+        #expect(stage.sandbox.log.totals.requests == 75)
+        #expect(stage.production.log.totals.requests == 0)
+        let trial = try stage.environments("--apply", "--dry-run")
+        #expect((trial["move"] as? [String: Any])?["applied"] as? Int == 65)
+        #expect(try stage.moved() == 0)
+        let applied = try stage.environments("--apply")
+        #expect((applied["move"] as? [String: Any])?["applied"] as? Int == 65)
+        #expect(Self.count(applied, "deaths") == 5)
+        #expect(try stage.moved() == 65)
+        #expect(try stage.database.marked == 5)
+        let runs = try stage.database.texts(
+            "SELECT id FROM pushsweep_run WHERE kind = 'environments' ORDER BY started DESC")
+        let run = try #require(runs.first?.first)
+        try stage.run("undo", run).ends(0)
+        #expect(try stage.moved() == 0)
+        #expect(try stage.database.marked == 0)
+        let again = try stage.environments("--apply")
+        #expect((again["move"] as? [String: Any])?["applied"] as? Int == 65)
+        #expect(try stage.moved() == 65)
+        let wrong = try stage.database.rows(
+            where: "environment = 'sandbox' AND id NOT IN (SELECT id FROM active_users WHERE id <= 65)")
+        #expect(wrong == 0)
+    }
+}
