@@ -71,6 +71,7 @@ package struct AccountGrants {
         }
         addQuestions(tokens, store.map(asked) ?? [])
         add("undo", rights(.undo(policy, in: tokens), tokens))
+        addMoves(tokens, policy)
         // A purge finds its table by the layout of the token table.
         add("purge", rights(.read, tokens) + rights(.purge(isDry: false), tokens))
         if let queue {
@@ -103,6 +104,17 @@ package struct AccountGrants {
                         .grant(to: account)
                 ])
         }
+    }
+
+    /// The rights to move rows to the other environment, where a column says of which they are.
+    private mutating func addMoves(_ tokens: TableLayout, _ policy: RemovalPolicy) {
+        guard (try? tokens.movableEnvironment()) != nil else { return }
+        var moving = policy
+        moving.moves = true
+        let known = Set(rights(.apply(policy), tokens))
+        add(
+            "environments --apply and its undo, besides those of sweep",
+            rights(.apply(moving), tokens).filter { !known.contains($0) })
     }
 
     private mutating func add(_ name: String, _ statements: [String]) {

@@ -79,6 +79,19 @@ package struct LedgerEntry: Hashable, Sendable {
         return image.flatMap(RowImageReader.content)?[Self.refused]?.text ?? Self.refused
     }
 
+    /// The environment in which a row is after a move, by the values of the settings for each; nil for another change, and
+    /// for a value that is none of them.
+    package func environment(among values: [String: String]) -> String? {
+        guard action == Self.move, let after = image.flatMap(RowImageReader.pair)?.after else {
+            return nil
+        }
+        // The first column is that of the environment; an undo may restore others with it.
+        let value = after.values.first.flatMap { $0.text ?? $0.integer.map(String.init) }
+        return ["production", "sandbox"].first { environment in
+            value.map { $0.isExactly(values[environment] ?? environment) } ?? false
+        }
+    }
+
     /// The key of the row that stood against the change; nil where none did.
     var obstacle: LedgerKey? {
         guard refusal != nil else { return nil }

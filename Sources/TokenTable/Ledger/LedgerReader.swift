@@ -50,13 +50,16 @@ struct LedgerReader {
         }
     }
 
-    /// The changes of a place after a number, in order.
+    /// The changes of a place after a number, in order; with `movesWhole` the images of moves, which are short.
     func entries(
-        of place: LedgerPlace, after sequence: Int64, through last: Int64 = .max, limit: Int = page
+        of place: LedgerPlace, after sequence: Int64, through last: Int64 = .max, limit: Int = page,
+        movesWhole: Bool = false
     ) throws(SQLFailure) -> [LedgerEntry] {
         try select(
             "run = ? AND feed = ? AND part = ? AND seq > ? AND seq <= ? ORDER BY seq LIMIT \(limit)",
-            place.values + [.integer(sequence), .integer(last)])
+            place.values + [.integer(sequence), .integer(last)],
+            image: movesWhole
+                ? "CASE WHEN action = '\(LedgerEntry.move)' THEN before_image END" : "NULL")
     }
 
     /// The entries about a token, the latest first, with what is read of their images.

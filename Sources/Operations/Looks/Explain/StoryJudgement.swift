@@ -27,7 +27,8 @@ extension TokenStory {
     /// What evidence of a time about an app does to the rows as they are now. It gives way to undos since it was
     /// heard.
     func judgement(
-        dead time: EpochMilliseconds, _ app: Partition, heard: EpochMilliseconds?
+        dead time: EpochMilliseconds, _ app: Partition, heard: EpochMilliseconds?,
+        by source: EvidenceSource = .unregistered
     ) -> EvidenceJudgement {
         let isPreceded = changes.contains {
             $0.isOfUndo && $0.changed > heard ?? $0.changed
@@ -41,7 +42,7 @@ extension TokenStory {
         guard frame.app(app) != nil else {
             return (.noApp, "the settings name no \(app), so no row can change")
         }
-        let judged = rows(of: app).map { judgement(of: $0, dead: time) }
+        let judged = rows(of: app).map { judgement(of: $0, dead: time, by: source) }
         let rank = ExplainedEvent.Rule.byStrength
         let first = judged.min {
             (rank.firstIndex(of: $0.rule) ?? 0) < (rank.firstIndex(of: $1.rule) ?? 0)
@@ -57,12 +58,16 @@ extension TokenStory {
         )
     }
 
-    private func judgement(of row: TokenRow, dead time: EpochMilliseconds) -> EvidenceJudgement {
+    private func judgement(
+        of row: TokenRow, dead time: EpochMilliseconds, by source: EvidenceSource
+    ) -> EvidenceJudgement {
         let name = name(row)
         if row.hasUnreadableRegistration {
             return (.refused, "\(name) is refused: \(RowRefusal.registration.words)")
         }
-        let (policy, state) = (frame.settings.policy, row.judgedByEvidence)
+        let (policy, state) = (
+            frame.settings.policy.applied(to: source), row.judgedByEvidence
+        )
         let time = frame.history.floor(time)
         let order = policy.order(of: state.registeredAt, to: time)
         let registered =
@@ -75,7 +80,12 @@ extension TokenStory {
                 .newer,
                 "\(name) is kept: its column was set living again after this evidence was applied"
             )
-        case .already, .move:
+        case .move:
+            return (
+                .environment,
+                "\(name) \(registered), before this evidence: moved to the other environment"
+            )
+        case .already:
             let mark = state.invalidatedAt.map { " since \($0.rfc3339)" } ?? ""
             return (.already, "\(name) is invalid already\(mark)")
         case .advance:
@@ -100,6 +110,7 @@ extension TokenStory {
         if change.refusal != nil { return .refused }
         switch change.action {
         case "delete": return .deleted
+        case LedgerEntry.move: return .environment
         case "advance": return .moved
         case "side-mark" where frame.history.states(of: change).before?.exists == true:
             return .moved
@@ -120,11 +131,11 @@ extension TokenStory {
 extension ExplainedEvent.Rule {
     /// The rules of rows; the first that one of several rows has is that of the evidence.
     fileprivate static let byStrength: [ExplainedEvent.Rule] = [
-        .deleted, .marked, .undecided, .undated, .moved, .refused, .newer, .already,
+        .deleted, .marked, .undecided, .undated, .moved, .environment, .refused, .newer, .already,
     ]
 
     /// Whether a row changes by it.
     var changesRows: Bool {
-        [.deleted, .marked, .undecided, .undated, .moved].contains(self)
+        [.deleted, .marked, .undecided, .undated, .moved, .environment].contains(self)
     }
 }

@@ -146,11 +146,7 @@ struct TokenStory {
             timed.append((report.time, event))
             return
         }
-        let often = report.statements > 1 ? ", \(report.statements) times" : ""
-        let what =
-            batch.source == .feedback
-            ? "the feedback list of \(batch.label) calls it dead\(often)"
-            : "answers 410 \(batch.source.rawValue) from \(batch.label) call it dead\(often)"
+        let what = report.claim
         let outcome = outcome(of: report, app, &event)
         event.text = "\(app): \(what), read at \(batch.opened.rfc3339): \(outcome)"
         timed.append((report.time, event))
@@ -183,7 +179,7 @@ struct TokenStory {
             event.text =
                 "\(app): APNs called it bad, \(suspect.times.counting("time")) since \(suspect.first.rfc3339), "
                 + "reason \(suspect.reason); that never removes a row"
-                + Self.acceptance(of: suspect)
+                + Self.acceptance(of: suspect) + suspect.wordsOfElsewhere
         }
     }
 
@@ -217,7 +213,7 @@ struct TokenStory {
         }
         guard report.state != .waiting else {
             let (rule, words) = judgement(
-                dead: report.time, app, heard: batch.asked ?? batch.opened)
+                dead: report.time, app, heard: batch.asked ?? batch.opened, by: batch.source)
             (event.rule, event.basis) = (rule, "waiting")
             open.append(
                 (app, "apply the evidence of \(report.time.rfc3339): \(words)", rule.changesRows))
@@ -386,7 +382,9 @@ struct TokenStory {
         if let refusal = change.refusal {
             words += "refused its change: \(RowRefusal(rawValue: refusal)?.words ?? refusal)"
         } else {
-            words += Self.verb(change.action, isUndo: isUndo)
+            words +=
+                change.environment(among: frame.settings.store.mapping.environmentValues)
+                .map { "was moved to the \($0)" } ?? Self.verb(change.action, isUndo: isUndo)
             if let before, let after { words += ": \(before.words), then \(after.words)" }
             if change.isForeign { words += ", by another table, token or mark column" }
         }
@@ -414,6 +412,7 @@ struct TokenStory {
         case "delete": "was deleted"
         case "insert": "was inserted again"
         case "side-restore" where !isUndo: "was taken away with the row"
+        case LedgerEntry.move: "was moved to the other environment"
         case "restore", "side-restore": "was taken back"
         default: "was changed (\(action))"
         }

@@ -9,6 +9,10 @@ package struct AuditedSuspects: Codable, Hashable, Sendable {
     package var tokens: Int
     /// Those that APNs had accepted or called dead before, so that credentials or settings are to blame.
     package var known = 0
+    /// Those that APNs knows in the other environment, so that their rows are under the wrong one; absent for none.
+    package var elsewhere: Int?
+    /// Those that it calls bad in both environments; absent for none.
+    package var neither: Int?
     /// The first and the last time at which APNs said so, RFC 3339 in UTC.
     package var first: String
     package var last: String
@@ -18,6 +22,8 @@ extension AuditedSuspects {
     init(_ count: SuspectCount) {
         self.init(
             reason: count.reason, tokens: count.tokens, known: count.accepted,
+            elsewhere: count.elsewhere > 0 ? count.elsewhere : nil,
+            neither: count.neither > 0 ? count.neither : nil,
             first: count.first.rfc3339, last: count.last.rfc3339)
     }
 }
@@ -52,6 +58,8 @@ struct SuspectShare {
             + suspects.map {
                 "\($0.tokens) \($0.reason)"
                     + ($0.known > 0 ? " (\($0.known) of them it had known before)" : "")
+                    + ($0.elsewhere.map { " (\($0) of them it knows in the other environment)" }
+                        ?? "")
             }.joined(separator: ", ")
     }
 
@@ -63,7 +71,12 @@ struct SuspectShare {
             ? "it had known most of them before, so look at the credentials and the topic of the sender"
             : known > 0
                 ? "either they are of another environment or app, or the credentials are"
-                : "it knew none of them, so they are probably of another environment or app"
+                : "it knew none of them, so they are probably of another environment or app, which pushsweep environments "
+                    + "--probe tells"
+        if suspects.contains(where: { $0.elsewhere != nil }) {
+            return
+                "their rows are under the wrong environment: pushsweep environments --apply --dry-run"
+        }
         return fault
             + "; audit --suspects FILE lists the rows, preflight --filter --without-suspects leaves recent "
             + "ones out that it never knew"

@@ -56,6 +56,7 @@ package struct ChangeListing {
         let names = Dictionary(
             settings.apps.map { ($0.storedPartition, $0.name) }, uniquingKeysWith: { one, _ in one }
         )
+        let words = settings.store.mapping.environmentValues
         var waiting = ChangeLine.heading(format) ?? ""
         var count = 0
         // Lines that were made before an obstacle are still part of the listing.
@@ -71,7 +72,9 @@ package struct ChangeListing {
             if page.isEmpty { break }
             for change in page {
                 let name = change.entry.origin.flatMap { names[$0.partition] }
-                let line = ChangeLine(change, name: name, wholeTokens: wholeTokens)
+                let line = ChangeLine(
+                    change, name: name, to: change.entry.environment(among: words),
+                    wholeTokens: wholeTokens)
                 waiting += line.text(format)
                 last = line.cursor
                 count += 1
@@ -168,9 +171,13 @@ package struct ChangeLine: Codable, Hashable, Sendable {
     package let run: String
     /// The app's name in the settings; nil where they name no such app in the environment.
     package let name: String?
+    /// The environment in which the row is after a `move`, `production` or `sandbox`; nil for other changes.
+    package let to: String?
 
-    /// Describes a change. `name` is the app's name in the settings.
-    package init(_ change: FollowedChange, name: String?, wholeTokens: Bool) {
+    /// Describes a change. `name` is the app's name in the settings, `to` where a row has moved.
+    package init(
+        _ change: FollowedChange, name: String?, to: String? = nil, wholeTokens: Bool
+    ) {
         let entry = change.entry
         cursor = "\(change.cursor)"
         changed = entry.changed.rfc3339
@@ -184,7 +191,7 @@ package struct ChangeLine: Codable, Hashable, Sendable {
         source = entry.origin?.source ?? ""
         reason = entry.reason
         run = entry.place.run
-        self.name = name
+        (self.name, self.to) = (name, to)
     }
 
     /// The line in a format, with its line break. Control characters in it are escaped, so that
@@ -203,13 +210,13 @@ package struct ChangeLine: Codable, Hashable, Sendable {
 
     private static let names = [
         "cursor", "changed", "app", "environment", "action", "state", "key", "token", "evidence",
-        "source", "reason", "run", "name",
+        "source", "reason", "run", "name", "to",
     ]
 
     private var fields: [String] {
         [
             cursor, changed ?? "", app, environment, action, state ?? "", key, token ?? "",
-            evidence ?? "", source, reason ?? "", run, name ?? "",
+            evidence ?? "", source, reason ?? "", run, name ?? "", to ?? "",
         ]
     }
 }
