@@ -60,13 +60,14 @@ extension TokenTable {
     package func apply(
         _ evidence: [TokenEvidence], app: String = "chat", environment: String = "production",
         policy: RemovalPolicy = RemovalPolicy(), feed: String = UUID().uuidString.lowercased(),
-        run: String = UUID().uuidString.lowercased(), lease: Lease? = nil,
+        run: String = UUID().uuidString.lowercased(), source: EvidenceSource = .feedback,
+        lease: Lease? = nil,
         shouldStop: () -> Bool = { false }, report: (FeedProgress) -> Void = { _ in }
     ) throws -> FeedProgress {
         var list = EvidenceList(evidence)
         let application = FeedApplication(
             run: run, feed: feed, partition: Partition(app: app, environment: environment),
-            policy: policy, source: .feedback, lease: lease)
+            policy: policy, source: source, lease: lease)
         return try apply(&list, application, shouldStop: shouldStop, report: report)
     }
 

@@ -48,7 +48,8 @@ struct UndoTransaction {
             layout, table.connection, nil, wholeRows: isWhole,
             changesRows: use.changesRows(of: layout),
             also: (isWhole ? layout.generated : [])
-                + (use.rows?.moves == true || isWhole ? layout.changedByMoves.prefix(1) : []))
+                + (work.plan.actions.contains(LedgerEntry.move)
+                    ? layout.changedByMoves.prefix(1) : []))
         transaction = ChangeTransaction(
             lookup: lookup, writer: ChangeWriter(repeatingMarks: lookup, isolation),
             isolation: isolation, lease: work.lease)
