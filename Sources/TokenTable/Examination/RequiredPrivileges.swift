@@ -179,7 +179,7 @@ package struct RequiredPrivileges {
         if let rows = need.rows {
             rights.append(
                 maker.reading(
-                    rows.readsWholeRows ? nil : layout.judgedColumns, of: layout.table,
+                    rows.readsWholeRows ? nil : layout.judgedColumns(for: need), of: layout.table,
                     lock: rows.locks && !need.changesRows(of: layout) ? dialect.sharedLock : ""))
             if rows.marks, let names = layout.markedColumns {
                 rights.append(maker.updating(names, of: layout.table, purpose: "mark rows of"))
@@ -251,7 +251,11 @@ extension TableLayout {
         let own = Set(
             PushsweepTable.activeUsers.columns.map { (names[$0.name] ?? $0.name).lowercased() })
         // Words fit there, and so do numbers.
-        let others = Set([mapping.platform.column, mapping.living.column].compactMap { $0 })
+        let others = Set(
+            [
+                mapping.platform.column, mapping.living.column, mapping.device?.name,
+                mapping.kind?.name,
+            ].compactMap { $0 })
         let table = PushsweepTable.activeUsers.described(
             as: try TableName(mapping.table), names: names, types: types,
             adding: others.filter { !own.contains($0.lowercased()) }.sorted()
@@ -260,10 +264,11 @@ extension TableLayout {
         return try LayoutResolver(mapping: mapping, table: table, dialect: .mariaDB).layout()
     }
 
-    /// The columns that are read to judge a row, each once.
-    fileprivate var judgedColumns: [String] {
+    /// The columns that a use reads to judge a row, each once. Only what finds tokens asks for the device.
+    fileprivate func judgedColumns(for need: TableUse) -> [String] {
         var seen: Set<String> = []
-        return (usedColumns + heldColumns).filter { seen.insert($0).inserted }
+        let all = usedColumns + heldColumns + (need.findsTokens ? deviceColumns : [])
+        return all.filter { seen.insert($0).inserted }
     }
 
     /// The columns that a mark writes; nil without a mark column.

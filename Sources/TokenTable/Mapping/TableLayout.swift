@@ -33,6 +33,10 @@ package struct TableLayout: Hashable, Sendable {
     package let mark: TimeColumn?
     /// The column of the mark's reason, where the table has one.
     let reason: String?
+    /// The column by which the rows of one device are known, where the settings name one.
+    package internal(set) var device: String?
+    /// The column of the token's kind, where the settings name one.
+    package internal(set) var kind: String?
     /// All columns of a row in the table's order, without generated ones.
     let columns: [String]
     /// All columns with their types, as the table had them when the layout was resolved.
@@ -152,6 +156,9 @@ package struct TableLayout: Hashable, Sendable {
         ]
         return key.map(\.name) + [token.name] + optional.compactMap { $0 }
     }
+
+    /// The columns by which the older of two tokens of a device is found, as far as the settings name them.
+    package var deviceColumns: [String] { [device, kind].compactMap { $0 } }
 
     /// The instant stored for a mark of this time: rounded down to the precision of the mark
     /// column.
