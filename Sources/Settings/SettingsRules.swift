@@ -106,7 +106,8 @@ extension SettingsResolver {
             ),
         ]
         for need in needs where !need.isMet {
-            problems.add(place("policy.superseded"), "policy.superseded mark needs \(need.sentence)")
+            problems.add(
+                place("policy.superseded"), "policy.superseded mark needs \(need.sentence)")
         }
     }
 

@@ -1,0 +1,129 @@
+// A device has one token of each kind for an app. When it gets another one, APNs may go on to accept the older for
+// long, and the application sends to both. So where rows name their device, the registrations tell which token the
+// device uses: that of the last registration. What must not happen is that a token which is used is marked. So
+// these do not decide:
+//
+//   another kind           a device has tokens for alerts, calls and live activities at once
+//   another length         is another kind, whatever the rows say of the kind
+//   less than a day        devices of one account change tokens in an hour of tests, and clocks differ
+//   more than ten tokens   no device has so many: the value stands for many devices
+//   an open suspect        APNs called a token of the device bad, so which one is right is not known
+//   several devices        a token that a row of another device or kind has, too
+//
+// The evidence against the older token has the time a day before the newer registration. Evidence counts against
+// rows that registered no later, so the verdict under the lock of the row repeats the rule of a day, and a device
+// that registers the older token again in between keeps it.
+
+import APNsProtocol
+import Database
+import TokenHygiene
+
+/// A row with its token and its last registration.
+package struct RegisteredRow: Hashable, Sendable {
+    /// The row's key.
+    package let key: LedgerKey
+    package let token: DeviceToken
+    package let registered: EpochMilliseconds
+}
+
+/// The older of two tokens of one device and kind, with the one that the device registered last.
+package struct SupersededToken: Hashable, Sendable {
+    /// Milliseconds by which the last registration must be later: a day.
+    package static let leastDistance: Int64 = 86_400_000
+
+    package let older: RegisteredRow
+    package let newer: RegisteredRow
+    /// The device and the kind of both.
+    let group: DeviceGroup
+
+    /// The evidence against the older token.
+    package var evidence: TokenEvidence {
+        TokenEvidence(
+            token: older.token, time: newer.registered.advanced(by: -Self.leastDistance))
+    }
+}
+
+/// A device and a kind of tokens, by the bytes of their columns: a collation takes other texts for the same.
+struct DeviceGroup: Hashable, Sendable {
+    let device: [UInt8]
+    /// Empty where all tokens are of one kind.
+    let kind: [UInt8]
+
+    /// The bytes of a value that names something; nil for NULL and an empty value.
+    static func bytes(_ value: SQLValue) -> [UInt8]? {
+        let bytes: [UInt8]
+        switch value {
+        case .null, .real, .wallClock: return nil
+        case .integer(let number): bytes = Array("\(number)".utf8)
+        case .unsigned(let number): bytes = Array("\(number)".utf8)
+        case .text(let text): bytes = Array(text.utf8)
+        case .rawText(let content), .bytes(let content): bytes = content
+        }
+        return bytes.allSatisfy { $0 == UInt8(ascii: " ") } ? nil : bytes
+    }
+
+    /// The bytes of a device; nil for what stands for none, such as 00000000-0000-0000-0000-000000000000.
+    static func device(_ value: SQLValue) -> [UInt8]? {
+        guard let bytes = bytes(value) else { return nil }
+        let isPlaceholder = bytes.allSatisfy { $0 == 0 || "0- {}".utf8.contains($0) }
+        return isPlaceholder ? nil : bytes
+    }
+}
+
+/// A living row of a device whose registration can be read.
+struct DeviceRow: Hashable, Sendable {
+    let group: DeviceGroup
+    let row: RegisteredRow
+}
+
+/// What the living rows of some devices say, each device with all of its rows in the partition.
+struct DeviceJudgement {
+    /// The most living tokens of one kind that a device can have.
+    static let mostTokens = 10
+
+    /// In the order of the older tokens, each once for its device and kind.
+    private(set) var superseded: [SupersededToken] = []
+    /// Devices with more tokens of one kind than a device can have.
+    private(set) var crowded = 0
+
+    init(_ rows: [DeviceRow], suspects: Set<DeviceToken>) {
+        for rows in Dictionary(grouping: rows, by: \.group.device).values {
+            let kinds = Dictionary(grouping: rows, by: \.group)
+            guard !kinds.values.contains(where: Self.isCrowded) else {
+                crowded += 1
+                continue
+            }
+            guard !rows.contains(where: { suspects.contains($0.row.token) }) else { continue }
+            for (group, rows) in kinds {
+                for same in Dictionary(grouping: rows.map(\.row), by: \.token.count).values {
+                    superseded += Self.superseded(same, group)
+                }
+            }
+        }
+        superseded.sort { $0.older.token < $1.older.token }
+    }
+
+    private static func isCrowded(_ rows: [DeviceRow]) -> Bool {
+        Set(rows.map(\.row.token)).count > mostTokens
+    }
+
+    /// The superseded tokens among rows of one device, kind and length.
+    private static func superseded(
+        _ rows: [RegisteredRow], _ group: DeviceGroup
+    ) -> [SupersededToken] {
+        var latest: [DeviceToken: RegisteredRow] = [:]
+        for row in rows {
+            if let known = latest[row.token], known.registered >= row.registered { continue }
+            latest[row.token] = row
+        }
+        let newest = latest.values.max {
+            ($0.registered, $0.token) < ($1.registered, $1.token)
+        }
+        guard let newest else { return [] }
+        return latest.values.filter { row in
+            row.token != newest.token
+                && newest.registered.distance(from: row.registered)
+                    >= SupersededToken.leastDistance
+        }.map { SupersededToken(older: $0, newer: newest, group: group) }
+    }
+}
