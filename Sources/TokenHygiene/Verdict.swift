@@ -115,6 +115,13 @@ package struct RemovalPolicy: Hashable, Sendable {
         self.deletesAfter = deletesAfter
     }
 
+    /// The policy for evidence of a source. APNs has not said that a superseded token is dead, so it is only marked.
+    package func against(_ source: EvidenceSource) -> RemovalPolicy {
+        var policy = self
+        if source == .superseded { policy.action = .mark }
+        return policy
+    }
+
     /// Whether evidence deletes rows directly instead of marking them first.
     package var deletesAtOnce: Bool { action == .delete && deletesAfter == nil && !moves }
 

@@ -241,6 +241,7 @@ package struct Check {
             // Only what sends refuses for it, or leaves rows out.
             if let idle = try? store.idleFinding() { enter([idle]) }
             if let view = try? store.viewFinding() { enter([view]) }
+            examineSuperseded(store)
             // A table that does not fit has neither marks nor a lease, and that is said already.
             let stored = settings.apps.map(\.storedPartition)
             facts.stranded = (try? store.strandedMarks(stored)) ?? nil
@@ -299,6 +300,16 @@ package struct Check {
                 report.fail(error.code.rule, "database", error.exitOfReading, error.sentence)
             }
             return store
+        }
+    }
+
+    /// Tells why a sweep would not find superseded tokens. A table that does not fit is told already.
+    private mutating func examineSuperseded(_ store: TokenTable) {
+        guard settings.marksSuperseded, (try? store.layout()) != nil else { return }
+        do throws(StoreFailure) {
+            try store.requireSuperseded()
+        } catch {
+            enter([Finding(error)])
         }
     }
 

@@ -109,6 +109,9 @@ package struct SweepPlan: Sendable {
     /// The reason for a release, in the words of the person who decided.
     var reason: String?
 
+    /// Whether the hourly run marks the older of two tokens of one device.
+    var marksSuperseded = false
+
     /// Whether the time of its arrival counts for a report without a time.
     var mayUseArrival = false
 
@@ -182,6 +185,7 @@ extension SweepPlan {
             dryRun: dryRun)
         pacing = Pacing(settings)
         mayUseArrival = settings.mayUseArrival
+        marksSuperseded = settings.marksSuperseded
     }
 }
 

@@ -8,8 +8,9 @@
 //   5. take the rows of pushsweep_evidence, and judge them
 //   6. gateway by gateway: read into the journal, pour it into the database, judge it there
 //   7. write what killed senders of this folder have kept, and judge it
-//   8. remove the rows whose grace period has ended, where the settings name one, and reports whose time is over
-//   9. store the run's record
+//   8. mark the older of two tokens of one device, where the settings say so
+//   9. remove the rows whose grace period has ended, where the settings name one, and reports whose time is over
+//  10. store the run's record
 //
 // After a failure of one gateway, the run continues with the others. A failure of the database or the
 // journal ends the reading: lists that cannot be stored or applied must stay with the gateways.
@@ -175,6 +176,13 @@ package struct Sweep: RecordedRun {
         }
         if isWhole { settleSenders(evidence) }
         if isWhole && !context.interrupt.isTripped {
+            do throws(CancellationError) {
+                try markSuperseded(evidence)
+            } catch {
+                return evidence
+            }
+        }
+        if isWhole && !context.interrupt.isTripped {
             removeExpired(evidence)
             removeOldReports(evidence)
         }
@@ -289,6 +297,7 @@ package struct Sweep: RecordedRun {
         let report = try store.require(
             plan.dryRun ? .read : .apply(plan.policy),
             partitions: Array(plan.partitions.values))
+        if seeksSuperseded { try store.requireSuperseded() }
         // A mistake in the limits has to show before evidence is taken from anywhere.
         if !plan.dryRun { try store.session.ensureThrottleIsWatched() }
         if let stranded = try store.strandedMarks(Array(plan.partitions.values)), stranded.isWhole {
