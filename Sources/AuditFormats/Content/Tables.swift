@@ -288,6 +288,8 @@ extension AuditedApp {
             ("Tokens in both environments", deep?.tokensInBothEnvironments),
             ("Users", deep?.users),
             ("Users with no living token", deep?.usersWithoutLivingToken),
+            ("Tokens superseded by a later one of the device", deep?.supersededTokens),
+            ("Devices with more tokens than a device has", deep?.crowdedDevices),
         ]
     }
 }

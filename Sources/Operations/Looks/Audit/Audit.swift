@@ -23,6 +23,8 @@ package struct AuditWish: Hashable, Sendable {
     package var isDeep = false
     /// The file for the users without a living token; nil for none.
     package var usersFile: String?
+    /// The file for the tokens that a later one of the same device supersedes; nil for none.
+    package var supersededFile: String?
     /// The file for the rows whose tokens APNs called bad; nil for none.
     package var suspectsFile: String?
     /// An earlier report, to say what changed since.
@@ -183,6 +185,7 @@ package struct Audit {
             report.apps[place].deep = found
         }
         if let path = wish.usersFile { try listUsers(deep, stored, in: path) }
+        try examineSuperseded(store, stored)
         do {
             guard try Batches(store).visibility() == .readable else { return }
             context.progress.show("counting the reports of all batches", 0, of: nil)

@@ -210,6 +210,11 @@ package struct DeepTokens: Codable, Hashable, Sendable {
     package var users: Int?
     /// Users whose every row is stale, empty or malformed.
     package var usersWithoutLivingToken: Int?
+    /// Living tokens whose device registered another one of the same kind a day later or more; absent, as the next one,
+    /// where the settings name no device.
+    package var supersededTokens: Int?
+    /// Devices that seem to have more than ten tokens of one kind, so that the value names no device.
+    package var crowdedDevices: Int?
     /// Users by the number of their living tokens: `0`, `1`, `2`, `3 to 5`, `over 5`.
     package var tokensPerUser: [NamedCount] = []
 }
