@@ -74,6 +74,7 @@ struct MappingSearch {
         search.findRegistration()
         if !isAnswered { search.askMarks() }
         if answers.mark == .beside { search.ignoreMarks() }
+        search.askDevice()
         search.silenceDefaults()
         return search
     }
@@ -290,7 +291,7 @@ struct MappingSearch {
         case .app: proposal.mapping.app = column
         case .environment: proposal.mapping.environment = column
         case .registeredAt: proposal.mapping.registeredAt.column = column
-        case .table, .key, .token, .platform, .user, .living, .invalidatedAt, .reason,
+        case .table, .key, .token, .platform, .user, .living, .invalidatedAt, .reason, .device,
             .ignoredColumns:
             break
         }
