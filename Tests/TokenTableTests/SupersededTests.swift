@@ -46,7 +46,7 @@ struct SupersededTests {
             "UPDATE active_users SET device_id = ?, token_kind = ? WHERE device_token = ? "
                 + "AND environment = ? AND device_id IS NULL",
             [
-                .text(device), kind.map { .text($0) } ?? .null, .bytes(token.bytes),
+                .text(device), kind.map(SQLValue.text) ?? .null, .bytes(token.bytes),
                 .text(environment),
             ])
     }
@@ -184,7 +184,7 @@ struct SupersededTests {
                 [
                     .text(DeviceToken.numbered(row.token).hex),
                     row.registered.map(database.time) ?? .null,
-                    row.mark.map(database.time) ?? .null, row.device.map { .text($0) } ?? .null,
+                    row.mark.map(database.time) ?? .null, row.device.map(SQLValue.text) ?? .null,
                 ])
         }
         let store = try database.store {
