@@ -38,8 +38,10 @@ struct SupersededSweepTests {
         arguments: TestEngine.available)
     func story(_ engine: TestEngine) throws {
         let stage = try Self.stage(engine, devices: 4)
-        try stage.swept(dryRun: true)
-            .app(0, has: ["source": "rows of active_users", "applied": 4])
+        let dry = try stage.swept(dryRun: true).ends([0, 75])
+        let apps = try #require(dry.json["apps"] as? [[String: Any]])
+        #expect(apps.last?["source"] as? String == "rows of active_users")
+        #expect(apps.last?["applied"] as? Int == 4)
         #expect(try stage.marked == 0)
         #expect(try stage.database.rows(of: "pushsweep_feed") == 0)
         #expect(try stage.database.rows(of: "pushsweep_report") == 0)
