@@ -69,7 +69,7 @@ package struct SupersededSearch {
         let areThere = try suspects.visibility() == .readable ? !suspects.isEmpty() : false
         self.suspects = areThere ? suspects : nil
         undone = try table.seesUndos() ? table.undoneTokens(since: EpochMilliseconds(0)) : nil
-        bounds = EvidenceBounds(now: try table.session.databaseTime())
+        bounds = try EvidenceBounds(now: table.session.databaseTime())
     }
 
     /// What the next devices have; nil at the end of the table.
@@ -122,13 +122,13 @@ package struct SupersededSearch {
         let judgement = DeviceJudgement(rows, suspects: suspected)
         found.crowded += judgement.crowded
         guard !judgement.superseded.isEmpty else { return }
-        let unclear = try table.retries.retrying("looking up the rows of older tokens") {
+        let doubtful = try table.retries.retrying("looking up the rows of older tokens") {
             () throws(SQLFailure) in
             try unclear(judgement.superseded)
         }
         let takenBack = try undone?(judgement.superseded.map(\.evidence)) ?? []
         found.tokens += judgement.superseded.filter {
-            !unclear.contains($0.older.token) && !takenBack.contains($0.older.token)
+            !doubtful.contains($0.older.token) && !takenBack.contains($0.older.token)
         }
     }
 
@@ -184,10 +184,10 @@ package struct SupersededSearch {
         let marks = try self.marks?.marks(
             on: Set(matched.map(\.token)).sorted(), locking: false)
         return matched.compactMap { row, token in
-            guard case .living(let row) = sight(row, token, markedAt: marks?[token]?.time) else {
+            guard case .living(let seen) = sight(row, token, markedAt: marks?[token]?.time) else {
                 return nil
             }
-            return row
+            return seen
         }
     }
 
