@@ -13,7 +13,9 @@ extension MappingSearch {
             proposal.questions.compactMap(\.column) + (proposal.mapping.ignoredColumns ?? []))
         let user = table.catalog.column("user_id") == nil ? "udid" : "user_id"
         let column = free.first { column in
+            // With one row for each value no token is older than another one.
             ColumnWords(column.name).namesDevice && (column.isText || column.isBinary)
+                && !table.catalog.isUnique([column.name])
                 && !asked.contains(column.name) && !others.contains(column.name)
                 && !(proposal.mapping.user == nil && column.name.lowercased() == user)
         }
