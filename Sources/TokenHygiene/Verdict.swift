@@ -115,10 +115,12 @@ package struct RemovalPolicy: Hashable, Sendable {
         self.deletesAfter = deletesAfter
     }
 
-    /// The policy for evidence of a source. APNs has not said that a superseded token is dead, so it is only marked.
+    /// The policy for evidence of a source. APNs has not said that a superseded token is dead, so it is only marked; a proof
+    /// of the other environment moves rows.
     package func against(_ source: EvidenceSource) -> RemovalPolicy {
         var policy = self
         if source == .superseded { policy.action = .mark }
+        policy.moves = source == .wrongEnvironment
         return policy
     }
 

@@ -48,9 +48,6 @@ extension Batches {
 }
 
 extension ReportBatch {
-    /// Whether another mapping may find the rows of its reports. What rows of the table said is found anew.
-    fileprivate var mayBeJudgedAgain: Bool { !source.isAboutSuspects && source != .superseded }
-
     /// Whether its reports were never judged under a mapping, and not under so many that somebody seems to change it
     /// each hour.
     fileprivate func isNew(_ mapping: String) -> Bool {

@@ -66,7 +66,7 @@ extension TokenStory {
             return (.refused, "\(name) is refused: \(RowRefusal.registration.words)")
         }
         let (policy, state) = (
-            frame.settings.policy.applied(to: source), row.judgedByEvidence
+            frame.settings.policy.against(source), row.judgedByEvidence
         )
         let time = frame.history.floor(time)
         let order = policy.order(of: state.registeredAt, to: time)

@@ -181,7 +181,7 @@ struct EvidenceRun {
 
     /// The policy for a batch. What is judged again by nobody's wish counts only beyond doubt.
     func policy(for batch: ReportBatch) -> RemovalPolicy {
-        var policy = plan.policy.applied(to: batch.source)
+        var policy = plan.policy.against(batch.source)
         policy.onlyBeyondDoubt = batch.isJudgedByItself
         return policy
     }
@@ -468,14 +468,5 @@ extension FeedReport {
         quarantinedBytes = batch.quarantinedBytes
         counts = batch.counts.judged(Counts())
         if batch.source == .wrongEnvironment { action = LedgerEntry.move }
-    }
-}
-
-extension RemovalPolicy {
-    /// The policy by which evidence of a source is applied: a proof of the other environment moves rows.
-    func applied(to source: EvidenceSource) -> RemovalPolicy {
-        var policy = self
-        policy.moves = source == .wrongEnvironment
-        return policy
     }
 }

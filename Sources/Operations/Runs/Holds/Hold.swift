@@ -37,7 +37,7 @@ package struct Hold {
 
     /// How its batches are applied under the policy of the settings. All of an inlet have one fate.
     func policy(of settings: RemovalPolicy) -> RemovalPolicy {
-        settings.applied(to: batches[0].source)
+        settings.against(batches[0].source)
     }
 
     /// The reports of its batches.

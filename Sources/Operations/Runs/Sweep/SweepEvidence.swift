@@ -169,7 +169,7 @@ extension Sweep {
         try note(evidence.judge(heard), resumed: resumed)
     }
 
-    private mutating func note(
+    mutating func note(
         _ result: EvidenceRun.Result, resumed: Bool
     ) throws(CancellationError) {
         var entry = result.entry

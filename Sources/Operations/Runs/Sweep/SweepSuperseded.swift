@@ -24,7 +24,13 @@ extension Sweep {
                 guard try !isHeld(name, evidence) else { continue }
                 let found = try superseded(of: name, in: stored, evidence)
                 guard !found.isEmpty else { continue }
-                try judge(found, of: name, evidence)
+                var taking = evidence
+                taking.isTrial = plan.dryRun
+                let table = try evidence.store.layout().table
+                try note(
+                    taking.take(
+                        found, of: name, .superseded, .registrations, label: "rows of \(table)"),
+                    resumed: false)
             }
         } catch let end as CancellationError {
             throw end
@@ -64,46 +70,6 @@ extension Sweep {
         return found.filter { item in
             defer { last = item.token }
             return item.token != last
-        }
-    }
-
-    /// Makes a batch of what was found, and judges it.
-    private mutating func judge(
-        _ found: [TokenEvidence], of name: Partition, _ evidence: EvidenceRun
-    ) throws {
-        let table = try evidence.store.layout().table
-        var batch = ReportBatch(
-            id: UUIDText.random(), run: run, name, .superseded, .registrations,
-            label: "rows of \(table)", host: context.host,
-            opened: context.now().advanced(by: evidence.ahead))
-        guard !plan.dryRun else {
-            batch.reports = found.count
-            var trial = evidence
-            trial.isTrial = true
-            return try judge(HeardBatch(batch, .listed(found)), trial, resumed: false)
-        }
-        let isTripped = { [context] in context.interrupt.isTripped }
-        let isWhole = try evidence.store.fill(
-            batch, lease: evidence.lease, shouldStop: isTripped,
-            from: { place in ListedReports(found, after: place?.token) })
-        guard isWhole else { throw RunFailure.stopped }
-        guard let filled = try evidence.batches.batch(batch.id) else { return }
-        try judge(HeardBatch(filled), evidence, resumed: false)
-    }
-}
-
-/// Evidence in memory as reports, one for each token.
-private struct ListedReports: ReportSource {
-    private var rest: ArraySlice<TokenEvidence>
-
-    init(_ evidence: [TokenEvidence], after token: DeviceToken?) {
-        rest = evidence.drop { item in token.map { item.token <= $0 } ?? false }
-    }
-
-    mutating func next(_ limit: Int) -> [NumberedReport] {
-        defer { rest = rest.dropFirst(limit) }
-        return rest.prefix(limit).map {
-            NumberedReport(token: $0.token, number: 0, time: $0.time)
         }
     }
 }
