@@ -69,6 +69,10 @@ struct EnvironmentProbe {
     ///
     /// - Throws: why nothing more can be asked; what was answered is written.
     mutating func run() throws {
+        var rest = Candidates(pair, store, terms)
+        var next = try rest.next(min(Self.group, terms.limit))
+        // Who has nothing to ask needs no gateway.
+        guard next != nil else { return }
         try pair.requireAnswers(at: context.now())
         guard let other = pair.other,
             let target = ProviderTarget(other, terms.sending, context)
@@ -76,8 +80,7 @@ struct EnvironmentProbe {
         let provider = try Provider(target.gateway.get())
         defer { provider.stop(abruptly: true) }
         defer { context.progress.clear() }
-        var rest = Candidates(pair, store, terms)
-        while let tokens = try rest.next(min(Self.group, terms.limit - result.asked)) {
+        while let tokens = next {
             let (answers, failure) = try ask(tokens, provider)
             result.asked += tokens.count
             result.unanswered += tokens.count - answers.count
@@ -94,16 +97,17 @@ struct EnvironmentProbe {
                         + "are of another app, or its credential or topic is wrong; correct it, then run again with --again"
                 )
             }
+            next = try rest.next(min(Self.group, terms.limit - result.asked))
         }
     }
 
     /// How many would be asked about.
     mutating func forecast() throws {
-        try pair.requireAnswers(at: context.now())
         var rest = Candidates(pair, store, terms)
         while let tokens = try rest.next(min(Self.group, terms.limit - result.asked)) {
             result.asked += tokens.count
         }
+        if result.asked > 0 { try pair.requireAnswers(at: context.now()) }
     }
 
     private mutating func count(_ answer: Answer) {

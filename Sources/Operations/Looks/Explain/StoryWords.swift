@@ -11,7 +11,7 @@ extension TokenReport {
         return switch batch.source {
         case .feedback: "the feedback list of \(batch.label) calls it dead\(often)"
         case .wrongEnvironment: "the other environment knows it (\(batch.label))"
-        case .superseded: "the device registered another token later (\(batch.label))"
+        case .superseded: "the device registered another token later, as \(batch.label) say"
         default: "answers 410 \(batch.source.rawValue) from \(batch.label) call it dead\(often)"
         }
     }
