@@ -8,6 +8,9 @@
 // row's own notifications tell as much. Answers are reports like those of a sender. They are written after each
 // group, so a run that is killed has lost the answers of one group at most, and asks about those again.
 //
+// The first request is about a made-up token, which no device has. A gateway that accepts it accepts all, and its answers
+// prove nothing; one that answers 403 has not bothered anybody.
+//
 // Of a group nobody may know a token: then either the tokens are of another app, or credential or topic are wrong
 // there. After 50 answers without one that knows its token the probe ends, as a sender does.
 
@@ -37,6 +40,8 @@ struct ProbeTerms {
 struct EnvironmentProbe {
     /// Tokens of one group.
     static let group = 50
+    /// Bytes of a token today.
+    private static let tokenLength = 32
     /// What each device gets.
     private static let payload = Array(#"{"aps":{"content-available":1}}"#.utf8)
     private static let headers = NotificationHeaders(
@@ -80,6 +85,7 @@ struct EnvironmentProbe {
         let provider = try Provider(target.gateway.get())
         defer { provider.stop(abruptly: true) }
         defer { context.progress.clear() }
+        try requireJudgement(of: provider)
         while let tokens = next {
             let (answers, failure) = try ask(tokens, provider)
             result.asked += tokens.count
@@ -98,6 +104,27 @@ struct EnvironmentProbe {
                 )
             }
             next = try rest.next(min(Self.group, terms.limit - result.asked))
+        }
+    }
+
+    /// Requires that the gateway takes our credential and calls a made-up token bad.
+    private mutating func requireJudgement(of provider: Provider) throws {
+        let bytes = (0..<Self.tokenLength).map { _ in UInt8.random(in: .min ... .max) }
+        guard let token = DeviceToken(bytes) else { return }
+        let (answers, failure) = try ask([token], provider)
+        if let failure { throw failure }
+        guard !context.interrupt.isTripped else { throw RunFailure.stopped }
+        guard let answer = answers.first else {
+            throw RunFailure(
+                .unreachable, .send,
+                "asking \(provider.plan.name) about a made-up token: no answer about it; nobody was asked, run again later"
+            )
+        }
+        guard answer.source.isSuspicion else {
+            throw RunFailure(
+                .configuration, .send,
+                "asking \(provider.plan.name) about a made-up token: it knows it (\(answer.source.rawValue)), so its answers "
+                    + "prove nothing; nobody was asked, name the gateway of APNs under provider")
         }
     }
 

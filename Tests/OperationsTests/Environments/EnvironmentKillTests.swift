@@ -37,7 +37,7 @@ struct EnvironmentKillTests {
         #expect(proven["accepted"] as? Int == misplaced.count, "seed \(random.seed)")
         #expect(proven["dead"] as? Int == dead.count)
         #expect(proven["neither"] as? Int == unknown.count && proven["notAsked"] as? Int == 0)
-        let asked = stage.sandbox.log.requestsByToken
+        let asked = stage.asked
         let wanted = Set(bad.map { DeviceToken.numbered($0) })
         #expect(asked.keys.allSatisfy(wanted.contains), "a device was asked that was known")
         let twice = asked.values.reduce(0) { $0 + $1 - 1 }
@@ -76,7 +76,9 @@ struct EnvironmentKillTests {
         let again = try stage.environments("--apply")
         #expect((again["move"] as? [String: Any])?["applied"] as? Int == moved)
         #expect(try stage.moved() == moved)
-        print("environments on \(engine): \(rows) rows, \(twice) asked again after \(Self.kills / 2) kills")
+        print(
+            "environments on \(engine): \(rows) rows, \(twice) asked again after \(Self.kills / 2) kills"
+        )
     }
 
     /// Starts a run and kills it at a random moment of a time, if it has not ended before.

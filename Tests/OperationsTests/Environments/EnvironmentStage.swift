@@ -20,6 +20,9 @@ final class EnvironmentStage: ToolStage {
     /// The ports in the settings.
     var ports: (production: UInt16, sandbox: UInt16)
 
+    /// All tokens that rows have.
+    private let tokens: Set<DeviceToken>
+
     /// When the numbered tokens registered, and when APNs called them bad.
     static let registered: Int64 = 1_600_000_000_000
     static let bad: Int64 = 1_700_000_000_000
@@ -31,6 +34,9 @@ final class EnvironmentStage: ToolStage {
         unknown: Range<Int> = 0..<0, schema: Bool = true
     ) throws {
         folder = try TemporaryFolder()
+        tokens = Set(
+            rows.map { DeviceToken.numbered($0) } + misplaced.map { .numbered($0) }
+                + unknown.map { .numbered($0) })
         let certificates = try SweepStage.certificates.get()
         func gateway(_ known: [Int], _ script: ProviderScript) throws -> ProviderGateway {
             var rules = ProviderRules(authentication: .certificate, script: script)
@@ -105,6 +111,11 @@ final class EnvironmentStage: ToolStage {
             try JSONSerialization.jsonObject(with: Data(result.output.utf8)) as? [String: Any]
         let apps = object?["apps"] as? [[String: Any]] ?? []
         return apps.first { $0["environment"] as? String == "production" } ?? [:]
+    }
+
+    /// How often the sandbox was asked about each token, without the made-up ones.
+    var asked: [DeviceToken: Int] {
+        sandbox.log.requestsByToken.filter { tokens.contains($0.key) }
     }
 
     /// Numbers of the tokens whose rows are of the sandbox.
