@@ -1,5 +1,6 @@
 import APNsProtocol
 import Findings
+import Foundation
 import TestSupport
 import Testing
 import TokenHygiene
@@ -238,7 +239,7 @@ struct SupersededTests {
         let database = try Self.database(engine)
         for number in 0..<11 {
             try Self.register(
-                number, of: "unknown", at: start + Int64(number) * day, in: database)
+                number, of: "one-for-all", at: start + Int64(number) * day, in: database)
         }
         for number in 20..<30 {
             try Self.register(number, of: "busy", at: start + Int64(number) * day, in: database)
@@ -247,6 +248,26 @@ struct SupersededTests {
         #expect(found.crowded == 1)
         #expect(
             Set(found.tokens.map(\.older.token)) == Set((20..<29).map { DeviceToken.numbered($0) }))
+    }
+
+    @Test(
+        "what devices of different users share, words for no device, and a newer token of this week mark nothing",
+        arguments: TestEngine.available)
+    func doubtful(_ engine: TestEngine) throws {
+        let database = try Self.database(engine)
+        let now = Int64(Date().timeIntervalSince1970 * 1_000)
+        for (place, device) in ["(null)", "Unknown", "iPhone", "model-x"].enumerated() {
+            try Self.register(10 * place, of: device, at: start, in: database)
+            try Self.register(10 * place + 1, of: device, at: start + 9 * day, in: database)
+        }
+        try database.update("user_id = ?", [.text("another")], of: 31)
+        try Self.register(50, of: "new", at: start, in: database)
+        try Self.register(51, of: "new", at: now - 6 * day, in: database)
+        try Self.register(60, of: "tried", at: start, in: database)
+        try Self.register(61, of: "tried", at: now - 8 * day, in: database)
+        let found = try Self.found(Self.store(database))
+        #expect(found.tokens.map(\.older.token) == [.numbered(60)])
+        #expect(found.crowded == 1)
     }
 
     @Test(

@@ -27,6 +27,7 @@ struct EnvironmentMove {
     /// - Throws: exit 78 where no row can move; failures of the database.
     func run() throws -> (move: EvidenceRun.Result, deaths: [EvidenceRun.Result])? {
         _ = try store.layout().movableEnvironment()
+        try pair.requireOneApp()
         guard pair.isNamed, let other = pair.other else {
             let name = pair.partition.elsewhere.map { "\($0)" } ?? ""
             throw RunFailure(
@@ -43,29 +44,30 @@ struct EnvironmentMove {
                         + "\((held.hold?.since ?? held.opened).rfc3339); look at it with: pushsweep holds show \(held.id)"
                 )
             }
-            if let left = try left() { return (left, try deaths(of: other.partition, after: left)) }
+            if let left = try left() {
+                let result = evidence.judge(HeardBatch(left))
+                return (result, try evidence.judgeDeaths(after: result))
+            }
         }
         let proofs = try proofs()
         guard !proofs.isEmpty else { return nil }
         let result = try evidence.take(
             proofs, of: pair.partition, .wrongEnvironment, .proof,
             label: "proofs of \(other.partition)")
-        return (result, try deaths(of: other.partition, after: result))
+        return (result, try evidence.judgeDeaths(after: result))
     }
 
-    /// Goes on with a batch that a killed run has left.
-    private func left() throws -> EvidenceRun.Result? {
-        guard !evidence.plan.dryRun,
-            let batch = try batches.all(.waiting, .applying).first(where: {
-                $0.inlet == .proof && $0.partition == pair.partition
-            })
-        else { return nil }
-        return evidence.judge(HeardBatch(batch))
+    /// A batch that a killed run has left.
+    private func left() throws -> ReportBatch? {
+        guard !evidence.plan.dryRun else { return nil }
+        return try batches.all(.waiting, .applying).first {
+            $0.inlet == .proof && $0.partition == pair.partition
+        }
     }
 
     /// The proofs in the order of tokens.
     private func proofs() throws -> [TokenEvidence] {
-        let search = EnvironmentSearch(store, of: pair.stored)
+        let search = try EnvironmentSearch(store, of: pair.stored)
         var (proofs, last) = ([TokenEvidence](), DeviceToken?.none)
         while let page = try search.next(after: last) {
             guard !evidence.context.interrupt.isTripped else { throw RunFailure.stopped }
@@ -73,26 +75,5 @@ struct EnvironmentMove {
             last = page.last
         }
         return proofs
-    }
-
-    /// Judges again what a probe heard of dead tokens, whose rows are there now.
-    private func deaths(
-        of other: Partition, after move: EvidenceRun.Result
-    ) throws -> [EvidenceRun.Result] {
-        guard !evidence.plan.dryRun, move.failure == nil, move.entry.applied > 0 else { return [] }
-        let old = Dictionary(grouping: try batches.probed(about: other), by: \.source)
-        return try old.sorted { $0.key.rawValue < $1.key.rawValue }.compactMap { source, old in
-            var batch = ReportBatch(
-                id: UUIDText.random(), run: evidence.run, other, source, .probe,
-                label: "a probe of \(pair.partition)", host: evidence.context.host,
-                opened: old.map(\.opened).min() ?? evidence.started)
-            batch.mappings = old[0].mappings
-            let moved = try old.reduce(0) { sum, each in
-                try sum + batches.move(.unmatched, of: each, to: batch, lease: evidence.lease)
-            }
-            guard moved > 0 else { return nil }
-            try batches.closeMoved(batch)
-            return try batches.batch(batch.id).map { evidence.judge(HeardBatch($0)) }
-        }
     }
 }

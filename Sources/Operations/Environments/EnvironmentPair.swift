@@ -17,6 +17,11 @@ struct EnvironmentPair {
     /// The same as the rows of the table name it.
     var stored: Partition { app.storedPartition }
 
+    /// Whether the rows of the two have different values in the app's column.
+    var hasOtherApp: Bool {
+        other.map { !$0.value.utf8.elementsEqual(app.value.utf8) } ?? false
+    }
+
     /// Pairs apps of the settings. One that is named in one environment only has the other at Apple's host for it.
     static func all(of chosen: [Settings.App], in settings: Settings) -> [EnvironmentPair] {
         chosen.map { app in
@@ -28,6 +33,18 @@ struct EnvironmentPair {
         }
     }
 
+    /// Requires that both environments have one value of the app's column: else a row would change its app, too.
+    ///
+    /// - Throws: exit 78.
+    func requireOneApp() throws(RunFailure) {
+        guard hasOtherApp, let other else { return }
+        throw RunFailure(
+            .configuration, .settings,
+            "looking at environments of \(partition): its rows have the app `\(app.value.prefix(40))`, and those of "
+                + "\(other.partition) `\(other.value.prefix(40))` (apps[].value), so a row would change its app, too; let the "
+                + "application move such rows")
+    }
+
     /// Why the answers of the other environment would prove nothing, or cannot be had, before any request.
     ///
     /// - Throws: exit 78.
@@ -37,6 +54,7 @@ struct EnvironmentPair {
                 .configuration, .settings,
                 "asking the other environment about tokens of \(partition): \(why)")
         }
+        try requireOneApp()
         guard let other, let theirs = other.provider else {
             let name = partition.elsewhere.map { "\($0)" } ?? ""
             throw refusal(

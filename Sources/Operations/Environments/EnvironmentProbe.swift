@@ -2,10 +2,11 @@
 // nothing and makes no sound: push type `background`, priority 5, expiration 0 so that APNs tries once and keeps
 // nothing, and `content-available` alone (Apple, "Pushing background updates to your App"). It may wake the app once.
 //
+//   a made-up token there, a few of the tokens here: both have to be called bad
 //   candidates of the search --a group--> sent --answers--> batches of the other environment, judged as any --next group
 //
-// Asked is only who was never accepted here, whose answer from there is not known, and whom no row there has: such a
-// row's own notifications tell as much. Answers are reports like those of a sender. They are written after each
+// Asked is only who is not known to have been accepted here, whose answer from there is not known, who did not register
+// since, and whom no row there has: such a row's own notifications tell as much. Answers are reports like those of a sender. They are written after each
 // group, so a run that is killed has lost the answers of one group at most, and asks about those again.
 //
 // The first request is about a made-up token, which no device has. A gateway that accepts it accepts all, and its answers
@@ -20,6 +21,7 @@ import Database
 import Dispatch
 import EvidenceJournal
 import Findings
+import SecureTransport
 import Settings
 import TokenHygiene
 import TokenTable
@@ -40,6 +42,10 @@ struct ProbeTerms {
 struct EnvironmentProbe {
     /// Tokens of one group.
     static let group = 50
+    /// How long answers are waited for once the run is told to stop.
+    private static let grace = Duration.seconds(3)
+    /// Tokens of the first group that are asked about here, too.
+    private static let controls = 3
     /// Bytes of a token today.
     private static let tokenLength = 32
     /// What each device gets.
@@ -74,7 +80,7 @@ struct EnvironmentProbe {
     ///
     /// - Throws: why nothing more can be asked; what was answered is written.
     mutating func run() throws {
-        var rest = Candidates(pair, store, terms)
+        var rest = try Candidates(pair, store, terms)
         var next = try rest.next(min(Self.group, terms.limit))
         // Who has nothing to ask needs no gateway.
         guard next != nil else { return }
@@ -86,6 +92,7 @@ struct EnvironmentProbe {
         defer { provider.stop(abruptly: true) }
         defer { context.progress.clear() }
         try requireJudgement(of: provider)
+        try requireBadHere(next ?? [])
         while let tokens = next {
             let (answers, failure) = try ask(tokens, provider)
             result.asked += tokens.count
@@ -96,6 +103,12 @@ struct EnvironmentProbe {
                 "asking about \(pair.partition) (tokens)", result.asked, of: terms.limit)
             if let failure { throw failure }
             guard !context.interrupt.isTripped else { throw RunFailure.stopped }
+            guard !answers.isEmpty else {
+                throw RunFailure(
+                    .unreachable, .send,
+                    "asking \(provider.plan.name): it gave no answer about any of \(tokens.count.counting("token")); run "
+                        + "again later")
+            }
             if result.bad >= MismatchDetector.firstTest, result.accepted + result.dead == 0 {
                 throw RunFailure(
                     .configuration, .send,
@@ -128,9 +141,32 @@ struct EnvironmentProbe {
         }
     }
 
+    /// Asks about the first few tokens here as well, and requires that they are bad: else the reports that call them so come
+    /// from another host or credential, or both environments are one gateway under two names.
+    private mutating func requireBadHere(_ tokens: [DeviceToken]) throws {
+        guard pair.app.provider != nil,
+            let target = ProviderTarget(pair.app, terms.sending, context)
+        else { return }
+        let provider = try Provider(target.gateway.get())
+        defer { provider.stop(abruptly: true) }
+        let (answers, failure) = try ask(Array(tokens.prefix(Self.controls)), provider)
+        let known = answers.filter { !$0.source.isSuspicion }
+        try write(known, of: pair.partition)
+        if let failure { throw failure }
+        guard known.isEmpty else {
+            throw RunFailure(
+                .configuration, .send,
+                "asking \(provider.plan.name) about \(answers.count.counting("token")) that are called bad: it knows "
+                    + "\(known.count) of them after all, so the reports come from another host or credential, or both "
+                    + "environments are one gateway; nobody was asked elsewhere, correct it and run again"
+            )
+        }
+        guard !context.interrupt.isTripped else { throw RunFailure.stopped }
+    }
+
     /// How many would be asked about.
     mutating func forecast() throws {
-        var rest = Candidates(pair, store, terms)
+        var rest = try Candidates(pair, store, terms)
         while let tokens = try rest.next(min(Self.group, terms.limit - result.asked)) {
             result.asked += tokens.count
         }
@@ -149,7 +185,8 @@ struct EnvironmentProbe {
 
     // MARK: Asking
 
-    /// Sends to tokens and waits for all answers. A failure that concerns all of them ends it.
+    /// Sends to tokens and waits for all answers. After a failure that concerns all of them, and where the run is told to
+    /// stop, nothing more is sent, and what is under way is still heard.
     private mutating func ask(
         _ tokens: [DeviceToken], _ provider: Provider
     ) throws -> (answers: [Answer], failure: RunFailure?) {
@@ -157,28 +194,34 @@ struct EnvironmentProbe {
         var unsent = tokens[...]
         var answers: [Answer] = []
         var failure: RunFailure?
-        while failure == nil, !unsent.isEmpty || !waiting.isEmpty {
-            if context.interrupt.isTripped {
+        var end: Deadline?
+        while !unsent.isEmpty || !waiting.isEmpty {
+            if end == nil, failure != nil || context.interrupt.isTripped {
                 unsent = []
-                provider.stop(abruptly: true)
+                for item in provider.withdraw() { waiting[item.key] = nil }
+                end = .in(context.interrupt.isTripped ? Self.grace : terms.sending.requestTimeout)
             }
+            if let end, end.hasPassed { break }
             let now = Double(DispatchTime.now().uptimeNanoseconds) / 1e9
-            let allowed = limiter?.allowance(at: now) ?? unsent.count
-            let some = unsent.prefix(allowed)
+            let some = unsent.prefix(limiter?.allowance(at: now) ?? unsent.count)
             unsent = unsent.dropFirst(some.count)
             limiter?.spend(some.count)
             provider.submit(some.map { request(for: $0, &waiting) })
-            for outcome in provider.outcomes(within: 50) {
+            let outcomes = provider.outcomes(within: 50)
+            for outcome in outcomes {
                 guard let asked = waiting.removeValue(forKey: outcome.key) else { continue }
                 switch reading(outcome, of: asked.token, asked.sent) {
                 case .success(let answer): if let answer { answers.append(answer) }
                 case .failure(let cause): failure = failure ?? cause
                 }
             }
-            if failure == nil, let cause = provider.failure {
-                failure = RunFailure(
-                    cause.code == .configuration ? .configuration : .unreachable, .send,
-                    "asking \(provider.plan.name): \(cause)")
+            if let cause = provider.failure {
+                failure =
+                    failure
+                    ?? RunFailure(
+                        cause.code == .configuration ? .configuration : .unreachable, .send,
+                        "asking \(provider.plan.name): \(cause)")
+                if outcomes.isEmpty { break }
             }
         }
         return (answers, failure)
@@ -241,7 +284,7 @@ struct EnvironmentProbe {
                 TokenEvidence(token: $0.token, time: $0.time)
             }
             let result = try evidence.take(
-                list, of: other, source, .probe, label: "a probe of \(pair.partition)")
+                list, of: other, source, .probe, label: "a probe of \(pair.partition)", once: true)
             if let failure = result.failure { throw failure }
         }
     }
@@ -254,8 +297,8 @@ private struct Candidates {
     private var last: DeviceToken?
     private var waiting: ArraySlice<DeviceToken> = []
 
-    init(_ pair: EnvironmentPair, _ store: TokenTable, _ terms: ProbeTerms) {
-        search = EnvironmentSearch(store, of: pair.stored)
+    init(_ pair: EnvironmentPair, _ store: TokenTable, _ terms: ProbeTerms) throws {
+        search = try EnvironmentSearch(store, of: pair.stored)
         again = terms.again
     }
 

@@ -115,7 +115,11 @@ package struct Environments: RecordedRun {
         for (place, pair) in pairs.enumerated() {
             var app = EnvironmentsReport.App(pair.partition)
             if place < outcome.report.apps.count { app = outcome.report.apps[place].uncounted }
-            if visibility == .readable {
+            if pair.hasOtherApp {
+                app.gap =
+                    "its rows have another app in the column than those of the other environment (apps[].value), so "
+                    + "they cannot move by the environment alone"
+            } else if visibility == .readable {
                 try eachToken(of: pair, store) { app.count($0) }
             } else {
                 app.gap =
@@ -133,7 +137,7 @@ package struct Environments: RecordedRun {
     private func eachToken(
         of pair: EnvironmentPair, _ store: TokenTable, _ body: (MisplacedToken) throws -> Void
     ) throws {
-        let search = EnvironmentSearch(store, of: pair.stored)
+        let search = try EnvironmentSearch(store, of: pair.stored)
         var last: DeviceToken?
         while let page = try search.next(after: last) {
             guard !context.interrupt.isTripped else { throw RunFailure.stopped }
@@ -189,7 +193,8 @@ package struct Environments: RecordedRun {
             var probe = EnvironmentProbe(pair, evidence, own)
             do {
                 try wish.dryRun ? probe.forecast() : probe.run()
-                outcome.report.apps[place].probe = probe.result
+                if probe.result.asked > 0 { outcome.report.apps[place].probe = probe.result }
+                if probe.result.unanswered > 0 { outcome.note(.pending) }
             } catch {
                 let failure = RunFailure.wrapping(error, at: .send)
                 outcome.report.apps[place].probe = probe.result

@@ -41,7 +41,7 @@ extension EnvironmentsReport {
         package let environment: String
         /// The other one.
         package let elsewhere: String
-        /// Tokens of living rows that APNs calls bad: the sum of the next six.
+        /// Tokens of living rows that APNs calls bad: the sum of the next seven.
         package var bad = 0
         /// Those that APNs accepted in the other environment, and those that it called dead there: proofs.
         package var accepted = 0
@@ -54,7 +54,9 @@ extension EnvironmentsReport {
         package var knownHere = 0
         /// Those that it knows here, and not for the app's topic.
         package var otherTopic = 0
-        /// Those that a row of the other environment has too, in any of the six.
+        /// Those whose devices registered since, so that the row may be right now.
+        package var registeredSince = 0
+        /// Those that a row of the other environment has too, in any of the seven.
         package var elsewhereToo = 0
         /// The answers to a probe; absent where none was made.
         package var probe: Probe?
@@ -83,6 +85,7 @@ extension EnvironmentsReport {
             case .notAsked: notAsked += 1
             case .knownHere: knownHere += 1
             case .otherTopic: otherTopic += 1
+            case .registeredSince: registeredSince += 1
             }
         }
     }
@@ -129,7 +132,7 @@ extension EnvironmentsReport.App {
             "\(partition): APNs calls the tokens of \(bad.counting("living row")) bad",
             "  accepted in the \(elsewhere): \(accepted), dead there: \(dead); these belong there",
             "  bad in both: \(neither), not asked there: \(notAsked), known here too: \(knownHere), of another topic: "
-                + "\(otherTopic)",
+                + "\(otherTopic), registered since: \(registeredSince)",
         ]
         if elsewhereToo > 0 {
             lines.append(

@@ -55,6 +55,8 @@ struct ChangeStatements {
         let effect: Effect
         /// Whether it has the form of a statement about several tables.
         var isJoin = false
+        /// Whether it sets the environment.
+        var movesRows = false
     }
 
     /// The statements for some changes, with each change in exactly one of them.
@@ -119,7 +121,8 @@ struct ChangeStatements {
                 + (assignments + selfAssignments).joined(separator: ", ")
                 + " WHERE \(condition.sql)",
             values: content.values + condition.values, changes: changes,
-            effect: .holding(shown, shown.flatMap { content[$0] } ?? .null))
+            effect: .holding(shown, shown.flatMap { content[$0] } ?? .null),
+            movesRows: shown != nil && shown != stateColumn)
     }
 
     /// The column by which a row shows that it has got the values: that of the environment where it moves.

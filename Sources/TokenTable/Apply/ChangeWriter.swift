@@ -232,7 +232,7 @@ struct ChangeWriter {
             case .none:
                 let isOther = found == 0 ? try hasChanged(change) : false
                 if isOther { throw missed(1, of: 1) }
-                refusal = found == 0 ? .unmatched : .trigger
+                refusal = found == 0 ? .unmatched : statement.movesRows ? .value : .trigger
             }
         } catch {
             // The whole table moves its registrations.
@@ -278,7 +278,8 @@ struct ChangeWriter {
                     + "the run began; nothing of this chunk was removed, drop it or set policy.action to mark"
             )
         }
-        return layout.mayHaveUpdateTriggers || layout.registrationIsComputed
+        // A column may keep another spelling than it was given, such as that of an ENUM.
+        return statement.movesRows || layout.mayHaveUpdateTriggers || layout.registrationIsComputed
             || triggers.contains { $0.event == "UPDATE" }
     }
 

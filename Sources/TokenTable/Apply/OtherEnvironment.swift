@@ -4,7 +4,8 @@
 //
 //   row of production, no mark --APNs knows the token in the sandbox--> the same row, of the sandbox
 //
-// What may stand against it is in the other environment: a row that has the token there already, whether a unique
+// The proof has to hold when the row moves, which may be long after somebody asked for it: APNs may have accepted the token
+// where it is meanwhile. What else may stand against a move is in the other environment: a row that has the token there already, whether a unique
 // key says so or not, or a mark in `pushsweep_invalid` by which the moved row would be dead at once. Such a row stays, and
 // the ledger names the other one.
 
@@ -20,12 +21,15 @@ struct Occupant {
     var row: ExactText?
     /// The time of its mark in `pushsweep_invalid`.
     var mark: EpochMilliseconds?
+    /// Whether nothing proves any more that it is of the other environment.
+    var isUnproven = false
 
     /// The refusal to move a row there; nil where nothing stands against it.
     func refusal(of moved: MatchedRow, at time: EpochMilliseconds) -> RefusedRow? {
         if let row {
             return RefusedRow(row: moved, reason: .taken, time: time, other: row)
         }
+        if isUnproven { return RefusedRow(row: moved, reason: .unproven, time: time) }
         guard let mark, moved.judged(markedAt: mark).isStale else { return nil }
         return RefusedRow(row: moved, reason: .markedThere, time: time)
     }
@@ -37,6 +41,8 @@ struct OtherEnvironment {
     let partition: Partition
     /// The column of the environment and its value there.
     let content: RowContent
+    /// The partition of the rows.
+    private let home: Partition
     private let lookup: RowLookup
     private let marks: InvalidTokenTable?
 
@@ -50,9 +56,9 @@ struct OtherEnvironment {
             throw StoreFailure(
                 .configuration, "moving rows of \(partition): it has no other environment")
         }
-        self.partition = other
+        (self.partition, home) = (other, partition)
         content = RowContent([column.name], [try column.value(for: other.environment)])
-        lookup = try RowLookup(layout, connection, other, wholeRows: false)
+        lookup = try RowLookup(layout, connection, other, wholeRows: false, looksAlike: true)
         marks =
             layout.mark == nil ? InvalidTokenTable(partition: other, connection: connection) : nil
     }
@@ -62,11 +68,16 @@ struct OtherEnvironment {
         of evidence: ArraySlice<TokenEvidence>, readsMarks: Bool = true
     ) throws(SQLFailure) -> [DeviceToken: Occupant] {
         var found: [DeviceToken: Occupant] = [:]
+        let tokens = evidence.map(\.token)
+        let proven = try Suspects.proven(among: tokens, in: home, on: lookup.connection)
+        for token in tokens where !proven.contains(token) {
+            found[token, default: Occupant()].isUnproven = true
+        }
         for row in try lookup.rows(for: evidence, locking: false).rows {
             found[evidence[row.evidence].token, default: Occupant()].row = lookup.name(of: row)
         }
         guard readsMarks, let marks else { return found }
-        for (token, mark) in try marks.marks(on: evidence.map(\.token), locking: false) {
+        for (token, mark) in try marks.marks(on: tokens, locking: false) {
             found[token, default: Occupant()].mark = mark.time
         }
         return found

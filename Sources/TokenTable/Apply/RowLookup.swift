@@ -71,10 +71,11 @@ struct RowLookup {
 
     /// Prepares the lookup, in all partitions where `partition` is nil. `wholeRows` selects every
     /// column, for the before-image of deletes; `changesRows` states whether locked rows are changed
-    /// later; `also` names columns that are selected in any case.
+    /// later; `also` names columns that are selected in any case. With `looksAlike` it finds rows of environments that the
+    /// table's collation takes for this one, too.
     init(
         _ layout: TableLayout, _ connection: any SQLConnection, _ partition: Partition?,
-        wholeRows: Bool, changesRows: Bool = true, also: [String] = []
+        wholeRows: Bool, changesRows: Bool = true, also: [String] = [], looksAlike: Bool = false
     ) throws(StoreFailure) {
         self.layout = layout
         self.connection = connection
@@ -98,7 +99,10 @@ struct RowLookup {
         exactness = wholeRows ? layout.exactness : nil
         imaged = columns
         for name in also { _ = place(name) }
-        compared = (selection?.compared ?? []).map { (place($0.column), $0.value) }
+        let alike = looksAlike ? layout.environment?.name : nil
+        compared = (selection?.compared ?? []).filter { $0.column != alike }.map {
+            (place($0.column), $0.value)
+        }
         self.columns = columns
     }
 

@@ -1,54 +1,9 @@
-// A token belongs to one environment of APNs. Where APNs calls it bad in the environment of its row, either that is the
-// wrong one, or the token is of another app or none at all. What else APNs said decides:
-//
-//   it knew the token here before             known here: credentials are to blame, not the row
-//   it knows the token here, for another topic    other topic
-//   it knows the token in the other environment   accepted or dead there: the row is under the wrong environment
-//   it calls the token bad there too          neither
-//   it was not asked there                    not asked
-//
-// Only the third is a proof. Silence proves nothing: a token that nobody asked about is not asked, however old.
-
 import APNsProtocol
 import Database
 import Findings
 import TokenHygiene
 
-/// What is known of a token that APNs calls bad where its row says that it is.
-package enum EnvironmentKnowledge: String, Hashable, Sendable, CaseIterable {
-    /// APNs accepted a notification for it in the other environment.
-    case accepted
-    /// APNs called it dead in the other environment, so it knew it there.
-    case dead
-    /// APNs calls it bad in both environments.
-    case neither
-    /// Nothing is known from the other environment.
-    case notAsked = "not-asked"
-    /// APNs knew it here too.
-    case knownHere = "known-here"
-    /// APNs knows it here, and not for the topic of the app.
-    case otherTopic = "other-topic"
-
-    /// Whether it shows that the row is under the wrong environment.
-    package var isProof: Bool { self == .accepted || self == .dead }
-
-    /// What follows from what APNs said of a suspect, and from when it called it dead in the other environment.
-    package init(of suspect: Suspect, deadElsewhere: Bool) {
-        if suspect.accepted != nil {
-            self = .knownHere
-        } else if suspect.reason == EvidenceSource.deviceTokenNotForTopic.rawValue {
-            self = .otherTopic
-        } else if suspect.elsewhere?.answer == .accepted {
-            self = .accepted
-        } else if deadElsewhere
-            || suspect.elsewhere.map({ EvidenceSource.deaths.contains($0.answer) }) ?? false
-        {
-            self = .dead
-        } else {
-            self = suspect.elsewhere == nil ? .notAsked : .neither
-        }
-    }
-}
+// Which rows may be under the wrong environment, by what is known of their tokens (`EnvironmentKnowledge`).
 
 /// A token that APNs calls bad and that a living row has.
 package struct MisplacedToken: Hashable, Sendable {
@@ -61,9 +16,15 @@ package struct MisplacedToken: Hashable, Sendable {
 
     /// The evidence that moves its row: a device that registered since may have come with another environment.
     package var evidence: TokenEvidence {
-        let heard = suspect.elsewhere.map(\.time)
-        let proof = knowledge == .accepted ? heard ?? suspect.last : suspect.last
-        return TokenEvidence(token: token, time: min(suspect.last, proof))
+        TokenEvidence(token: token, time: suspect.timeOfMove)
+    }
+}
+
+extension Suspect {
+    /// Registrations up to this time give way to a proof.
+    fileprivate var timeOfMove: EpochMilliseconds {
+        guard let elsewhere, elsewhere.answer == .accepted else { return last }
+        return min(last, elsewhere.time)
     }
 }
 
@@ -72,46 +33,79 @@ package struct EnvironmentSearch {
     private let table: TokenTable
     private let suspects: Suspects
     private let partition: Partition
+    private let lookup: RowLookup
+    private let marks: InvalidTokenTable?
+    /// The rows of the other environment; nil where no column tells the two apart.
+    private let elsewhere: RowLookup?
 
     /// Prepares the reading of an app, by the table's value, and environment.
-    package init(_ table: TokenTable, of partition: Partition) {
+    ///
+    /// - Throws: `configuration` where the table does not fit the settings; any failure of a query.
+    package init(_ table: TokenTable, of partition: Partition) throws(StoreFailure) {
         (self.table, self.partition) = (table, partition)
         suspects = Suspects(table)
+        let (layout, connection) = (try table.layout(), table.connection)
+        lookup = try RowLookup(layout, connection, partition, wholeRows: false)
+        let readsMarks = layout.mark == nil ? try table.canReadTokenMarks() : false
+        marks =
+            readsMarks ? InvalidTokenTable(partition: partition, connection: connection) : nil
+        if let other = partition.elsewhere, layout.environment != nil {
+            elsewhere = try RowLookup(
+                layout, connection, other, wholeRows: false, looksAlike: true)
+        } else {
+            elsewhere = nil
+        }
     }
 
     /// The tokens behind one, in their order, and the last suspect that was looked at; nil at the end.
     ///
-    /// - Throws: `configuration` where the table does not fit the settings; any failure of a query.
+    /// - Throws: any failure of a query.
     package func next(
         after last: DeviceToken?
     ) throws(StoreFailure) -> (found: [MisplacedToken], last: DeviceToken)? {
         let page = try suspects.page(of: partition, after: last)
         guard let end = page.last?.token else { return nil }
         let open = page.filter { !$0.isCleared }
-        let here = try statuses(of: open, in: partition)
-        let living = open.filter { [.living, .idle].contains(here[$0.token]) }
-        let dead = try suspects.deaths(of: living, in: partition.elsewhere)
-        var there: [DeviceToken: TokenStatus] = [:]
-        if try table.layout().environment != nil, let other = partition.elsewhere {
-            there = try statuses(of: living, in: other)
+        let evidence = open.map { TokenEvidence(token: $0.token, time: $0.timeOfMove) }
+        let doing = "looking for the rows of suspects"
+        let living = try table.retries.retrying(doing) { () throws(SQLFailure) in
+            try self.living(evidence)
         }
-        return (
-            living.map {
+        let there = try table.retries.retrying(doing) { () throws(SQLFailure) in
+            try occupied(evidence)
+        }
+        let dead = try suspects.deaths(of: open, in: partition.elsewhere)
+        var found: [MisplacedToken] = []
+        for (place, suspect) in open.enumerated() {
+            guard let hasReturned = living[place] else { continue }
+            let knowledge = EnvironmentKnowledge(
+                of: suspect, deadElsewhere: dead[suspect.token] != nil, hasReturned: hasReturned)
+            found.append(
                 MisplacedToken(
-                    suspect: $0,
-                    knowledge: EnvironmentKnowledge(of: $0, deadElsewhere: dead[$0.token] != nil),
-                    isElsewhereToo: there[$0.token].map { $0 != .unknown } ?? false)
-            }, end
-        )
+                    suspect: suspect, knowledge: knowledge, isElsewhereToo: there.contains(place)))
+        }
+        return (found, end)
     }
 
-    private func statuses(
-        of suspects: [Suspect], in partition: Partition
-    ) throws(StoreFailure) -> [DeviceToken: TokenStatus] {
-        let lookup = try table.tokenStatuses(in: partition)
-        return try table.retries.retrying("looking for the rows of suspects") {
-            () throws(SQLFailure) in
-            try lookup.statuses(of: suspects.map(\.token))
+    /// The places of tokens that living rows have, and whether all of these registered after the evidence.
+    private func living(_ evidence: [TokenEvidence]) throws(SQLFailure) -> [Int: Bool] {
+        guard !evidence.isEmpty else { return [:] }
+        let rows = try lookup.rows(for: evidence[...], locking: false).rows
+        let known = try marks?.marks(of: rows, in: evidence[...], locking: false) ?? [:]
+        var living: [Int: Bool] = [:]
+        for row in rows {
+            let item = evidence[row.evidence]
+            guard !row.judged(markedAt: known[item.token]?.time).isStale else { continue }
+            let hasReturned = row.registeredAt.map { $0 > item.time } ?? false
+            living[row.evidence] = (living[row.evidence] ?? true) && hasReturned
         }
+        return living
+    }
+
+    /// The places of tokens that rows of the other environment have.
+    private func occupied(_ evidence: [TokenEvidence]) throws(SQLFailure) -> Set<Int> {
+        guard let elsewhere, !evidence.isEmpty else { return [] }
+        return Set(
+            try elsewhere.rows(for: evidence[...], locking: false).rows.map(\.evidence))
     }
 }

@@ -256,6 +256,18 @@ extension TokenTable {
         }
         return terms
     }
+
+    /// The same terms under a policy: rows that move get the value of the other environment.
+    ///
+    /// - Throws: `configuration` where the table does not fit the settings, or rows cannot move.
+    package func terms(
+        of partition: Partition, under policy: RemovalPolicy
+    ) throws(StoreFailure) -> [String] {
+        let terms = try terms(of: partition)
+        guard policy.moves, let other = partition.elsewhere else { return terms }
+        let value = try layout().movableEnvironment().value(for: other.environment)
+        return terms + [value.text ?? value.integer.map(String.init) ?? ""]
+    }
 }
 
 extension StoreLocation {

@@ -208,7 +208,7 @@ package struct Suspects {
         Self.suspects(rows, connection.dialect)
     }
 
-    private static func suspects(_ rows: SQLRows, _ dialect: SQLDialect) -> [Suspect] {
+    static func suspects(_ rows: SQLRows, _ dialect: SQLDialect) -> [Suspect] {
         let time = dialect.ownTime("last_at")
         return (0..<rows.count).compactMap { row in
             guard let token = rows.token(row, 0), let first = time.mark(rows[row, 4]),

@@ -21,7 +21,7 @@ package struct SupersededRange: Hashable, Sendable {
 /// Finds the superseded tokens of one partition, range by range. Reads only.
 package struct SupersededSearch {
     /// The most rows that one value may have, over all partitions, to be read as those of a device.
-    private static let mostRows = 1_000
+    private static let mostRows = 20
 
     private let table: TokenTable
     private let partition: Partition
@@ -30,7 +30,7 @@ package struct SupersededSearch {
     private let lookup: RowLookup
     private let ranges: KeyRanges
     /// The places of device and kind among the columns of the lookup.
-    private let places: (device: Int, kind: Int?)
+    private let places: (device: Int, kind: Int?, user: Int?)
     /// The marks beside the table; nil where they cannot be read.
     private let marks: InvalidTokenTable?
     /// Nil where there are none, or where they cannot be read.
@@ -38,6 +38,8 @@ package struct SupersededSearch {
     private let undone: (([TokenEvidence]) throws(StoreFailure) -> Set<DeviceToken>)?
     /// The registrations that can be true: one in the future would be later than any other.
     private let bounds: EvidenceBounds
+    /// The last registration of a newer token that senders have had time to try.
+    private let tried: EpochMilliseconds
     /// The end of the last range; nil at the end of the table.
     private var position: [SQLValue]? = []
 
@@ -52,15 +54,17 @@ package struct SupersededSearch {
         (self.table, self.partition) = (table, partition)
         layout = try table.layout()
         columns = try table.supersededColumns()
+        let user = try table.readableUserColumn(besides: columns.device)
         let lookup = try RowLookup(
             layout, table.connection, partition, wholeRows: false,
-            also: [columns.device, columns.kind].compactMap { $0 })
+            also: [columns.device, columns.kind, user].compactMap { $0 })
         self.lookup = lookup
         ranges = KeyRanges(
             of: columns.device, along: columns.index, layout, table.connection, span: span)
         places = (
             lookup.columns.firstIndex(exactly: columns.device) ?? 0,
-            columns.kind.flatMap { lookup.columns.firstIndex(exactly: $0) }
+            columns.kind.flatMap { lookup.columns.firstIndex(exactly: $0) },
+            user.flatMap { lookup.columns.firstIndex(exactly: $0) }
         )
         marks =
             try table.canReadTokenMarks()
@@ -69,7 +73,9 @@ package struct SupersededSearch {
         let areThere = try suspects.visibility() == .readable ? !suspects.isEmpty() : false
         self.suspects = areThere ? suspects : nil
         undone = try table.seesUndos() ? table.undoneTokens(since: EpochMilliseconds(0)) : nil
-        bounds = try EvidenceBounds(now: table.session.databaseTime())
+        let now = try table.session.databaseTime()
+        bounds = EvidenceBounds(now: now)
+        tried = now.advanced(by: -SupersededToken.leastAge)
     }
 
     /// What the next devices have; nil at the end of the table.
@@ -121,13 +127,14 @@ package struct SupersededSearch {
             try suspects?.open(among: rows.map(\.row.token), of: partition) ?? []
         let judgement = DeviceJudgement(rows, suspects: suspected)
         found.crowded += judgement.crowded
-        guard !judgement.superseded.isEmpty else { return }
+        let superseded = judgement.superseded.filter { $0.newer.registered <= tried }
+        guard !superseded.isEmpty else { return }
         let doubtful = try table.retries.retrying("looking up the rows of older tokens") {
             () throws(SQLFailure) in
-            try unclear(judgement.superseded)
+            try unclear(superseded)
         }
-        let takenBack = try undone?(judgement.superseded.map(\.evidence)) ?? []
-        found.tokens += judgement.superseded.filter {
+        let takenBack = try undone?(superseded.map(\.evidence)) ?? []
+        found.tokens += superseded.filter {
             !doubtful.contains($0.older.token) && !takenBack.contains($0.older.token)
         }
     }
@@ -155,7 +162,8 @@ package struct SupersededSearch {
         return .living(
             DeviceRow(
                 group: DeviceGroup(device: device, kind: kind),
-                row: RegisteredRow(key: key, token: token, registered: registered)))
+                row: RegisteredRow(key: key, token: token, registered: registered),
+                user: places.user.flatMap { DeviceGroup.bytes(row[$0]) }))
     }
 
     /// The kind in a row, nothing where all tokens are of one; nil where the row does not say it.
@@ -259,6 +267,25 @@ extension TokenTable {
                     + "\(layout.table.sql(dialect)) (\(dialect.quoted(device)))")
         }
         return SupersededColumns(device: device, kind: layout.kind, index: index.name)
+    }
+
+    /// The column of users, where there is one besides that of the device and the account may read it.
+    fileprivate func readableUserColumn(besides device: String) throws(StoreFailure) -> String? {
+        guard let user = try userColumn()?.name, user.lowercased() != device.lowercased() else {
+            return nil
+        }
+        let (name, table) = (connection.dialect.quoted(user), try layout().table)
+        do {
+            return try retries.retrying("looking for the users of \(table)") {
+                () throws(SQLFailure) in
+                _ = try connection.query(
+                    "SELECT \(name) FROM \(table.sql(connection.dialect)) WHERE 1 = 0")
+                return user
+            }
+        } catch {
+            guard error.code == .permission else { throw error }
+            return nil
+        }
     }
 
     /// Refuses `policy.superseded: mark` where the table does not allow the search.

@@ -7,6 +7,8 @@
 //   another length         is another kind, whatever the rows say of the kind
 //   less than a day        devices of one account change tokens in an hour of tests, and clocks differ
 //   more than ten tokens   no device has so many: the value stands for many devices
+//   rows of several users  one value for the devices of different people, such as a model's name
+//   less than a week old   senders have had no time to hear whether APNs takes the newer one
 //   an open suspect        APNs called a token of the device bad, so which one is right is not known
 //   several devices        a token that a row of another device or kind has, too
 //
@@ -30,6 +32,9 @@ package struct RegisteredRow: Hashable, Sendable {
 package struct SupersededToken: Hashable, Sendable {
     /// Milliseconds by which the last registration must be later: a day.
     package static let leastDistance: Int64 = 86_400_000
+    /// Milliseconds for which the newer token must have been registered: a week of sends, in which APNs calls it bad or
+    /// dead if it is. Until then the older one may be the only one that reaches the device.
+    package static let leastAge: Int64 = 7 * 86_400_000
 
     package let older: RegisteredRow
     package let newer: RegisteredRow
@@ -62,11 +67,19 @@ struct DeviceGroup: Hashable, Sendable {
         return bytes.allSatisfy { $0 == UInt8(ascii: " ") } ? nil : bytes
     }
 
+    /// Words that applications write where they know no device, and names of models, without brackets.
+    private static let placeholders: Set<String> = [
+        "unknown", "null", "nil", "none", "undefined", "n/a", "na", "default", "test", "device",
+        "iphone", "ipad", "ipod", "ios", "simulator", "x86_64", "arm64",
+    ]
+
     /// The bytes of a device; nil for what stands for none, such as 00000000-0000-0000-0000-000000000000.
     static func device(_ value: SQLValue) -> [UInt8]? {
         guard let bytes = bytes(value) else { return nil }
         let isPlaceholder = bytes.allSatisfy { $0 == 0 || "0- {}".utf8.contains($0) }
-        return isPlaceholder ? nil : bytes
+        let word = String(decoding: bytes, as: UTF8.self).lowercased()
+            .split { " ()<>[]{}\"'".contains($0) }.joined(separator: " ")
+        return isPlaceholder || placeholders.contains(word) ? nil : bytes
     }
 }
 
@@ -74,6 +87,8 @@ struct DeviceGroup: Hashable, Sendable {
 struct DeviceRow: Hashable, Sendable {
     let group: DeviceGroup
     let row: RegisteredRow
+    /// The user of the row; nil where the table has none, or the account may not read it.
+    var user: [UInt8]?
 }
 
 /// What the living rows of some devices say, each device with all of its rows in the partition.
@@ -83,13 +98,14 @@ struct DeviceJudgement {
 
     /// In the order of the older tokens, each once for its device and kind.
     private(set) var superseded: [SupersededToken] = []
-    /// Devices with more tokens of one kind than a device can have.
+    /// Devices with more tokens of one kind than a device can have, or with rows of several users.
     private(set) var crowded = 0
 
     init(_ rows: [DeviceRow], suspects: Set<DeviceToken>) {
         for rows in Dictionary(grouping: rows, by: \.group.device).values {
             let kinds = Dictionary(grouping: rows, by: \.group)
-            guard !kinds.values.contains(where: Self.isCrowded) else {
+            let users = Set(rows.compactMap(\.user))
+            guard users.count < 2, !kinds.values.contains(where: Self.isCrowded) else {
                 crowded += 1
                 continue
             }

@@ -24,13 +24,13 @@ struct UndoTransaction {
     }
 
     let checkpoint: UndoCheckpoint
-    private let work: Work
+    let work: Work
     private let transaction: ChangeTransaction
 
-    private var plan: UndoPlan { work.plan }
-    private var isDry: Bool { work.isDry }
-    private var lookup: RowLookup { transaction.lookup }
-    private var layout: TableLayout { lookup.layout }
+    var plan: UndoPlan { work.plan }
+    var isDry: Bool { work.isDry }
+    var lookup: RowLookup { transaction.lookup }
+    var layout: TableLayout { lookup.layout }
     private var connection: any SQLConnection { lookup.connection }
     private var writer: ChangeWriter { transaction.writer }
 
@@ -57,49 +57,6 @@ struct UndoTransaction {
 
     /// Whether the last chunk was left alone, because the table has other columns than the layout.
     var isOutdated: Bool { transaction.isOutdated }
-
-    /// A target with its present state and its state after the undo.
-    private struct Undone {
-        let target: UndoTarget
-        let current: RowContent?
-        /// The row as read; nil without a row.
-        let values: ArraySlice<SQLValue>?
-        var row: UndoneRow
-        /// Whether the table refuses it until another row is there, or is gone.
-        var isWaiting = false
-
-        /// Whether the row comes or goes.
-        var isWhole: Bool { !target.isTokenMark && (current == nil) != (row.state == nil) }
-
-        var isChanged: Bool {
-            switch (current, row.state) {
-            case (nil, nil): false
-            case (let current?, let state?): !current.agrees(with: state)
-            default: true
-            }
-        }
-
-        /// Leaves the row as it is, because the table refuses its change.
-        mutating func refuse(_ refusal: RowRefusal) {
-            isWaiting = isWhole && [.dangling, .referenced].contains(refusal)
-            let obstacle: UndoObstacle =
-                switch refusal {
-                case .taken where current == nil: .taken
-                case .others: .others
-                default: .refused
-                }
-            row.keepAll(obstacle, current: current)
-        }
-
-        /// The change of a mark in `pushsweep_invalid`; nil for content that is no mark.
-        var tokenMarkChange: TokenMarkChange? {
-            guard let token = target.token, row.state == nil || row.state?.tokenMark != nil else {
-                return nil
-            }
-            return TokenMarkChange(
-                token: token, former: current?.tokenMark, mark: row.state?.tokenMark)
-        }
-    }
 
     /// Undoes the next rows after `progress`, at most `size`, and commits.
     ///
@@ -135,6 +92,7 @@ struct UndoTransaction {
         undone += try tokenMarks(targets.filter(\.isTokenMark), images)
         try yieldToTakenTokens(&undone)
         try yieldToLaterMarks(&undone)
+        try yieldToOtherEnvironment(&undone)
         if isAgain { undone.removeAll { !$0.isWhole } }
         var next = progress
         next.position = targets.last?.name.string ?? progress.position
@@ -213,7 +171,7 @@ struct UndoTransaction {
         return undone
     }
 
-    private func invalidTokens(of partition: Partition) -> InvalidTokenTable {
+    func invalidTokens(of partition: Partition) -> InvalidTokenTable {
         InvalidTokenTable(partition: partition, connection: connection)
     }
 
@@ -229,7 +187,7 @@ struct UndoTransaction {
         return earliest
     }
 
-    private func rows(
+    func rows(
         with tokens: [DeviceToken], in partition: Partition
     ) throws(SQLFailure) -> [(DeviceToken, MatchedRow)] {
         let evidence = Set(tokens).sorted().map {
@@ -241,50 +199,6 @@ struct UndoTransaction {
         else { return [] }
         return try lookup.rows(for: evidence[...], locking: false).rows.map {
             (evidence[$0.evidence].token, $0)
-        }
-    }
-
-    /// Keeps rows removed whose token is now in another row, where it may be in one only.
-    private func yieldToTakenTokens(_ undone: inout [Undone]) throws(SQLFailure) {
-        guard work.tokensAreUnique else { return }
-        var returning: [Partition: [(index: Int, token: DeviceToken)]] = [:]
-        for (index, item) in undone.enumerated()
-        where !item.target.isTokenMark && item.current == nil {
-            guard let token = item.row.state?[layout.token.name].flatMap(layout.token.token) else {
-                continue
-            }
-            returning[item.target.partition, default: []].append((index, token))
-        }
-        for (partition, items) in returning {
-            let taken = Set(try rows(with: items.map(\.token), in: partition).map(\.0))
-            for item in items where taken.contains(item.token) {
-                undone[item.index].row.keepAll(.taken, current: nil)
-            }
-        }
-    }
-
-    /// Leaves rows dead by a column of two values where later evidence than that of the undone change has moved the time
-    /// beside them. The row itself does not show which mark it carries. Where the undo takes that evidence back too,
-    /// nothing stands against it.
-    private func yieldToLaterMarks(_ undone: inout [Undone]) throws(SQLFailure) {
-        guard layout.living != nil else { return }
-        var returning: [Partition: [(index: Int, token: DeviceToken, time: EpochMilliseconds)]] =
-            [:]
-        for (index, item) in undone.enumerated() where !item.target.isTokenMark && item.isChanged {
-            guard item.row.state != nil, let time = item.row.time,
-                let token = item.current?[layout.token.name].flatMap(layout.token.token)
-            else { continue }
-            returning[item.target.partition, default: []].append((index, token, time))
-        }
-        for (partition, items) in returning {
-            let tokens = Set(items.map(\.token)).sorted()
-            let marks = try invalidTokens(of: partition).marks(on: tokens, locking: !isDry)
-            for item in items {
-                guard let mark = marks[item.token], mark.time > item.time,
-                    try !plan.takesBack(mark.time, beside: item.token, in: partition)
-                else { continue }
-                undone[item.index].row.keepAll(.changed, current: undone[item.index].current)
-            }
         }
     }
 
@@ -481,15 +395,5 @@ struct UndoTransaction {
             if item.current == nil { next.inserted += 1 }
             if item.row.state == nil { next.removed += 1 }
         }
-    }
-}
-
-extension UndoTarget {
-    /// The token of a mark in the side table.
-    fileprivate var token: DeviceToken? {
-        guard isTokenMark, case .bytes(let bytes)? = RowImageReader.key(key)?.first else {
-            return nil
-        }
-        return DeviceToken(bytes)
     }
 }

@@ -161,11 +161,11 @@ extension JobOptions {
 
     /// Prints the end of a run: the result, the failures and the closing line. A text result is
     /// printed only when `isWanted`, with --verbose, on a terminal, or for an exit code other than
-    /// 0. Then the command of `hooks.after-run` is run; the run has given up its locks before.
+    /// 0. Then the command of `hooks.after-run` is run, unless nothing could change; the run has given up its locks before.
     /// Returns the exit code.
     func print<Report>(
         _ outcome: RunOutcome<Report>, _ context: RunContext, _ settings: Settings,
-        isWanted: Bool
+        isWanted: Bool, informs: Bool = true
     ) -> ExitStatus {
         switch format {
         case .json: StandardStreams.result(document: outcome.report)
@@ -175,7 +175,7 @@ extension JobOptions {
             }
         }
         tell(outcome.failures)
-        inform(outcome, context, settings)
+        if informs { inform(outcome, context, settings) }
         StandardStreams.close(with: outcome.closingLine)
         return outcome.exit
     }

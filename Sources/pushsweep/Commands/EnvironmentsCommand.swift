@@ -75,7 +75,10 @@ struct EnvironmentsCommand: ParsableCommand {
             let outcome = Environments.run(settings, wish, page, context) {
                 StandardStreams.result(whole: $0)
             }
-            return common.print(outcome, context, settings, isWanted: list != "-")
+            // The list is the result.
+            if list == "-", outcome.exit == .done { return .done }
+            return common.print(
+                outcome, context, settings, isWanted: true, informs: probe || apply)
         }
     }
 }

@@ -40,6 +40,7 @@ struct EnvironmentKillTests {
         let asked = stage.asked
         let wanted = Set(bad.map { DeviceToken.numbered($0) })
         #expect(asked.keys.allSatisfy(wanted.contains), "a device was asked that was known")
+        #expect(stage.production.log.requestsByToken.keys.allSatisfy(wanted.contains))
         let twice = asked.values.reduce(0) { $0 + $1 - 1 }
         #expect(twice <= 50 * Self.kills / 2, "\(twice) devices were asked again")
         #expect(try stage.database.rows(of: "pushsweep_suspect") == bad.count)

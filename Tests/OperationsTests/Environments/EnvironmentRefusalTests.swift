@@ -71,8 +71,9 @@ struct EnvironmentRefusalTests {
                 .first?.first)
         let found = try stage.environments()
         #expect(found["elsewhereToo"] as? Int == 1 && found["bad"] as? Int == 4)
+        #expect(found["registeredSince"] as? Int == 1)
         let moved = try stage.environments("--apply", exit: 65)
-        #expect(Self.move(moved, "applied") == 2 && Self.move(moved, "newer") == 1)
+        #expect(Self.move(moved, "applied") == 2 && Self.move(moved, "newer") == 0)
         #expect(Self.move(moved, "refused") == 1)
         let refusals = (moved["move"] as? [String: Any])?["refusals"] as? [String] ?? []
         #expect(
@@ -165,6 +166,7 @@ struct EnvironmentRefusalTests {
         try stage.run("environments", "--probe").ends(
             78, "it answered 403", "nothing is known of the tokens by it")
         #expect(gateway.log.totals.requests == 1)
+        #expect(stage.production.log.totals.requests == 0)
         #expect(try stage.environments()["notAsked"] as? Int == 300)
     }
 

@@ -310,6 +310,15 @@ struct TableCourse {
             guard error.code == .configuration else { throw error }
             return
         }
+        // What the other environment knows; of one token nothing proves it.
+        let unproven = DeviceToken.numbered(Int.random(in: 0..<20, using: &random))
+        let now = database.time(start)
+        for item in evidence where item.token != unproven {
+            try database.execute(
+                "INSERT INTO pushsweep_suspect (token, app, environment, reason, first_at, last_at, times, "
+                    + "changed_at, elsewhere, elsewhere_at) VALUES (?, 'chat', 'production', 'BadDeviceToken', "
+                    + "?, ?, 1, ?, 'Accepted', ?)", [.bytes(item.token.bytes), now, now, now, now])
+        }
         injectFaults(&random, &tally)
         let progress = try store.apply(
             evidence, policy: moving, feed: "moves", run: run, source: .wrongEnvironment)
@@ -328,7 +337,7 @@ struct TableCourse {
                 let effect = model.move(
                     of: item.time.rawValue, on: row,
                     marks: table.mark == .none ? marks[item.token] : nil,
-                    isTaken: taken.contains(item.token))
+                    isTaken: taken.contains(item.token) || item.token == unproven)
                 effects[item.token, default: []].append(effect)
                 if effect == .moved {
                     expected?["environment"] = table.printedElsewhere
@@ -420,6 +429,12 @@ struct TableCourse {
             "a dry undo foretold \(dry.restored) and \(dry.untried ?? 0), \(undone.restored) came")
         let after = try printed()
         for (number, row) in original where after[number] != row {
+            // Beside a row that registered the token since none moves back.
+            if hasRegisteredTwin(number), undone.kept["taken"] != nil,
+                after[number]?["environment"] == table.printedElsewhere
+            {
+                continue
+            }
             // A device that came back after the evidence keeps its mark, and its row may have moved back.
             var kept = last[number]
             if after[number]?["environment"] == row["environment"] {
@@ -438,12 +453,21 @@ struct TableCourse {
             Set(after.keys) == Set(original.keys), "undo left rows that were not there")
         if undone.kept.isEmpty { try again(store, first: last, then: after) }
         // An older entry cannot be taken back from the state that a kept entry left.
-        let isKept = undone.kept["registered"] != nil
+        let isKept = undone.kept["registered"] != nil || undone.kept["taken"] != nil
         findings.expect(
             undone.kept.keys.allSatisfy {
-                $0 == "registered" || isKept && ["changed", "gone"].contains($0)
+                ["registered", "taken"].contains($0) || isKept && ["changed", "gone"].contains($0)
             },
             "undo kept \(undone.kept)")
+    }
+
+    /// Whether another row with the token of a row registered after a sweep.
+    private func hasRegisteredTwin(_ number: Int) -> Bool {
+        let token = rows.first { $0.number == number }?.token
+        return token != nil
+            && rows.contains {
+                $0.number != number && $0.token == token && registered.contains($0.number)
+            }
     }
 
     /// Undoes the undo, undoes that, and forgets it all.

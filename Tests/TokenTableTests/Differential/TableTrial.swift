@@ -58,7 +58,7 @@ final class TableTrial {
                 guard statement.hasPrefix("INSERT") else { throw error }
             }
         }
-        for own in ["change", "feed", "report", "run", "invalid"] {
+        for own in ["change", "feed", "report", "run", "invalid", "suspect"] {
             try database.sql.run("DELETE FROM pushsweep_\(own)")
         }
         // The numbers of the table before are young, and without their entries they tell of a gap.

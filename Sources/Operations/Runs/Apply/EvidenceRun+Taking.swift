@@ -7,11 +7,12 @@ import TokenTable
 
 extension EvidenceRun {
     /// Inserts evidence, which is in the order of tokens, as a batch of its own and judges it; a dry run only judges it.
+    /// What was heard `once` is inserted to its end, also where the run is told to stop.
     ///
     /// - Throws: failures of inserting.
     func take(
         _ list: [TokenEvidence], of partition: Partition, _ source: EvidenceSource, _ inlet: Inlet,
-        label: String
+        label: String, once: Bool = false
     ) throws -> Result {
         var batch = ReportBatch(
             id: UUIDText.random(), run: run, partition, source, inlet, label: label,
@@ -20,9 +21,33 @@ extension EvidenceRun {
         guard !plan.dryRun else { return judge(HeardBatch(batch, .listed(list))) }
         guard
             try store.fill(
-                batch, lease: lease, shouldStop: { context.interrupt.isTripped },
+                batch, lease: lease, shouldStop: { !once && context.interrupt.isTripped },
                 from: { last in ListedReports(list, after: last?.token) })
         else { throw RunFailure.stopped }
         return judge(HeardBatch(try batches.batch(batch.id) ?? batch))
+    }
+
+    /// Judges again what a probe heard of tokens that APNs called dead in the other environment, once a batch has moved rows
+    /// there.
+    ///
+    /// - Throws: failures of the database.
+    func judgeDeaths(after move: Result) throws -> [Result] {
+        guard move.entry.moves, !plan.dryRun, !isTrial, move.failure == nil,
+            move.entry.applied > 0, let other = move.entry.partition.elsewhere
+        else { return [] }
+        let old = Dictionary(grouping: try batches.probed(about: other), by: \.source)
+        return try old.sorted { $0.key.rawValue < $1.key.rawValue }.compactMap { source, old in
+            var batch = ReportBatch(
+                id: UUIDText.random(), run: run, other, source, .probe,
+                label: old[0].label, host: context.host,
+                opened: old.map(\.opened).min() ?? started)
+            batch.mappings = old[0].mappings
+            let moved = try old.reduce(0) { sum, each in
+                try sum + batches.move(.unmatched, of: each, to: batch, lease: lease)
+            }
+            guard moved > 0 else { return nil }
+            try batches.closeMoved(batch)
+            return try batches.batch(batch.id).map { judge(HeardBatch($0)) }
+        }
     }
 }

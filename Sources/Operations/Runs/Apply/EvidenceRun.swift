@@ -170,11 +170,26 @@ struct EvidenceRun {
 
     /// The partition of a batch as the rows of the table name it.
     private func partition(of batch: ReportBatch) throws(RunFailure) -> Partition {
+        try requireDestination(of: batch)
         if let partition = plan.partitions[batch.partition] { return partition }
         throw RunFailure(
             .configuration, .settings,
             "judging batch \(batch.id): the settings no longer name \(batch.partition); name it again under apps "
                 + "and run again, or give it up: pushsweep holds discard \(batch.id) --reason TEXT")
+    }
+
+    /// Requires that a run of these settings would be about rows after a move.
+    ///
+    /// - Throws: exit 78.
+    func requireDestination(of batch: ReportBatch) throws(RunFailure) {
+        guard batch.source == .wrongEnvironment, let other = batch.partition.elsewhere,
+            plan.partitions[other] == nil
+        else { return }
+        throw RunFailure(
+            .configuration, .settings,
+            "judging batch \(batch.id), which moves rows of \(batch.partition): the settings name no \(other), so no run "
+                + "would be about the moved rows; name the app with that environment under apps, or run where it is named"
+        )
     }
 
     // MARK: Terms
@@ -292,8 +307,9 @@ struct EvidenceRun {
 
     /// Whether a release would do what the person saw who released the batch.
     private func isReleased(_ batch: ReportBatch, _ stored: Partition) throws -> Bool {
+        let policy = policy(for: batch)
         let digest = try HoldDigest(
-            batch.partition, policy(for: batch), terms: store.terms(of: stored))
+            batch.partition, policy, terms: store.terms(of: stored, under: policy))
         return batch.terms == digest.heading
     }
 
@@ -333,10 +349,12 @@ struct EvidenceRun {
         let named = (try? store.refusedChanges(ofFeed: batch.id, limit: limit)) ?? []
         let first = named.first.map { ", the first is \($0.refusalInWords)" } ?? ""
         let what = progress.rowsRefused == 1 ? "1 row stays" : "\(progress.rowsRefused) rows stay"
+        let moves = batch.source == .wrongEnvironment
+        let why = moves ? "the other environment knows the token" : "the token is dead"
+        let next = moves ? "environments --apply" : "replay --feed \(batch.id)"
         context.log.warning(
             """
-            \(batch.partition): \(what) as before although the token is dead\(first); correct the rows, \
-            then run pushsweep replay --feed \(batch.id)
+            \(batch.partition): \(what) as before although \(why)\(first); correct the rows, then run pushsweep \(next)
             """)
         return named.map(\.refusalInWords)
     }

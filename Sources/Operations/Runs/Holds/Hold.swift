@@ -359,10 +359,12 @@ extension EvidenceRun {
         for hold in try Holds(store).all() {
             // An app that the settings no longer name cannot have been examined since.
             guard let partition = plan.partitions[hold.partition] else { continue }
+            let policy = hold.policy(of: plan.policy)
             let digests = try HoldDigest(
-                hold.partition, hold.policy(of: plan.policy), terms: store.terms(of: partition))
+                hold.partition, policy, terms: store.terms(of: partition, under: policy))
             let last = try hold.batches.firstIndex { try digests.take($0, in: store) == digest }
             guard let last else { continue }
+            try requireDestination(of: hold.batches[0])
             return (Array(hold.batches[...last]), digests.heading)
         }
         throw RunFailure(

@@ -329,7 +329,8 @@ extension Hold {
         var details = HoldReport.Details(action: policy.word)
         details.batches = batches.map(HoldReport.Batch.init)
         details.quarantined = batches.reduce(0) { $0 + $1.quarantined }
-        let digest = try HoldDigest(partition, policy, terms: store.terms(of: stored))
+        let digest = try HoldDigest(
+            partition, policy, terms: store.terms(of: stored, under: policy))
         for batch in batches { details.digest = try digest.take(batch, in: store) }
         let spread = try spread(in: store)
         details.tokens = spread.tokens

@@ -166,7 +166,15 @@ extension Sweep {
     mutating func judge(
         _ heard: HeardBatch, _ evidence: EvidenceRun, resumed: Bool
     ) throws(CancellationError) {
-        try note(evidence.judge(heard), resumed: resumed)
+        let result = evidence.judge(heard)
+        try note(result, resumed: resumed)
+        do {
+            for each in try evidence.judgeDeaths(after: result) { try note(each, resumed: false) }
+        } catch let end as CancellationError {
+            throw end
+        } catch {
+            outcome.fail(.wrapping(error, at: .apply))
+        }
     }
 
     mutating func note(

@@ -1,0 +1,144 @@
+import APNsProtocol
+import Database
+import Encodings
+import TokenHygiene
+
+// What an undo leaves as it is, because something came after the changes: a token that stands in another row now, later
+// evidence, or what happened to a row in the environment to which it had moved.
+
+extension UndoTransaction {
+    /// A target with its present state and its state after the undo.
+    struct Undone {
+        let target: UndoTarget
+        let current: RowContent?
+        /// The row as read; nil without a row.
+        let values: ArraySlice<SQLValue>?
+        var row: UndoneRow
+        /// Whether the table refuses it until another row is there, or is gone.
+        var isWaiting = false
+
+        /// Whether the row comes or goes.
+        var isWhole: Bool { !target.isTokenMark && (current == nil) != (row.state == nil) }
+
+        var isChanged: Bool {
+            switch (current, row.state) {
+            case (nil, nil): false
+            case (let current?, let state?): !current.agrees(with: state)
+            default: true
+            }
+        }
+
+        /// Leaves the row as it is, because the table refuses its change.
+        mutating func refuse(_ refusal: RowRefusal) {
+            isWaiting = isWhole && [.dangling, .referenced].contains(refusal)
+            let obstacle: UndoObstacle =
+                switch refusal {
+                case .taken where current == nil: .taken
+                case .others: .others
+                default: .refused
+                }
+            row.keepAll(obstacle, current: current)
+        }
+
+        /// The change of a mark in `pushsweep_invalid`; nil for content that is no mark.
+        var tokenMarkChange: TokenMarkChange? {
+            guard let token = target.token, row.state == nil || row.state?.tokenMark != nil else {
+                return nil
+            }
+            return TokenMarkChange(
+                token: token, former: current?.tokenMark, mark: row.state?.tokenMark)
+        }
+    }
+
+    /// Keeps rows removed whose token is now in another row, where it may be in one only.
+    func yieldToTakenTokens(_ undone: inout [Undone]) throws(SQLFailure) {
+        guard work.tokensAreUnique else { return }
+        var returning: [Partition: [(index: Int, token: DeviceToken)]] = [:]
+        for (index, item) in undone.enumerated()
+        where !item.target.isTokenMark && item.current == nil {
+            guard let token = item.row.state?[layout.token.name].flatMap(layout.token.token) else {
+                continue
+            }
+            returning[item.target.partition, default: []].append((index, token))
+        }
+        for (partition, items) in returning {
+            let taken = Set(try rows(with: items.map(\.token), in: partition).map(\.0))
+            for item in items where taken.contains(item.token) {
+                undone[item.index].row.keepAll(.taken, current: nil)
+            }
+        }
+    }
+
+    /// Leaves rows dead by a column of two values where later evidence than that of the undone change has moved the time
+    /// beside them. The row itself does not show which mark it carries. Where the undo takes that evidence back too,
+    /// nothing stands against it.
+    func yieldToLaterMarks(_ undone: inout [Undone]) throws(SQLFailure) {
+        guard layout.living != nil else { return }
+        var returning: [Partition: [(index: Int, token: DeviceToken, time: EpochMilliseconds)]] =
+            [:]
+        for (index, item) in undone.enumerated() where !item.target.isTokenMark && item.isChanged {
+            guard item.row.state != nil, let time = item.row.time,
+                let token = item.current?[layout.token.name].flatMap(layout.token.token)
+            else { continue }
+            returning[item.target.partition, default: []].append((index, token, time))
+        }
+        for (partition, items) in returning {
+            let tokens = Set(items.map(\.token)).sorted()
+            let marks = try invalidTokens(of: partition).marks(on: tokens, locking: !isDry)
+            for item in items {
+                guard let mark = marks[item.token], mark.time > item.time,
+                    try !plan.takesBack(mark.time, beside: item.token, in: partition)
+                else { continue }
+                undone[item.index].row.keepAll(.changed, current: undone[item.index].current)
+            }
+        }
+    }
+
+    /// Leaves rows in the environment to which they had moved: where another row registered the token in the other one since, and
+    /// where evidence of this environment has made them dead since, which would be a mark of the wrong one there.
+    func yieldToOtherEnvironment(_ undone: inout [Undone]) throws(SQLFailure) {
+        guard let column = layout.environment?.name else { return }
+        var returning: [Partition: [(index: Int, token: DeviceToken, time: EpochMilliseconds)]] =
+            [:]
+        for (index, item) in undone.enumerated() where item.isChanged && !item.target.isTokenMark {
+            guard let time = item.row.time, let state = item.row.state, let after = state[column],
+                let before = item.current?[column], before.asImaged != after.asImaged
+            else { continue }
+            if lookup.ledgerState(of: state) == .invalid {
+                undone[index].row.keepAll(.changed, current: item.current)
+                continue
+            }
+            let sides = [item.target.partition, item.target.partition.elsewhere]
+            let destination = sides.compactMap { $0 }.first { side in
+                (try? layout.environment?.value(for: side.environment))?.asImaged == after.asImaged
+            }
+            guard let destination,
+                let token = state[layout.token.name].flatMap(layout.token.token)
+            else { continue }
+            returning[destination, default: []].append((index, token, time))
+        }
+        for (partition, items) in returning {
+            let own = Set(items.map { undone[$0.index].target.key })
+            let rows = try rows(with: items.map(\.token), in: partition)
+            var registered: [DeviceToken: EpochMilliseconds] = [:]
+            for (token, row) in rows where !own.contains(lookup.name(of: row)) {
+                guard let time = row.registeredAt else { continue }
+                registered[token] = max(registered[token] ?? time, time)
+            }
+            // A row that was there before stood beside this one then, too.
+            for item in items where registered[item.token].map({ $0 > item.time }) ?? false {
+                undone[item.index].row.keepAll(.taken, current: undone[item.index].current)
+            }
+        }
+    }
+}
+
+extension UndoTarget {
+    /// The token of a mark in the side table.
+    var token: DeviceToken? {
+        guard isTokenMark, case .bytes(let bytes)? = RowImageReader.key(key)?.first else {
+            return nil
+        }
+        return DeviceToken(bytes)
+    }
+}
