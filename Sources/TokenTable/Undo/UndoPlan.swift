@@ -157,7 +157,7 @@ package final class UndoPlan {
         var room = limit + 64
         while true {
             let rows = try scratch.query(
-                "SELECT target, part, seq, action, time, source, image, companion FROM entry WHERE "
+                "SELECT target, part, seq, action, time, source, image, companion, moment FROM entry WHERE "
                     + (waitingOnly ? "target IN (SELECT target FROM waiting) AND " : "")
                     + "target > ? ORDER BY target, moment, newness, age, rank, part, seq LIMIT ?",
                 [.text(position ?? ""), .integer(Int64(room))])
@@ -205,7 +205,9 @@ package final class UndoPlan {
         LedgerEntry(
             place: places[rows[row, 1].count ?? 0].place, sequence: rows[row, 2].integer ?? 0,
             action: rows.string(row, 3), evidence: EpochMilliseconds(rows[row, 4].integer ?? 0),
-            source: rows.string(row, 5), hasImage: rows[row, 6].count == 1,
+            source: rows.string(row, 5),
+            changed: EpochMilliseconds(0 &- (rows[row, 8].integer ?? 0)),
+            hasImage: rows[row, 6].count == 1,
             isCompanion: rows[row, 7].count == 1)
     }
 }

@@ -101,7 +101,7 @@ extension UndoTransaction {
         var returning: [Partition: [(index: Int, token: DeviceToken, time: EpochMilliseconds)]] =
             [:]
         for (index, item) in undone.enumerated() where item.isChanged && !item.target.isTokenMark {
-            guard let time = item.row.time, let state = item.row.state, let after = state[column],
+            guard let time = item.target.entries.map(\.changed).min(), let state = item.row.state, let after = state[column],
                 let before = item.current?[column], before.asImaged != after.asImaged
             else { continue }
             if lookup.ledgerState(of: state) == .invalid {
@@ -122,10 +122,11 @@ extension UndoTransaction {
             let rows = try rows(with: items.map(\.token), in: partition)
             var registered: [DeviceToken: EpochMilliseconds] = [:]
             for (token, row) in rows where !own.contains(lookup.name(of: row)) {
-                guard let time = row.registeredAt else { continue }
+                // An unreadable time counts as later than any, and says nothing here.
+                guard let time = row.registeredAt, row.obstacle != .registration else { continue }
                 registered[token] = max(registered[token] ?? time, time)
             }
-            // A row that was there before stood beside this one then, too.
+            // One that was there before the move stood beside this one then, too.
             for item in items where registered[item.token].map({ $0 > item.time }) ?? false {
                 undone[item.index].row.keepAll(.taken, current: undone[item.index].current)
             }

@@ -429,12 +429,6 @@ struct TableCourse {
             "a dry undo foretold \(dry.restored) and \(dry.untried ?? 0), \(undone.restored) came")
         let after = try printed()
         for (number, row) in original where after[number] != row {
-            // Beside a row that registered the token since none moves back.
-            if hasRegisteredTwin(number), undone.kept["taken"] != nil,
-                after[number]?["environment"] == table.printedElsewhere
-            {
-                continue
-            }
             // A device that came back after the evidence keeps its mark, and its row may have moved back.
             var kept = last[number]
             if after[number]?["environment"] == row["environment"] {
@@ -453,21 +447,12 @@ struct TableCourse {
             Set(after.keys) == Set(original.keys), "undo left rows that were not there")
         if undone.kept.isEmpty { try again(store, first: last, then: after) }
         // An older entry cannot be taken back from the state that a kept entry left.
-        let isKept = undone.kept["registered"] != nil || undone.kept["taken"] != nil
+        let isKept = undone.kept["registered"] != nil
         findings.expect(
             undone.kept.keys.allSatisfy {
-                ["registered", "taken"].contains($0) || isKept && ["changed", "gone"].contains($0)
+                $0 == "registered" || isKept && ["changed", "gone"].contains($0)
             },
             "undo kept \(undone.kept)")
-    }
-
-    /// Whether another row with the token of a row registered after a sweep.
-    private func hasRegisteredTwin(_ number: Int) -> Bool {
-        let token = rows.first { $0.number == number }?.token
-        return token != nil
-            && rows.contains {
-                $0.number != number && $0.token == token && registered.contains($0.number)
-            }
     }
 
     /// Undoes the undo, undoes that, and forgets it all.
