@@ -17,11 +17,17 @@ final class EnvironmentStage: ToolStage {
     /// Whether the settings name the app in the sandbox, and the line of its credential.
     var namesSandbox = true
     var credential: String
+    /// The host of the sandbox and the value of its app in the settings.
+    var sandboxHost = "127.0.0.1"
+    var sandboxValue = "chat"
     /// The ports in the settings.
     var ports: (production: UInt16, sandbox: UInt16)
 
     /// All tokens that rows have.
     private let tokens: Set<DeviceToken>
+
+    /// What the sandbox answers about single tokens.
+    enum SpecialAnswer { case topicDisallowed, stall }
 
     /// When the numbered tokens registered, and when APNs called them bad.
     static let registered: Int64 = 1_600_000_000_000
@@ -31,7 +37,7 @@ final class EnvironmentStage: ToolStage {
     /// those `unknown` nowhere.
     init(
         _ engine: TestEngine, rows: Range<Int>, misplaced: Range<Int>, dead: Range<Int> = 0..<0,
-        unknown: Range<Int> = 0..<0, schema: Bool = true
+        unknown: Range<Int> = 0..<0, special: [DeviceToken: SpecialAnswer] = [:], schema: Bool = true
     ) throws {
         folder = try TemporaryFolder()
         tokens = Set(
@@ -52,6 +58,13 @@ final class EnvironmentStage: ToolStage {
             script.tokens[.numbered(number)] = .reply(
                 ScriptedReply(.unregistered, timestamp: Self.bad))
         }
+        for (token, answer) in special {
+            script.tokens[token] =
+                switch answer {
+                case .topicDisallowed: .reply(ScriptedReply(.topicDisallowed))
+                case .stall: .stall
+                }
+        }
         sandbox = try gateway(Array(misplaced) + Array(dead), script)
         ports = (production.port, sandbox.port)
         credential =
@@ -65,13 +78,17 @@ final class EnvironmentStage: ToolStage {
 
     func settings() throws -> String {
         let authority = try SweepStage.certificates.get().authority
-        func app(_ environment: String, _ port: UInt16, _ credential: String) -> String {
+        func app(
+            _ environment: String, _ host: String, _ port: UInt16, _ credential: String,
+            _ value: String = "chat"
+        ) -> String {
             """
               - name: chat
                 topic: com.example.chat
                 environment: \(environment)
+                value: \(value)
                 \(credential)
-                provider: {host: 127.0.0.1, port: \(port), ca: \(authority)}
+                provider: {host: \(host), port: \(port), ca: \(authority)}
 
             """
         }
@@ -87,8 +104,8 @@ final class EnvironmentStage: ToolStage {
             \(activeUsers)
             \(lines)
             apps:
-            \(app("production", ports.production, own))\(
-                namesSandbox ? app("sandbox", ports.sandbox, credential) : "")
+            \(app("production", "127.0.0.1", ports.production, own))\(
+                namesSandbox ? app("sandbox", sandboxHost, ports.sandbox, credential, sandboxValue) : "")
             """)
     }
 
