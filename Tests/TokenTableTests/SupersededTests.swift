@@ -157,6 +157,7 @@ struct SupersededTests {
         #expect(try Self.older(store).isEmpty)
         #expect(try Self.found(store).crowded == 0)
         // Where all are said to be of one kind, the kind of the rows says nothing.
+        try database.execute("UPDATE active_users SET token_kind = 'alert'")
         let one = try Self.store(database, kind: .absent)
         #expect(try Self.older(one) == [.numbered(1), .numbered(32)])
     }
@@ -268,6 +269,22 @@ struct SupersededTests {
         let found = try Self.found(Self.store(database))
         #expect(found.tokens.map(\.older.token) == [.numbered(60)])
         #expect(found.crowded == 1)
+    }
+
+    @Test(
+        "a table with tokens for calls is refused whose settings say that all are of one kind",
+        arguments: TestEngine.available)
+    func oneKind(_ engine: TestEngine) throws {
+        let database = try Self.database(engine)
+        try Self.register(1, of: "a", kind: "alert", at: start, in: database)
+        let store = try Self.store(database, kind: .absent)
+        try store.requireSuperseded()
+        try Self.register(2, of: "a", kind: "VoIP", at: start + 9 * day, in: database)
+        let failure = #expect(throws: StoreFailure.self) {
+            try Self.store(database, kind: .absent).requireSuperseded()
+        }
+        #expect(failure?.sentence.contains("column token_kind has `VoIP`") == true)
+        try Self.store(database).requireSuperseded()
     }
 
     @Test(

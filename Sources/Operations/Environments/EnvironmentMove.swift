@@ -25,7 +25,7 @@ struct EnvironmentMove {
     /// nothing to do.
     ///
     /// - Throws: exit 78 where no row can move; failures of the database.
-    func run() throws -> (move: EvidenceRun.Result, deaths: [EvidenceRun.Result])? {
+    func run() throws -> (move: EvidenceRun.Result?, deaths: [EvidenceRun.Result]) {
         _ = try store.layout().movableEnvironment()
         try pair.requireOneApp()
         guard pair.isNamed, let other = pair.other else {
@@ -46,15 +46,18 @@ struct EnvironmentMove {
             }
             if let left = try left() {
                 let result = evidence.judge(HeardBatch(left))
-                return (result, try evidence.judgeDeaths(after: result))
+                return (result, try evidence.judgeDeaths(of: other.partition))
             }
         }
         let proofs = try proofs()
-        guard !proofs.isEmpty else { return nil }
+        guard !proofs.isEmpty else {
+            // A run that was killed behind its last move has not judged them.
+            return (nil, try evidence.judgeDeaths(of: other.partition))
+        }
         let result = try evidence.take(
             proofs, of: pair.partition, .wrongEnvironment, .proof,
             label: "proofs of \(other.partition)")
-        return (result, try evidence.judgeDeaths(after: result))
+        return (result, try evidence.judgeDeaths(of: other.partition))
     }
 
     /// A batch that a killed run has left.

@@ -142,23 +142,24 @@ struct EnvironmentProbe {
     }
 
     /// Asks about the first few tokens here as well, and requires that they are bad: else the reports that call them so come
-    /// from another host or credential, or both environments are one gateway under two names.
+    /// from another host or credential, or the gateways are exchanged, or one under two names. What they answer counts for
+    /// nothing then, since it is not known whose answers they are.
     private mutating func requireBadHere(_ tokens: [DeviceToken]) throws {
         guard pair.app.provider != nil,
             let target = ProviderTarget(pair.app, terms.sending, context)
         else { return }
         let provider = try Provider(target.gateway.get())
         defer { provider.stop(abruptly: true) }
-        let (answers, failure) = try ask(Array(tokens.prefix(Self.controls)), provider)
+        let some = Array(tokens.shuffled().prefix(Self.controls))
+        let (answers, failure) = try ask(some, provider)
         let known = answers.filter { !$0.source.isSuspicion }
-        try write(known, of: pair.partition)
         if let failure { throw failure }
         guard known.isEmpty else {
             throw RunFailure(
                 .configuration, .send,
                 "asking \(provider.plan.name) about \(answers.count.counting("token")) that are called bad: it knows "
-                    + "\(known.count) of them after all, so the reports come from another host or credential, or both "
-                    + "environments are one gateway; nobody was asked elsewhere, correct it and run again"
+                    + "\(known.count) of them after all, so the reports come from another host or credential, or the "
+                    + "gateways of the environments are exchanged or one; nothing of it is kept, correct it and run again"
             )
         }
         guard !context.interrupt.isTripped else { throw RunFailure.stopped }
@@ -264,7 +265,8 @@ struct EnvironmentProbe {
                     time: sent))
         case .credentialFault:
             return refused(
-                "so the key or certificate is not of that environment; name one that is under apps")
+                "so the certificate, or the key with its key-id and team-id, is wrong or of the other environment; correct "
+                    + "it under apps")
         case .configurationFault, .requestFault:
             return refused("so the topic is wrong there, or the credential may not send to it")
         case .throttled, .keepProviderToken, .serverTrouble, .reconnect, .notUnderstood:

@@ -112,6 +112,11 @@ package struct Environments: RecordedRun {
     /// Counts what is known, app by app.
     private mutating func survey(_ store: TokenTable) throws {
         let visibility = try Suspects(store).visibility()
+        let intake = EvidenceIntake(store)
+        if try intake.visibility() == .readable {
+            let waiting = try intake.waiting()
+            outcome.report.waiting = waiting > 0 ? waiting : nil
+        }
         for (place, pair) in pairs.enumerated() {
             var app = EnvironmentsReport.App(pair.partition)
             if place < outcome.report.apps.count { app = outcome.report.apps[place].uncounted }
@@ -121,6 +126,7 @@ package struct Environments: RecordedRun {
                     + "they cannot move by the environment alone"
             } else if visibility == .readable {
                 try eachToken(of: pair, store) { app.count($0) }
+                app.next = try next(for: app, of: pair, store)
             } else {
                 app.gap =
                     "pushsweep_suspect is not there, lacks a column, or is hidden from the account; run pushsweep check"
@@ -132,6 +138,32 @@ package struct Environments: RecordedRun {
                 outcome.report.apps.append(app)
             }
         }
+    }
+
+    /// What a person does next about an app.
+    private func next(
+        for app: EnvironmentsReport.App, of pair: EnvironmentPair, _ store: TokenTable
+    ) throws -> String? {
+        let batches = Batches(store)
+        if try batches.visibility() == .readable,
+            let held = try batches.holder(of: pair.partition, .proof)
+        {
+            return
+                "a move of \(held.reports.counting("row")) is held: pushsweep holds show \(held.id)"
+        }
+        guard app.accepted + app.dead + app.notAsked > 0 else {
+            return app.knownHere > 0
+                ? "APNs knew \(app.knownHere.counting("token")) here, so look at the credentials and the topic of the sender"
+                : nil
+        }
+        guard pair.isNamed else {
+            return
+                "name \(pair.partition.elsewhere.map { "\($0)" } ?? "") under apps, with its provider and credential"
+        }
+        if app.accepted + app.dead > app.elsewhereToo {
+            return "pushsweep environments --apply --dry-run"
+        }
+        return app.notAsked > 0 ? "pushsweep environments --probe --dry-run" : nil
     }
 
     private func eachToken(
@@ -216,11 +248,11 @@ package struct Environments: RecordedRun {
     private mutating func move(
         _ pair: EnvironmentPair, _ place: Int, _ evidence: EvidenceRun
     ) throws {
-        guard let result = try EnvironmentMove(pair: pair, evidence: evidence).run() else { return }
-        outcome.report.apps[place].move = result.move.entry
+        let result = try EnvironmentMove(pair: pair, evidence: evidence).run()
+        outcome.report.apps[place].move = result.move?.entry
         let deaths = result.deaths.reduce(0) { $0 + $1.entry.applied }
         if deaths > 0 { outcome.report.apps[place].deaths = deaths }
-        for each in [result.move] + result.deaths {
+        for each in [result.move].compactMap({ $0 }) + result.deaths {
             if let failure = each.failure {
                 outcome.fail(failure)
             } else {
@@ -269,11 +301,11 @@ package struct Environments: RecordedRun {
 package struct EnvironmentLine: Encodable, Hashable, Sendable {
     /// `move` where the row is proven to be under the wrong environment, else `none`.
     let action: String
-    /// The app as the token table names it, and the environment of the row.
+    /// The app as the token table names it, and the environment: that in which APNs knows the token, else that of the row.
     let app: String
     let environment: String
-    /// The environment in which APNs knows the token; absent without a proof.
-    let to: String?
+    /// The environment of the row; absent without a proof.
+    let from: String?
     /// What is known: `accepted`, `dead`, `neither`, `not-asked`, `known-here` or `other-topic`.
     let known: String
     /// The row's key as the ledger spells it.
@@ -292,8 +324,10 @@ package struct EnvironmentLine: Encodable, Hashable, Sendable {
     ) {
         let isProof = token.knowledge.isProof
         action = isProof ? LedgerEntry.move : "none"
-        (app, environment) = (pair.stored.app, pair.stored.environment)
-        to = isProof ? pair.stored.elsewhere?.environment : nil
+        let here = pair.stored.environment
+        app = pair.stored.app
+        environment = isProof ? pair.stored.elsewhere?.environment ?? here : here
+        from = isProof ? here : nil
         known = token.knowledge.rawValue
         key = row.key.text(wholeTokens: wholeTokens)
         self.token = wholeTokens ? token.token.hex : token.token.redacted

@@ -16,6 +16,8 @@ package struct EnvironmentsReport: RunReport, Codable, Hashable {
     package var ended = ""
     /// One entry per app and environment of the settings.
     package var apps: [App] = []
+    /// Rows of `pushsweep_evidence` that no sweep has taken, of which nothing is known yet; absent for none.
+    package var waiting: Int?
     /// The failures of the run, in order.
     package var problems: [RunProblem] = []
     package var exit: Int32 = 0
@@ -64,6 +66,8 @@ extension EnvironmentsReport {
         package var move: FeedReport?
         /// Rows that moved, are dead there and were marked or deleted for it; absent where there are none.
         package var deaths: Int?
+        /// What to do next, in one clause; absent where there is nothing to do.
+        package var next: String?
         /// Why the rows were not counted; absent where they were.
         package var gap: String?
 
@@ -105,11 +109,18 @@ extension EnvironmentsReport {
 }
 
 extension EnvironmentsReport {
-    package var lines: [String] { apps.flatMap { $0.lines(dryRun: dryRun) } + [closing] }
+    package var lines: [String] {
+        guard !apps.isEmpty else { return ["environments: nothing was looked at"] }
+        let left = waiting.map {
+            "\($0.counting("report")) of other senders \($0 == 1 ? "waits" : "wait") for a sweep; until then nothing is known "
+                + "of \($0 == 1 ? "it" : "them"): pushsweep sweep"
+        }
+        return apps.flatMap { $0.lines(dryRun: dryRun) } + [left].compactMap { $0 } + [closing]
+    }
 
     private var closing: String {
         let proven = apps.reduce(0) { $0 + $1.accepted + $1.dead }
-        let moved = apps.reduce(0) { $0 + ($1.move?.applied ?? 0) }
+        let moved = apps.compactMap(\.move).filter { $0.cause == nil }.reduce(0) { $0 + $1.applied }
         let asked = apps.compactMap(\.probe).reduce(0) { $0 + $1.asked }
         let would = dryRun ? "would be " : ""
         let done = [
@@ -142,9 +153,8 @@ extension EnvironmentsReport.App {
         if let probe { lines += probe.lines(elsewhere, dryRun: dryRun) }
         if let move {
             lines += move.moveLines(to: elsewhere, dryRun: dryRun)
-        } else if accepted + dead > 0, !dryRun {
-            lines.append("  to move them: pushsweep environments --apply --dry-run")
         }
+        if let next { lines.append("  next: \(next)") }
         if let deaths {
             lines.append(
                 "  \(deaths.counting("row")) that moved \(deaths == 1 ? "is" : "are") dead there")

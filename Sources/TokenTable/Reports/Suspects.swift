@@ -12,7 +12,7 @@ package struct Suspect: Hashable, Sendable {
     package let reason: String
     package let first: EpochMilliseconds
     package let last: EpochMilliseconds
-    /// How often APNs said so, as far as it is known not to be the same answer.
+    /// How often APNs said so, as far as it is known not to be the same answer; 0 for one that is set aside.
     package let times: Int
     /// When APNs last accepted it or called it dead, as far as it was heard: then it is of this app and environment.
     package let accepted: EpochMilliseconds?
@@ -80,8 +80,8 @@ package struct Suspects {
     package static let recentDays: Int64 = 7
     static let columns =
         "token, app, environment, reason, first_at, last_at, times, changed_at, accepted_at, elsewhere, elsewhere_at"
-    /// Whether nothing has cleared the suspicion. Where both times are one it is not known which came first.
-    static let isOpen = "(accepted_at IS NULL OR accepted_at <= last_at)"
+    /// Whether nothing has cleared the suspicion, and it is not set aside (see `trim`). Where both times are one it is not known which came first.
+    static let isOpen = "times > 0 AND (accepted_at IS NULL OR accepted_at <= last_at)"
 
     let table: TokenTable
     var connection: any SQLConnection { table.connection }
@@ -149,7 +149,7 @@ package struct Suspects {
         since: EpochMilliseconds = EpochMilliseconds(0), neverKnown: Bool = false
     ) throws(StoreFailure) -> Set<DeviceToken> {
         let found = try among(Set(tokens).sorted()).filter {
-            $0.partition == partition && !$0.isCleared && $0.heard >= since
+            $0.partition == partition && !$0.isCleared && $0.times > 0 && $0.heard >= since
                 && !(neverKnown && $0.accepted != nil)
         }
         return Set(found.map(\.token))

@@ -258,6 +258,11 @@ extension TokenTable {
                     + "under store.active-users.kind.column, or write `none` if all are of one kind"
             )
         }
+        if layout.kind == nil, let (column, word) = try kindBesides(layout) {
+            throw refusal(
+                "the settings say that all tokens are of one kind, and column \(column) has `\(word)`, whose tokens "
+                    + "supersede no others; name it under store.active-users.kind.column")
+        }
         let index = try catalogTable().index(onToken: device)
         guard let index else {
             let dialect = connection.dialect
@@ -267,6 +272,41 @@ extension TokenTable {
                     + "\(layout.table.sql(dialect)) (\(dialect.quoted(device)))")
         }
         return SupersededColumns(device: device, kind: layout.kind, index: index.name)
+    }
+
+    /// Kinds of tokens besides that of alerts, as applications call them, without the marks between words.
+    private static var otherKinds: Set<String> {
+        [
+            "voip", "pushkit", "liveactivity", "complication", "fileprovider", "mdm", "location",
+            "widgets", "controls", "pushtotalk",
+        ]
+    }
+
+    /// A column whose first rows name another kind than alerts, with the word; nil where none does.
+    private func kindBesides(
+        _ layout: TableLayout
+    ) throws(StoreFailure) -> (column: String, word: String)? {
+        let used = Set(layout.usedColumns.map { $0.lowercased() })
+        for column in try catalogTable().columns where column.isText {
+            let name = column.name.lowercased()
+            guard !used.contains(name),
+                ["kind", "type", "channel", "push", "topic"].contains(where: name.contains)
+            else { continue }
+            let quoted = connection.dialect.quoted(column.name)
+            let table = layout.table.sql(connection.dialect)
+            let rows = try retries.retrying("looking for kinds of tokens in \(layout.table)") {
+                () throws(SQLFailure) in
+                try connection.query(
+                    "SELECT DISTINCT \(quoted) FROM (SELECT \(quoted) FROM \(table) LIMIT 2000) AS some"
+                )
+            }
+            for row in 0..<rows.count {
+                guard let word = rows[row, 0].text else { continue }
+                let plain = word.lowercased().filter { $0.isLetter }
+                if Self.otherKinds.contains(plain) { return (column.name, String(word.prefix(40))) }
+            }
+        }
+        return nil
     }
 
     /// The column of users, where there is one besides that of the device and the account may read it.

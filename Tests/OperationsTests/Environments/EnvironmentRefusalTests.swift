@@ -43,13 +43,15 @@ struct EnvironmentRefusalTests {
             0, "was moved to the sandbox", "the other environment knows it (proofs of chat/sandbox)"
         )
         let changes = try stage.run("changes", "--since", "n0").ends(0)
-        #expect(changes.output.components(separatedBy: #""to":"sandbox""#).count == 61)
+        #expect(
+            changes.output.components(separatedBy: #""environment":"sandbox","evidence""#).count
+                == 61)
         let run = try #require(
             try stage.database.texts("SELECT run FROM pushsweep_change LIMIT 1").first?.first)
         try stage.run(["undo", run], environment: other).ends(0)
         #expect(try stage.moved() == 0)
         let back = try stage.run("changes", "--since", "n0").ends(0)
-        #expect(back.output.components(separatedBy: #""to":"production""#).count == 61)
+        #expect(back.output.components(separatedBy: #""from":"sandbox""#).count == 61)
     }
 
     @Test(
@@ -224,7 +226,8 @@ struct EnvironmentRefusalTests {
         let listed = try stage.run("environments", "--list", "-").ends(0)
         let lines = listed.output.split(separator: "\n")
         #expect(
-            lines.count { $0.contains(#""action":"move""#) && $0.contains(#""to":"sandbox""#) } == 5
+            lines.count { $0.contains(#""action":"move""#) && $0.contains(#""from":"production""#) }
+                == 5
         )
         #expect(lines.count { $0.contains(#""known":"neither""#) } == 3)
         #expect(!listed.output.contains(DeviceToken.numbered(1).hex))

@@ -49,7 +49,12 @@ struct EnvironmentTests {
         let runs = try stage.database.texts(
             "SELECT id FROM pushsweep_run WHERE kind = 'environments' ORDER BY started DESC")
         let run = try #require(runs.first?.first)
+        // A sweep between sets the proofs aside, and forgets none.
+        try stage.run("sweep").ends(0)
+        #expect(try stage.environments()["bad"] as? Int == 10)
+        try stage.run("audit").ends(0, "APNs called 10 of 135 living tokens bad")
         try stage.run("undo", run).ends(0)
+        try stage.run("sweep").ends(0)
         #expect(try stage.moved() == 0)
         #expect(try stage.database.marked == 0)
         let again = try stage.environments("--apply")

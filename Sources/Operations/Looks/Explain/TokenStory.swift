@@ -177,7 +177,8 @@ struct TokenStory {
                 .suspect, suspect.reason, "pushsweep_suspect"
             )
             event.text =
-                "\(app): APNs called it bad, \(suspect.times.counting("time")) since \(suspect.first.rfc3339), "
+                "\(app): APNs called it bad, \(suspect.times > 0 ? suspect.times.counting("time") + " " : "")since "
+                + "\(suspect.first.rfc3339), "
                 + "reason \(suspect.reason); that never removes a row"
                 + Self.acceptance(of: suspect) + suspect.wordsOfElsewhere
         }
@@ -385,7 +386,9 @@ struct TokenStory {
             words +=
                 change.environment(among: frame.settings.store.mapping.environmentValues)
                 .map { "was moved to the \($0)" } ?? Self.verb(change.action, isUndo: isUndo)
-            if let before, let after { words += ": \(before.words), then \(after.words)" }
+            if let before, let after, change.action != LedgerEntry.move {
+                words += ": \(before.words), then \(after.words)"
+            }
             if change.isForeign { words += ", by another table, token or mark column" }
         }
         words +=

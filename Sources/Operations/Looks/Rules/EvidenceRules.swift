@@ -38,7 +38,7 @@ extension RuleBook {
                 }
                 var finding = Finding(
                     .high, "\(hold.partition)",
-                    "a removal of \(hold.reports.counting("report")) waits for a decision since "
+                    "a \(hold.moves ? "move" : "removal") of \(hold.reports.counting("report")) waits for a decision since "
                         + hold.since.rfc3339 + (effect ?? ""),
                     cause: known?.judgement ?? hold.cause,
                     cure:

@@ -32,9 +32,18 @@ extension EvidenceRun {
     ///
     /// - Throws: failures of the database.
     func judgeDeaths(after move: Result) throws -> [Result] {
-        guard move.entry.moves, !plan.dryRun, !isTrial, move.failure == nil,
-            move.entry.applied > 0, let other = move.entry.partition.elsewhere
+        guard move.entry.moves, move.failure == nil, move.entry.applied > 0,
+            let other = move.entry.partition.elsewhere
         else { return [] }
+        return try judgeDeaths(of: other)
+    }
+
+    /// Judges again what a probe heard of tokens that APNs called dead in an app and environment, and of which no row was
+    /// there.
+    ///
+    /// - Throws: failures of the database.
+    func judgeDeaths(of other: Partition) throws -> [Result] {
+        guard !plan.dryRun, !isTrial else { return [] }
         let old = Dictionary(grouping: try batches.probed(about: other), by: \.source)
         return try old.sorted { $0.key.rawValue < $1.key.rawValue }.compactMap { source, old in
             var batch = ReportBatch(

@@ -40,6 +40,9 @@ package struct Hold {
         settings.against(batches[0].source)
     }
 
+    /// Whether a release moves rows to the other environment.
+    var moves: Bool { batches[0].source == .wrongEnvironment }
+
     /// The reports of its batches.
     var reports: Int { batches.reduce(0) { $0 + $1.counts.tuples } }
 

@@ -71,10 +71,14 @@ package struct ChangeListing {
             let page = try follower.next().prefix(limit.map { $0 - count } ?? .max)
             if page.isEmpty { break }
             for change in page {
-                let name = change.entry.origin.flatMap { names[$0.partition] }
+                let moved = change.entry.environment(among: words)
+                var partition = change.entry.origin?.partition
+                if let moved, let app = partition?.app {
+                    partition = Partition(app: app, environment: moved)
+                }
                 let line = ChangeLine(
-                    change, name: name, to: change.entry.environment(among: words),
-                    wholeTokens: wholeTokens)
+                    change, of: partition, name: partition.flatMap { names[$0] },
+                    hasMoved: moved != nil, wholeTokens: wholeTokens)
                 waiting += line.text(format)
                 last = line.cursor
                 count += 1
@@ -151,7 +155,7 @@ package struct ChangeLine: Codable, Hashable, Sendable {
     package let changed: String?
     /// The app as the token table names it.
     package let app: String
-    /// `production` or `sandbox`.
+    /// `production` or `sandbox`, after a `move` the one in which the row is from then on.
     package let environment: String
     /// What was done to the row, as the ledger names it.
     package let action: String
@@ -171,18 +175,19 @@ package struct ChangeLine: Codable, Hashable, Sendable {
     package let run: String
     /// The app's name in the settings; nil where they name no such app in the environment.
     package let name: String?
-    /// The environment in which the row is after a `move`, `production` or `sandbox`; nil for other changes.
-    package let to: String?
+    /// The environment in which the row was before a `move`; nil for other changes. Only JSON has it.
+    package let from: String?
 
-    /// Describes a change. `name` is the app's name in the settings, `to` where a row has moved.
+    /// Describes a change of a row that is of a partition from then on. `name` is the app's name in the settings.
     package init(
-        _ change: FollowedChange, name: String?, to: String? = nil, wholeTokens: Bool
+        _ change: FollowedChange, of partition: Partition?, name: String?, hasMoved: Bool = false,
+        wholeTokens: Bool
     ) {
         let entry = change.entry
         cursor = "\(change.cursor)"
         changed = entry.changed.rfc3339
-        app = entry.origin?.partition.app ?? ""
-        environment = entry.origin?.partition.environment ?? ""
+        app = partition?.app ?? ""
+        environment = partition?.environment ?? ""
         action = entry.action
         state = entry.state
         key = entry.key.text(wholeTokens: wholeTokens)
@@ -191,7 +196,7 @@ package struct ChangeLine: Codable, Hashable, Sendable {
         source = entry.origin?.source ?? ""
         reason = entry.reason
         run = entry.place.run
-        (self.name, self.to) = (name, to)
+        (self.name, from) = (name, hasMoved ? partition?.elsewhere?.environment : nil)
     }
 
     /// The line in a format, with its line break. Control characters in it are escaped, so that
@@ -210,13 +215,13 @@ package struct ChangeLine: Codable, Hashable, Sendable {
 
     private static let names = [
         "cursor", "changed", "app", "environment", "action", "state", "key", "token", "evidence",
-        "source", "reason", "run", "name", "to",
+        "source", "reason", "run", "name",
     ]
 
     private var fields: [String] {
         [
             cursor, changed ?? "", app, environment, action, state ?? "", key, token ?? "",
-            evidence ?? "", source, reason ?? "", run, name ?? "", to ?? "",
+            evidence ?? "", source, reason ?? "", run, name ?? "",
         ]
     }
 }
