@@ -80,7 +80,7 @@ struct EnvironmentProbe {
     ///
     /// - Throws: why nothing more can be asked; what was answered is written.
     mutating func run() throws {
-        var rest = try Candidates(pair, store, terms)
+        var rest = try ProbeCandidates(pair, store, terms)
         var next = try rest.next(min(Self.group, terms.limit))
         // Who has nothing to ask needs no gateway.
         guard next != nil else { return }
@@ -167,7 +167,7 @@ struct EnvironmentProbe {
 
     /// How many would be asked about.
     mutating func forecast() throws {
-        var rest = try Candidates(pair, store, terms)
+        var rest = try ProbeCandidates(pair, store, terms)
         while let tokens = try rest.next(min(Self.group, terms.limit - result.asked)) {
             result.asked += tokens.count
         }
@@ -289,32 +289,5 @@ struct EnvironmentProbe {
                 list, of: other, source, .probe, label: "a probe of \(pair.partition)", once: true)
             if let failure = result.failure { throw failure }
         }
-    }
-}
-
-/// The tokens to ask about, in their order.
-private struct Candidates {
-    private let search: EnvironmentSearch
-    private let again: Bool
-    private var last: DeviceToken?
-    private var waiting: ArraySlice<DeviceToken> = []
-
-    init(_ pair: EnvironmentPair, _ store: TokenTable, _ terms: ProbeTerms) throws {
-        search = try EnvironmentSearch(store, of: pair.stored)
-        again = terms.again
-    }
-
-    /// The next tokens, at most `limit`; nil at the end.
-    mutating func next(_ limit: Int) throws -> [DeviceToken]? {
-        guard limit > 0 else { return nil }
-        while waiting.count < limit, let page = try search.next(after: last) {
-            last = page.last
-            waiting += page.found.filter { token in
-                !token.isElsewhereToo
-                    && (token.knowledge == .notAsked || again && token.knowledge == .neither)
-            }.map(\.token)
-        }
-        defer { waiting = waiting.dropFirst(limit) }
-        return waiting.isEmpty ? nil : Array(waiting.prefix(limit))
     }
 }

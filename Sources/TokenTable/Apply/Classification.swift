@@ -18,6 +18,20 @@ struct ClassifiedChunk {
         var preceded: Set<DeviceToken> = []
         /// What stands against moving rows to the other environment, by their tokens.
         var occupied: [DeviceToken: Occupant] = [:]
+
+        /// Why a row with a token stays against a verdict; nil where it does not.
+        fileprivate func refusal(
+            of row: MatchedRow, _ token: DeviceToken, _ verdict: Verdict, _ time: EpochMilliseconds,
+            _ isExact: (MatchedRow) -> Bool
+        ) -> RefusedRow? {
+            if let reason = row.obstacle {
+                return RefusedRow(row: row, reason: reason, time: time)
+            }
+            if verdict == .delete && !isExact(row) {
+                return RefusedRow(row: row, reason: .inexact, time: time)
+            }
+            return verdict == .move ? occupied[token]?.refusal(of: row, at: time) : nil
+        }
     }
 
     private(set) var counts = Counts()
@@ -68,19 +82,9 @@ struct ClassifiedChunk {
                     verdicts.append(.newer)
                     continue
                 }
-                if let reason = row.obstacle {
-                    changes.refused.append(RefusedRow(row: row, reason: reason, time: time))
-                    continue
-                }
                 let registered = row.judged(markedAt: tokenMark?.time)
                 let verdict = policy.verdict(on: registered, dead: time)
-                if verdict == .delete && !isExact(row) {
-                    changes.refused.append(RefusedRow(row: row, reason: .inexact, time: time))
-                    continue
-                }
-                if verdict == .move,
-                    let refusal = terms.occupied[item.token]?.refusal(of: row, at: time)
-                {
+                if let refusal = terms.refusal(of: row, item.token, verdict, time, isExact) {
                     changes.refused.append(refusal)
                     continue
                 }

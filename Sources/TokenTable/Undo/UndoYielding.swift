@@ -101,7 +101,8 @@ extension UndoTransaction {
         var returning: [Partition: [(index: Int, token: DeviceToken, time: EpochMilliseconds)]] =
             [:]
         for (index, item) in undone.enumerated() where item.isChanged && !item.target.isTokenMark {
-            guard let time = item.target.entries.map(\.changed).min(), let state = item.row.state, let after = state[column],
+            guard let time = item.target.entries.map(\.changed).min(), let state = item.row.state,
+                let after = state[column],
                 let before = item.current?[column], before.asImaged != after.asImaged
             else { continue }
             if lookup.ledgerState(of: state) == .invalid {

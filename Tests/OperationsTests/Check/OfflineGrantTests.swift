@@ -31,7 +31,9 @@ struct OfflineGrantTests {
             """, "o'neil@10.%")
         #expect(report.reason?.contains("127.0.0.1:1") == true)
         let names = report.jobs.map { $0.job.prefix { $0 != "," && $0 != " " } }
-        #expect(names == ["an", "sweep", "sweep", "undo", "environments", "purge", "schema"], "no queue is wanted")
+        #expect(
+            names == ["an", "sweep", "sweep", "undo", "environments", "purge", "schema"],
+            "no queue is wanted")
         let statements = Dictionary(
             report.jobs.map { ($0.job, $0.statements) }, uniquingKeysWith: +)
         #expect(

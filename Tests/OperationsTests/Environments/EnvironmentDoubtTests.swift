@@ -47,7 +47,8 @@ struct EnvironmentDoubtTests {
         let stage = try EnvironmentStage(engine, rows: 0..<40, misplaced: 0..<4)
         stage.lines = Self.anyNumber
         try stage.database.execute(
-            engine == .sqlite ? "DROP INDEX active_users_device" : "DROP INDEX device ON active_users",
+            engine == .sqlite
+                ? "DROP INDEX active_users_device" : "DROP INDEX device ON active_users",
             on: engine)
         try stage.database.execute("CREATE INDEX tokens ON active_users (device_token)")
         try stage.reportBad(0..<4)

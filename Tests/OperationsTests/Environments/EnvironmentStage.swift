@@ -37,7 +37,8 @@ final class EnvironmentStage: ToolStage {
     /// those `unknown` nowhere.
     init(
         _ engine: TestEngine, rows: Range<Int>, misplaced: Range<Int>, dead: Range<Int> = 0..<0,
-        unknown: Range<Int> = 0..<0, special: [DeviceToken: SpecialAnswer] = [:], schema: Bool = true
+        unknown: Range<Int> = 0..<0, special: [DeviceToken: SpecialAnswer] = [:],
+        schema: Bool = true
     ) throws {
         folder = try TemporaryFolder()
         tokens = Set(

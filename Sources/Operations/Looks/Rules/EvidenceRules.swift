@@ -34,7 +34,7 @@ extension RuleBook {
             return open.map { hold in
                 let known = facts.report?.holds.first { $0.hold == hold.id }
                 let effect = known?.candidates.map {
-                    ": \($0) of \(known?.living ?? 0) living rows would become invalid now"
+                    ": \($0) of \(known?.living ?? 0) living rows would \(hold.moves ? "move" : "become invalid") now"
                 }
                 var finding = Finding(
                     .high, "\(hold.partition)",
