@@ -61,7 +61,13 @@ struct EnvironmentPair {
                 "the settings name no provider of \(name); add the app with that environment under apps, with its "
                     + "provider and credential")
         }
-        if let ours = app.provider, ours.host.lowercased() == theirs.host.lowercased(),
+        guard let ours = app.provider else {
+            throw refusal(
+                "the settings name no provider of \(partition), which is asked about three of them first: else nothing "
+                    + "shows that the reports which call them bad are of this gateway; add it under apps"
+            )
+        }
+        if ours.host.lowercased() == theirs.host.lowercased(),
             ours.port == theirs.port
         {
             throw refusal(

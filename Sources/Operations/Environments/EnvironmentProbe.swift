@@ -80,6 +80,7 @@ struct EnvironmentProbe {
     ///
     /// - Throws: why nothing more can be asked; what was answered is written.
     mutating func run() throws {
+        try judgeLeft()
         var rest = try ProbeCandidates(pair, store, terms)
         var next = try rest.next(min(Self.group, terms.limit))
         // Who has nothing to ask needs no gateway.
@@ -94,21 +95,16 @@ struct EnvironmentProbe {
         try requireJudgement(of: provider)
         try requireBadHere(next ?? [])
         while let tokens = next {
-            let (answers, failure) = try ask(tokens, provider)
-            result.asked += tokens.count
-            result.unanswered += tokens.count - answers.count
+            let (answers, sent, failure) = try ask(tokens, provider, of: other.partition)
+            result.asked += sent
+            result.unanswered += sent - answers.count
             for answer in answers { count(answer) }
             try write(answers, of: other.partition)
             context.progress.show(
                 "asking about \(pair.partition) (tokens)", result.asked, of: terms.limit)
             if let failure { throw failure }
             guard !context.interrupt.isTripped else { throw RunFailure.stopped }
-            guard !answers.isEmpty else {
-                throw RunFailure(
-                    .unreachable, .send,
-                    "asking \(provider.plan.name): it gave no answer about any of \(tokens.count.counting("token")); run "
-                        + "again later")
-            }
+            guard !answers.isEmpty else { throw Self.silence(of: provider, about: tokens.count) }
             if result.bad >= MismatchDetector.firstTest, result.accepted + result.dead == 0 {
                 throw RunFailure(
                     .configuration, .send,
@@ -124,7 +120,8 @@ struct EnvironmentProbe {
     private mutating func requireJudgement(of provider: Provider) throws {
         let bytes = (0..<Self.tokenLength).map { _ in UInt8.random(in: .min ... .max) }
         guard let token = DeviceToken(bytes) else { return }
-        let (answers, failure) = try ask([token], provider)
+        let theirs = pair.other?.partition ?? pair.partition
+        let (answers, _, failure) = try ask([token], provider, of: theirs)
         if let failure { throw failure }
         guard !context.interrupt.isTripped else { throw RunFailure.stopped }
         guard let answer = answers.first else {
@@ -145,13 +142,12 @@ struct EnvironmentProbe {
     /// from another host or credential, or the gateways are exchanged, or one under two names. What they answer counts for
     /// nothing then, since it is not known whose answers they are.
     private mutating func requireBadHere(_ tokens: [DeviceToken]) throws {
-        guard pair.app.provider != nil,
-            let target = ProviderTarget(pair.app, terms.sending, context)
-        else { return }
+        guard let target = ProviderTarget(pair.app, terms.sending, context) else { return }
         let provider = try Provider(target.gateway.get())
         defer { provider.stop(abruptly: true) }
-        let some = Array(tokens.shuffled().prefix(Self.controls))
-        let (answers, failure) = try ask(some, provider)
+        // Always the same ones, so that a run which fails here again and again asks no other devices.
+        let some = Array(tokens.prefix(Self.controls))
+        let (answers, _, failure) = try ask(some, provider, of: pair.partition)
         let known = answers.filter { !$0.source.isSuspicion }
         if let failure { throw failure }
         guard known.isEmpty else {
@@ -163,6 +159,14 @@ struct EnvironmentProbe {
             )
         }
         guard !context.interrupt.isTripped else { throw RunFailure.stopped }
+        guard !answers.isEmpty else { throw Self.silence(of: provider, about: some.count) }
+    }
+
+    private static func silence(of provider: Provider, about tokens: Int) -> RunFailure {
+        RunFailure(
+            .unreachable, .send,
+            "asking \(provider.plan.name): it gave no answer about any of \(tokens.counting("token")); run again later"
+        )
     }
 
     /// How many would be asked about.
@@ -187,19 +191,23 @@ struct EnvironmentProbe {
     // MARK: Asking
 
     /// Sends to tokens and waits for all answers. After a failure that concerns all of them, and where the run is told to
-    /// stop, nothing more is sent, and what is under way is still heard.
+    /// stop, nothing more is sent, and what is under way is still heard. `sent` is the number of requests that may have
+    /// reached the gateway.
     private mutating func ask(
-        _ tokens: [DeviceToken], _ provider: Provider
-    ) throws -> (answers: [Answer], failure: RunFailure?) {
+        _ tokens: [DeviceToken], _ provider: Provider, of partition: Partition
+    ) throws -> (answers: [Answer], sent: Int, failure: RunFailure?) {
         var waiting: [UInt64: (token: DeviceToken, sent: EpochMilliseconds)] = [:]
         var unsent = tokens[...]
         var answers: [Answer] = []
+        var sent = 0
         var failure: RunFailure?
         var end: Deadline?
         while !unsent.isEmpty || !waiting.isEmpty {
             if end == nil, failure != nil || context.interrupt.isTripped {
                 unsent = []
-                for item in provider.withdraw() { waiting[item.key] = nil }
+                for item in provider.withdraw() where waiting.removeValue(forKey: item.key) != nil {
+                    sent -= 1
+                }
                 end = .in(context.interrupt.isTripped ? Self.grace : terms.sending.requestTimeout)
             }
             if let end, end.hasPassed { break }
@@ -207,11 +215,12 @@ struct EnvironmentProbe {
             let some = unsent.prefix(limiter?.allowance(at: now) ?? unsent.count)
             unsent = unsent.dropFirst(some.count)
             limiter?.spend(some.count)
+            sent += some.count
             provider.submit(some.map { request(for: $0, &waiting) })
             let outcomes = provider.outcomes(within: 50)
             for outcome in outcomes {
                 guard let asked = waiting.removeValue(forKey: outcome.key) else { continue }
-                switch reading(outcome, of: asked.token, asked.sent) {
+                switch reading(outcome, of: asked.token, asked.sent, by: partition) {
                 case .success(let answer): if let answer { answers.append(answer) }
                 case .failure(let cause): failure = failure ?? cause
                 }
@@ -225,7 +234,7 @@ struct EnvironmentProbe {
                 if outcomes.isEmpty { break }
             }
         }
-        return (answers, failure)
+        return (answers, sent, failure)
     }
 
     private mutating func request(
@@ -240,7 +249,8 @@ struct EnvironmentProbe {
 
     /// What an outcome says of a token; nil where it says nothing.
     private func reading(
-        _ outcome: ProviderOutcome, of token: DeviceToken, _ sent: EpochMilliseconds
+        _ outcome: ProviderOutcome, of token: DeviceToken, _ sent: EpochMilliseconds,
+        by partition: Partition
     ) -> Result<Answer?, RunFailure> {
         guard case .answered(let answer) = outcome.kind else { return .success(nil) }
         let reason = answer.body.reason?.description ?? "HTTP \(answer.status)"
@@ -248,7 +258,7 @@ struct EnvironmentProbe {
             .failure(
                 RunFailure(
                     .configuration, .send,
-                    "asking the other environment about tokens of \(pair.partition): it answered \(answer.status) "
+                    "asking \(partition) about tokens of \(pair.partition): it answered \(answer.status) "
                         + "\(reason), \(why); nothing is known of the tokens by it"))
         }
         switch answer.meaning {
@@ -265,8 +275,8 @@ struct EnvironmentProbe {
                     time: sent))
         case .credentialFault:
             return refused(
-                "so the certificate, or the key with its key-id and team-id, is wrong or of the other environment; correct "
-                    + "it under apps")
+                "so the certificate, or the key with its key-id and team-id, is wrong there or of another environment; "
+                    + "correct it under apps")
         case .configurationFault, .requestFault:
             return refused("so the topic is wrong there, or the credential may not send to it")
         case .throttled, .keepProviderToken, .serverTrouble, .reconnect, .notUnderstood:
@@ -276,18 +286,34 @@ struct EnvironmentProbe {
 
     // MARK: Writing
 
-    /// Writes answers as batches of the environment that gave them, and judges those.
+    /// Judges what an earlier run heard and was stopped before it judged.
+    private func judgeLeft() throws {
+        let left = try evidence.batches.all(.waiting, .applying).filter {
+            $0.inlet == .probe && $0.partition == pair.other?.partition
+        }
+        for batch in left { try judge(batch) }
+    }
+
+    private func judge(_ batch: ReportBatch) throws {
+        if let failure = evidence.judge(HeardBatch(batch)).failure { throw failure }
+    }
+
+    /// Writes answers as batches of the environment that gave them, all of them before one is judged.
     private func write(_ answers: [Answer], of other: Partition) throws {
         let bySource = Dictionary(grouping: answers, by: \.source)
-        for (source, answers) in bySource.sorted(by: {
+        let batches = try bySource.sorted {
             ($0.key.turn, $0.key.rawValue) < ($1.key.turn, $1.key.rawValue)
-        }) {
+        }.map { source, answers in
             let list = answers.sorted { $0.token < $1.token }.map {
                 TokenEvidence(token: $0.token, time: $0.time)
             }
-            let result = try evidence.take(
-                list, of: other, source, .probe, label: "a probe of \(pair.partition)", once: true)
-            if let failure = result.failure { throw failure }
+            return try evidence.insert(
+                list,
+                as: evidence.batch(
+                    of: other, source, .probe, label: "a probe of \(pair.partition)",
+                    reports: list.count),
+                once: true)
         }
+        for batch in batches { try judge(batch) }
     }
 }

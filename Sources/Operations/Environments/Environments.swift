@@ -161,7 +161,8 @@ package struct Environments: RecordedRun {
                 "name \(pair.partition.elsewhere.map { "\($0)" } ?? "") under apps, with its provider and credential"
         }
         if app.accepted + app.dead > app.elsewhereToo {
-            return "pushsweep environments --apply --dry-run"
+            return wish.applies && wish.dryRun
+                ? "pushsweep environments --apply" : "pushsweep environments --apply --dry-run"
         }
         return app.notAsked > 0 ? "pushsweep environments --probe --dry-run" : nil
     }
@@ -200,7 +201,11 @@ package struct Environments: RecordedRun {
                 started: started, lease: lease)
             evidence.ahead = try ClockDifference(to: store, context.now).worthwhile
             try evidence.batches.dropDrafts(lease: lease)
-            outcome.report.apps = pairs.map { EnvironmentsReport.App($0.partition) }
+            outcome.report.apps = pairs.map {
+                var app = EnvironmentsReport.App($0.partition)
+                app.gap = "the run ended before its rows were counted"
+                return app
+            }
             try work(evidence)
             try survey(store)
             if let list = wish.list { try write(list, store) }

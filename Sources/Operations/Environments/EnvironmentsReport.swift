@@ -135,7 +135,9 @@ extension EnvironmentsReport {
 
 extension EnvironmentsReport.App {
     fileprivate func lines(dryRun: Bool) -> [String] {
-        if let gap { return ["\(partition): not looked at: \(gap)"] }
+        if let gap {
+            return ["\(partition): not counted: \(gap)"] + workLines(dryRun: dryRun)
+        }
         guard bad > 0 || probe != nil || move != nil else {
             return ["\(partition): APNs calls no token of a living row bad"]
         }
@@ -150,11 +152,15 @@ extension EnvironmentsReport.App {
                 "  \(elsewhereToo.counting("token")) in a row of the \(elsewhere) too, so the row here cannot move"
             )
         }
-        if let probe { lines += probe.lines(elsewhere, dryRun: dryRun) }
-        if let move {
-            lines += move.moveLines(to: elsewhere, dryRun: dryRun)
-        }
+        lines += workLines(dryRun: dryRun)
         if let next { lines.append("  next: \(next)") }
+        return lines
+    }
+
+    /// What was asked and moved.
+    private func workLines(dryRun: Bool) -> [String] {
+        var lines = probe.map { $0.lines(elsewhere, dryRun: dryRun) } ?? []
+        if let move { lines += move.moveLines(to: elsewhere, dryRun: dryRun) }
         if let deaths {
             lines.append(
                 "  \(deaths.counting("row")) that moved \(deaths == 1 ? "is" : "are") dead there")

@@ -34,7 +34,8 @@ extension Suspects {
                 )
             }
             var gone = page.filter { $0.heard < old }
-            var (known, aside) = ([(Partition, [BadToken])](), [Suspect]())
+            var known: [(Partition, [BadToken])] = []
+            var (aside, back) = ([Suspect](), [Suspect]())
             for partition in partitions {
                 let own = page.filter { $0.partition == partition && $0.heard >= old }
                 let living = try living(own.map(\.token), in: partition)
@@ -42,13 +43,14 @@ extension Suspects {
                 let proven = try proven(absent, in: partition)
                 gone += absent.filter { !proven.contains($0.token) }
                 aside += absent.filter { proven.contains($0.token) && $0.times > 0 }
+                back += own.filter { $0.times == 0 && living.contains($0.token) }
                 known.append(
                     (partition, try self.known(own.filter { living.contains($0.token) }, partition))
                 )
             }
             return try loop.commit(after: start, doing: doing, checkpointOf: "suspects") {
                 (_) throws(SQLFailure) in
-                try remove(gone, aside, known, at: now, lease)
+                try remove(gone, aside, back, known, at: now, lease)
                 return .committed(end, entries: page.count, bytes: 0)
             } checkpoint: {
                 start
@@ -91,8 +93,8 @@ extension Suspects {
     }
 
     private func remove(
-        _ gone: [Suspect], _ aside: [Suspect], _ known: [(Partition, [BadToken])],
-        at now: EpochMilliseconds, _ lease: Lease?
+        _ gone: [Suspect], _ aside: [Suspect], _ back: [Suspect],
+        _ known: [(Partition, [BadToken])], at now: EpochMilliseconds, _ lease: Lease?
     ) throws(SQLFailure) {
         try connection.begin()
         for (partition, tokens) in known {
@@ -102,6 +104,7 @@ extension Suspects {
         for (suspects, change) in [
             (gone, "DELETE FROM pushsweep_suspect"),
             (aside, "UPDATE pushsweep_suspect SET times = 0"),
+            (back, "UPDATE pushsweep_suspect SET times = 1"),
         ] {
             for suspect in suspects {
                 // One that APNs called bad again meanwhile stays.

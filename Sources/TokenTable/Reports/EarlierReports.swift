@@ -33,14 +33,14 @@ extension Batches {
         ).filter { EvidenceSource.deaths.contains($0.source) && $0.isNew(mapping) }
     }
 
-    /// The batches of answers to a probe that called tokens dead of which no row had been of the app and environment, in the
-    /// order in which they were heard.
+    /// The batches of answers to a probe that called tokens of an app and environment dead, in the order in which they were
+    /// heard.
     ///
     /// - Throws: any failure of a query.
     package func probed(about name: Partition) throws(StoreFailure) -> [ReportBatch] {
         try read(
             "state = 'applied' AND inlet = '\(Inlet.probe.rawValue)' AND app_name = ? AND environment = ? AND "
-                + "unknown_tokens > 0 AND trimmed < 2 AND reports > removed AND opened_at > "
+                + "trimmed < 2 AND reports > removed AND opened_at > "
                 + connection.dialect.now(adding: -Int(ReportRetention.days) * 86_400),
             [.text(name.app), .text(name.environment)]
         ).filter { EvidenceSource.deaths.contains($0.source) }

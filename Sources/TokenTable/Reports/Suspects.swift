@@ -141,15 +141,17 @@ package struct Suspects {
 
     /// Those among given tokens that are suspected of an app, by the table's value, and environment, and of which
     /// something new was heard since a time of the database's clock; with `neverKnown` only those that APNs neither
-    /// accepted nor called dead before.
+    /// accepted nor called dead before. `withAside` those count that are set aside, too.
     ///
     /// - Throws: any failure of a query.
     package func open(
         among tokens: [DeviceToken], of partition: Partition,
-        since: EpochMilliseconds = EpochMilliseconds(0), neverKnown: Bool = false
+        since: EpochMilliseconds = EpochMilliseconds(0), neverKnown: Bool = false,
+        withAside: Bool = false
     ) throws(StoreFailure) -> Set<DeviceToken> {
         let found = try among(Set(tokens).sorted()).filter {
-            $0.partition == partition && !$0.isCleared && $0.times > 0 && $0.heard >= since
+            $0.partition == partition && !$0.isCleared && (withAside || $0.times > 0)
+                && $0.heard >= since
                 && !(neverKnown && $0.accepted != nil)
         }
         return Set(found.map(\.token))

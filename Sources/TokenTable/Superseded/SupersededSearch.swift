@@ -30,7 +30,7 @@ package struct SupersededSearch {
     private let lookup: RowLookup
     private let ranges: KeyRanges
     /// The places of device and kind among the columns of the lookup.
-    private let places: (device: Int, kind: Int?, user: Int?)
+    private let places: (device: Int, kinds: [Int], user: Int?)
     /// The marks beside the table; nil where they cannot be read.
     private let marks: InvalidTokenTable?
     /// Nil where there are none, or where they cannot be read.
@@ -38,8 +38,8 @@ package struct SupersededSearch {
     private let undone: (([TokenEvidence]) throws(StoreFailure) -> Set<DeviceToken>)?
     /// The registrations that can be true: one in the future would be later than any other.
     private let bounds: EvidenceBounds
-    /// The last registration of a newer token that senders have had time to try.
-    private let tried: EpochMilliseconds
+    /// By the database's clock.
+    private let now: EpochMilliseconds
     /// The end of the last range; nil at the end of the table.
     private var position: [SQLValue]? = []
 
@@ -57,13 +57,13 @@ package struct SupersededSearch {
         let user = try table.readableUserColumn(besides: columns.device)
         let lookup = try RowLookup(
             layout, table.connection, partition, wholeRows: false,
-            also: [columns.device, columns.kind, user].compactMap { $0 })
+            also: [columns.device] + columns.kinds + [user].compactMap { $0 })
         self.lookup = lookup
         ranges = KeyRanges(
             of: columns.device, along: columns.index, layout, table.connection, span: span)
         places = (
             lookup.columns.firstIndex(exactly: columns.device) ?? 0,
-            columns.kind.flatMap { lookup.columns.firstIndex(exactly: $0) },
+            columns.kinds.compactMap { lookup.columns.firstIndex(exactly: $0) },
             user.flatMap { lookup.columns.firstIndex(exactly: $0) }
         )
         marks =
@@ -73,9 +73,8 @@ package struct SupersededSearch {
         let areThere = try suspects.visibility() == .readable ? !suspects.isEmpty() : false
         self.suspects = areThere ? suspects : nil
         undone = try table.seesUndos() ? table.undoneTokens(since: EpochMilliseconds(0)) : nil
-        let now = try table.session.databaseTime()
+        now = try table.session.databaseTime()
         bounds = EvidenceBounds(now: now)
-        tried = now.advanced(by: -SupersededToken.leastAge)
     }
 
     /// What the next devices have; nil at the end of the table.
@@ -124,10 +123,10 @@ package struct SupersededSearch {
             try living(of: devices)
         }
         let suspected =
-            try suspects?.open(among: rows.map(\.row.token), of: partition) ?? []
+            try suspects?.open(among: rows.map(\.row.token), of: partition, withAside: true) ?? []
         let judgement = DeviceJudgement(rows, suspects: suspected)
         found.crowded += judgement.crowded
-        let superseded = judgement.superseded.filter { $0.newer.registered <= tried }
+        let superseded = judgement.superseded.filter { $0.isTried(at: now) }
         guard !superseded.isEmpty else { return }
         let doubtful = try table.retries.retrying("looking up the rows of older tokens") {
             () throws(SQLFailure) in
@@ -166,10 +165,10 @@ package struct SupersededSearch {
                 user: places.user.flatMap { DeviceGroup.bytes(row[$0]) }))
     }
 
-    /// The kind in a row, nothing where all tokens are of one; nil where the row does not say it.
+    /// The kind in a row; nil where the row does not say it.
     private func kind(of row: MatchedRow) -> [UInt8]? {
-        guard let place = places.kind else { return [] }
-        return DeviceGroup.bytes(row[place])
+        if columns.isKnown { return places.kinds.first.flatMap { DeviceGroup.bytes(row[$0]) } }
+        return places.kinds.flatMap { (DeviceGroup.bytes(row[$0]) ?? []) + [0xFF] }
     }
 
     /// The living rows of the partition that have one of some values as their device.
@@ -225,8 +224,10 @@ package struct SupersededSearch {
 /// The columns and the index by which superseded tokens are found.
 struct SupersededColumns: Hashable, Sendable {
     let device: String
-    /// Nil where the settings say that all tokens are of one kind.
-    let kind: String?
+    /// The column of the kind; where the settings say that all tokens are of one, those that may tell another tale.
+    let kinds: [String]
+    /// Whether the settings name it.
+    let isKnown: Bool
     /// The index that begins with the device.
     let index: String
 }
@@ -258,11 +259,6 @@ extension TokenTable {
                     + "under store.active-users.kind.column, or write `none` if all are of one kind"
             )
         }
-        if layout.kind == nil, let (column, word) = try kindBesides(layout) {
-            throw refusal(
-                "the settings say that all tokens are of one kind, and column \(column) has `\(word)`, whose tokens "
-                    + "supersede no others; name it under store.active-users.kind.column")
-        }
         let index = try catalogTable().index(onToken: device)
         guard let index else {
             let dialect = connection.dialect
@@ -271,42 +267,20 @@ extension TokenTable {
                     + "CREATE INDEX \(dialect.quoted("\(layout.table.name)_\(device)")) ON "
                     + "\(layout.table.sql(dialect)) (\(dialect.quoted(device)))")
         }
-        return SupersededColumns(device: device, kind: layout.kind, index: index.name)
+        let kinds: [String]
+        if let kind = layout.kind { kinds = [kind] } else { kinds = try kindsBesides(layout) }
+        return SupersededColumns(
+            device: device, kinds: kinds, isKnown: layout.kind != nil, index: index.name)
     }
 
-    /// Kinds of tokens besides that of alerts, as applications call them, without the marks between words.
-    private static var otherKinds: Set<String> {
-        [
-            "voip", "pushkit", "liveactivity", "complication", "fileprovider", "mdm", "location",
-            "widgets", "controls", "pushtotalk",
-        ]
-    }
-
-    /// A column whose first rows name another kind than alerts, with the word; nil where none does.
-    private func kindBesides(
-        _ layout: TableLayout
-    ) throws(StoreFailure) -> (column: String, word: String)? {
-        let used = Set(layout.usedColumns.map { $0.lowercased() })
-        for column in try catalogTable().columns where column.isText {
-            let name = column.name.lowercased()
-            guard !used.contains(name),
-                ["kind", "type", "channel", "push", "topic"].contains(where: name.contains)
-            else { continue }
-            let quoted = connection.dialect.quoted(column.name)
-            let table = layout.table.sql(connection.dialect)
-            let rows = try retries.retrying("looking for kinds of tokens in \(layout.table)") {
-                () throws(SQLFailure) in
-                try connection.query(
-                    "SELECT DISTINCT \(quoted) FROM (SELECT \(quoted) FROM \(table) LIMIT 2000) AS some"
-                )
-            }
-            for row in 0..<rows.count {
-                guard let word = rows[row, 0].text else { continue }
-                let plain = word.lowercased().filter { $0.isLetter }
-                if Self.otherKinds.contains(plain) { return (column.name, String(word.prefix(40))) }
-            }
+    /// Columns that may tell kinds of tokens where the settings say that all are of one: tokens of a device whose values
+    /// differ there supersede no others, whatever the settings say.
+    private func kindsBesides(_ layout: TableLayout) throws(StoreFailure) -> [String] {
+        let used = Set((layout.usedColumns + layout.deviceColumns).map { $0.lowercased() })
+        let words = ["kind", "type", "channel", "push", "topic", "voip", "service", "purpose"]
+        return try catalogTable().columns.map(\.name).filter { name in
+            !used.contains(name.lowercased()) && words.contains(where: name.lowercased().contains)
         }
-        return nil
     }
 
     /// The column of users, where there is one besides that of the device and the account may read it.

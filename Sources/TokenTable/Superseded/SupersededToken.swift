@@ -8,7 +8,7 @@
 //   less than a day        devices of one account change tokens in an hour of tests, and clocks differ
 //   more than ten tokens   no device has so many: the value stands for many devices
 //   rows of several users  one value for the devices of different people, such as a model's name
-//   less than a week old   senders have had no time to hear whether APNs takes the newer one
+//   less than a week old   senders have had no time to hear whether APNs takes the newer one, unless the older is silent for two
 //   an open suspect        APNs called a token of the device bad, so which one is right is not known
 //   several devices        a token that a row of another device or kind has, too
 //
@@ -33,13 +33,21 @@ package struct SupersededToken: Hashable, Sendable {
     /// Milliseconds by which the last registration must be later: a day.
     package static let leastDistance: Int64 = 86_400_000
     /// Milliseconds for which the newer token must have been registered: a week of sends, in which APNs calls it bad or
-    /// dead if it is. Until then the older one may be the only one that reaches the device.
+    /// dead if it is. Until then the older one may be the only one that reaches the device. An application may write the
+    /// time at each launch; then the older one must have been silent for two weeks.
     package static let leastAge: Int64 = 7 * 86_400_000
+    package static let leastSilence: Int64 = 14 * 86_400_000
 
     package let older: RegisteredRow
     package let newer: RegisteredRow
     /// The device and the kind of both.
     let group: DeviceGroup
+
+    /// Whether senders have had time to try the newer token.
+    func isTried(at now: EpochMilliseconds) -> Bool {
+        now.distance(from: newer.registered) >= Self.leastAge
+            || now.distance(from: older.registered) >= Self.leastSilence
+    }
 
     /// The evidence against the older token.
     package var evidence: TokenEvidence {

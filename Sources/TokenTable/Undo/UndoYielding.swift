@@ -105,7 +105,9 @@ extension UndoTransaction {
                 let after = state[column],
                 let before = item.current?[column], before.asImaged != after.asImaged
             else { continue }
-            if lookup.ledgerState(of: state) == .invalid {
+            // A mark that this undo brings back was there before, in the environment to which the row returns.
+            let wasDead = lookup.ledgerState(of: item.current) == .invalid
+            if wasDead, lookup.ledgerState(of: state) == .invalid {
                 undone[index].row.keepAll(.changed, current: item.current)
                 continue
             }

@@ -7,24 +7,42 @@ import TokenTable
 
 extension EvidenceRun {
     /// Inserts evidence, which is in the order of tokens, as a batch of its own and judges it; a dry run only judges it.
-    /// What was heard `once` is inserted to its end, also where the run is told to stop.
     ///
     /// - Throws: failures of inserting.
     func take(
         _ list: [TokenEvidence], of partition: Partition, _ source: EvidenceSource, _ inlet: Inlet,
-        label: String, once: Bool = false
+        label: String
     ) throws -> Result {
+        let batch = batch(of: partition, source, inlet, label: label, reports: list.count)
+        guard !plan.dryRun else { return judge(HeardBatch(batch, .listed(list))) }
+        return judge(HeardBatch(try insert(list, as: batch, once: false)))
+    }
+
+    /// A batch of this run that is not in the database yet.
+    func batch(
+        of partition: Partition, _ source: EvidenceSource, _ inlet: Inlet, label: String,
+        reports: Int
+    ) -> ReportBatch {
         var batch = ReportBatch(
             id: UUIDText.random(), run: run, partition, source, inlet, label: label,
             host: context.host, opened: context.now().advanced(by: ahead))
-        batch.reports = list.count
-        guard !plan.dryRun else { return judge(HeardBatch(batch, .listed(list))) }
+        batch.reports = reports
+        return batch
+    }
+
+    /// Inserts evidence, which is in the order of tokens, as a batch that waits. What was heard `once` is inserted to its
+    /// end, also where the run is told to stop.
+    ///
+    /// - Throws: failures of inserting.
+    func insert(
+        _ list: [TokenEvidence], as batch: ReportBatch, once: Bool
+    ) throws -> ReportBatch {
         guard
             try store.fill(
                 batch, lease: lease, shouldStop: { !once && context.interrupt.isTripped },
                 from: { last in ListedReports(list, after: last?.token) })
         else { throw RunFailure.stopped }
-        return judge(HeardBatch(try batches.batch(batch.id) ?? batch))
+        return try batches.batch(batch.id) ?? batch
     }
 
     /// Judges again what a probe heard of tokens that APNs called dead in the other environment, once a batch has moved rows
@@ -44,19 +62,33 @@ extension EvidenceRun {
     /// - Throws: failures of the database.
     func judgeDeaths(of other: Partition) throws -> [Result] {
         guard !plan.dryRun, !isTrial else { return [] }
-        let old = Dictionary(grouping: try batches.probed(about: other), by: \.source)
+        let probed = try batches.probed(about: other).filter { try hasLiving($0) }
+        let old = Dictionary(grouping: probed, by: \.source)
         return try old.sorted { $0.key.rawValue < $1.key.rawValue }.compactMap { source, old in
-            var batch = ReportBatch(
-                id: UUIDText.random(), run: run, other, source, .probe,
-                label: old[0].label, host: context.host,
-                opened: old.map(\.opened).min() ?? started)
+            // A person who moves rows asks for it: an undo from before does not precede it.
+            var batch = batch(of: other, source, .probe, label: old[0].label, reports: 0)
             batch.mappings = old[0].mappings
             let moved = try old.reduce(0) { sum, each in
-                try sum + batches.move(.unmatched, of: each, to: batch, lease: lease)
+                try sum + batches.move(.all, of: each, to: batch, lease: lease)
             }
             guard moved > 0 else { return nil }
             try batches.closeMoved(batch)
             return try batches.batch(batch.id).map { judge(HeardBatch($0)) }
         }
+    }
+
+    /// Whether a living row has a token of a batch.
+    private func hasLiving(_ batch: ReportBatch) throws -> Bool {
+        guard let stored = plan.partitions[batch.partition] else { return false }
+        let lookup = try store.tokenStatuses(in: stored)
+        var reports = StoredReports(of: batch.id, .all, in: store)
+        while case let page = try reports.next(500), !page.isEmpty {
+            if try lookup.statuses(of: page.map(\.token)).values.contains(where: {
+                $0 == .living || $0 == .idle
+            }) {
+                return true
+            }
+        }
+        return false
     }
 }

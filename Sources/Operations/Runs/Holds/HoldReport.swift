@@ -326,6 +326,14 @@ extension Hold {
                     + "again under apps, or discard the hold")
         }
         let (stored, policy) = (app.storedPartition, policy(of: settings.policy))
+        if policy.moves, let other = partition.elsewhere,
+            !settings.apps.contains(where: { $0.partition == other })
+        {
+            throw RunFailure(
+                .configuration, .settings,
+                "looking at hold \(id): the settings name no \(other), to which the rows would move; name the app with that "
+                    + "environment under apps, or discard the hold")
+        }
         var details = HoldReport.Details(action: policy.word)
         details.batches = batches.map(HoldReport.Batch.init)
         details.quarantined = batches.reduce(0) { $0 + $1.quarantined }

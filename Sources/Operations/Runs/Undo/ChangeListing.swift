@@ -71,7 +71,7 @@ package struct ChangeListing {
             let page = try follower.next().prefix(limit.map { $0 - count } ?? .max)
             if page.isEmpty { break }
             for change in page {
-                let moved = change.entry.environment(among: words)
+                let moved = change.entry.environmentAfter(words)
                 var partition = change.entry.origin?.partition
                 if let moved, let app = partition?.app {
                     partition = Partition(app: app, environment: moved)
@@ -135,6 +135,17 @@ package struct ChangeListing {
                     + "\(next)"
             }
         return RunFailure(.usage, .store, "\(doing): \(why)")
+    }
+}
+
+extension LedgerEntry {
+    /// The environment in which a row is after a move. A value that the settings do not know any more was that of the
+    /// other environment, or of an undo that of the feed's own.
+    fileprivate func environmentAfter(_ words: [String: String]) -> String? {
+        guard action == Self.move else { return nil }
+        let own = origin?.partition
+        return environment(among: words)
+            ?? (isOfUndo ? own?.environment : own?.elsewhere?.environment)
     }
 }
 
