@@ -145,6 +145,11 @@ struct EnvironmentRefusalTests {
         try stage.run("environments", "--probe").ends(
             78, "the settings name no provider of chat/sandbox")
         stage.namesSandbox = true
+        stage.namesProvider = false
+        try stage.run("environments", "--probe").ends(
+            78, "the settings name no provider of chat/production",
+            "asked about three of them first")
+        stage.namesProvider = true
         #expect(stage.sandbox.log.totals.requests + stage.production.log.totals.requests == 0)
         try stage.run("environments", "--probe", "--limit", "0").ends(64)
         try stage.run("environments", "--dry-run").ends(64, "--dry-run goes with")
@@ -170,6 +175,23 @@ struct EnvironmentRefusalTests {
         #expect(gateway.log.totals.requests == 1)
         #expect(stage.production.log.totals.requests == 0)
         #expect(try stage.environments()["notAsked"] as? Int == 300)
+    }
+
+    @Test("a gateway that says nothing of tokens here leaves those there unasked")
+    func silentControls() throws {
+        let stage = try EnvironmentStage(
+            .sqlite, rows: 0..<40, misplaced: 0..<20, silentHere: 0..<20)
+        stage.lines = "send: {request-timeout: 1s}"
+        try stage.reportBad(0..<20)
+        let refused = try stage.run("environments", "--probe", "--format", "json").ends(69)
+        #expect(refused.output.contains("it gave no answer about any of 3 tokens"))
+        // The made-up one alone.
+        #expect(stage.sandbox.log.totals.requests == 1)
+        #expect(stage.asked.isEmpty)
+        #expect(try stage.environments()["notAsked"] as? Int == 20)
+        // Another try asks no other devices.
+        try stage.run("environments", "--probe").ends(69)
+        #expect(stage.production.log.requestsByToken.count == 3)
     }
 
     @Test("a gateway that accepts any token proves nothing, and nobody is asked")

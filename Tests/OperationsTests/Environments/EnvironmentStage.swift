@@ -20,6 +20,8 @@ final class EnvironmentStage: ToolStage {
     /// The host of the sandbox and the value of its app in the settings.
     var sandboxHost = "127.0.0.1"
     var sandboxValue = "chat"
+    /// Whether the settings name a provider of production.
+    var namesProvider = true
     /// The ports in the settings.
     var ports: (production: UInt16, sandbox: UInt16)
 
@@ -34,11 +36,11 @@ final class EnvironmentStage: ToolStage {
     static let bad: Int64 = 1_700_000_000_000
 
     /// Registers tokens as of production. Those `misplaced` are known in the sandbox, those `dead` were known there, and
-    /// those `unknown` nowhere.
+    /// those `unknown` nowhere. About those `silentHere` production gives no answer.
     init(
         _ engine: TestEngine, rows: Range<Int>, misplaced: Range<Int>, dead: Range<Int> = 0..<0,
         unknown: Range<Int> = 0..<0, special: [DeviceToken: SpecialAnswer] = [:],
-        schema: Bool = true
+        silentHere: Range<Int> = 0..<0, schema: Bool = true
     ) throws {
         folder = try TemporaryFolder()
         tokens = Set(
@@ -52,9 +54,13 @@ final class EnvironmentStage: ToolStage {
                 certificates: certificates, rules: rules, scenario: ProviderScenario())
         }
         let elsewhere = [misplaced, dead, unknown]
-        production = try gateway(
-            rows.filter { number in !elsewhere.contains { $0.contains(number) } }, ProviderScript())
         var script = ProviderScript()
+        for number in silentHere { script.tokens[.numbered(number)] = .stall }
+        production = try gateway(
+            rows.filter { number in
+                silentHere.contains(number) || !elsewhere.contains { $0.contains(number) }
+            }, script)
+        script = ProviderScript()
         for number in dead {
             script.tokens[.numbered(number)] = .reply(
                 ScriptedReply(.unregistered, timestamp: Self.bad))
@@ -89,7 +95,7 @@ final class EnvironmentStage: ToolStage {
                 environment: \(environment)
                 value: \(value)
                 \(credential)
-                provider: {host: \(host), port: \(port), ca: \(authority)}
+                \(namesProvider || environment != "production" ? "provider: {host: \(host), port: \(port), ca: \(authority)}" : "feedback: {host: \(host)}")
 
             """
         }
