@@ -60,6 +60,14 @@ struct EnvironmentTests {
         let again = try stage.environments("--apply")
         #expect((again["move"] as? [String: Any])?["applied"] as? Int == 65)
         #expect(try stage.moved() == 65)
+        // What died there is judged anew, since the row moved after the undo.
+        #expect(Self.count(again, "deaths") == 5)
+        #expect(try stage.database.marked == 5)
+        // A death that a person took back stays so, also where the row is there by the application's word.
+        try stage.run("undo", "--token", DeviceToken.numbered(60).hex).ends(0)
+        try stage.database.update("environment = 'sandbox'", of: 60)
+        _ = try stage.environments("--apply")
+        #expect(try stage.database.marked == 4)
         let wrong = try stage.database.rows(
             where:
                 "environment = 'sandbox' AND id NOT IN (SELECT id FROM active_users WHERE id <= 65)"

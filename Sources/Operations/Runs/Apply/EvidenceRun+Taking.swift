@@ -21,11 +21,11 @@ extension EvidenceRun {
     /// A batch of this run that is not in the database yet.
     func batch(
         of partition: Partition, _ source: EvidenceSource, _ inlet: Inlet, label: String,
-        reports: Int
+        reports: Int, opened: EpochMilliseconds? = nil
     ) -> ReportBatch {
         var batch = ReportBatch(
             id: UUIDText.random(), run: run, partition, source, inlet, label: label,
-            host: context.host, opened: context.now().advanced(by: ahead))
+            host: context.host, opened: opened ?? context.now().advanced(by: ahead))
         batch.reports = reports
         return batch
     }
@@ -65,8 +65,10 @@ extension EvidenceRun {
         let probed = try batches.probed(about: other).filter { try hasLiving($0) }
         let old = Dictionary(grouping: probed, by: \.source)
         return try old.sorted { $0.key.rawValue < $1.key.rawValue }.compactMap { source, old in
-            // A person who moves rows asks for it: an undo from before does not precede it.
-            var batch = batch(of: other, source, .probe, label: old[0].label, reports: 0)
+            // The first of them counts, so that what a person took back there since stays so.
+            var batch = batch(
+                of: other, source, .probe, label: old[0].label, reports: 0,
+                opened: old.map(\.opened).min())
             batch.mappings = old[0].mappings
             let moved = try old.reduce(0) { sum, each in
                 try sum + batches.move(.all, of: each, to: batch, lease: lease)
