@@ -80,7 +80,6 @@ struct EnvironmentProbe {
     ///
     /// - Throws: why nothing more can be asked; what was answered is written.
     mutating func run() throws {
-        try judgeLeft()
         var rest = try ProbeCandidates(pair, store, terms)
         var next = try rest.next(min(Self.group, terms.limit))
         // Who has nothing to ask needs no gateway.
@@ -191,8 +190,8 @@ struct EnvironmentProbe {
     // MARK: Asking
 
     /// Sends to tokens and waits for all answers. After a failure that concerns all of them, and where the run is told to
-    /// stop, nothing more is sent, and what is under way is still heard. `sent` is the number of requests that may have
-    /// reached the gateway.
+    /// stop, nothing more is sent, and what is under way is still heard. `sent` is the number of requests that the gateway
+    /// may have processed.
     private mutating func ask(
         _ tokens: [DeviceToken], _ provider: Provider, of partition: Partition
     ) throws -> (answers: [Answer], sent: Int, failure: RunFailure?) {
@@ -202,12 +201,13 @@ struct EnvironmentProbe {
         var sent = 0
         var failure: RunFailure?
         var end: Deadline?
+        func withdraw() {
+            sent -= provider.withdraw().count { waiting.removeValue(forKey: $0.key) != nil }
+        }
         while !unsent.isEmpty || !waiting.isEmpty {
             if end == nil, failure != nil || context.interrupt.isTripped {
                 unsent = []
-                for item in provider.withdraw() where waiting.removeValue(forKey: item.key) != nil {
-                    sent -= 1
-                }
+                withdraw()
                 end = .in(context.interrupt.isTripped ? Self.grace : terms.sending.requestTimeout)
             }
             if let end, end.hasPassed { break }
@@ -220,6 +220,7 @@ struct EnvironmentProbe {
             let outcomes = provider.outcomes(within: 50)
             for outcome in outcomes {
                 guard let asked = waiting.removeValue(forKey: outcome.key) else { continue }
+                if !outcome.kind.mayBeProcessed { sent -= 1 }
                 switch reading(outcome, of: asked.token, asked.sent, by: partition) {
                 case .success(let answer): if let answer { answers.append(answer) }
                 case .failure(let cause): failure = failure ?? cause
@@ -234,6 +235,7 @@ struct EnvironmentProbe {
                 if outcomes.isEmpty { break }
             }
         }
+        withdraw()
         return (answers, sent, failure)
     }
 
@@ -286,18 +288,6 @@ struct EnvironmentProbe {
 
     // MARK: Writing
 
-    /// Judges what an earlier run heard and was stopped before it judged.
-    private func judgeLeft() throws {
-        let left = try evidence.batches.all(.waiting, .applying).filter {
-            $0.inlet == .probe && $0.partition == pair.other?.partition
-        }
-        for batch in left { try judge(batch) }
-    }
-
-    private func judge(_ batch: ReportBatch) throws {
-        if let failure = evidence.judge(HeardBatch(batch)).failure { throw failure }
-    }
-
     /// Writes answers as batches of the environment that gave them, all of them before one is judged.
     private func write(_ answers: [Answer], of other: Partition) throws {
         let bySource = Dictionary(grouping: answers, by: \.source)
@@ -314,6 +304,18 @@ struct EnvironmentProbe {
                     reports: list.count),
                 once: true)
         }
-        for batch in batches { try judge(batch) }
+        for batch in batches {
+            if let failure = evidence.judge(HeardBatch(batch)).failure { throw failure }
+        }
+    }
+}
+
+extension ProviderOutcome.Kind {
+    /// Whether the gateway may have sent the notification to the device.
+    fileprivate var mayBeProcessed: Bool {
+        switch self {
+        case .unsendable, .refused, .untouched: false
+        case .answered, .accepted, .refusedBinary, .unknown, .garbled: true
+        }
     }
 }

@@ -125,8 +125,12 @@ package struct Environments: RecordedRun {
                     "its rows have another app in the column than those of the other environment (apps[].value), so "
                     + "they cannot move by the environment alone"
             } else if visibility == .readable {
-                try eachToken(of: pair, store) { app.count($0) }
-                app.next = try next(for: app, of: pair, store)
+                var movable = 0
+                try eachToken(of: pair, store) {
+                    app.count($0)
+                    if $0.knowledge.isProof, !$0.isElsewhereToo { movable += 1 }
+                }
+                app.next = try next(for: app, movable: movable, of: pair, store)
             } else {
                 app.gap =
                     "pushsweep_suspect is not there, lacks a column, or is hidden from the account; run pushsweep check"
@@ -142,7 +146,8 @@ package struct Environments: RecordedRun {
 
     /// What a person does next about an app.
     private func next(
-        for app: EnvironmentsReport.App, of pair: EnvironmentPair, _ store: TokenTable
+        for app: EnvironmentsReport.App, movable: Int, of pair: EnvironmentPair,
+        _ store: TokenTable
     ) throws -> String? {
         let batches = Batches(store)
         if try batches.visibility() == .readable,
@@ -160,11 +165,13 @@ package struct Environments: RecordedRun {
             return
                 "name \(pair.partition.elsewhere.map { "\($0)" } ?? "") under apps, with its provider and credential"
         }
-        if app.accepted + app.dead > app.elsewhereToo {
+        if movable > 0 {
             return wish.applies && wish.dryRun
                 ? "pushsweep environments --apply" : "pushsweep environments --apply --dry-run"
         }
-        return app.notAsked > 0 ? "pushsweep environments --probe --dry-run" : nil
+        guard app.notAsked > 0 else { return nil }
+        return wish.probes && wish.dryRun
+            ? "pushsweep environments --probe" : "pushsweep environments --probe --dry-run"
     }
 
     private func eachToken(
@@ -201,11 +208,13 @@ package struct Environments: RecordedRun {
                 started: started, lease: lease)
             evidence.ahead = try ClockDifference(to: store, context.now).worthwhile
             try evidence.batches.dropDrafts(lease: lease)
+            try evidence.batches.completeFilling()
             outcome.report.apps = pairs.map {
                 var app = EnvironmentsReport.App($0.partition)
                 app.gap = "the run ended before its rows were counted"
                 return app
             }
+            try settleHeard(evidence)
             try work(evidence)
             try survey(store)
             if let list = wish.list { try write(list, store) }
@@ -215,6 +224,31 @@ package struct Environments: RecordedRun {
                     id: outcome.report.run, kind: "environments", started: started,
                     ended: context.now(), host: context.host, operator: context.operator,
                     counts: outcome.report.jsonLine, guardResult: evidence.opinions.summary))
+        }
+    }
+
+    /// Judges what a run that was stopped has heard.
+    private mutating func settleHeard(_ evidence: EvidenceRun) throws {
+        for (place, pair) in pairs.enumerated() {
+            guard let other = pair.other?.partition else { continue }
+            note(try evidence.judgeHeard(of: other), at: place)
+        }
+    }
+
+    /// Enters what became of reports that call rows of the other environment dead.
+    private mutating func note(_ deaths: [EvidenceRun.Result], at place: Int) {
+        let dead = deaths.reduce(0) { $0 + ($1.isSilent ? 0 : $1.entry.applied) }
+        if dead > 0 {
+            outcome.report.apps[place].deaths = dead + (outcome.report.apps[place].deaths ?? 0)
+        }
+        for each in deaths { note(each) }
+    }
+
+    private mutating func note(_ result: EvidenceRun.Result) {
+        if let failure = result.failure {
+            outcome.fail(failure)
+        } else {
+            outcome.note(result.status)
         }
     }
 
@@ -255,15 +289,8 @@ package struct Environments: RecordedRun {
     ) throws {
         let result = try EnvironmentMove(pair: pair, evidence: evidence).run()
         outcome.report.apps[place].move = result.move?.entry
-        let deaths = result.deaths.reduce(0) { $0 + $1.entry.applied }
-        if deaths > 0 { outcome.report.apps[place].deaths = deaths }
-        for each in [result.move].compactMap({ $0 }) + result.deaths {
-            if let failure = each.failure {
-                outcome.fail(failure)
-            } else {
-                outcome.note(each.status)
-            }
-        }
+        if let move = result.move { note(move) }
+        note(result.deaths, at: place)
     }
 
     // MARK: Listing

@@ -28,7 +28,7 @@ package struct EnvironmentsReport: RunReport, Codable, Hashable {
 
     package var closingCounts: ClosingCounts {
         apps.reduce(into: ClosingCounts()) { counts, app in
-            if !dryRun { counts.applied += app.move?.applied ?? 0 }
+            if !dryRun { counts.applied += (app.move?.applied ?? 0) + (app.deaths ?? 0) }
             counts.held += app.move?.held ?? 0
         }
     }
@@ -64,7 +64,8 @@ extension EnvironmentsReport {
         package var probe: Probe?
         /// The move of the proven rows; absent where none was wanted or none is proven.
         package var move: FeedReport?
-        /// Rows that moved, are dead there and were marked or deleted for it; absent where there are none.
+        /// Rows of the other environment that were marked or deleted for what a probe had heard, most of which had moved
+        /// there; absent where there are none.
         package var deaths: Int?
         /// What to do next, in one clause; absent where there is nothing to do.
         package var next: String?
@@ -127,9 +128,11 @@ extension EnvironmentsReport {
             asked > 0 ? "\(asked.counting("token")) \(would)asked about" : nil,
             apps.contains { $0.move != nil } ? "\(moved.counting("row")) \(would)moved" : nil,
         ].compactMap { $0 }
-        return
-            "environments: \(proven.counting("row")) \(proven == 1 ? "is" : "are") proven to be under the wrong one"
-            + done.map { ", \($0)" }.joined()
+        let found =
+            apps.contains { $0.gap != nil }
+            ? "not all was counted"
+            : "\(proven.counting("row")) \(proven == 1 ? "is" : "are") proven to be under the wrong one"
+        return "environments: " + ([found] + done).joined(separator: ", ")
     }
 }
 
@@ -138,7 +141,7 @@ extension EnvironmentsReport.App {
         if let gap {
             return ["\(partition): not counted: \(gap)"] + workLines(dryRun: dryRun)
         }
-        guard bad > 0 || probe != nil || move != nil else {
+        guard bad > 0 || probe != nil || move != nil || deaths != nil else {
             return ["\(partition): APNs calls no token of a living row bad"]
         }
         var lines = [
@@ -163,7 +166,8 @@ extension EnvironmentsReport.App {
         if let move { lines += move.moveLines(to: elsewhere, dryRun: dryRun) }
         if let deaths {
             lines.append(
-                "  \(deaths.counting("row")) that moved \(deaths == 1 ? "is" : "are") dead there")
+                "  \(deaths.counting("row")) of the \(elsewhere) \(deaths == 1 ? "is" : "are") dead, as a probe heard"
+            )
         }
         return lines
     }

@@ -271,14 +271,14 @@ extension Batches {
         let isOthers =
             "inlet <> 'sender' AND (inlet <> 'gateway' OR reports > 0) "
             + "AND (inlet <> 'file' OR source = 'feedback') AND NOT \(Inlet.ofOwnLists) AND \(old)"
-        let isMoving = "(origin IS NOT NULL OR inlet = 'earlier')"
+        let isMoving = "(origin IS NOT NULL OR inlet IN ('earlier', 'probe'))"
         for batch in try read("state = 'filling' AND (\(isMoving) OR \(isOthers))", []) {
-            // What a move has left behind is still in the batches before.
-            let isMoved = batch.origin != nil || batch.inlet == .earlier
+            // What a move has left behind is still in the batches before. Of what a probe heard the rest is asked again.
+            let isOwn = batch.origin != nil || [.earlier, .probe].contains(batch.inlet)
             _ = try change(
                 batch.id, to: .waiting, from: [.filling],
-                isMoved ? "" : ", last_token = NULL, ending = 'truncated', detail = ?",
-                isMoved
+                ", last_token = NULL" + (isOwn ? "" : ", ending = 'truncated', detail = ?"),
+                isOwn
                     ? []
                     : [.text("\(batch.host) stored a part of it and was not heard of for a day")])
         }

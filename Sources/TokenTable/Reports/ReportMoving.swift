@@ -151,7 +151,12 @@ extension Batches {
                 "moved_to = ?, reports = reports - ?, unknown_tokens = unknown_tokens - ?, "
                     + "refused = refused - ?",
                 [.text(batch.id), all, count(.unknown), count(.refused)]
-            ) : ("removed = removed + ?", [all])
+            )
+            : (
+                // A replay names the batch by its origin.
+                "removed = removed + ?, moved_to = COALESCE(?, moved_to)",
+                [all, batch.origin == nil ? .text(batch.id) : .null]
+            )
         _ = try connection.execute(
             "UPDATE pushsweep_feed SET \(change) WHERE feed = ? AND part = 0",
             values + [.text(old.id)])

@@ -124,7 +124,8 @@ package struct SupersededSearch {
         }
         let suspected =
             try suspects?.open(among: rows.map(\.row.token), of: partition, withAside: true) ?? []
-        let judgement = DeviceJudgement(rows, suspects: suspected)
+        let judgement = DeviceJudgement(
+            rows, suspects: suspected, areKindsKnown: columns.isKnown)
         found.crowded += judgement.crowded
         let superseded = judgement.superseded.filter { $0.isTried(at: now) }
         guard !superseded.isEmpty else { return }
@@ -273,12 +274,12 @@ extension TokenTable {
             device: device, kinds: kinds, isKnown: layout.kind != nil, index: index.name)
     }
 
-    /// Columns that may tell kinds of tokens where the settings say that all are of one: tokens of a device whose values
-    /// differ there supersede no others, whatever the settings say.
+    /// Columns of texts that may tell kinds of tokens where the settings say that all are of one, as far as the account
+    /// sees them: tokens of a device whose values differ there supersede no others.
     private func kindsBesides(_ layout: TableLayout) throws(StoreFailure) -> [String] {
         let used = Set((layout.usedColumns + layout.deviceColumns).map { $0.lowercased() })
         let words = ["kind", "type", "channel", "push", "topic", "voip", "service", "purpose"]
-        return try catalogTable().columns.map(\.name).filter { name in
+        return try catalogTable().columns.filter(\.isText).map(\.name).filter { name in
             !used.contains(name.lowercased()) && words.contains(where: name.lowercased().contains)
         }
     }

@@ -8,7 +8,7 @@
 //   less than a day        devices of one account change tokens in an hour of tests, and clocks differ
 //   more than ten tokens   no device has so many: the value stands for many devices
 //   rows of several users  one value for the devices of different people, such as a model's name
-//   less than a week old   senders have had no time to hear whether APNs takes the newer one, unless the older is silent for two
+//   less than a week old   senders have had no time to hear whether APNs takes the newer one
 //   an open suspect        APNs called a token of the device bad, so which one is right is not known
 //   several devices        a token that a row of another device or kind has, too
 //
@@ -33,10 +33,9 @@ package struct SupersededToken: Hashable, Sendable {
     /// Milliseconds by which the last registration must be later: a day.
     package static let leastDistance: Int64 = 86_400_000
     /// Milliseconds for which the newer token must have been registered: a week of sends, in which APNs calls it bad or
-    /// dead if it is. Until then the older one may be the only one that reaches the device. An application may write the
-    /// time at each launch; then the older one must have been silent for two weeks.
+    /// dead if it is. Until then the older one may be the only one that reaches the device. Where
+    /// the application writes the time at each launch, that is a week after the last one.
     package static let leastAge: Int64 = 7 * 86_400_000
-    package static let leastSilence: Int64 = 14 * 86_400_000
 
     package let older: RegisteredRow
     package let newer: RegisteredRow
@@ -46,7 +45,6 @@ package struct SupersededToken: Hashable, Sendable {
     /// Whether senders have had time to try the newer token.
     func isTried(at now: EpochMilliseconds) -> Bool {
         now.distance(from: newer.registered) >= Self.leastAge
-            || now.distance(from: older.registered) >= Self.leastSilence
     }
 
     /// The evidence against the older token.
@@ -101,7 +99,7 @@ struct DeviceRow: Hashable, Sendable {
 
 /// What the living rows of some devices say, each device with all of its rows in the partition.
 struct DeviceJudgement {
-    /// The most living tokens of one kind that a device can have.
+    /// The most living tokens of one kind that a device can have; where kinds are not known, of all.
     static let mostTokens = 10
 
     /// In the order of the older tokens, each once for its device and kind.
@@ -109,11 +107,12 @@ struct DeviceJudgement {
     /// Devices with more tokens of one kind than a device can have, or with rows of several users.
     private(set) var crowded = 0
 
-    init(_ rows: [DeviceRow], suspects: Set<DeviceToken>) {
+    init(_ rows: [DeviceRow], suspects: Set<DeviceToken>, areKindsKnown: Bool) {
         for rows in Dictionary(grouping: rows, by: \.group.device).values {
             let kinds = Dictionary(grouping: rows, by: \.group)
             let users = Set(rows.compactMap(\.user))
-            guard users.count < 2, !kinds.values.contains(where: Self.isCrowded) else {
+            let sets = areKindsKnown ? Array(kinds.values) : [rows]
+            guard users.count < 2, !sets.contains(where: Self.isCrowded) else {
                 crowded += 1
                 continue
             }

@@ -79,6 +79,14 @@ extension EvidenceRun {
         }
     }
 
+    /// Judges what a probe of an app and environment heard, and was stopped before it judged.
+    ///
+    /// - Throws: failures of the database.
+    func judgeHeard(of other: Partition) throws -> [Result] {
+        try batches.all(.waiting, .applying).filter { $0.inlet == .probe && $0.partition == other }
+            .map { judge(HeardBatch($0)) }
+    }
+
     /// Whether a living row has a token of a batch.
     private func hasLiving(_ batch: ReportBatch) throws -> Bool {
         guard let stored = plan.partitions[batch.partition] else { return false }

@@ -15,7 +15,9 @@ extension Sweep {
         guard !plan.dryRun || (try? evidence.batches.visibility()) == .readable else { return }
         if !plan.dryRun { try evidence.batches.releaseFollowers() }
         for batch in try evidence.batches.all(.held, .waiting, .applying) {
-            guard evidence.isNamed(batch) || batch.host == context.host else { continue }
+            // What a probe heard of an environment that the settings do not name waits for the next probe.
+            let isOwn = batch.host == context.host && batch.inlet != .probe
+            guard evidence.isNamed(batch) || isOwn else { continue }
             try judge(HeardBatch(batch), evidence, resumed: true)
         }
         guard plan.dryRun else { return }
@@ -75,7 +77,7 @@ extension Sweep {
                 .usage, .state,
                 "judging batch \(last.id) again: "
                     + (last.movedTo.map {
-                        "its reports found no row and moved into batch \($0) under another mapping; name that one"
+                        "its reports moved into batch \($0); name that one"
                     }
                         ?? "its reports were removed when their time was over; nothing of it can be judged any more")
             )
