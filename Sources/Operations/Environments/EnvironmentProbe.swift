@@ -158,13 +158,15 @@ struct EnvironmentProbe {
             )
         }
         guard !context.interrupt.isTripped else { throw RunFailure.stopped }
-        guard !answers.isEmpty else { throw Self.silence(of: provider, about: some.count) }
+        guard answers.count == some.count else {
+            throw Self.silence(of: provider, about: some.count - answers.count)
+        }
     }
 
     private static func silence(of provider: Provider, about tokens: Int) -> RunFailure {
         RunFailure(
             .unreachable, .send,
-            "asking \(provider.plan.name): it gave no answer about any of \(tokens.counting("token")); run again later"
+            "asking \(provider.plan.name): it gave no answer about \(tokens.counting("token")); run again later"
         )
     }
 

@@ -6,12 +6,6 @@ import Testing
 
 @Suite("Moves and probes in doubt")
 struct EnvironmentDoubtTests {
-    private static let anyNumber = "guard: {floor: 1000000000}"
-
-    private static func move(_ entry: [String: Any], _ key: String) -> Int {
-        (entry["move"] as? [String: Any])?[key] as? Int ?? -1
-    }
-
     @Test(
         "a move that was held moves no row that APNs accepted since, and no row of an app that the settings do not name",
         arguments: TestEngine.available)
@@ -45,7 +39,7 @@ struct EnvironmentDoubtTests {
         arguments: TestEngine.available)
     func takenBack(_ engine: TestEngine) throws {
         let stage = try EnvironmentStage(engine, rows: 0..<40, misplaced: 0..<4)
-        stage.lines = Self.anyNumber
+        stage.lines = EnvironmentStage.anyNumber
         try stage.database.execute(
             engine == .sqlite
                 ? "DROP INDEX active_users_device" : "DROP INDEX device ON active_users",
@@ -53,7 +47,7 @@ struct EnvironmentDoubtTests {
         try stage.database.execute("CREATE INDEX tokens ON active_users (device_token)")
         try stage.reportBad(0..<4)
         _ = try stage.environments("--probe")
-        #expect(Self.move(try stage.environments("--apply"), "applied") == 4)
+        #expect(EnvironmentStage.move(try stage.environments("--apply"), "applied") == 4)
         let later = Int64(Date().timeIntervalSince1970 * 1_000) + 60_000
         try stage.database.register(.numbered(0), at: later)
         try stage.database.update(
@@ -74,20 +68,22 @@ struct EnvironmentDoubtTests {
     @Test("a column that keeps another word than it is given moves no row", .needsServer)
     func spelling() throws {
         let stage = try EnvironmentStage(.mariaDB, rows: 0..<40, misplaced: 0..<4)
-        stage.lines = Self.anyNumber
+        stage.lines = EnvironmentStage.anyNumber
         try stage.database.execute(
             "ALTER TABLE active_users MODIFY environment ENUM('production', 'Sandbox') NOT NULL")
         try stage.reportBad(0..<4)
         _ = try stage.environments("--probe")
         let moved = try stage.environments("--apply", exit: 65)
-        #expect(Self.move(moved, "applied") == 0 && Self.move(moved, "refused") == 4)
+        #expect(
+            EnvironmentStage.move(moved, "applied") == 0
+                && EnvironmentStage.move(moved, "refused") == 4)
         #expect(try stage.moved() == 0)
     }
 
     @Test("one gateway under two names, and rows with other apps in their column, are refused")
     func oneGateway() throws {
         let stage = try EnvironmentStage(.sqlite, rows: 0..<40, misplaced: 0..<0)
-        stage.lines = Self.anyNumber
+        stage.lines = EnvironmentStage.anyNumber
         // A sender with a wrong certificate had called good tokens bad.
         try stage.reportBad(0..<10)
         stage.sandboxHost = "localhost"
@@ -99,6 +95,24 @@ struct EnvironmentDoubtTests {
         stage.sandboxValue = "chatdev"
         try stage.run("environments", "--probe").ends(78, "its rows have the app `chat`")
         try stage.run("environments").ends(0, "another app in the column")
+    }
+
+    @Test(
+        "what a probe heard and was killed before it stored or moved it whole counts, and a replay names where it is",
+        arguments: TestEngine.available)
+    func unfinished(_ engine: TestEngine) throws {
+        let stage = try EnvironmentStage(engine, rows: 0..<40, misplaced: 0..<2, dead: 2..<5)
+        try stage.reportBad(0..<5)
+        _ = try stage.environments("--probe")
+        let heard = "inlet = 'probe' AND source = 'Unregistered'"
+        let feed = try #require(
+            try stage.database.texts("SELECT feed FROM pushsweep_feed WHERE \(heard)").first?.first)
+        try stage.database.execute(
+            "UPDATE pushsweep_feed SET state = 'filling' WHERE \(heard) AND part = 0")
+        let applied = try stage.environments("--apply")
+        #expect(EnvironmentStage.move(applied, "applied") == 5 && applied["deaths"] as? Int == 3)
+        #expect(stage.asked.values.allSatisfy { $0 == 1 })
+        try stage.run("replay", "--feed", feed).ends(64, "its reports moved into batch")
     }
 
     @Test("a refusal in the middle of a group, and a stop, lose no answer that was heard")
@@ -121,6 +135,6 @@ struct EnvironmentDoubtTests {
         try silent.run("sweep").ends(0)
         #expect(try silent.environments()["accepted"] as? Int == 0)
         silent.namesSandbox = true
-        #expect(Self.move(try silent.environments("--apply"), "applied") == 19)
+        #expect(EnvironmentStage.move(try silent.environments("--apply"), "applied") == 19)
     }
 }

@@ -31,6 +31,14 @@ final class EnvironmentStage: ToolStage {
     /// What the sandbox answers about single tokens.
     enum SpecialAnswer { case topicDisallowed, stall }
 
+    /// The line of settings by which the guard holds nothing.
+    static let anyNumber = "guard: {floor: 1000000000}"
+
+    /// A count of the move in an entry.
+    static func move(_ entry: [String: Any], _ key: String) -> Int {
+        (entry["move"] as? [String: Any])?[key] as? Int ?? -1
+    }
+
     /// When the numbered tokens registered, and when APNs called them bad.
     static let registered: Int64 = 1_600_000_000_000
     static let bad: Int64 = 1_700_000_000_000

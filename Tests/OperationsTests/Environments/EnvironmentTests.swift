@@ -6,8 +6,6 @@ import Testing
 
 @Suite("Rows under the wrong environment")
 struct EnvironmentTests {
-    private static let anyNumber = "guard: {floor: 1000000000}"
-
     private static func count(_ entry: [String: Any], _ key: String) -> Int {
         entry[key] as? Int ?? -1
     }
@@ -18,7 +16,7 @@ struct EnvironmentTests {
     func way(_ engine: TestEngine) throws {
         let stage = try EnvironmentStage(
             engine, rows: 0..<200, misplaced: 0..<60, dead: 60..<65, unknown: 65..<75)
-        stage.lines = Self.anyNumber
+        stage.lines = EnvironmentStage.anyNumber
         try stage.reportBad(0..<75)
         let found = try stage.environments()
         #expect(Self.count(found, "bad") == 75 && Self.count(found, "notAsked") == 75)

@@ -56,8 +56,8 @@ extension EvidenceRun {
         return try judgeDeaths(of: other)
     }
 
-    /// Judges again what a probe heard of tokens that APNs called dead in an app and environment, and of which no row was
-    /// there.
+    /// Judges again what a probe heard of tokens that APNs called dead in an app and environment, where living rows of it
+    /// have such tokens now.
     ///
     /// - Throws: failures of the database.
     func judgeDeaths(of other: Partition) throws -> [Result] {

@@ -232,10 +232,7 @@ extension ReportIntake {
         }
         guard !isBlank else { throw RefusedFile(failure: source.empty, layout: nil) }
         for warning in try first.end(reports.counts) { context.log.warning("\(warning)") }
-        if let words = unknown.words {
-            context.log.warning("\(source.name): \(words)")
-        }
-        tell(of: source, hasTabs: reader.hasTabs, unread: unread)
+        tell(of: source, hasTabs: reader.hasTabs, unread: unread, unknown.words)
         return try digest.hex()
     }
 
@@ -281,7 +278,8 @@ extension ReportIntake {
     }
 
     /// Says what was read in another way than the options say, and what was not read.
-    private func tell(of source: GivenSource, hasTabs: Bool, unread: Int) {
+    private func tell(of source: GivenSource, hasTabs: Bool, unread: Int, _ words: String?) {
+        if let words { context.log.warning("\(source.name): \(words)") }
         if hasTabs {
             context.log.warning(
                 """
