@@ -334,6 +334,11 @@ struct SupersededTests {
             [.bytes(DeviceToken.numbered(11).bytes)]
                 + [SQLValue](repeating: database.time(start), count: 3))
         #expect(try Self.older(store).isEmpty)
+        // A proof that a sweep has set aside protects the device, too.
+        try database.execute("UPDATE pushsweep_suspect SET times = 0")
+        #expect(try Self.older(store).isEmpty)
+        try database.execute("DELETE FROM pushsweep_suspect")
+        #expect(try Self.older(store) == [.numbered(10)])
     }
 
     @Test(
