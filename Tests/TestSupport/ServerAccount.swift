@@ -54,6 +54,14 @@ package final class ServerAccount {
         try admin.run("GRANT \(right) ON \(database).\(table) TO '\(name)'@'%'")
     }
 
+    /// Grants what `check --grants` printed, without the rights to make tables and to look at replicas.
+    package func grant(printedBy output: String) throws {
+        for line in output.split(separator: "\n").map(String.init) where line.hasPrefix("GRANT") {
+            guard !["CREATE", "REPLICA", "BINLOG"].contains(where: line.contains) else { continue }
+            try admin.run(line.replacing(";", with: ""))
+        }
+    }
+
     /// The environment variables that make a run use the account.
     package var environment: [String: String] {
         [

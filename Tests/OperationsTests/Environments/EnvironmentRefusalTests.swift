@@ -84,8 +84,10 @@ struct EnvironmentRefusalTests {
         "what other senders report proves as much as a probe, where the account has the printed rights alone",
         arguments: TestEngine.available)
     func reported(_ engine: TestEngine) throws {
-        let stage = try EnvironmentStage(engine, rows: 0..<40, misplaced: 0..<0)
+        let stage = try EnvironmentStage(engine, rows: 0..<40, misplaced: 3..<4)
         stage.lines = EnvironmentStage.anyNumber
+        try stage.database.report(
+            DeviceToken.numbered(3).hex, status: 400, reason: "BadDeviceToken")
         for (number, status) in [(0, 200), (1, 410), (2, 400)] {
             try stage.database.report(
                 DeviceToken.numbered(number).hex, status: 400, reason: "BadDeviceToken")
@@ -101,11 +103,7 @@ struct EnvironmentRefusalTests {
         let account = engine == .mariaDB ? try ServerAccount(of: stage.database) : nil
         if let account {
             let printed = try stage.run("check", "--grants", account.name).ends(0)
-            let grants = printed.output.split(separator: "\n").map(String.init).filter {
-                $0.hasPrefix("GRANT") && !$0.contains("CREATE") && !$0.contains("REPLICA")
-                    && !$0.contains("BINLOG")
-            }
-            for grant in grants { try account.admin.run(grant.replacing(";", with: "")) }
+            try account.grant(printedBy: printed.output)
         }
         let own = account?.environment ?? [:]
         try stage.run(["sweep"], environment: own).ends(0)
@@ -117,11 +115,14 @@ struct EnvironmentRefusalTests {
         try stage.run(["sweep"], environment: own).ends(0)
         try stage.run(["environments"], environment: own).ends(
             0, "accepted in the sandbox: 1, dead there: 1; these belong there",
-            "bad in both: 1, not asked there: 0")
+            "bad in both: 1, not asked there: 1")
+        try stage.run(["environments", "--probe"], environment: own).ends(
+            0, "accepted in the sandbox: 2, dead there: 1; these belong there",
+            "the sandbox was asked about 1 token: accepted 1, dead 0")
         try stage.run(["audit"], environment: own).ends(
             0, "of them it knows in the other environment")
-        try stage.run(["environments", "--apply"], environment: own).ends(0, "2 rows moved")
-        #expect(try stage.moved() == 2)
+        try stage.run(["environments", "--apply"], environment: own).ends(0, "3 rows moved")
+        #expect(try stage.moved() == 3)
         let run = try #require(
             try stage.database.texts("SELECT run FROM pushsweep_change LIMIT 1").first?.first)
         try stage.run(["undo", run], environment: own).ends(0)

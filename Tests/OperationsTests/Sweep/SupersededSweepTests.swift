@@ -100,6 +100,21 @@ struct SupersededSweepTests {
         #expect(try stage.marked == 40)
     }
 
+    @Test("an account with the printed rights alone marks them and takes it back", .needsServer)
+    func rights() throws {
+        let stage = try Self.stage(.mariaDB, devices: 4)
+        let account = try ServerAccount(of: stage.database)
+        let printed = try stage.run("check", "--grants", account.name).ends(0)
+        try account.grant(printedBy: printed.output)
+        try stage.run(["sweep"], environment: account.environment).ends(0)
+        #expect(try stage.marked == 4)
+        let run = try stage.database.texts("SELECT run FROM pushsweep_change LIMIT 1")
+        try stage.run(["undo", run[0][0]], environment: account.environment).ends(0)
+        #expect(try stage.marked == 0)
+        try stage.run(["sweep"], environment: account.environment).ends(0)
+        #expect(try stage.marked == 0)
+    }
+
     @Test("with action delete at once older tokens are only marked")
     func deleting() throws {
         let stage = try Self.stage(.sqlite, devices: 2)
