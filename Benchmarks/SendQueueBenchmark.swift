@@ -60,7 +60,7 @@ struct SendQueueBenchmark {
                 newName: { APNsID.random().description })
             var cursor = QueueCursor()
             while var claim = try queue.claim(Self.partition, limit: 1_000, from: &cursor) {
-                guard try queue.handOver(claim) else { continue }
+                guard try queue.handOver(claim, rows: .max) != nil else { continue }
                 let results = claim.notifications.enumerated().map { index, row in
                     DeliveryResult(
                         key: row.row, index % 100 == 0 ? .gone(reason: "Unregistered") : .sent)

@@ -55,6 +55,7 @@ struct BinaryConnection: ~Copyable {
         conversation = BinaryConversation(
             wait: max(1, Int64(plan.limits.errorWait / .milliseconds(1))),
             hasIdentifiers: command != .simple)
+        queues.addStreams(plan.window)
     }
 
     /// Milliseconds of a monotonic clock.
@@ -70,6 +71,7 @@ struct BinaryConnection: ~Copyable {
                 break
             }
         }
+        queues.addStreams(-plan.window)
         // A packet may have come since the last look.
         if let connection { listen(to: connection, until: .now) }
         if let connection {
@@ -89,6 +91,11 @@ struct BinaryConnection: ~Copyable {
     private mutating func step() throws(ProviderFailure) -> Bool {
         let isOpen = connection != nil && !conversation.window.isEmpty
         if queues.isStopping, interrupt.isTripped || !isOpen { return false }
+        // A process that was suspended may wake up when others have its rows. Errors are heard all the same.
+        let mayGive = queues.mayGive()
+        if !mayGive, connection == nil {
+            return !interrupt.wait(until: .in(ProviderConnection.leaseWait))
+        }
         guard let connection else {
             if again.isEmpty && queues.count == 0 {
                 queues.awaitNotifications(within: Self.idleMilliseconds)
@@ -96,16 +103,16 @@ struct BinaryConnection: ~Copyable {
             }
             return try connect()
         }
-        let hasWritten = try write(to: connection)
+        let hasWritten = mayGive ? try write(to: connection) : false
         guard self.connection != nil else { return try pause() }
-        if !hasWritten, conversation.window.isEmpty {
+        if !hasWritten, mayGive, conversation.window.isEmpty {
             guard conversation.window.identifiersLeft > 0 else {
                 close(connection)
                 return true
             }
             queues.awaitNotifications(within: Self.idleMilliseconds)
         }
-        let isWaiting = !hasWritten && !conversation.window.isEmpty
+        let isWaiting = !hasWritten && (!mayGive || !conversation.window.isEmpty)
         listen(to: connection, until: isWaiting ? .in(Self.watch) : .now)
         guard self.connection != nil else { return try pause() }
         settle(connection)

@@ -9,6 +9,10 @@ import SecureTransport
 // durable. During a burst whole MiBs are committed at once, which keeps up with the network.
 // Without the 5 ms, each pause of the gateway would cost a sync. What the gateway has sent and the thread
 // has not read waits in the kernel; nobody can keep that, and reading on at once is all that helps.
+//
+// A gateway that sends a byte now and then would never be silent and never end, and the lists behind it would
+// not be read. So a list has its patience, and a millisecond more for each byte: below a thousand bytes a second,
+// some 26 tuples, it ends. What came is kept.
 
 /// The result of reading a feed.
 package enum FeedbackReading: Sendable {
@@ -35,6 +39,8 @@ package struct FeedbackReader: Sendable {
         package var tries: Duration = .seconds(30)
         /// The silence after which the list counts as ended.
         package var idle: Duration = .seconds(30)
+        /// The time that a list may take beside a millisecond for each of its bytes.
+        package var patience: Duration = .seconds(60)
         /// The number of bytes after which reading stops: 1 GiB.
         package var bytes = 1 << 30
 
@@ -156,9 +162,10 @@ package struct FeedbackReader: Sendable {
         from connection: TLSConnection, _ handover: FeedHandover
     ) throws(TransportFailure) -> (end: CaptureEnd, bytes: Int) {
         var bytes = 0
+        let begun = Deadline.in(.zero)
         while let buffer = handover.emptyBuffer() {
             let result = Result { () throws(TransportFailure) in
-                try fill(buffer, from: connection, at: bytes, handover)
+                try fill(buffer, from: connection, at: bytes, since: begun, handover)
             }
             let count = buffer.count
             bytes += count
@@ -179,12 +186,14 @@ package struct FeedbackReader: Sendable {
     /// returns nil; else how the list ended. Waits long only with an empty buffer.
     private func fill(
         _ buffer: ReadBuffer, from connection: TLSConnection, at offset: Int,
-        _ handover: FeedHandover
+        since begun: Deadline, _ handover: FeedHandover
     ) throws(TransportFailure) -> CaptureEnd? {
         let room = limits.bytes - offset
         guard room > 0 else { return .full }
         // The interrupt ends waits only, and reading from a gateway that never pauses has no wait.
         guard !interrupt.isTripped else { return .stopped }
+        let patience = limits.patience + .milliseconds(offset)
+        guard !begun.advanced(by: patience).hasPassed else { return .slow }
         var sync = Deadline.never
         while true {
             let waits = buffer.count == 0

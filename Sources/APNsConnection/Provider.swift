@@ -15,12 +15,16 @@ package final class Provider: Sendable {
     private let threads: [WorkerThread]
 
     /// Starts the threads. A thread connects when there is a notification to send. `hasConnected` is that
-    /// of the gateway which this one replaces.
+    /// of the gateway which this one replaces. While `mayGive` says no, no byte is given to TLS; it is asked from
+    /// each thread.
     ///
     /// - Throws: `io` where no thread can be started.
-    package init(_ plan: ProviderPlan, hasConnected: Bool = false) throws(TransportFailure) {
+    package init(
+        _ plan: ProviderPlan, hasConnected: Bool = false,
+        mayGive: @escaping @Sendable () -> Bool = { true }
+    ) throws(TransportFailure) {
         let interrupt = try Interrupt()
-        let queues = ProviderQueues(hasConnected: hasConnected)
+        let queues = ProviderQueues(hasConnected: hasConnected, mayGive: mayGive)
         var count = 1
         if case .http2(_, let connections) = plan.interface { count = max(1, connections) }
         var threads: [WorkerThread] = []
@@ -59,6 +63,10 @@ package final class Provider: Sendable {
     package func outcomes(within milliseconds: Int) -> [ProviderOutcome] {
         queues.outcomes(within: milliseconds)
     }
+
+    /// How many notifications the connections would have on the wire at once now: the streams that they use, or
+    /// may use once they are open; over the binary interface the frames whose fate may be open.
+    package var streams: Int { queues.streams }
 
     /// Removes and returns the notifications that no connection has taken.
     package func withdraw() -> [PushNotification] { queues.withdraw() }
@@ -100,8 +108,8 @@ package struct ProviderOutcome: Hashable, Sendable {
         /// It was on the wire, and in place of an answer the gateway broke HTTP/2; the value is the
         /// breach as a short clause.
         case garbled(String)
-        /// The gateway refused its stream at every try, and did not process it.
-        case refused
+        /// The gateway took it whole at no try, and did not process it; the value is how, as a short clause.
+        case refused(String)
         /// It certainly was not processed, whatever the number of tries.
         case untouched
     }
@@ -155,14 +163,30 @@ final class ProviderQueues: Sendable {
         /// Whether a connection was made, now or before.
         var hasConnected = false
         var settledTooEarly = 0
+        /// The streams of all connections together.
+        var streams = 0
     }
 
     private let state: Mutex<State>
     private let notificationsReady = DispatchSemaphore(value: 0)
     private let outcomesReady = DispatchSemaphore(value: 0)
 
+    /// Whether what waits may be given to TLS now.
+    let mayGive: @Sendable () -> Bool
+
     /// Makes empty queues; `hasConnected` says whether a connection was made before.
-    init(hasConnected: Bool = false) { state = Mutex(State(hasConnected: hasConnected)) }
+    init(hasConnected: Bool = false, mayGive: @escaping @Sendable () -> Bool = { true }) {
+        state = Mutex(State(hasConnected: hasConnected))
+        self.mayGive = mayGive
+    }
+
+    /// The streams of all connections together.
+    var streams: Int { state.withLock { $0.streams } }
+
+    /// For a connection: its streams are `more` more than it said before.
+    func addStreams(_ more: Int) {
+        if more != 0 { state.withLock { $0.streams += more } }
+    }
 
     /// Whether a connection with these settings was made in this run.
     var hasConnected: Bool { state.withLock { $0.hasConnected } }

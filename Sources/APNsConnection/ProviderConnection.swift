@@ -33,6 +33,10 @@ struct ProviderConnection: ~Copyable {
     private var unanswered: ProviderFailure?
     /// The time limit for a peer that allows no stream.
     private var blockedUntil: Deadline?
+    /// The streams that the caller knows of.
+    private var streams = 0
+    /// The wait until the caller may have renewed its lease.
+    static let leaseWait = Duration.milliseconds(20)
 
     init(_ plan: ProviderPlan, _ queues: ProviderQueues, _ interrupt: Interrupt) {
         self.plan = plan
@@ -40,6 +44,7 @@ struct ProviderConnection: ~Copyable {
         self.interrupt = interrupt
         conversation = ProviderConversation(usesToken: plan.tokens != nil)
         writer = ProviderRequestWriter(plan)
+        tellStreams()
     }
 
     /// Sends until a request to stop, or until the provider has to be given up; then returns the
@@ -54,8 +59,13 @@ struct ProviderConnection: ~Copyable {
             }
         }
         returnUnsent()
+        queues.addStreams(-streams)
         if let session {
-            session.close(deadline: .in(.seconds(1)))
+            if queues.mayGive() {
+                session.close(deadline: .in(.seconds(1)))
+            } else {
+                session.abandon()
+            }
             // Only the session knows which of its requests were never sent.
             collectOutcomes(of: session)
             deliver(done)
@@ -72,12 +82,22 @@ struct ProviderConnection: ~Copyable {
     /// One round of sending and receiving; false when the thread must end.
     private mutating func step() throws(ProviderFailure) -> Bool {
         if queues.isStopping && (interrupt.isTripped || inFlight.isEmpty) { return false }
+        // A process that was suspended may wake up when others have its rows. Answers are heard all the same.
+        guard queues.mayGive() else {
+            guard let session else { return !interrupt.wait(until: .in(Self.leaseWait)) }
+            return try exchange(session, until: .in(Self.leaseWait), sends: false)
+        }
         guard let session else {
             if again.isEmpty && queues.count == 0 {
                 queues.awaitNotifications(within: Self.idleMilliseconds)
                 return true
             }
             return try connect()
+        }
+        // What an idle connection has got by now may be its end.
+        if inFlight.isEmpty, !again.isEmpty || queues.count > 0 {
+            guard try exchange(session, until: .now) else { return false }
+            guard self.session != nil else { return true }
         }
         try fill(session)
         if inFlight.isEmpty && session.room == 0 && !mustEnd(session) {
@@ -110,6 +130,7 @@ struct ProviderConnection: ~Copyable {
     }
 
     private mutating func fill(_ session: HTTP2ClientSession) throws(ProviderFailure) {
+        tellStreams()
         guard !conversation.isDraining && !session.isClosing else { return }
         let isWanted = !again.isEmpty || queues.count > 0
         if conversation.refusalPause > 0 && inFlight.isEmpty && isWanted {
@@ -147,10 +168,17 @@ struct ProviderConnection: ~Copyable {
         again.removeFirst(sent)
     }
 
+    /// Tells the caller how many streams this connection uses.
+    private mutating func tellStreams() {
+        let now = min(conversation.streams, session?.remoteMaximumStreams ?? .max)
+        queues.addStreams(now - streams)
+        streams = now
+    }
+
     private mutating func exchange(
-        _ session: HTTP2ClientSession, until deadline: Deadline
+        _ session: HTTP2ClientSession, until deadline: Deadline, sends: Bool = true
     ) throws(ProviderFailure) -> Bool {
-        switch session.exchange(until: deadline) {
+        switch session.exchange(until: deadline, sends: sends) {
         case .outcomes, .closed: collectOutcomes(of: session)
         case .timedOut, .interrupted: break
         }
@@ -178,14 +206,7 @@ struct ProviderConnection: ~Copyable {
                     fault = fault ?? error
                     conversation.drain()
                 }
-            case .notProcessed(let reason):
-                let decision = conversation.notProcessed(
-                    refused: reason == .refused, sends: notification.sends)
-                if decision == .deliver {
-                    settle(notification, reason == .refused ? .refused : .untouched)
-                } else {
-                    again.append(notification)
-                }
+            case .notProcessed(let reason): notProcessed(notification, reason)
             case .outcomeUnknown where Self.refusedCertificate(session):
                 settle(notification, .untouched)
             case .outcomeUnknown(let reason):
@@ -193,35 +214,61 @@ struct ProviderConnection: ~Copyable {
                 let isBroken = reason.isBreach || session.closed?.code == .peerBrokeProtocol
                 settle(
                     notification, isBroken ? .garbled(reason.clause) : .unknown(reason.clause))
-                if conversation.isUnanswering { noteUnanswered(reason, isBroken) }
+                if conversation.isUnanswering { noteUnanswered(reason.clause, isBroken) }
             }
         }
     }
 
-    /// Whether the gateway refused this host's certificate. Under TLS 1.3 the refusal arrives only
-    /// after requests were sent, and a server that asks for a certificate reads none of them before
-    /// (RFC 8446, 4.4.2.4).
+    private mutating func notProcessed(
+        _ notification: PushNotification, _ reason: HTTP2Outcome.NotProcessed
+    ) {
+        let (why, clause): (ProviderConversation.Unprocessed, String?) =
+            switch reason {
+            case .goAway, .notSent: (.connectionEnded, nil)
+            case .refused: (.refused, "stream refused")
+            case .incomplete(.heldBack): (.incomplete, "held back by flow control")
+            case .incomplete(.breach): (.incomplete, "answered before it was sent")
+            case .incomplete(.reset(let code)): (.incomplete, "stream reset (\(code))")
+            }
+        let decision = conversation.notProcessed(why, sends: notification.sends)
+        if let clause, why == .incomplete, conversation.isUnanswering {
+            noteUnanswered(clause, reason == .incomplete(.breach))
+        }
+        if decision == .sendAgain {
+            again.append(notification)
+        } else {
+            settle(notification, clause.map { .refused($0) } ?? .untouched)
+        }
+    }
+
+    /// Whether the gateway refused this host's certificate before it read anything. Under TLS 1.3 the refusal
+    /// arrives only after requests were sent, and a server that asks for a certificate reads none of them before
+    /// (RFC 8446, 4.4.2.4). Later the same alert says nothing about what was read.
     private static func refusedCertificate(_ session: HTTP2ClientSession) -> Bool {
-        session.closed?.failure?.code == .clientCertificateRefused
+        session.closed?.failure?.code == .clientCertificateRefused && !session.hasBeenRead
     }
 
     /// Stores the reason for leaving the connection, for the message when the provider is given up.
-    private mutating func noteUnanswered(_ why: HTTP2Outcome.Unknown, _ isBroken: Bool) {
+    private mutating func noteUnanswered(_ why: String, _ isBroken: Bool) {
         unanswered = ProviderFailure(
             isBroken ? .protocolBroken : .unanswering,
-            "HTTP/2 with \(plan.name): \(ProviderConversation.mostUnknown) notifications in a row "
-                + "were left without an answer (\(why.clause))")
+            "HTTP/2 with \(plan.name): \(ProviderConversation.mostUnanswered) notifications in a row "
+                + "were left without an answer (\(why))")
     }
 
     private func answer(
         _ status: Int, _ outcome: HTTP2Outcome, in batch: HTTP2OutcomeBatch
     ) -> ProviderAnswer {
-        guard status != 200 else { return ProviderAnswer(status: 200) }
+        guard status != 200 || outcome.bodyLength > 0 else { return ProviderAnswer(status: 200) }
         let after = batch.value(of: ProviderRequestWriter.retryAfter, in: outcome)
+        // A wait until a date is told by the clock of who answers.
+        let now = after == nil ? nil : serverTime(of: outcome, in: batch) ?? plan.now()
         return batch.body(of: outcome).withUnsafeBytes {
             ProviderAnswer(
                 status: status, body: $0,
-                retryAfter: after.map { (Array($0), plan.now()) })
+                hasContentType: batch.value(
+                    of: ProviderRequestWriter.contentType, in: outcome) != nil,
+                retryAfter: after.flatMap { value in now.map { (Array(value), $0) } })
         }
     }
 
@@ -274,9 +321,12 @@ struct ProviderConnection: ~Copyable {
         self.session = nil
         let close = session.closed
         defer { unanswered = nil }
+        let failure = close?.failure.map {
+            ProviderFailure($0, hasConnected: queues.hasConnected)
+        }
+        // A refused certificate leaves many without an answer, and is the reason.
         lastFailure =
-            unanswered
-            ?? close?.failure.map { ProviderFailure($0, hasConnected: queues.hasConnected) }
+            (failure?.code == .configuration ? failure : unanswered ?? failure)
             ?? ProviderFailure(
                 close?.code == .peerBrokeProtocol ? .protocolBroken : .unreachable,
                 close?.description ?? "HTTP/2 with \(plan.name): the connection ended")
@@ -325,6 +375,7 @@ struct ProviderConnection: ~Copyable {
         }
         queues.noteConnected()
         conversation.connected()
+        tellStreams()
         blockedUntil = nil
         return true
     }

@@ -4,7 +4,7 @@ import APNsProtocol
 // owns the socket performs them.
 //
 // A notification is sent again at once only when APNs certainly has not processed it: its stream
-// was refused or had a number above the last one of a GOAWAY, the connection was at its end, or the
+// was refused or had a number above the last one of a GOAWAY, its last byte was never sent, or the
 // credential was refused and another one is available. Every other outcome goes to the caller,
 // which applies the settings.
 //
@@ -16,7 +16,8 @@ import APNsProtocol
 // The cost of a gateway that answers nothing is therefore bounded by the notifications on the wire.
 // A connection begins with three streams and gains one with each answer, so a gateway never costs
 // many more notifications than it answers. An unknown outcome takes the connection back to three
-// streams, and three of these in a row end it.
+// streams, and three of these in a row end it. So does what the gateway never let become whole: it costs no
+// notification, but time.
 //
 // Between two connections there is a pause, because APNs treats rapid connecting as an attack. The
 // pause doubles while no connection brings an answer, and after some of these the provider is given
@@ -35,8 +36,8 @@ struct ProviderConversation: Hashable, Sendable {
     static let mostRefusalPauses = 5
     /// The number of streams before a connection's first answer, and after an unknown outcome.
     static let firstStreams = 3
-    /// Unknown outcomes in a row after which a connection is left.
-    static let mostUnknown = 3
+    /// Notifications in a row without an answer after which a connection is left.
+    static let mostUnanswered = 3
     /// The number of answers on a connection from which on the next one may follow its end at once.
     static let answersOfGoodConnection = 10
 
@@ -59,8 +60,8 @@ struct ProviderConversation: Hashable, Sendable {
     private var failures = 0
     private var refusals = 0
     private var window = ProviderConversation.firstStreams
-    /// Unknown outcomes on the present connection since its last answer.
-    private var unknowns = 0
+    /// Notifications that the present connection left without an answer since its last one.
+    private var unanswered = 0
     private var refusalPauses = 0
 
     /// Begins before the first connection. Only connections with a provider token begin with
@@ -80,12 +81,12 @@ struct ProviderConversation: Hashable, Sendable {
     mutating func connected() {
         isDraining = false
         isProven = !usesToken
-        (answers, refusals, refusalPauses, unknowns) = (0, 0, 0, 0)
+        (answers, refusals, refusalPauses, unanswered) = (0, 0, 0, 0)
         window = Self.firstStreams
     }
 
     /// Whether the connection is left because it answered nothing.
-    var isUnanswering: Bool { unknowns >= Self.mostUnknown }
+    var isUnanswering: Bool { unanswered >= Self.mostUnanswered }
 
     /// Stops new notifications on this connection.
     mutating func drain() { isDraining = true }
@@ -108,8 +109,8 @@ struct ProviderConversation: Hashable, Sendable {
             return mayRepeat ? .sendAgain : .deliver
         default:
             answers += 1
-            isProven = true
-            (failures, refusals, refusalPauses, unknowns) = (0, 0, 0, 0)
+            if meaning != .refusedByGateway { isProven = true }
+            (failures, refusals, refusalPauses, unanswered) = (0, 0, 0, 0)
             window = min(window + 1, Self.fullStreams)
             return .deliver
         }
@@ -117,14 +118,28 @@ struct ProviderConversation: Hashable, Sendable {
 
     /// Counts a notification that was on the wire and got no answer.
     mutating func outcomeUnknown() {
-        unknowns += 1
+        unanswered += 1
         window = Self.firstStreams
         if isUnanswering { isDraining = true }
     }
 
+    /// Why APNs did not process a notification.
+    enum Unprocessed: Hashable, Sendable {
+        /// Its connection ended before.
+        case connectionEnded
+        /// Its stream was refused.
+        case refused
+        /// Its stream ended before its last byte was sent.
+        case incomplete
+    }
+
     /// Decides after APNs did not process a notification that was sent `sends` times.
-    mutating func notProcessed(refused: Bool, sends: Int) -> Decision {
-        if refused { refusals = min(refusals + 1, 10) }
+    mutating func notProcessed(_ why: Unprocessed, sends: Int) -> Decision {
+        switch why {
+        case .connectionEnded: break
+        case .refused: refusals = min(refusals + 1, 10)
+        case .incomplete: outcomeUnknown()
+        }
         return sends < Self.mostSends ? .sendAgain : .deliver
     }
 

@@ -5,10 +5,11 @@ import SecureTransport
 /// attributes and provider token; the rest goes as bytes into a buffer that is reused.
 struct ProviderRequestWriter {
     /// The header fields of answers that are read.
-    static let keptFields = ["retry-after", "date"]
+    static let keptFields = ["retry-after", "date", "content-type"]
     /// The indices in `keptFields`.
     static let retryAfter = 0
     static let date = 1
+    static let contentType = 2
     /// The number of templates kept. A queue whose every row has its own collapse id would need one
     /// each.
     private static let mostTemplates = 64

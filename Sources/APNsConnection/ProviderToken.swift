@@ -11,6 +11,8 @@ package struct ProviderToken: Hashable, Sendable {
     /// The value of the `authorization` header: `bearer` and the token. A secret.
     package let authorization: String
     fileprivate let madeAt: ContinuousClock.Instant
+    /// Its `iat`.
+    fileprivate let issuedAt: EpochSeconds
 }
 
 // The times at which a new provider token is made.
@@ -24,7 +26,8 @@ package struct ProviderToken: Hashable, Sendable {
 // wall clock is read once per token, for `iat`. If APNs calls a token expired that is younger than
 // 20 minutes, the token is not old but this host's clock is wrong. Another token would be refused
 // too, and so would every one after it, until APNs answers TooManyProviderTokenUpdates. That ends
-// the run with both times in the message.
+// the run with both times in the message. A virtual machine that was paused has clocks that stood still, and then
+// only its wall clock is set; so an old `iat` by that clock is age, too, once APNs calls the token expired.
 
 /// The source of the provider tokens of one team and key. All connections share one text, signed
 /// once and renewed in time. Safe to call from several threads.
@@ -72,21 +75,25 @@ package final class ProviderTokenSource: Sendable {
             if let present = held {
                 // These answer requests that were in flight when another connection had it renewed.
                 guard present.serial == refused.serial else { return present }
-                guard monotonic() - present.madeAt >= Self.leastAge else {
-                    throw clockFault(serverTime)
-                }
+                let age = Int64(wall().rawValue) - Int64(present.issuedAt.rawValue)
+                guard
+                    monotonic() - present.madeAt >= Self.leastAge
+                        || age >= Self.renewalAge.components.seconds
+                else { throw clockFault(serverTime) }
             }
             return try renew(&held)
         }
     }
 
     private func renew(_ held: inout ProviderToken?) throws(ProviderFailure) -> ProviderToken {
-        let claims = claims.issued(at: wall())
+        let now = wall()
+        let claims = claims.issued(at: now)
         do {
             let signature = try key.signature(of: claims.signingInput)
             let token = ProviderToken(
                 serial: (held?.serial ?? 0) + 1,
-                authorization: "bearer " + claims.text(signature: signature), madeAt: monotonic())
+                authorization: "bearer " + claims.text(signature: signature), madeAt: monotonic(),
+                issuedAt: now)
             held = token
             return token
         } catch {

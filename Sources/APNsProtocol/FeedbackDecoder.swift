@@ -201,6 +201,8 @@ package enum CaptureEnd: String, Hashable, Sendable, CaseIterable {
     case reset
     /// No byte arrived for the idle time, and the connection stayed open.
     case idle
+    /// Bytes came, but too few of them, so that reading ended on our side; the gateway may have more.
+    case slow
     /// TLS failed in the middle of the feed.
     case broken
     /// The byte limit was reached; the gateway had more.
@@ -254,7 +256,7 @@ package enum FeedEnd: String, Hashable, Sendable, CaseIterable {
     case truncated
     /// By a reset: whole tuples are good, more tuples may be lost.
     case reset
-    /// By silence inside a tuple.
+    /// By silence inside a tuple, or because the gateway sent too slowly.
     case timeout
     /// No connection, a refusal by the gateway, or no way to ask it: nothing was read.
     case refused
@@ -271,6 +273,7 @@ package enum FeedEnd: String, Hashable, Sendable, CaseIterable {
         switch capture {
         case .closeNotify, .file: self = ending == .clean ? .clean : .truncated
         case .idle: self = ending == .clean ? .idle : .timeout
+        case .slow: self = .timeout
         case .reset: self = .reset
         case .cut, .broken, .full, .stopped, .crashed: self = .truncated
         }

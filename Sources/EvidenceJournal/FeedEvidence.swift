@@ -187,6 +187,8 @@ struct FeedDecoding {
             case .cut: "the connection ended without close_notify, so the list may be incomplete"
             case .reset: "the gateway reset the connection, so the list may be incomplete"
             case .broken: "TLS broke off, so the list may be incomplete"
+            case .slow:
+                "the gateway sent under a thousand bytes a second, so the list was left unfinished"
             case .full: "the feed reached feedback.max-bytes and was cut off there"
             case .stopped: "the run that read it was told to stop"
             case .crashed: "the run that read it was interrupted"

@@ -98,6 +98,21 @@ package struct Batch: Hashable, Sendable {
         finished = KeySet(sorted: settled.lazy.map(\.key))
     }
 
+    /// Divides a claim of which no row has a result after its first rows. The second part, nil without rows, is a claim
+    /// with the id `rest`.
+    func divided(after rows: Int, rest id: Int64) -> (slice: Batch, rest: Batch?) {
+        guard rows < notifications.count else { return (self, nil) }
+        return (part(id: self.id, notifications[..<rows]), part(id: id, notifications[rows...]))
+    }
+
+    private func part(id: Int64, _ rows: ArraySlice<PushNotification>) -> Batch {
+        var part = Batch(id: id, partition)
+        part.notifications = Array(rows)
+        part.outstanding = KeySet(sorted: rows.lazy.map(\.row))
+        part.finished = finished
+        return part
+    }
+
     /// Takes the notifications out, with their payloads; the batch keeps them without.
     package mutating func takePayloads() -> [PushNotification] {
         defer { for place in notifications.indices { notifications[place].payload = [] } }

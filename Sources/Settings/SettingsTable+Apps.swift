@@ -66,7 +66,8 @@ extension SettingsTable {
             "Longest wait for the TLS handshake.")
         feedback(
             "idle-timeout", .duration(waiting), "30s", \.idleTimeout,
-            "Silence after which the list counts as ended.")
+            "Silence after which the list counts as ended. One that goes on is left after twice that time and a "
+                + "millisecond for each byte; what came is kept.")
         feedback(
             "max-bytes", .size(65_536...(1 << 40)), "1GiB", \.maxBytes,
             "Bytes after which a feed is cut and held.")

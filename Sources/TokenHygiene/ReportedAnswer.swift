@@ -1,7 +1,7 @@
 // Most 410 answers come to other senders, which report them as rows of a table or lines of a log. A
 // report is weaker than an answer: columns may be missing, tokens have any spelling, and a mapping can
-// point to the wrong field. So a report is read by the same table as an answer (AnswerMeaning), and
-// with three more rules:
+// point to the wrong field. Its sender has seen the answer, so a 410 needs no reason here. The rest is as for an
+// answer (AnswerMeaning), with three more rules:
 //
 //   no time        The time of sending counts when the report has it: the token was dead by then at
 //                  the latest, and a registration after it survives. Without both the report is
@@ -156,12 +156,11 @@ package struct ReportReader: Hashable, Sendable {
         guard let status = report.status ?? reason?.status else {
             return reason.map(ReportReading.unknownReason) ?? .nothing
         }
-        switch ProviderAnswer(status: status, body: AnswerBody(reason: reason)).meaning {
-        case .suspectToken: return suspicion(of: report, reason)
-        case .gone: break
+        let answer = ProviderAnswer(status: status, body: AnswerBody(reason: reason))
+        if answer.meaning == .suspectToken { return suspicion(of: report, reason) }
         // A sender's own 200 may stand beside the reason of APNs.
-        case .accepted where reason == nil: return acceptance(of: report)
-        default:
+        if status == 200, reason == nil { return acceptance(of: report) }
+        guard status == 410, (reason?.status ?? 410) == 410 else {
             guard status == 410 || reason?.status == 410 else { return .nothing }
             throw .contradiction(status: status, reason: report.reason ?? "")
         }

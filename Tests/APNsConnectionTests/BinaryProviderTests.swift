@@ -61,7 +61,11 @@ private struct Line {
                 #expect(outcomes[outcome.key] == nil, "two outcomes for \(outcome.key)")
                 outcomes[outcome.key] = outcome.kind
             }
-            if provider.failure != nil { break }
+            // A connection gives its last outcomes before its failure.
+            if provider.failure != nil {
+                for outcome in provider.outcomes(within: 0) { outcomes[outcome.key] = outcome.kind }
+                break
+            }
         }
         return outcomes
     }

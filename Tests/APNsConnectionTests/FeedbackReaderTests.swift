@@ -257,6 +257,34 @@ struct FeedbackReaderTests {
         expect(reading.withLock { $0 }, .stopped, 76)
     }
 
+    @Test("a list that trickles ends once its patience is used up, and what came is kept")
+    func trickle() throws {
+        var line = try Line(feed(4_000)) { behaviour in
+            (behaviour.writeSize, behaviour.delay) = (1, .milliseconds(20))
+            behaviour.isEndless = true
+        }
+        line.limits.idle = .seconds(20)
+        line.limits.patience = .milliseconds(500)
+        guard case .captured(.slow, let bytes) = try line.read() else {
+            Issue.record("it was read on")
+            return
+        }
+        #expect(bytes > 0 && line.pieces.bytes == Array(feed(4_000).prefix(bytes)))
+    }
+
+    @Test("a list of a thousand bytes a second and more is read on, however long it takes")
+    func steady() throws {
+        // Some 8,000 bytes a second: twice the patience in all.
+        var line = try Line(feed(8_000)) { behaviour in
+            (behaviour.writeSize, behaviour.delay) = (80, .milliseconds(10))
+        }
+        line.limits.patience = .milliseconds(500)
+        guard case .captured(.closeNotify, 8_000) = try line.read() else {
+            Issue.record("it was left")
+            return
+        }
+    }
+
     @Test("the reader stops exactly at the limit of bytes", arguments: [1, 38, 16_384, 700_001])
     func full(limit: Int) throws {
         let bytes = feed(1 << 20)

@@ -78,18 +78,40 @@ struct ProviderConversationTests {
     )
     func refusals() {
         var conversation = Self.grown()
-        #expect(conversation.notProcessed(refused: false, sends: 1) == .sendAgain)
+        #expect(conversation.notProcessed(.connectionEnded, sends: 1) == .sendAgain)
         #expect(
-            conversation.notProcessed(refused: false, sends: ProviderConversation.mostSends)
+            conversation.notProcessed(.connectionEnded, sends: ProviderConversation.mostSends)
                 == .deliver)
         #expect(conversation.refusalPause == 0)
-        for _ in 0..<3 { _ = conversation.notProcessed(refused: true, sends: 1) }
+        for _ in 0..<3 { _ = conversation.notProcessed(.refused, sends: 1) }
         #expect(conversation.streams == ProviderConversation.fullStreams / 8)
         #expect(conversation.refusalPause == 80)
-        for _ in 0..<100 { _ = conversation.notProcessed(refused: true, sends: 1) }
+        for _ in 0..<100 { _ = conversation.notProcessed(.refused, sends: 1) }
         #expect(conversation.streams >= 0 && conversation.refusalPause <= 5_000)
-        _ = conversation.answered(.throttled(after: nil), sends: 1)
+        _ = conversation.answered(.throttled, sends: 1)
         #expect(conversation.streams == ProviderConversation.fullStreams)
+    }
+
+    @Test("a connection that lets no request become whole is left like one that answers none")
+    func incomplete() {
+        var conversation = Self.grown()
+        for number in 1...ProviderConversation.mostUnanswered {
+            #expect(!conversation.isDraining)
+            #expect(conversation.notProcessed(.incomplete, sends: number) == .sendAgain)
+            #expect(conversation.streams == ProviderConversation.firstStreams)
+        }
+        #expect(conversation.isDraining && conversation.isUnanswering)
+        #expect(
+            conversation.notProcessed(.incomplete, sends: ProviderConversation.mostSends)
+                == .deliver)
+    }
+
+    @Test("what is no answer of APNs proves no provider token")
+    func foreign() {
+        var conversation = ProviderConversation(usesToken: true)
+        conversation.connected()
+        #expect(conversation.answered(.refusedByGateway, sends: 1) == .deliver)
+        #expect(conversation.streams == 1)
     }
 
     @Test("the provider leaves a connection that refuses every stream")
@@ -98,7 +120,7 @@ struct ProviderConversationTests {
         conversation.connected()
         for _ in 0..<ProviderConversation.mostRefusalPauses {
             #expect(!conversation.isDraining)
-            _ = conversation.notProcessed(refused: true, sends: 1)
+            _ = conversation.notProcessed(.refused, sends: 1)
             conversation.pausedForRefusals()
         }
         #expect(conversation.isDraining)

@@ -93,6 +93,20 @@ struct ProviderTokenTests {
         #expect(try source.token() == second)
     }
 
+    @Test(
+        "after a pause of the machine that only the wall clock shows, an expired token is renewed once"
+    )
+    func pausedMachine() throws {
+        let first = try source.token()
+        clocks.advance(minutes: 1, settingWallBy: 7_200)
+        #expect(try source.token() == first, "a clock that is set renews nothing by itself")
+        let second = try source.token(afterExpiryOf: first, serverTime: nil)
+        #expect(second.serial == 2 && issued(second) == 1_700_007_260)
+        #expect(throws: ProviderFailure.self) {
+            try source.token(afterExpiryOf: second, serverTime: nil)
+        }
+    }
+
     @Test("an earlier \"expired\" means a wrong clock: both times are named, nothing is renewed")
     func clockFault() throws {
         let first = try source.token()

@@ -25,13 +25,13 @@ struct AnswerMeaningTests {
         (403, "UnrelatedKeyIdInToken", .credentialFault(.newConnection)),
         (403, "BadEnvironmentKeyIdInToken", .credentialFault(.none)),
         (404, "BadPath", .requestFault), (405, "MethodNotAllowed", .requestFault),
-        (410, "ExpiredToken", .gone(EpochMilliseconds(time))),
-        (410, "Unregistered", .gone(EpochMilliseconds(time))),
+        (410, "ExpiredToken", .gone(DeathTime(named: EpochMilliseconds(time)))),
+        (410, "Unregistered", .gone(DeathTime(named: EpochMilliseconds(time)))),
         (413, "PayloadTooLarge", .requestFault),
-        (429, "TooManyProviderTokenUpdates", .keepProviderToken(after: nil)),
-        (429, "TooManyRequests", .throttled(after: nil)),
-        (500, "InternalServerError", .serverTrouble(after: nil)),
-        (503, "ServiceUnavailable", .serverTrouble(after: nil)), (503, "Shutdown", .reconnect),
+        (429, "TooManyProviderTokenUpdates", .keepProviderToken),
+        (429, "TooManyRequests", .throttled),
+        (500, "InternalServerError", .serverTrouble),
+        (503, "ServiceUnavailable", .serverTrouble), (503, "Shutdown", .reconnect),
     ]
 
     private func answer(
@@ -58,67 +58,101 @@ struct AnswerMeaningTests {
     func completeness() {
         #expect(ProviderReason.listed.count == 32)
         #expect(Set(ProviderReason.listed.map(\.description)) == Set(Self.table.map(\.1)))
-        #expect(!Self.table.contains { $0.2 == .notUnderstood })
+        #expect(!Self.table.contains { [.unlisted, .refusedByGateway, .accepted].contains($0.2) })
     }
 
-    @Test("a 200 means acceptance, whatever the body says")
-    func accepted() {
-        #expect(answer(200, nil).meaning == .accepted)
-        #expect(answer(200, "Unregistered", "\(Self.time)").meaning == .accepted)
-    }
-
-    @Test("a 410, and nothing else, is a verdict on the token")
-    func onlyGoneIsEvidence() {
-        let spellings = Self.table.map(\.1) + ["SomethingNew", nil]
-        for status in [
-            0, 100, 201, 204, 301, 400, 401, 403, 404, 405, 413, 429, 500, 502, 503, 999,
-        ] {
-            for spelling in spellings {
-                let meaning = answer(status, spelling, "\(Self.time)").meaning
-                if case .gone = meaning {
-                    Issue.record("\(status) \(spelling ?? "no reason") is a verdict on the token")
-                }
-            }
+    private func parsed(_ status: Int, _ body: String, hasContentType: Bool = false)
+        -> ProviderAnswer
+    {
+        let bytes = Array(body.utf8)
+        return bytes.withUnsafeBytes {
+            ProviderAnswer(status: status, body: $0, hasContentType: hasContentType)
         }
     }
 
     @Test(
-        "a 410 without a usable time or with an unknown reason means gone, as of its receipt",
+        "a 200 means acceptance, unless its body shows that somebody else wrote it",
         arguments: [
-            ("Unregistered", nil), ("ExpiredToken", nil), (nil, nil), (nil, "1700000000123"),
-            ("SomethingNew", "1700000000123"), ("Unregistered", "1700000000"),
-            ("Unregistered", "\"1700000000123\""), ("Unregistered", "1700000000123.5"),
-            ("Unregistered", "-1700000000123"), ("Unregistered", "9223372036854775808"),
-            ("Unregistered", "null"),
-        ] as [(String?, String?)])
-    func receiptTime(reason: String?, timestamp: String?) {
-        #expect(answer(410, reason, timestamp).meaning == .gone(nil))
+            ("", false, true), ("", true, true), ("x", false, true), (" \n", false, true),
+            ("<html>", false, false), ("\r\n <!DOCTYPE html>", false, false),
+            (#"{"reason":"Unregistered"}"#, false, false), ("{}", false, false),
+            ("[]", false, false), (#""ok""#, false, false), ("ok", true, false),
+        ])
+    func accepted(body: String, hasContentType: Bool, isAccepted: Bool) {
+        let meaning = parsed(200, body, hasContentType: hasContentType).meaning
+        #expect(meaning == (isAccepted ? .accepted : .refusedByGateway), "\(body)")
+    }
+
+    @Test("a 410 with one of its two reasons, and nothing else, is a verdict on the token")
+    func onlyGoneIsEvidence() {
+        let spellings = Self.table.map(\.1) + ["SomethingNew", nil]
+        for status in [
+            0, 100, 200, 201, 204, 301, 400, 401, 403, 404, 405, 410, 413, 429, 500, 502, 503, 999,
+        ] {
+            for spelling in spellings {
+                let meaning = answer(status, spelling, "\(Self.time)").meaning
+                let isGone = if case .gone = meaning { true } else { false }
+                #expect(
+                    isGone
+                        == (status == 410 && ["Unregistered", "ExpiredToken"].contains(spelling)),
+                    "\(status) \(spelling ?? "no reason")")
+            }
+        }
+    }
+
+    private static let (handed, heard) = (
+        EpochMilliseconds(1_800_000_000_000), EpochMilliseconds(1_800_000_002_000)
+    )
+
+    @Test(
+        "a 410 counts from the time that it names, else or where that cannot be true from that of handing over",
+        arguments: [
+            (nil, nil, false), ("1700000000123", 1_700_000_000_123, false),
+            ("1243814400000", 1_243_814_400_000, false), ("1243814399999", nil, true),
+            ("1800000302000", 1_800_000_302_000, false), ("1800000302001", nil, true),
+            ("9223372036854775807", nil, true), ("1700000000", nil, true),
+            ("\"1700000000123\"", nil, true), ("1700000000123.5", nil, true),
+            ("-1700000000123", nil, true), ("9223372036854775808", nil, true), ("0", nil, true),
+        ] as [(String?, Int64?, Bool)])
+    func deathTime(timestamp: String?, counted: Int64?, isImpossible: Bool) {
+        for reason in ["Unregistered", "ExpiredToken"] {
+            guard case .gone(let death) = answer(410, reason, timestamp).meaning else {
+                Issue.record("\(reason) is no verdict")
+                continue
+            }
+            let found = death.time(handedAt: Self.handed, heardAt: Self.heard)
+            #expect(found.time == counted.map(EpochMilliseconds.init) ?? Self.handed)
+            #expect(found.isImpossible == isImpossible)
+        }
     }
 
     @Test(
-        "an answer that contradicts itself is not understood; a status that suffices gives the meaning",
+        "an answer speaks of its row only in Apple's words under their own status",
         arguments: [
-            (410, "BadDeviceToken", .notUnderstood), (400, "Unregistered", .notUnderstood),
-            (413, "BadDeviceToken", .notUnderstood), (404, "Shutdown", .notUnderstood),
-            (400, "SomethingNew", .notUnderstood), (400, nil, .notUnderstood),
-            (204, nil, .notUnderstood), (302, nil, .notUnderstood),
-            (403, "SomethingNew", .credentialFault(.none)), (403, nil, .credentialFault(.none)),
-            (403, "Unregistered", .credentialFault(.none)), (413, nil, .requestFault),
-            (429, nil, .throttled(after: nil)), (502, nil, .serverTrouble(after: nil)),
-            (503, "Service Unavailable", .serverTrouble(after: nil)),
-            (500, "Shutdown", .serverTrouble(after: nil)),
+            (410, "BadDeviceToken", .refusedByGateway), (400, "Unregistered", .refusedByGateway),
+            (413, "BadDeviceToken", .refusedByGateway), (404, "Shutdown", .refusedByGateway),
+            (400, nil, .refusedByGateway), (204, nil, .refusedByGateway),
+            (302, nil, .refusedByGateway), (404, nil, .refusedByGateway),
+            (407, nil, .refusedByGateway), (410, nil, .refusedByGateway),
+            (403, nil, .refusedByGateway), (403, "Unregistered", .refusedByGateway),
+            (413, nil, .refusedByGateway), (429, nil, .refusedByGateway),
+            (502, nil, .refusedByGateway), (500, "Shutdown", .refusedByGateway),
+            (500, "", .refusedByGateway),
+            (400, "SomethingNew", .unlisted), (403, "SomethingNew", .unlisted),
+            (410, "SomethingNew", .unlisted), (429, "SomethingNew", .unlisted),
+            (503, "Service Unavailable", .unlisted), (418, "Teapot", .unlisted),
         ] as [(Int, String?, AnswerMeaning)])
     func statusAndReason(status: Int, reason: String?, meaning: AnswerMeaning) {
         #expect(answer(status, reason, "\(Self.time)").meaning == meaning)
     }
 
-    @Test("an answer carries the time to wait where APNs gives one")
-    func waiting() {
-        #expect(answer(429, "TooManyRequests", retryAfter: 7).meaning == .throttled(after: 7))
-        #expect(answer(503, nil, retryAfter: 60).meaning == .serverTrouble(after: 60))
-        #expect(
-            answer(429, "TooManyProviderTokenUpdates", retryAfter: 9).meaning
-                == .keepProviderToken(after: 9))
+    @Test("a page is no answer of APNs, whatever its status")
+    func pages() {
+        for status in [200, 301, 400, 403, 404, 405, 410, 413, 421, 429, 500, 502, 503] {
+            for body in ["<html>\"reason\":\"Unregistered\"</html>", "[]", "{}", "{\"reason\":1}"] {
+                #expect(parsed(status, body).meaning == .refusedByGateway, "\(status) \(body)")
+            }
+        }
     }
 }
 

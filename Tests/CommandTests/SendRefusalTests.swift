@@ -29,7 +29,7 @@ struct SendRefusalTests {
         try stage.database.execute("UPDATE push_queue SET attempts = 9")
         for _ in 0..<2 {
             try stage.send().ends(
-                75, "notifications in a row", "served none", "no row has had an attempt")
+                75, "notifications in a row", "served none", "have had no attempt")
         }
         #expect(try stage.states()["failed"] == nil)
         #expect(try stage.states()["pending", default: 0] >= 282)

@@ -297,7 +297,7 @@ struct QueueExaminationTests {
             #expect(try queue.handOver(claim))
             #expect(try queue.record(claim.results(outcome), of: &claim) == 0)
         }
-        try queue.renewLeases()
+        _ = try queue.renewLeases()
         _ = try queue.reclaimExpired(resendUnknown: true)
         #expect(try queue.claim() == nil)
     }

@@ -129,7 +129,7 @@ struct QueueSharingTests {
         try stage.endLeases()
         let other = try stage.queue(run: "other")
         if renews {
-            try sender.renewLeases()
+            _ = try sender.renewLeases()
             #expect(try other.reclaimExpired(resendUnknown: true) == [:])
         }
         #expect(try sender.record(claim.results(.sent), of: &claim) == 0)

@@ -74,7 +74,7 @@ struct QueueSplitTests {
         let claim = try #require(try dead.claim(50))
         let (other, _) = try pair.queue("other")
         try pair.primary.endLeases()
-        try dead.renewLeases()
+        _ = try dead.renewLeases()
         #expect(try other.reclaimExpired(resendUnknown: false) == [:])
         try pair.primary.endLeases()
         #expect(try other.reclaimExpired(resendUnknown: false) == [.pending: claim.open])

@@ -159,7 +159,9 @@ struct HTTP2RefusalTests {
         #expect(heard.withLock { $0 } == Array(repeating: client.body, count: 300))
     }
 
-    @Test("with a window that never opens each request ends at its deadline")
+    @Test(
+        "with a window that never opens each request ends at its deadline, and none can have arrived"
+    )
     func closedWindow() throws {
         let peer = try HTTP2Peer({ ($0.initialWindow, $0.opensWindows) = (0, false) }) {
             $0.outlast()
@@ -167,23 +169,28 @@ struct HTTP2RefusalTests {
         let client = try peer.client { $0.requestTimeout = .milliseconds(200) }
         client.awaitSettings()
         client.run(0..<2_000)
-        #expect(client.keys { $0 == .outcomeUnknown(.deadline) }.count == 2_000)
+        #expect(client.keys { $0 == .notProcessed(.incomplete(.heldBack)) }.count == 2_000)
         #expect(client.session.inFlight == 0)
     }
 
-    @Test("an answer before the end of the request counts as its answer")
-    func earlyAnswer() throws {
+    @Test(
+        "a refusal before the end of the request counts as its answer, and no acceptance does",
+        arguments: [
+            (413, HTTP2Outcome.Kind.response(status: 413)),
+            (200, .notProcessed(.incomplete(.breach))), (204, .notProcessed(.incomplete(.breach))),
+        ])
+    func earlyAnswer(status: Int, kind: HTTP2Outcome.Kind) throws {
         let peer = try HTTP2Peer({ ($0.initialWindow, $0.opensWindows) = (0, false) }) { session in
             while session.streamsOpened < 1 {
                 _ = session.exchange(until: .in(.milliseconds(10)))
             }
-            session.answer(1, ScriptedReply(status: 413, body: [1]))
+            session.answer(1, ScriptedReply(status: status, body: [1]))
             session.outlast()
         }
         let client = try peer.client()
         client.awaitSettings()
         client.run(0..<1)
-        #expect(client.kinds == [0: .response(status: 413)])
+        #expect(client.kinds == [0: kind])
         #expect(client.session.closed == nil)
     }
 }
@@ -297,6 +304,70 @@ struct HTTP2BrokenProtocolTests {
         }
     }
 
+    @Test(
+        "a request of which the peer's host takes no last byte in time ends the connection, unsent")
+    func socketIsFull() throws {
+        let gate = try Interrupt()
+        let authority = try Authority()
+        let loopback = try Loopback(authority.server(alpn: ["h2"])) { connection in
+            var settings = HTTP2ServerSettings()
+            settings.connectionWindow = 1 << 30
+            settings.initialWindow = 1 << 30
+            let session = try HTTP2ServerSession(connection, settings: settings)
+            _ = session.exchange(until: .now)
+            _ = gate.wait(until: .in(patience))
+            connection.reset()
+        }
+        defer { gate.trip() }
+        let connection = try loopback.connect(authority.client(alpn: ["h2"]))
+        var limits = HTTP2ClientSettings()
+        limits.requestTimeout = .seconds(1)
+        let client = HTTP2Drive(try HTTP2ClientSession(connection, settings: limits))
+        client.awaitSettings()
+        client.body = [UInt8](repeating: 1, count: 60_000)
+        var key: UInt64 = 0
+        while client.submit(key) {
+            key += 1
+            _ = client.exchange(until: .now)
+        }
+        while client.session.closed == nil { _ = client.exchange() }
+        #expect(client.session.closed?.code == .unresponsive)
+        let unsent = client.keys { $0 == .notProcessed(.notSent) }
+        #expect(client.kinds.count == Int(key) && !unsent.isEmpty)
+        // Those before it are whole on the wire, as far as this host can know.
+        let first = unsent.first ?? 0
+        #expect(first > 0 && unsent == Array(first..<key))
+    }
+
+    @Test(
+        "only what a server that has read us can send proves that it has",
+        arguments: [
+            (4, 0, 0, [], false), (4, 1, 0, [], true), (8, 0, 0, [0, 0, 0, 1], true),
+            (6, 0, 0, [0, 0, 0, 0, 0, 0, 0, 0], false),
+            (7, 0, 0, [0x7F, 0xFF, 0xFF, 0xFF, 0, 0, 0, 0], false),
+        ] as [(UInt8, UInt8, Int32, [UInt8], Bool)])
+    func proofs(type: UInt8, flags: UInt8, stream: Int32, payload: [UInt8], proves: Bool) throws {
+        let gate = try Interrupt()
+        let authority = try Authority()
+        let loopback = try Loopback(authority.server(alpn: ["h2"])) { connection in
+            // Raw frames, so that nothing is acknowledged: SETTINGS, then the one in question.
+            try connection.write(
+                HTTP2ServerSession.frame(type: 4, flags: 0, streamID: 0, length: 0)
+                    + HTTP2ServerSession.frame(
+                        type: type, flags: flags, streamID: stream, length: payload.count)
+                    + payload)
+            _ = gate.wait(until: .in(patience))
+            connection.closeAbruptly()
+        }
+        let client = HTTP2Drive(
+            try HTTP2ClientSession(loopback.connect(authority.client(alpn: ["h2"]))))
+        try #require(client.submit(0))
+        gate.trip()
+        while client.session.closed == nil { _ = client.exchange() }
+        #expect(client.session.hasBeenRead == proves)
+        #expect(client.kinds[0] == .outcomeUnknown(.connectionLost))
+    }
+
     @Test("requests that TLS did not take were certainly not sent, if the peer reads nothing")
     func notSent() throws {
         let gate = try Interrupt()
@@ -327,5 +398,6 @@ struct HTTP2BrokenProtocolTests {
         #expect(!unsent.isEmpty)
         #expect(client.kinds[0] == .outcomeUnknown(.connectionLost))
         #expect(unsent == Array((key - UInt64(unsent.count))..<key))
+        #expect(client.session.room == 0)
     }
 }

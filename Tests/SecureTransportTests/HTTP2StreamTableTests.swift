@@ -89,6 +89,8 @@ struct HTTP2OutcomeTests {
         var wasReset = false
         var code = HTTP2ErrorCode.noError
         var last: Int32?
+        /// Where its last byte ends; TLS was given 100 bytes.
+        var wholeAt: UInt64 = 100
         let kind: HTTP2Outcome.Kind
         var testDescription: String {
             "status \(status) \(isAnswered ? "whole" : "part") reset \(wasReset) \(code) "
@@ -98,6 +100,21 @@ struct HTTP2OutcomeTests {
 
     static let cases: [Case] = [
         Case(status: 200, isAnswered: true, kind: .response(status: 200)),
+        // Nobody can have accepted what is not whole; to refuse it early is allowed (RFC 9113, 8.1).
+        Case(
+            status: 200, isAnswered: true, code: .cancel, wholeAt: .max,
+            kind: .notProcessed(.incomplete(.breach))),
+        Case(
+            status: 200, isAnswered: true, code: .cancel, wholeAt: 101,
+            kind: .outcomeUnknown(.malformedAnswer)),
+        Case(
+            status: 413, isAnswered: true, code: .cancel, wholeAt: .max,
+            kind: .response(status: 413)),
+        Case(
+            wasReset: true, code: .internalError, wholeAt: .max,
+            kind: .notProcessed(.incomplete(.reset(.internalError)))),
+        Case(wasReset: true, code: .refusedStream, wholeAt: .max, kind: .notProcessed(.refused)),
+        Case(code: .protocolError, wholeAt: .max, kind: .notProcessed(.incomplete(.breach))),
         Case(status: 410, isAnswered: true, wasReset: true, kind: .response(status: 410)),
         Case(status: 413, isAnswered: true, code: .cancel, kind: .response(status: 413)),
         Case(status: 410, isTruncated: true, code: .cancel, kind: .response(status: 410)),
@@ -123,21 +140,23 @@ struct HTTP2OutcomeTests {
         (stream.streamID, stream.status) = (7, row.status)
         (stream.isAnswered, stream.isTruncated) = (row.isAnswered, row.isTruncated)
         stream.wasResetByPeer = row.wasReset
-        #expect(stream.kind(closedWith: row.code, lastProcessed: row.last) == row.kind)
+        stream.wholeAt = row.wholeAt
+        #expect(
+            stream.kind(closedWith: row.code, bytesTaken: 100, lastProcessed: row.last) == row.kind)
     }
 
     @Test(
-        "at a connection's end only requests that never left or exceed the GOAWAY are unprocessed",
+        "at a connection's end only requests whose last byte TLS was given, and that the GOAWAY leaves, are unknown",
         arguments: [
-            (100 as UInt64, 99 as UInt64, nil as Int32?, HTTP2Outcome.Kind.notProcessed(.notSent)),
-            (100, 100, nil, .notProcessed(.notSent)),
-            (100, 101, nil, .outcomeUnknown(.connectionLost)),
+            (UInt64.max, 99 as UInt64, nil as Int32?, HTTP2Outcome.Kind.notProcessed(.notSent)),
+            (100, 99, nil, .notProcessed(.notSent)),
+            (100, 100, nil, .outcomeUnknown(.connectionLost)),
             (100, 101, 7, .outcomeUnknown(.connectionLost)),
             (100, 101, 5, .notProcessed(.goAway)),
         ])
-    func atEnd(firstByte: UInt64, taken: UInt64, last: Int32?, kind: HTTP2Outcome.Kind) {
+    func atEnd(wholeAt: UInt64, taken: UInt64, last: Int32?, kind: HTTP2Outcome.Kind) {
         var stream = HTTP2Stream()
-        (stream.streamID, stream.firstByte) = (7, firstByte)
+        (stream.streamID, stream.wholeAt) = (7, wholeAt)
         #expect(stream.kindAtEnd(bytesTaken: taken, lastProcessed: last) == kind)
     }
 }

@@ -14,6 +14,8 @@ package final class SendStage: ToolStage {
     package let database: TokenDatabase
     /// The lines below `store:` in the settings file.
     package var store: String
+    /// Further apps, as lines that stand before the app of the gateway.
+    package var appsBefore = ""
     /// More lines at the top level of the settings file.
     package var lines = ""
     /// The gateway's port in the settings.
@@ -70,7 +72,7 @@ package final class SendStage: ToolStage {
             store:
               \(store)
             \(lines)
-            apps:
+            apps:\(appsBefore.isEmpty ? "" : "\n" + appsBefore)
               - name: chat
                 topic: \(topic)
                 environment: \(environment)

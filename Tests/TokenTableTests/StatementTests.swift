@@ -165,8 +165,8 @@ struct StatementTests {
             throw TestFailure("nothing was claimed")
         }
         return {
-            _ = try queue.handOver(claim)
-            try queue.renewLeases()
+            _ = try queue.handOver(claim, rows: .max)
+            _ = try queue.renewLeases()
             let outcomes: [Outcome] = [
                 .sent, .gone(reason: "Unregistered"), .failed(reason: "BadDeviceToken"),
                 .retry(seconds: 900, reason: "ServiceUnavailable"), .unknown(reason: "reset"),

@@ -100,22 +100,28 @@ package struct ProviderAnswer: Hashable, Sendable {
     package let body: AnswerBody
     /// The seconds to wait from a `retry-after` header; nil without a usable one.
     package let retryAfter: UInt32?
+    /// Whether the body shows that another program than APNs wrote it; see `AnswerBody.isForeign`.
+    package let isForeign: Bool
 
     /// Parses an answer. `body` is the bytes of the response body, `retryAfter` the value of the
-    /// header of that name, and `now` the wall clock, for a header that holds a date.
+    /// header of that name, `hasContentType` whether the answer says what its body is, and `now` the time of the
+    /// answer, by its own `date` where it has one, for a `retry-after` that holds a date.
     package init(
-        status: Int, body: UnsafeRawBufferPointer,
+        status: Int, body: UnsafeRawBufferPointer, hasContentType: Bool = false,
         retryAfter: (value: [UInt8], now: EpochSeconds)? = nil
     ) {
         self.init(
             status: status, body: AnswerBody(body),
-            retryAfter: retryAfter.flatMap { RetryAfter.seconds($0.value, now: $0.now) })
+            retryAfter: retryAfter.flatMap { RetryAfter.seconds($0.value, now: $0.now) },
+            isForeign: AnswerBody.isForeign(body, hasContentType: hasContentType))
     }
 
-    package init(status: Int, body: AnswerBody = AnswerBody(), retryAfter: UInt32? = nil) {
-        self.status = status
-        self.body = body
-        self.retryAfter = retryAfter
+    package init(
+        status: Int, body: AnswerBody = AnswerBody(), retryAfter: UInt32? = nil,
+        isForeign: Bool = false
+    ) {
+        (self.status, self.body) = (status, body)
+        (self.retryAfter, self.isForeign) = (retryAfter, isForeign)
     }
 
     /// Makes the answer with a listed reason, under its own status; 500 for a reason that has none.
@@ -139,9 +145,12 @@ package struct AnswerBody: Hashable, Sendable {
     /// When APNs last confirmed that the token of a 410 was no longer valid for the topic: milliseconds
     /// since the Unix epoch, at least `leastMilliseconds`; nil where the body has none of that unit.
     package let timestamp: Int64?
+    /// Whether the body names a time, of whatever form.
+    package let namesTime: Bool
 
-    package init(reason: ProviderReason? = nil, timestamp: Int64? = nil) {
+    package init(reason: ProviderReason? = nil, timestamp: Int64? = nil, namesTime: Bool? = nil) {
         (self.reason, self.timestamp) = (reason, timestamp)
+        self.namesTime = namesTime ?? (timestamp != nil)
     }
 
     /// Parses a body. One of a form that APNs does not send has no reason and no timestamp: not a JSON
@@ -154,113 +163,27 @@ package struct AnswerBody: Hashable, Sendable {
         }
         var (reason, timestamp): (ProviderReason?, Int64?)
         if case .text(let text) = object["reason"] { reason = ProviderReason(text) }
-        if case .integer(let number) = object["timestamp"], number >= Self.leastMilliseconds {
+        let named = object["timestamp"]
+        if case .integer(let number) = named, number >= Self.leastMilliseconds {
             timestamp = number
         }
-        self.init(reason: reason, timestamp: timestamp)
+        self.init(reason: reason, timestamp: timestamp, namesTime: named != nil)
+    }
+
+    /// Whether bytes are what something between us and APNs sends with a 200: a page, a value of JSON, or a body
+    /// whose type is told. APNs sends none. Bytes that say nothing of themselves do not count: to send a
+    /// notification twice is worse than to believe a 200 with noise behind it.
+    package static func isForeign(
+        _ bytes: UnsafeRawBufferPointer, hasContentType: Bool
+    ) -> Bool {
+        guard !bytes.isEmpty else { return false }
+        let first = bytes.first { $0 > UInt8(ascii: " ") } ?? 0
+        return hasContentType || "<{[\"".utf8.contains(first)
     }
 
     /// Parses a body; see the form for raw buffers.
     package init(_ bytes: [UInt8]) {
         self = bytes.withUnsafeBytes { AnswerBody($0) }
-    }
-}
-
-// The consequence of an answer for the token, the request, and the rest of the batch.
-//
-// One refused notification can mean one dead token or two million wrongly built requests, and the
-// status alone does not tell them apart. The table below is the only place that says what an answer
-// means; DeliveryRules says what follows for the row. It depends on the answer only, so that it can
-// be tested reason by reason. Two rules have priority: only a 410 is evidence against a token, and
-// an answer that is not understood is evidence of nothing. An answer whose reason does not belong
-// to its status contradicts itself and is not understood.
-//
-// Sources: Apple, "Handling notification responses from APNs"; Apple, "Communicating with APNs"
-// (archived).
-
-/// The consequence of an answer.
-package enum AnswerMeaning: Hashable, Sendable {
-    /// APNs accepted the notification. It is not delivered yet, and the token is not proven alive.
-    case accepted
-    /// The token is inactive: evidence that is compared with the registration.
-    /// Its time is the one that APNs named; nil: APNs named no usable one, and the receipt of the answer
-    /// is the earliest known time. No row that was registered after the request was sent may be deleted.
-    case gone(EpochMilliseconds?)
-    /// BadDeviceToken or DeviceTokenNotForTopic: this token is wrong, or the host, or the topic.
-    /// Counted, but never a reason to remove a row.
-    case suspectToken
-    /// This request is built wrongly and fails again until that is fixed.
-    case requestFault
-    /// The topic in the settings is wrong. Every request of the batch fails the same way: stop it.
-    case configurationFault
-    /// The certificate or provider token is wrong. Every request fails the same way.
-    case credentialFault(CredentialRemedy)
-    /// Too many notifications to this token: send it later, after this many seconds if given.
-    case throttled(after: UInt32?)
-    /// The provider token was renewed too often: keep the present one for at least 20 minutes. The
-    /// request was not processed and can be sent again.
-    case keepProviderToken(after: UInt32?)
-    /// A server error of APNs: wait for the given seconds or 15 minutes, then try again with
-    /// back-off.
-    case serverTrouble(after: UInt32?)
-    /// This connection is ending: send again on another one.
-    case reconnect
-    /// Not an answer that APNs gives: no conclusion about anything.
-    case notUnderstood
-}
-
-/// The possible remedy for a refused credential.
-package enum CredentialRemedy: Hashable, Sendable {
-    /// None but another certificate, key or setting: stop the run.
-    case none
-    /// A new provider token, if this one is old enough for that; else this host's clock is wrong.
-    case newToken
-    /// A new connection: this one was opened under another key.
-    case newConnection
-}
-
-extension ProviderAnswer {
-    /// The consequence of this answer, by its status and reason.
-    package var meaning: AnswerMeaning {
-        // A reason that belongs to another status counts as no reason.
-        let reason = body.reason.flatMap { $0.status == status ? $0 : nil }
-        let contradictsItself = body.reason?.status.map { $0 != status } ?? false
-        switch status {
-        case 200: return .accepted
-        case 410:
-            guard !contradictsItself else { return .notUnderstood }
-            // With an unknown reason the time may have another meaning.
-            return .gone(reason == nil ? nil : body.timestamp.map(EpochMilliseconds.init))
-        case 400: return reason.map(Self.meaningOfBadRequest) ?? .notUnderstood
-        case 403: return .credentialFault(Self.remedy(reason))
-        case 404, 405, 413: return contradictsItself ? .notUnderstood : .requestFault
-        case 429:
-            return reason == .tooManyProviderTokenUpdates
-                ? .keepProviderToken(after: retryAfter) : .throttled(after: retryAfter)
-        case 503 where reason == .shutdown: return .reconnect
-        case 500...599: return .serverTrouble(after: retryAfter)
-        default: return .notUnderstood
-        }
-    }
-
-    private static func meaningOfBadRequest(_ reason: ProviderReason) -> AnswerMeaning {
-        switch reason {
-        case .badDeviceToken, .deviceTokenNotForTopic: .suspectToken
-        case .badTopic, .missingTopic, .topicDisallowed: .configurationFault
-        case .idleTimeout: .reconnect
-        case .badCollapseID, .badExpirationDate, .badMessageID, .badPriority, .duplicateHeaders,
-            .invalidPushType, .missingDeviceToken, .payloadEmpty:
-            .requestFault
-        default: .notUnderstood
-        }
-    }
-
-    private static func remedy(_ reason: ProviderReason?) -> CredentialRemedy {
-        switch reason {
-        case .expiredProviderToken: .newToken
-        case .unrelatedKeyIDInToken: .newConnection
-        default: .none
-        }
     }
 }
 

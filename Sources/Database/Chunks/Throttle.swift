@@ -57,6 +57,12 @@ package struct Throttle: Sendable {
         case stop(StopReason, String)
     }
 
+    /// The milliseconds that are left of the budget, 0 when it is used up; nil without a budget that counts.
+    package func budgetLeft(at now: Double) -> Double? {
+        guard let timeBudget, let began else { return nil }
+        return max(0, timeBudget - (now - began))
+    }
+
     /// The decision without a query to a server; nil: no obstacle.
     func ending(at now: Double) -> Decision? {
         if let stopFile, access(stopFile, F_OK) == 0 {

@@ -58,6 +58,8 @@ struct EnvironmentProbe {
     let terms: ProbeTerms
     private(set) var result = EnvironmentsReport.Probe()
     private var limiter: RateLimit?
+    /// How far the clock of the database is ahead of this host's.
+    private var clock = ClockDifference()
     /// The key of the next request.
     private var number: UInt64 = 0
 
@@ -84,6 +86,7 @@ struct EnvironmentProbe {
         var next = try rest.next(min(Self.group, terms.limit))
         // Who has nothing to ask needs no gateway.
         guard next != nil else { return }
+        clock = try ClockDifference(to: store, context.now)
         try pair.requireAnswers(at: context.now())
         guard let other = pair.other,
             let target = ProviderTarget(other, terms.sending, context)
@@ -191,6 +194,9 @@ struct EnvironmentProbe {
 
     // MARK: Asking
 
+    /// The time by the database's clock.
+    private var now: EpochMilliseconds { context.now().advanced(by: clock.worthwhile) }
+
     /// Sends to tokens and waits for all answers. After a failure that concerns all of them, and where the run is told to
     /// stop, nothing more is sent, and what is under way is still heard. `sent` is the number of requests that the gateway
     /// may have processed.
@@ -213,8 +219,8 @@ struct EnvironmentProbe {
                 end = .in(context.interrupt.isTripped ? Self.grace : terms.sending.requestTimeout)
             }
             if let end, end.hasPassed { break }
-            let now = Double(DispatchTime.now().uptimeNanoseconds) / 1e9
-            let some = unsent.prefix(limiter?.allowance(at: now) ?? unsent.count)
+            let instant = Double(DispatchTime.now().uptimeNanoseconds) / 1e9
+            let some = unsent.prefix(limiter?.allowance(at: instant) ?? unsent.count)
             unsent = unsent.dropFirst(some.count)
             limiter?.spend(some.count)
             sent += some.count
@@ -246,7 +252,7 @@ struct EnvironmentProbe {
         _ waiting: inout [UInt64: (token: DeviceToken, sent: EpochMilliseconds)]
     ) -> PushNotification {
         number += 1
-        waiting[number] = (token, context.now())
+        waiting[number] = (token, now)
         return PushNotification(
             key: number, token: token, id: .random(), headers: Self.headers, payload: Self.payload)
     }
@@ -257,21 +263,20 @@ struct EnvironmentProbe {
         by partition: Partition
     ) -> Result<Answer?, RunFailure> {
         guard case .answered(let answer) = outcome.kind else { return .success(nil) }
-        let reason = answer.body.reason?.description ?? "HTTP \(answer.status)"
         func refused(_ why: String) -> Result<Answer?, RunFailure> {
             .failure(
                 RunFailure(
                     .configuration, .send,
                     "asking \(partition) about tokens of \(pair.partition): it answered \(answer.status) "
-                        + "\(reason), \(why); nothing is known of the tokens by it"))
+                        + "\(answer.words), \(why); nothing is known of the tokens by it"))
         }
         switch answer.meaning {
         case .accepted: return .success(Answer(token: token, source: .accepted, time: sent))
-        case .gone(let time):
+        case .gone(let death):
             return .success(
                 Answer(
                     token: token, source: EvidenceSource(gone: answer.body.reason),
-                    time: time ?? sent))
+                    time: death.time(handedAt: sent, heardAt: now).time))
         case .suspectToken:
             return .success(
                 Answer(
@@ -283,7 +288,8 @@ struct EnvironmentProbe {
                     + "correct it under apps")
         case .configurationFault, .requestFault:
             return refused("so the topic is wrong there, or the credential may not send to it")
-        case .throttled, .keepProviderToken, .serverTrouble, .reconnect, .notUnderstood:
+        case .throttled, .keepProviderToken, .serverTrouble, .reconnect, .unlisted,
+            .refusedByGateway:
             return .success(nil)
         }
     }

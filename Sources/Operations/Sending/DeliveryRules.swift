@@ -11,7 +11,10 @@
 //
 // A refusal that is about the gateway or the credential waits too, for an answer about another row. Where the
 // gateway serves others, the row has had its attempt. Where it serves none, the row is tried again later and
-// keeps its number of attempts: an outage of hours closes no row.
+// keeps its number of attempts: an outage of hours closes no row. What is no answer of APNs at all (a page of a
+// proxy) never is an attempt.
+//
+// Ten attempts last an hour at the least: each wait is ours or, where the gateway asks for more, the gateway's.
 
 import APNsConnection
 import APNsProtocol
@@ -39,14 +42,25 @@ struct DeliveryRules {
         var refusal: Refusal?
         /// The reason to stop sending.
         var stop: RunFailure?
+        /// What a person is told of the answer.
+        var remark: Remark?
 
         init(
             _ result: Outcome, evidence: TokenAnswer? = nil, isSuspect: Bool = false,
-            refusal: Refusal? = nil, stop: RunFailure? = nil
+            refusal: Refusal? = nil, stop: RunFailure? = nil, remark: Remark? = nil
         ) {
             (self.result, self.evidence) = (result, evidence)
             (self.isSuspect, self.refusal, self.stop) = (isSuspect, refusal, stop)
+            self.remark = remark
         }
+    }
+
+    /// What is odd about an answer.
+    enum Remark: Hashable, Sendable {
+        /// Its reason is not on Apple's list.
+        case unlisted(String)
+        /// A 410 names a time that cannot be true, so the time of handing over counts.
+        case impossibleTime
     }
 
     /// A refusal that is not about the row.
@@ -55,6 +69,8 @@ struct DeliveryRules {
         let postponed: Outcome
         /// Whether it blames the credential.
         var isOfCredential = false
+        /// Whether it is no answer of APNs.
+        var isForeign = false
         /// The refusal in a few words.
         var reason: String { postponed.reason ?? "" }
     }
@@ -63,6 +79,11 @@ struct DeliveryRules {
     struct TokenAnswer: Hashable, Sendable {
         let source: EvidenceSource
         let time: EpochMilliseconds
+    }
+
+    /// When a request was handed over and when its answer was heard, by the database's clock.
+    struct AnsweredRequest: Hashable, Sendable {
+        let handedAt, heardAt: EpochMilliseconds
     }
 
     private let app: Partition
@@ -74,23 +95,24 @@ struct DeliveryRules {
         self.resendUnknown = resendUnknown
     }
 
-    /// Judges one outcome of a row that had `attempts` attempts before and was handed over at
-    /// `handedAt`.
+    /// Judges one outcome of a row that had `attempts` attempts before.
     mutating func judge(
-        _ kind: ProviderOutcome.Kind, attempts: Int, handedAt: EpochMilliseconds
+        _ kind: ProviderOutcome.Kind, attempts: Int, _ request: AnsweredRequest
     ) -> Judgement {
         switch kind {
-        case .answered(let answer): judge(answer, attempts, handedAt)
+        case .answered(let answer): judge(answer, attempts, request)
         case .accepted: counted(.known, .sent)
-        case .refusedBinary(let status): judge(status, attempts, handedAt)
+        case .refusedBinary(let status): judge(status, attempts, request.handedAt)
         // The gateway has not seen it.
         case .unsendable(let reason): Judgement(.failed(reason: reason))
         case .unknown(let why), .garbled(let why):
-            Judgement(resendUnknown ? Self.later(60, why, attempts) : .unknown(reason: why))
-        case .refused:
+            Judgement(
+                resendUnknown
+                    ? Self.later(Self.wait(60, attempts), why, attempts) : .unknown(reason: why))
+        case .refused(let why):
             // Sent again at once, it would be refused again, and a queue of such rows would never
             // end.
-            Self.refusal(60 << min(attempts, 6), "stream refused", attempts)
+            Self.refusal(Self.wait(60, attempts), why, attempts)
         case .untouched: Judgement(.returned)
         }
     }
@@ -101,26 +123,35 @@ struct DeliveryRules {
         later(3_600 << min(attempts, 4), reason, attempts)
     }
 
+    /// Seconds until the next attempt: `first`, doubled with each attempt up to four hours, and never less than the
+    /// gateway asks for.
+    private static func wait(_ first: Int, _ attempts: Int, asked: UInt32? = nil) -> Int {
+        max(min(first << min(attempts, 6), 14_400), Int(asked ?? 0))
+    }
+
     private mutating func judge(
-        _ answer: ProviderAnswer, _ attempts: Int, _ handedAt: EpochMilliseconds
+        _ answer: ProviderAnswer, _ attempts: Int, _ request: AnsweredRequest
     ) -> Judgement {
-        let reason = answer.body.reason?.description ?? "HTTP \(answer.status)"
+        let reason = answer.words
         let failed = Outcome.failed(reason: reason)
+        func wait(_ first: Int) -> Int { Self.wait(first, attempts, asked: answer.retryAfter) }
         switch answer.meaning {
         case .accepted:
-            return counted(.known, .sent, TokenAnswer(source: .accepted, time: handedAt))
-        case .gone(let time):
-            // Without a usable time from APNs, the token was inactive at the time of the answer. The time
-            // of handing over is a little earlier, so that a device that registered in between keeps its
-            // row.
-            let evidence = TokenAnswer(
-                source: EvidenceSource(gone: answer.body.reason), time: time ?? handedAt)
-            return counted(.known, .gone(reason: reason), evidence)
+            return counted(
+                .known, .sent, TokenAnswer(source: .accepted, time: request.handedAt))
+        case .gone(let death):
+            let (time, isImpossible) = death.time(
+                handedAt: request.handedAt, heardAt: request.heardAt)
+            var judgement = counted(
+                .known, .gone(reason: reason),
+                TokenAnswer(source: EvidenceSource(gone: answer.body.reason), time: time))
+            if isImpossible { judgement.remark = .impossibleTime }
+            return judgement
         case .suspectToken:
             let source = EvidenceSource(suspecting: answer.body.reason)
             return counted(
-                .bad, failed, TokenAnswer(source: source, time: handedAt), isSuspect: true)
-        case .requestFault, .notUnderstood: return counted(.refused, failed)
+                .bad, failed, TokenAnswer(source: source, time: request.handedAt), isSuspect: true)
+        case .requestFault: return counted(.refused, failed)
         case .configurationFault:
             return stop(
                 "APNs answered \(reason); correct apps[].topic or the certificate, then send again")
@@ -128,18 +159,24 @@ struct DeliveryRules {
             return stop(
                 "APNs answered \(reason); correct the certificate or token key, and its environment, then "
                     + "send again")
-        // Without Apple's word nobody knows whether it is about the token.
-        case .throttled(let after) where answer.body.reason != .tooManyRequests:
-            return Self.refusal(Int(after ?? 60) << min(attempts, 6), reason, attempts)
-        case .throttled(let after):
-            return Judgement(Self.later(Int(after ?? 60) << min(attempts, 6), reason, attempts))
-        case .keepProviderToken(let after):
-            return Self.refusal(Int(after ?? 1_200), reason, attempts, isOfCredential: true)
-        case .serverTrouble(let after):
-            // Apple, "Handling notification responses": 15 minutes, then back off.
-            let wait = after.map(Int.init) ?? 900 << min(attempts, 4)
-            return Self.refusal(wait, reason, attempts)
-        case .reconnect: return Self.refusal(60, reason, attempts)
+        case .throttled: return Judgement(Self.later(wait(60), reason, attempts))
+        case .unlisted:
+            return Judgement(
+                Self.later(wait(answer.status < 500 ? 60 : 900), reason, attempts),
+                remark: .unlisted(reason))
+        case .keepProviderToken:
+            // Not doubled: after 20 minutes the next one is taken.
+            let least = max(1_200, Int(answer.retryAfter ?? 0))
+            return Self.refusal(least, reason, attempts, isOfCredential: true)
+        // Apple, "Handling notification responses": 15 minutes, then back off.
+        case .serverTrouble: return Self.refusal(wait(900), reason, attempts)
+        case .reconnect: return Self.refusal(wait(60), reason, attempts)
+        case .refusedByGateway:
+            let least = max(answer.status < 500 ? 60 : 900, Int(answer.retryAfter ?? 0))
+            let postponed = Outcome.postponed(
+                seconds: min(least, Self.longestWait), reason: reason)
+            return Judgement(
+                postponed, refusal: Refusal(postponed: postponed, isForeign: true))
         }
     }
 
@@ -162,7 +199,7 @@ struct DeliveryRules {
             return stop(
                 "the gateway answered \(reason); name the certificate of this app in apps[].certificate, "
                     + "then send again")
-        case .gateway: return Self.refusal(60 << min(attempts, 6), reason, attempts)
+        case .gateway: return Self.refusal(Self.wait(60, attempts), reason, attempts)
         }
     }
 
@@ -175,7 +212,7 @@ struct DeliveryRules {
             result, evidence: evidence, isSuspect: isSuspect,
             stop: suspicion.flatMap {
                 stop(
-                    "\($0); no row was changed for it; check that host, certificate or key, and topic "
+                    "\($0); no token was marked for it; check that host, certificate or key, and topic "
                         + "belong to the environment of these tokens"
                 ).stop
             })

@@ -3,7 +3,7 @@
 // Two kinds of outcomes say nothing about their row. One that was on the wire and got no answer is closed as
 // unknown: it may have been delivered, so it is not sent again. One that was refused for the sake of the
 // credential or of the gateway itself (429 TooManyProviderTokenUpdates, 5xx, a refused stream) is sent again,
-// ten times at most. A gateway that resets every stream, or has an outage, would close a whole queue that
+// ten times at most; what is no answer of APNs, such as the page of a proxy, is no attempt at all. A gateway that resets every stream, or has an outage, would close a whole queue that
 // way. So a gateway has to serve before it gets more. Until then three notifications are on the wire at
 // once; after nine such outcomes it has failed. Sending stops, and all other rows are back in the queue.
 //
@@ -58,6 +58,8 @@ struct GatewayDoubt: Hashable, Sendable {
     private var isRefusal = false
     /// Whether the credential was refused then, not the gateway out of order.
     private(set) var isOfCredential = false
+    /// Whether the last refusal was no answer of APNs.
+    private(set) var isForeign = false
     /// Whether the gateway has answered anything in this run.
     private(set) var hasAnswered = false
     /// Whether the last unknown outcome was a violation of HTTP/2.
@@ -83,8 +85,9 @@ struct GatewayDoubt: Hashable, Sendable {
     }
 
     /// Counts a refusal that is about the gateway or the credential, and not about its row.
-    mutating func refused(_ reason: String, isOfCredential: Bool) {
+    mutating func refused(_ reason: String, isOfCredential: Bool, isForeign: Bool = false) {
         (self.reason, self.isOfCredential, isRefusal) = (reason, isOfCredential, true)
+        self.isForeign = isForeign
         hasAnswered = true
         refusals += 1
         noteUnserved()
@@ -159,12 +162,15 @@ struct GatewayDoubt: Hashable, Sendable {
             return
                 "what was not on the wire is back in the queue; run again once the gateway answers"
         }
-        return "no row has had an attempt by this, and all wait in the queue; "
-            + (isOfCredential
-                ? "APNs takes a new provider token of a key once in 20 minutes, and each run makes one: let "
-                    + "one sender of this key run with --follow, or let 20 minutes pass between runs, on all "
-                    + "hosts"
-                : "this is a fault of the gateway, so run again in 15 minutes")
+        return "the refused ones have had no attempt, and wait in the queue; "
+            + (isForeign
+                ? "something else than APNs answers there, such as a proxy: correct the host and the port of the "
+                    + "provider, or what stands between, then run again"
+                : isOfCredential
+                    ? "APNs takes a new provider token of a key once in 20 minutes, and each run makes one: let "
+                        + "one sender of this key run with --follow, or let 20 minutes pass between runs, on all "
+                        + "hosts"
+                    : "this is a fault of the gateway, so run again in 15 minutes")
     }
 
     /// The exit code of a run that ends because of such a gateway. It tells a script what to do about

@@ -192,7 +192,8 @@ package struct Send: RecordedRun {
     }
 
     private mutating func openJobs(_ store: TokenTable, _ log: AnswerLog) throws {
-        for app in plan.apps {
+        let lease = SenderLease(seconds: plan.leaseSeconds)
+        for (number, app) in plan.apps.enumerated() {
             switch app.gateway {
             case .failure(let failure):
                 var entry = SendReport.App(app.partition)
@@ -203,7 +204,7 @@ package struct Send: RecordedRun {
                 jobs.append(
                     try SendJob(
                         app, plan, queue: queue(of: store), gateway: gateway,
-                        answers: KeptAnswers(in: log), context))
+                        answers: KeptAnswers(in: log), lease: lease, number: number, context))
             }
         }
     }
@@ -212,6 +213,7 @@ package struct Send: RecordedRun {
         var upkeepDue = Deadline.now
         var stopped: Set<Int> = []
         var resting: [Int: Deadline] = [:]
+        var exhausted: [Int: Deadline] = [:]
         var isWaiting = false
         var hasBegun = false
         repeat {
@@ -236,9 +238,14 @@ package struct Send: RecordedRun {
                     resting[number] = nil
                     try job.startAgain()
                 }
-                switch try job.drain() {
-                case .exhausted: break
+                // Others may go on at once, and a queue that is empty is asked once a second.
+                if let asked = exhausted[number], !asked.hasPassed { continue }
+                switch try job.drain(yields: jobs.count - stopped.count > 1) {
+                case .exhausted: exhausted[number] = .in(Self.idle)
                 case .paused: isWaiting = false
+                case .waiting:
+                    isWaiting = false
+                    continue
                 case .unserved(let failure) where plan.follows:
                     let rest = SendPlan.rest(plan.rest, outages: job.outages)
                     context.log.warning("\(failure); trying again in \(rest.components.seconds) s")
@@ -251,6 +258,18 @@ package struct Send: RecordedRun {
             }
             guard stopped.count < jobs.count, plan.follows || !isWaiting else { return }
         } while !context.interrupt.wait(until: isWaiting ? .in(Self.idle) : .now)
+        try stopJobs(except: stopped)
+    }
+
+    /// The run is told to stop. What is on the wire of several apps has one grace, from now on.
+    private mutating func stopJobs(except stopped: Set<Int>) throws {
+        let open = jobs.enumerated().filter {
+            !stopped.contains($0.offset) && $0.element.isUnderWay
+        }
+        for (_, job) in open { job.beginStop() }
+        for (_, job) in open {
+            if case .stopped(let failure) = try job.drain() { outcome.fail(failure) }
+        }
     }
 
     private func tellWarnings() {

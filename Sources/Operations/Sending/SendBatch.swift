@@ -8,7 +8,7 @@ import TokenHygiene
 struct SendBatch {
     /// The rows.
     var claim: Batch
-    /// When it was handed to the wire, by this host's clock.
+    /// When it was handed to the wire, by the database's clock.
     var handedAt: EpochMilliseconds
     /// Its index among the batches in progress.
     let place: Int
@@ -17,7 +17,7 @@ struct SendBatch {
     /// Tokens that APNs called bad before, of which it counts that it accepts them.
     private let suspected: Set<DeviceToken>
     /// Length of each row's payload in bytes.
-    let sizes: [Int]
+    private(set) var sizes: [Int]
     /// Results to write into the queue.
     private(set) var results: [DeliveryResult] = []
     /// Results that wait for the mismatch detector.
@@ -61,6 +61,21 @@ struct SendBatch {
         self.handedAt = handedAt
         outstanding = claim.notifications.count
         sizes = claim.notifications.map(\.payload.count)
+    }
+
+    /// Keeps the first rows, which are handed over as `slice` at a time. The others, with a claim of their own, become
+    /// a batch at another place; nil where there are none.
+    mutating func divide(
+        _ slice: Batch, rest: Batch?, at handedAt: EpochMilliseconds, restPlace: Int
+    ) -> SendBatch? {
+        let other = rest.map {
+            SendBatch($0, place: restPlace, handedAt: handedAt, suspected: suspected)
+        }
+        claim = slice
+        self.handedAt = handedAt
+        outstanding = slice.notifications.count
+        sizes = Array(sizes.prefix(outstanding))
+        return other
     }
 
     /// The key by which a provider identifies the row at an index.

@@ -18,8 +18,8 @@ extension SendState {
     private static let many = 10
 
     /// Rows that were closed without an answer, suspect tokens that could not be judged yet, rows called
-    /// sent that late error packets proved dropped, at the least, rows closed as failed, and rows of which
-    /// none was sent.
+    /// sent that late error packets proved dropped, at the least, rows closed as failed, rows of which
+    /// none was sent, rows that wait, and odd answers.
     func complaints(late: Int) -> [SendComplaint] {
         let (unknown, detector) = (entry.unknown, rules.detector)
         let reason = doubt.reason.isEmpty ? "" : " (the last one: \(doubt.reason))"
@@ -47,8 +47,40 @@ extension SendState {
                     + "apps[].binary.error-wait; at least \(late.counting("notification")) counted as sent "
                     + "and were dropped; raise error-wait, and insert them again",
                 exit: .configuration),
-            failed, unsent,
+            failed, unsent, waiting, odd,
+            SendComplaint(
+                count: entry.impossibleTimes,
+                sentence:
+                    "sending for \(partition): \(entry.impossibleTimes.counting("answer")) of 410 "
+                    + "\(entry.impossibleTimes == 1 ? "names a time" : "name times") before June 2009 or more than "
+                    + "5 minutes ahead of the database's clock; the time of sending counted in place of it; check "
+                    + "that clock, and who answers for \(gateway)",
+                exit: nil),
         ]
+    }
+
+    /// Rows that were throttled or refused and wait, where they are most of all.
+    private var waiting: SendComplaint {
+        let total = postponed.values.reduce(0, +)
+        let isMost = total * 2 > entry.decided
+        return SendComplaint(
+            count: isMost ? total : 0,
+            sentence:
+                "sending for \(partition): \(total) of \(entry.decided.counting("notification")) were throttled or "
+                + "refused and wait to be sent again: \(Self.listed(postponed)); run again in some minutes, and send "
+                + "more slowly (--rate) where they are throttled",
+            exit: .pending)
+    }
+
+    /// Reasons that Apple's list does not have.
+    private var odd: SendComplaint {
+        SendComplaint(
+            count: unlisted.values.reduce(0, +),
+            sentence:
+                "sending for \(partition): \(gateway) gave reasons that are not on Apple's list: "
+                + "\(Self.listed(unlisted)); nothing follows from them for the tokens, and their notifications are "
+                + "tried ten times; look the reasons up in Apple's \"Handling notification responses from APNs\"",
+            exit: nil)
     }
 
     /// Rows that are never sent again, for another reason than their token's.
@@ -73,7 +105,7 @@ extension SendState {
     private var unsent: SendComplaint {
         let total = entry.claimed
         let isSaid =
-            stop != nil
+            stop != nil || waiting.count > 0
             || [entry.unknown, deferred, entry.rejected.values.reduce(0, +)].contains(total)
         let isNone = entry.sent == 0 && total >= Self.many && !isSaid
         var parts = entry.skipped.isEmpty ? [] : ["skipped \(Self.listed(entry.skipped))"]

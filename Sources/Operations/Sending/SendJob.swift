@@ -20,10 +20,14 @@ import TokenTable
 final class SendJob {
     /// Milliseconds to wait for outcomes before looking around.
     private static let answerWait = 50
+    /// The same in a turn in which nothing happens and other apps wait for theirs.
+    private static let briefWait = 5
     /// Milliseconds until a batch's results are written though some of its rows have none.
     private static let flushAfter = 1_000.0
     /// Seconds after which the other apps send, and evidence is applied.
     private static let turnSeconds = 30.0
+    /// Seconds without a claim, a notification given or an answer after which they do, too.
+    private static let quietSeconds = 0.1
     let app: ProviderTarget
     private let plan: SendPlan
     private let context: RunContext
@@ -34,8 +38,13 @@ final class SendJob {
     private var answers: KeptAnswers
     private var cursor = QueueCursor()
     private var limiter: RateLimit?
+    private let lease: SenderLease
+    /// The place of this app among those of the run.
+    private let number: Int
     private var lastFlush = SendJob.clock
-    private var lastRenewal = SendJob.clock
+    /// Since when nothing has happened.
+    private var quietSince = SendJob.clock
+    private var interrupted: OpenTurn?
     private var stopBy: Double?
     /// Reports of this turn that are stored and not judged.
     private var unjudged = 0
@@ -46,14 +55,16 @@ final class SendJob {
 
     private static var clock: Double { Double(DispatchTime.now().uptimeNanoseconds) / 1e9 }
 
-    /// Opens the gateway's connections; `answers` keeps what the gateway says.
+    /// Opens the gateway's connections; `answers` keeps what the gateway says, and all apps of a run share its `lease`,
+    /// each under its `number`.
     init(
         _ app: ProviderTarget, _ plan: SendPlan, queue: PushQueue, gateway: ProviderPlan,
-        answers: KeptAnswers, _ context: RunContext
+        answers: KeptAnswers, lease: SenderLease, number: Int, _ context: RunContext
     ) throws {
         (self.app, self.plan, self.context) = (app, plan, context)
         (self.queue, self.answers, target) = (queue, answers, gateway)
-        self.gateway = try Provider(gateway)
+        (self.lease, self.number) = (lease, number)
+        self.gateway = try Provider(gateway) { lease.isValid(for: number) }
         state = SendState(
             app.partition, gateway: target.name, limit: plan.limit, rate: plan.rate,
             resendUnknown: plan.resendUnknown, window: gateway.loadWindow)
@@ -66,10 +77,19 @@ final class SendJob {
         case exhausted
         /// There is more to send; other apps come first.
         case paused
+        /// The gateway has rows and says nothing, or no connection is open yet; other apps come first.
+        case waiting
         /// A failure prevents sending more.
         case stopped(RunFailure)
         /// The gateway has failed; it may be tried again later.
         case unserved(RunFailure)
+    }
+
+    /// A turn that goes on with the next call.
+    private struct OpenTurn {
+        let ends: Double
+        /// Whether nothing more is due.
+        var isExhausted = false
     }
 
     /// The app's part of the report.
@@ -87,33 +107,55 @@ final class SendJob {
     /// Outages of the gateway one after the other.
     var outages: Int { state.outages }
 
-    /// Sends what is due for a turn of `turnSeconds`, and waits for what is in flight.
+    /// Sends what is due for a turn of `turnSeconds`, and waits for what is in flight. With `yields` it returns, with
+    /// rows under way, where nothing has happened for `quietSeconds` or the run is told to stop, so that a silent
+    /// gateway delays no other app; the next call goes on with the same turn.
     ///
     /// - Throws: failures of database and journal; rows without a written result are taken over
     ///   when their lease ends.
-    func drain() throws -> Turn {
-        var isExhausted = false
-        let turnEnds = Self.clock + Self.turnSeconds
+    func drain(yields: Bool = false) throws -> Turn {
+        var turn = interrupted ?? OpenTurn(ends: Self.clock + Self.turnSeconds)
+        interrupted = nil
         while true {
+            if yields, context.interrupt.isTripped { return pause(turn) }
             try lookAround()
-            let isOver = isExhausted || Self.clock > turnEnds
-            if !isOver, let place = state.freePlace { isExhausted = try !claim(place) }
+            let before = state.progress
+            let isOver = turn.isExhausted || Self.clock > turn.ends
+            if !isOver, let place = state.freePlace { turn.isExhausted = try !claim(place) }
             try handOver()
             give()
             let isIdle = state.isIdle
-            if !isIdle || !state.isEmpty { try takeOutcomes(claimsMore: !isOver) }
+            if !isIdle || !state.isEmpty {
+                try takeOutcomes(claimsMore: !isOver, isBrief: yields && isQuiet)
+            }
             try flush(all: isIdle, decides: isIdle && (isOver || state.isFull))
+            if state.progress != before { quietSince = Self.clock }
+            if yields, isQuiet, !isIdle, state.stop == nil { return pause(turn) }
             guard isIdle, state.isEmpty, isOver || state.stop != nil else { continue }
             if let stop = state.stop { return state.isOutage ? .unserved(stop) : .stopped(stop) }
-            return isExhausted ? .exhausted : .paused
+            return turn.isExhausted ? .exhausted : .paused
         }
     }
+
+    /// Keeps a turn for the next call.
+    private func pause(_ turn: OpenTurn) -> Turn {
+        interrupted = turn
+        return .waiting
+    }
+
+    private var isQuiet: Bool { Self.clock - quietSince > Self.quietSeconds }
+
+    /// Whether rows are under way.
+    var isUnderWay: Bool { !state.isIdle || !state.isEmpty }
 
     /// Connects anew after the gateway has failed.
     func startAgain() throws {
         gateway.stop()
         settledTooEarly += gateway.settledTooEarly
-        gateway = try Provider(target, hasConnected: gateway.hasConnected)
+        let (lease, number) = (lease, number)
+        gateway = try Provider(target, hasConnected: gateway.hasConnected) {
+            lease.isValid(for: number)
+        }
         state.startAgain()
     }
 
@@ -181,18 +223,13 @@ final class SendJob {
     // MARK: Looking around
 
     private func lookAround() throws {
-        if Self.clock - lastRenewal > Double(plan.leaseSeconds) / 3 {
-            try queue.renewLeases()
-            lastRenewal = Self.clock
+        if lease.isDue { try lease.renew { try queue.renewLeases() } }
+        if lease.isLost(for: number), state.halt(lost("all results")) {
+            // Nothing more of theirs may reach the gateway.
+            gateway.stop(abruptly: true)
+            returnUnsent()
         }
-        if stopBy == nil, context.interrupt.isTripped {
-            halt(
-                RunFailure(
-                    .pending, .send,
-                    "sending for \(app.partition): told to stop; the rest "
-                        + "waits in the queue, run again to continue"))
-            stopBy = Self.clock + target.graceSeconds
-        }
+        if context.interrupt.isTripped { beginStop() }
         if state.stop == nil, let failure = gateway.failure {
             halt(
                 RunFailure(exit(after: failure), .send, "sending for \(app.partition): \(failure)"),
@@ -200,6 +237,24 @@ final class SendJob {
         }
         if let stopBy, Self.clock > stopBy, state.load.rows > 0 { gateway.stop(abruptly: true) }
         context.progress.show("sending \(app.partition)", state.entry.claimed, of: plan.limit)
+    }
+
+    private func lost(_ what: String) -> RunFailure {
+        RunFailure(
+            .pending, .send,
+            "sending for \(app.partition): the lease of \(plan.leaseSeconds) s ended before "
+                + "\(what) were written, and another sender has the rows; raise send.lease")
+    }
+
+    /// Sends nothing more, because the run is told to stop, and gives what is on the wire its grace from now on.
+    func beginStop() {
+        guard stopBy == nil else { return }
+        halt(
+            RunFailure(
+                .pending, .send,
+                "sending for \(app.partition): told to stop; the rest "
+                    + "waits in the queue, run again to continue"))
+        stopBy = Self.clock + target.graceSeconds
     }
 
     private func exit(after failure: ProviderFailure) -> ExitStatus {
@@ -238,32 +293,44 @@ final class SendJob {
         // What cannot be asked clears no suspicion, and nothing else depends on it.
         let suspected = timed("claim") { (try? queue.suspected(among: claim)) ?? [] }
         state.take(claim, at: place, now: context.now(), suspected: suspected)
+        holdClaims()
         return true
     }
 
-    /// Writes the next claim down as handed over. Done as late as can be: a row that was not handed over
+    /// Writes the next slice of a claim down as handed over. Done as late as can be: a row that was not handed over
     /// has no unknown outcome, whatever happens.
     private func handOver() throws {
-        guard let claim = state.nextHandOver else { return }
-        let isOurs = try timed("hand-over") { try queue.handOver(claim) }
-        state.handedOver(isOurs: isOurs, at: context.now())
+        guard isOurs,
+            let (claim, rows) = state.nextHandOver(
+                streams: gateway.streams, pace: { limiter?.allowance(at: Self.clock) })
+        else { return }
+        let slice = try timed("hand-over") { try queue.handOver(claim, rows: rows) }
+        state.handedOver(slice, at: context.now())
+        holdClaims()
     }
+
+    private var isOurs: Bool { lease.isValid(for: number) }
+
+    private func holdClaims() { lease.hold(state.openClaims, for: number) }
 
     /// Gives the connections what the detector and the rate allow.
     private func give() {
+        guard isOurs else { return }
         let items = state.nextItems { limiter?.allowance(at: Self.clock) }
         guard !items.isEmpty else { return }
         limiter?.spend(items.count)
         gateway.submit(items)
     }
 
-    private func takeOutcomes(claimsMore: Bool) throws {
-        let wait = claimsMore && state.mayClaimSoon ? 2 : Self.answerWait
+    private func takeOutcomes(claimsMore: Bool, isBrief: Bool) throws {
+        let wait =
+            claimsMore && state.mayClaimSoon ? 2 : isBrief ? Self.briefWait : Self.answerWait
         try record(timed("answers") { gateway.outcomes(within: wait) })
     }
 
     private func record(_ outcomes: [ProviderOutcome]) throws {
-        for outcome in outcomes where state.record(outcome) { returnUnsent() }
+        let now = context.now()
+        for outcome in outcomes where state.record(outcome, at: now) { returnUnsent() }
         if !outcomes.isEmpty { keep() }
         guard state.isInDoubt else { return }
         // What is on no connection yet must not follow into the silence.
@@ -286,6 +353,7 @@ final class SendJob {
             if let lost = try write(place) { halt(lost) }
             state.releaseIfDone(place)
         }
+        if !places.isEmpty { holdClaims() }
     }
 
     /// Decides about the rows that wait in the batches whose results are to be written; gives their places.
@@ -319,11 +387,7 @@ final class SendJob {
         state.wrote(batch.claim, at: place)
         if state.isWritten(place) { answers.release(batch.claim.number) }
         guard let missing else {
-            return RunFailure(
-                .pending, .send,
-                "sending for \(app.partition): the lease of \(plan.leaseSeconds) s ended before "
-                    + "\(results.count) results were written, and another sender has the rows; "
-                    + "raise send.lease")
+            return lost(results.count.counting("result"))
         }
         state.count(results, missing: missing)
         return nil

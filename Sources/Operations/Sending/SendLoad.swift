@@ -19,13 +19,13 @@ struct SendLoad: Sendable {
         /// The most claims on their way at once.
         var claims: Int
 
-        /// HTTP/2 answers each notification at once. One claim is being answered, one is on the wire,
-        /// one is being claimed.
-        static let provider = Window(rows: 2_000, claims: 4)
+        /// HTTP/2 answers each notification at once. A claim is handed over in slices, each with a place of its own until
+        /// its last answer, and one row may wait for its answer long after the others.
+        static let provider = Window(rows: 2_000, claims: 32)
 
         /// The binary interface answers with silence, which takes `errorWait`; so ten times as many
         /// rows wait for it.
-        static let binary = Window(rows: 20_000, claims: 24)
+        static let binary = Window(rows: 20_000, claims: 48)
     }
 
     /// The limits of the gateway's interface.
@@ -95,7 +95,8 @@ struct SendLoad: Sendable {
 /// A limit on notifications per second. Unused allowance is kept for a tenth of a second at most, so
 /// that no burst follows a pause.
 struct RateLimit: Hashable, Sendable {
-    private static let reserve = 0.1
+    /// Seconds for which unused allowance is kept.
+    static let reserve = 0.1
 
     private let perSecond: Double
     private var credit = 0.0

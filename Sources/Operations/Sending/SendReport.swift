@@ -11,7 +11,7 @@ package struct SendReport: RunReport, Codable, Hashable {
     /// The result of one app.
     package struct App: Codable, Hashable, Sendable {
         /// The most reasons that are counted separately.
-        private static let mostReasons = 64
+        static let mostReasons = 64
 
         /// The app's name in the settings.
         package var app: String
@@ -41,6 +41,8 @@ package struct SendReport: RunReport, Codable, Hashable {
         /// Rows that counted as sent over the binary interface and that a late error packet proved
         /// dropped, at the least; part of `sent`.
         package var late = 0
+        /// Answers of 410 with a time that cannot be true; the time of handing over counted.
+        package var impossibleTimes = 0
         /// The evidence of 410 answers, by outcome.
         package var evidence = Counts()
         /// Seconds of the thread that serves the queue, by stage: claiming rows, handing them over,

@@ -5,6 +5,12 @@
 //   claimed --handed over--> ready --given--> on a connection --outcome--> decided --written--> done
 //      |                       |  <--withdrawn--   |
 //      +-- sending stops: the row goes back -------+  (what is on the wire keeps its outcome)
+//
+// A row that is handed over may be on the wire, so a killed sender's are of unknown outcome. A claim is therefore
+// handed over a slice at a time, in the order of its keys, and a slice only when all before it are given: twice the
+// free streams, and never less than an eighth of all streams, so that a busy gateway does not cost a transaction for
+// each few rows. At a rate it is what may be given at once: a twentieth to a tenth of a second's worth. The rest of
+// the claim stays held, under a number of its own.
 
 import APNsConnection
 import APNsProtocol
@@ -38,6 +44,14 @@ struct SendState {
     private(set) var deferred = 0
     /// Keys of rows that the gateway did not process while sending went on, and that were not claimed again.
     private(set) var unprocessed: Set<Int64> = []
+    /// Rows that wait because they were throttled or refused, by reason.
+    private(set) var postponed: [String: Int] = [:]
+    /// Answers with a reason that is not on Apple's list, by reason.
+    private(set) var unlisted: [String: Int] = [:]
+    /// Milliseconds by which the database's clock is ahead of this host's.
+    private var databaseAhead: Int64 = 0
+    /// A number that changes with each claim, each notification given and each outcome.
+    private(set) var progress = 0
     private var batches: [SendBatch?]
     /// Places of batches that are claimed and not handed over.
     private var claimed: [Int] = []
@@ -72,10 +86,13 @@ struct SendState {
         stop == nil && ready.isEmpty && !isFull && load.rows < load.window.rows / 4
     }
 
+    /// Claims that wait to be handed over: the one that is being sliced, and the next.
+    private static let mostHeld = 2
+
     /// The place for another batch; nil where no more rows are of use now. Until the gateway answers, what
     /// was claimed has to be sent first.
     var freePlace: Int? {
-        guard stop == nil, load.mayClaim else { return nil }
+        guard stop == nil, load.mayClaim, claimed.count < Self.mostHeld else { return nil }
         if let allowance = doubt.allowance, allowance == 0 || !isIdle { return nil }
         return batches.firstIndex { $0 == nil }
     }
@@ -95,6 +112,7 @@ struct SendState {
         _ claim: Batch, at place: Int, now: EpochMilliseconds, suspected: Set<DeviceToken> = []
     ) {
         claimedRows += claim.claimed
+        progress += 1
         for result in claim.settled { entry.count(result.outcome) }
         guard !claim.notifications.isEmpty else { return }
         if !unprocessed.isEmpty { unprocessed.subtract(claim.notifications.lazy.map(\.row)) }
@@ -106,26 +124,47 @@ struct SendState {
 
     // MARK: Handing over
 
-    /// The claim to be written down as handed over next; nil where none is, or the gateway is in doubt.
-    var nextHandOver: Batch? {
-        guard stop == nil, ready.isEmpty, doubt.allowance != 0, let place = claimed.first
+    /// The claim of which a slice is to be handed over next, and how many rows; nil where none is, where no stream is
+    /// free, where `pace` allows too few, or where the gateway is in doubt. `streams` are those of all connections.
+    func nextHandOver(streams: Int, pace: () -> Int?) -> (claim: Batch, rows: Int)? {
+        guard stop == nil, ready.isEmpty, let place = claimed.first,
+            let claim = batches[place]?.claim,
+            case let free = streams - load.rows, free > 0
         else { return nil }
-        return batches[place]?.claim
+        var rows = min(max(2 * free, streams / 8), load.window.rows - load.rows)
+        if let rate, let allowance = pace() {
+            guard allowance >= max(1, Int(rate * RateLimit.reserve / 2)) else { return nil }
+            rows = min(rows, allowance)
+        }
+        for allowance in [rules.detector.allowance, doubt.allowance].compactMap({ $0 }) {
+            rows = min(rows, allowance - load.rows)
+        }
+        // What is left over needs a place.
+        let hasPlace = rows >= claim.notifications.count || batches.contains { $0 == nil }
+        return rows > 0 && hasPlace ? (claim, rows) : nil
     }
 
-    /// The next claim is written down as handed over, if it is still ours; its notifications are ready.
-    mutating func handedOver(isOurs: Bool, at now: EpochMilliseconds) {
+    /// A slice of the next claim is written down as handed over, and its notifications are ready; nil where the claim is
+    /// not ours any more. `at` is this host's time.
+    mutating func handedOver(_ handOver: PushQueue.HandOver?, at now: EpochMilliseconds) {
         let place = claimed.removeFirst()
         guard var batch = batches[place] else { return }
-        guard isOurs else {
+        guard let handOver else {
             // The lease had ended and others have the rows.
             load.dropped(batch.size)
             batches[place] = nil
             return
         }
-        batch.handedAt = now
+        databaseAhead = handOver.now.rawValue - now.rawValue
+        let restPlace = handOver.rest == nil ? place : batches.firstIndex { $0 == nil } ?? place
+        let rest = batch.divide(
+            handOver.slice, rest: handOver.rest, at: handOver.now, restPlace: restPlace)
         ready = batch.takeItems()[...]
         batches[place] = batch
+        if let rest {
+            batches[restPlace] = rest
+            claimed.insert(restPlace, at: 0)
+        }
     }
 
     /// What the connections get now, as detector, silence and bounds allow and `pace` says; nil is no bound.
@@ -140,13 +179,15 @@ struct SendState {
         guard !items.isEmpty else { return [] }
         ready = ready.dropFirst(items.count)
         load.given(items.count, Self.size(of: items))
+        progress += 1
         return Array(items)
     }
 
     // MARK: Outcomes
 
-    /// Enters an outcome; true where it ends the sending, so that unsent rows have to be returned.
-    mutating func record(_ outcome: ProviderOutcome) -> Bool {
+    /// Enters an outcome that is heard `at` this host's time; true where it ends the sending, so that unsent rows have
+    /// to be returned.
+    mutating func record(_ outcome: ProviderOutcome, at now: EpochMilliseconds) -> Bool {
         let (place, index) = SendBatch.position(outcome.key)
         // Not the batch itself: a second holder would make each change copy its results.
         guard let attempts = batches[place]?.claim.notifications[index].attempts,
@@ -154,9 +195,12 @@ struct SendState {
             let handedAt = batches[place]?.handedAt, let size = batches[place]?.sizes[index]
         else { return false }
         load.release(size)
+        progress += 1
         if outcome.kind == .untouched, stop == nil { unprocessed.insert(row) }
-        var judgement = rules.judge(outcome.kind, attempts: attempts, handedAt: handedAt)
-        note(outcome.kind, judgement.refusal)
+        let request = DeliveryRules.AnsweredRequest(
+            handedAt: handedAt, heardAt: now.advanced(by: databaseAhead))
+        var judgement = rules.judge(outcome.kind, attempts: attempts, request)
+        note(outcome.kind, judgement)
         let ends = judgement.stop.map { halt($0) } ?? false
         if stop != nil, judgement.isSuspect {
             judgement = DeliveryRules.Judgement(.returned)
@@ -166,11 +210,21 @@ struct SendState {
     }
 
     private mutating func note(
-        _ outcome: ProviderOutcome.Kind, _ refusal: DeliveryRules.Refusal?
+        _ outcome: ProviderOutcome.Kind, _ judgement: DeliveryRules.Judgement
     ) {
-        if let refusal {
+        switch judgement.remark {
+        case .unlisted(let reason)?: Self.count(reason, in: &unlisted)
+        case .impossibleTime?: entry.impossibleTimes += 1
+        case nil: break
+        }
+        if !judgement.isSuspect, judgement.result.state == .retry {
+            Self.count(judgement.result.reason ?? "", in: &postponed)
+        }
+        if let refusal = judgement.refusal {
             if stop == nil {
-                doubt.refused(refusal.reason, isOfCredential: refusal.isOfCredential)
+                doubt.refused(
+                    refusal.reason, isOfCredential: refusal.isOfCredential,
+                    isForeign: refusal.isForeign)
             }
             return
         }
@@ -183,6 +237,12 @@ struct SendState {
         case .garbled(let why): if stop == nil { doubt.unknown(why, isGarbled: true) }
         case .untouched, .refused, .unsendable: break
         }
+    }
+
+    /// A peer chooses the reasons, and a service runs for weeks, so their number is limited.
+    private static func count(_ reason: String, in counts: inout [String: Int]) {
+        let isKnown = counts[reason] != nil || counts.count < SendReport.App.mostReasons
+        counts[isKnown ? reason : "other", default: 0] += 1
     }
 
     /// Whether the gateway is in doubt: nothing more may go to it before an answer.
@@ -307,6 +367,9 @@ extension SendState {
     func isWritten(_ place: Int) -> Bool {
         batches[place].map { $0.results.isEmpty && !$0.isUndecided } ?? true
     }
+
+    /// The numbers of the claims of which some row has no result in the queue.
+    var openClaims: Set<Int64> { Set(batches.compactMap { $0?.claim.number }) }
 
     /// The batch's results are in the queue, as far as they are still ours.
     mutating func wrote(_ claim: Batch, at place: Int) {

@@ -40,14 +40,19 @@ package final class HTTP2ClientSession {
                 "starting HTTP/2 with \(connection.peer): the peer did not agree on h2; check the "
                     + "port, and that no proxy answers in its place")
         }
+        let output = HTTP2Wire.makeOutput()
         let state = UnsafeMutablePointer<HTTP2ClientState>.allocate(capacity: 1)
-        state.initialize(to: HTTP2ClientState(settings))
-        guard let session = HTTP2ClientLibrary.makeSession(state, settings),
-            case let wire = HTTP2Wire(connection, session: session),
-            HTTP2ClientLibrary.open(session, settings) == 0
-        else {
+        state.initialize(to: HTTP2ClientState(settings, output: output))
+        let made = HTTP2ClientLibrary.makeSession(state, settings).map {
+            HTTP2Wire(connection, session: $0, output: output)
+        }
+        guard let wire = made, HTTP2ClientLibrary.open(wire.session, settings) == 0 else {
             state.deinitialize(count: 1)
             state.deallocate()
+            if made == nil {
+                output.deinitialize(count: 1)
+                output.deallocate()
+            }
             throw TransportFailure(
                 .io, "starting HTTP/2 with \(connection.peer): out of memory")
         }
@@ -79,6 +84,10 @@ package final class HTTP2ClientSession {
     /// and connect again.
     package var isClosing: Bool { closed != nil || state.pointee.admission.isClosing }
 
+    /// Whether the peer has sent something that proves it has read of us. Until then an end of the connection
+    /// may be about the connection alone, and no request was looked at.
+    package var hasBeenRead: Bool { state.pointee.hasBeenRead }
+
     /// The number of requests without an outcome, and of streams that are being reset.
     package var inFlight: Int { state.pointee.streams.count }
 
@@ -106,7 +115,6 @@ package final class HTTP2ClientSession {
         }
         let handle = state.pointee.streams.insert(key: key, deadline: .in(settings.requestTimeout))
         guard let index = state.pointee.streams.index(of: handle) else { return false }
-        state.pointee.streams[index].firstByte = wire.bytesAdded
         let streamID = request.bytes.withUnsafeBytes { bytes in
             submit(
                 bytes, ends: request.ends, template: request.template, handle: handle,
@@ -123,6 +131,8 @@ package final class HTTP2ClientSession {
     ) -> Int32 {
         let body = template.fill(bytes, ends)
         state.pointee.streams[index].request.borrow(body)
+        // Without a body END_STREAM goes with the header fields.
+        if body.isEmpty { state.pointee.streams[index].wholeAt = wire.bytesAdded + 1 }
         let streamID = HTTP2ClientLibrary.submit(
             wire.session, template, hasBody: !body.isEmpty, handle)
         guard streamID > 0 else { return streamID }
@@ -179,14 +189,16 @@ package final class HTTP2ClientSession {
     /// Sends and receives what it can, and waits for outcomes until the deadline.
     ///
     /// Only `interrupt` ends the wait early, not the interrupt of the connection, so the caller can
-    /// still wait for the requests in flight. With `Deadline.now` it does not wait.
-    package func exchange(until deadline: Deadline, interrupt: Interrupt? = nil) -> Exchange {
+    /// still wait for the requests in flight. With `Deadline.now` it does not wait. Unless it `sends`, it only receives.
+    package func exchange(
+        until deadline: Deadline, interrupt: Interrupt? = nil, sends: Bool = true
+    ) -> Exchange {
         state.pointee.outcomes.removeAll()
         var portions = 0
         while closed == nil {
             expireRequests()
             keepAlive()
-            guard closed == nil, let direction = send() else { break }
+            guard closed == nil, let direction = sends ? send() : .reading else { break }
             let isFull = portions >= Self.portionsPerExchange
             if !state.pointee.outcomes.outcomes.isEmpty, !wire.mayHoldMore || isFull {
                 return .outcomes
@@ -216,6 +228,13 @@ package final class HTTP2ClientSession {
         nghttp2_session_terminate_session(wire.session, NGHTTP2_NO_ERROR.rawValue)
         wire.finish(deadline: deadline)
         end(HTTP2Close(.byUs, "HTTP/2 with \(peer): closed on this side"))
+    }
+
+    /// Closes without another byte to the peer. Requests in flight get their outcomes, and the session is `closed`.
+    package func abandon() {
+        guard closed == nil else { return }
+        state.pointee.outcomes.removeAll()
+        end(HTTP2Close(.byUs, "HTTP/2 with \(peer): left on this side"))
     }
 
     /// Sends without waiting. Returns what to wait for; nil when the session has ended.
@@ -283,25 +302,37 @@ package final class HTTP2ClientSession {
 
     private func end(_ close: HTTP2Close) {
         closed = close
-        state.pointee.completeAll(bytesTaken: wire.bytesTaken)
+        state.pointee.completeAll()
         if close.code != .byUs { wire.connection.closeNotify(deadline: .now) }
         // close_notify was sent, and a second one would wait for that of the peer.
         wire.connection.closeAbruptly()
     }
 
-    /// Ends requests whose deadline has passed, and resets their streams.
+    /// Ends requests whose deadline has passed, and resets their streams. Where the socket has not taken the last
+    /// bytes of one in all that time, the connection ends: else they might follow later.
     private func expireRequests() {
         while let index = state.pointee.streams.first,
             state.pointee.streams.nextDeadline.hasPassed
         {
-            let streamID = state.pointee.streams[index].streamID
-            state.pointee.complete(index, .outcomeUnknown(.deadline))
-            nghttp2_submit_rst_stream(wire.session, 0, streamID, NGHTTP2_CANCEL.rawValue)
+            let stream = state.pointee.streams[index]
+            guard stream.wholeAt == .max || stream.isWhole(bytesTaken: wire.bytesTaken) else {
+                return end(
+                    HTTP2Close(
+                        .unresponsive,
+                        "HTTP/2 with \(peer): the peer read none of a request in time; connect again"
+                    ))
+            }
+            let isHeldBack = stream.wholeAt == .max
+            state.pointee.complete(
+                index,
+                isHeldBack ? .notProcessed(.incomplete(.heldBack)) : .outcomeUnknown(.deadline))
+            nghttp2_submit_rst_stream(
+                wire.session, 0, stream.streamID, NGHTTP2_CANCEL.rawValue)
         }
     }
 
     private func keepAlive() {
-        guard silenceEnds.hasPassed else { return }
+        guard closed == nil, silenceEnds.hasPassed else { return }
         guard !isPinging else {
             return end(
                 HTTP2Close(

@@ -64,6 +64,11 @@ struct HTTP2ClientState: ~Copyable {
     var goAway: HTTP2GoAway?
     /// Whether the peer's SETTINGS have arrived, with which it begins (RFC 9113 section 3.4).
     private(set) var hasSettings = false
+    /// Whether the peer has sent something that proves it has read of us: a frame about a stream of ours, the
+    /// acknowledgement of SETTINGS or PING, or WINDOW_UPDATE.
+    private(set) var hasBeenRead = false
+    /// The bytes of the connection, which count their positions.
+    let output: UnsafePointer<HTTP2Output>
     /// nghttp2's last error message, truncated.
     var libraryMessage = ""
     /// The number of frames since the last outcome that do not advance a request.
@@ -75,7 +80,8 @@ struct HTTP2ClientState: ~Copyable {
     private let maximumBodySize: Int
     private let keptNames: [[UInt8]]
 
-    init(_ settings: HTTP2ClientSettings) {
+    init(_ settings: HTTP2ClientSettings, output: UnsafePointer<HTTP2Output>) {
+        self.output = output
         admission = HTTP2Admission(
             ownMaximum: settings.maximumStreams, remoteMaximum: settings.streamsBeforeSettings)
         maximumIdleFrames = settings.maximumIdleFrames
@@ -147,6 +153,7 @@ struct HTTP2ClientState: ~Copyable {
         _ session: OpaquePointer
     ) -> Bool {
         let header = frame.pointee.hd
+        hasBeenRead = hasBeenRead || Self.provesReading(header)
         switch nghttp2_frame_type(UInt32(header.type)) {
         case NGHTTP2_HEADERS, NGHTTP2_DATA:
             let endsAnswer = header.flags & UInt8(NGHTTP2_FLAG_END_STREAM.rawValue) != 0
@@ -156,7 +163,7 @@ struct HTTP2ClientState: ~Copyable {
                 break
             }
             streams[index].isAnswered = true
-            if streams[index].request.left > 0 {
+            if streams[index].wholeAt == .max {
                 // Answered before the request was complete: the rest is useless (RFC 9113 8.1).
                 nghttp2_submit_rst_stream(
                     session, 0, header.stream_id, NGHTTP2_CANCEL.rawValue)
@@ -179,21 +186,44 @@ struct HTTP2ClientState: ~Copyable {
         return idleFrames <= maximumIdleFrames
     }
 
+    private static func provesReading(_ header: nghttp2_frame_hd) -> Bool {
+        switch nghttp2_frame_type(UInt32(header.type)) {
+        case NGHTTP2_SETTINGS, NGHTTP2_PING: header.flags & UInt8(NGHTTP2_FLAG_ACK.rawValue) != 0
+        case NGHTTP2_HEADERS, NGHTTP2_DATA, NGHTTP2_RST_STREAM, NGHTTP2_WINDOW_UPDATE: true
+        default: false
+        }
+    }
+
+    /// Moves bytes of a request's body into the next DATA frame of its stream, at most `length`; true with the last
+    /// ones, which END_STREAM goes with.
+    mutating func moveBody(
+        _ index: Int, _ length: Int, to target: UnsafeMutablePointer<UInt8>
+    ) -> (count: Int, isLast: Bool) {
+        let count = streams[index].request.move(length, to: target)
+        guard streams[index].request.left == 0 else { return (count, false) }
+        // nghttp2 gives the frame out whole, and its header has 9 bytes (RFC 9113 section 4.1).
+        streams[index].wholeAt = output.pointee.added + 9 + UInt64(count)
+        return (count, true)
+    }
+
     /// Completes the request of a stream that nghttp2 has closed.
     mutating func closed(_ handle: HTTP2StreamTable.Handle, _ code: HTTP2ErrorCode) {
         guard let index = streams.index(of: handle) else { return }
         if streams[index].phase == .open {
             complete(
                 index,
-                streams[index].kind(closedWith: code, lastProcessed: goAway?.lastStreamID))
+                streams[index].kind(
+                    closedWith: code, bytesTaken: output.pointee.taken,
+                    lastProcessed: goAway?.lastStreamID))
         }
         streams.remove(index)
         admission.inFlight = streams.count
     }
 
     /// Completes every request at the end of the connection.
-    mutating func completeAll(bytesTaken: UInt64) {
+    mutating func completeAll() {
         admission.isClosing = true
+        let bytesTaken = output.pointee.taken
         while let index = streams.first {
             complete(
                 index,

@@ -102,10 +102,8 @@ enum HTTP2ClientLibrary {
         let state = user.client
         guard let index = state.pointee.streams.index(of: UInt(bitPattern: source.pointee.ptr))
         else { return Int(NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE.rawValue) }
-        let count = state.pointee.streams[index].request.move(length, to: target)
-        if state.pointee.streams[index].request.left == 0 {
-            flags.pointee |= NGHTTP2_DATA_FLAG_EOF.rawValue
-        }
+        let (count, isLast) = state.pointee.moveBody(index, length, to: target)
+        if isLast { flags.pointee |= NGHTTP2_DATA_FLAG_EOF.rawValue }
         return count
     }
 }

@@ -35,8 +35,9 @@ struct HTTP2Stream {
     fileprivate(set) var generation: UInt32 = 0
     fileprivate var previous: Int32 = -1
     fileprivate var next: Int32 = -1
-    /// The position of its HEADERS in the connection's bytes.
-    var firstByte: UInt64 = 0
+    /// The position behind its frame with END_STREAM in the connection's bytes; `max` until that frame is made.
+    /// Only a request that TLS was given up to there can have arrived whole.
+    var wholeAt = UInt64.max
     fileprivate(set) var deadline = Deadline.never
     var request = HTTP2RequestBody()
     var answer = HTTP2AnswerBytes()
@@ -263,8 +264,20 @@ package struct HTTP2Outcome: Sendable, Equatable {
         case goAway
         /// RST_STREAM with REFUSED_STREAM.
         case refused
-        /// The connection ended before its first byte was encrypted.
+        /// The connection ended before TLS was given its last byte, so it cannot have arrived whole.
         case notSent
+        /// Its stream ended before its last byte was written, and our RST_STREAM keeps it from becoming whole.
+        case incomplete(Incomplete)
+    }
+
+    /// The reasons why a stream ended in the middle of its request.
+    package enum Incomplete: Sendable, Equatable {
+        /// Flow control held its last bytes back until its time passed.
+        case heldBack
+        /// The peer accepted it, or sent a malformed answer.
+        case breach
+        /// RST_STREAM by the peer with another code than REFUSED_STREAM.
+        case reset(HTTP2ErrorCode)
     }
 
     /// The reasons for an unknown outcome.
@@ -343,30 +356,50 @@ extension HTTP2Stream {
         (isAnswered || isTruncated) && status >= 200 ? .response(status: Int(status)) : nil
     }
 
+    /// Whether TLS was given the whole request, when it had been given `bytesTaken` bytes.
+    func isWhole(bytesTaken: UInt64) -> Bool { wholeAt <= bytesTaken }
+
+    /// The outcome by an answer; nil without one. An early refusal is allowed (RFC 9113 section 8.1). Nobody can have
+    /// accepted what is not whole; where only the socket holds its last bytes, it may become whole yet.
+    private func outcomeOfAnswer(bytesTaken: UInt64) -> HTTP2Outcome.Kind? {
+        guard answered != nil, status < 300, !isWhole(bytesTaken: bytesTaken) else {
+            return answered
+        }
+        return wholeAt == .max
+            ? .notProcessed(.incomplete(.breach)) : .outcomeUnknown(.malformedAnswer)
+    }
+
     /// The outcome of the request when its stream was closed with `code`. `lastProcessed` is the
     /// last stream of the peer's GOAWAY, if it sent one.
-    func kind(closedWith code: HTTP2ErrorCode, lastProcessed: Int32?) -> HTTP2Outcome.Kind {
-        if let answered { return answered }
+    func kind(
+        closedWith code: HTTP2ErrorCode, bytesTaken: UInt64, lastProcessed: Int32?
+    ) -> HTTP2Outcome.Kind {
+        if let answered = outcomeOfAnswer(bytesTaken: bytesTaken) { return answered }
         // A peer that has begun to answer has processed the request, whatever it sends afterwards.
         let canBeUntouched = status == 0
         if canBeUntouched, let lastProcessed, streamID > lastProcessed {
             return .notProcessed(.goAway)
         }
-        if wasResetByPeer {
-            return code == .refusedStream && canBeUntouched
-                ? .notProcessed(.refused) : .outcomeUnknown(.reset(code))
+        if wasResetByPeer, code == .refusedStream, canBeUntouched { return .notProcessed(.refused) }
+        if wholeAt == .max {
+            return .notProcessed(.incomplete(wasResetByPeer ? .reset(code) : .breach))
         }
+        if wasResetByPeer { return .outcomeUnknown(.reset(code)) }
         return .outcomeUnknown(headersTooLarge ? .headersTooLarge : .malformedAnswer)
     }
 
     /// The outcome of the request when the connection ended after `bytesTaken` bytes were written
-    /// to TLS.
+    /// to TLS. An incomplete TLS record cannot be decrypted.
     func kindAtEnd(bytesTaken: UInt64, lastProcessed: Int32?) -> HTTP2Outcome.Kind {
-        if let answered { return answered }
+        if let answered = outcomeOfAnswer(bytesTaken: bytesTaken) {
+            // With the connection the rest of the request has ended, too.
+            return answered == .outcomeUnknown(.malformedAnswer)
+                ? .notProcessed(.incomplete(.breach)) : answered
+        }
         if let lastProcessed, streamID > lastProcessed, status == 0 {
             return .notProcessed(.goAway)
         }
-        // An incomplete TLS record cannot be decrypted.
-        return firstByte >= bytesTaken ? .notProcessed(.notSent) : .outcomeUnknown(.connectionLost)
+        return isWhole(bytesTaken: bytesTaken)
+            ? .outcomeUnknown(.connectionLost) : .notProcessed(.notSent)
     }
 }

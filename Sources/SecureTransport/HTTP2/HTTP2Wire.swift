@@ -15,7 +15,7 @@ package final class HTTP2Wire {
     /// The nghttp2_session above, deleted with this object.
     package let session: OpaquePointer
     private let input: UnsafeMutableRawBufferPointer
-    private let output: UnsafeMutablePointer<HTTP2Output>
+    let output: UnsafeMutablePointer<HTTP2Output>
     /// Whether the last read filled the buffer: TLS may then hold bytes that poll does not see.
     package private(set) var mayHoldMore = false
 
@@ -23,11 +23,24 @@ package final class HTTP2Wire {
     private static let collected = 64 * 1024
 
     /// Takes over the nghttp2_session.
-    package init(_ connection: TLSConnection, session: OpaquePointer) {
-        (self.connection, self.session) = (connection, session)
+    package convenience init(_ connection: TLSConnection, session: OpaquePointer) {
+        self.init(connection, session: session, output: Self.makeOutput())
+    }
+
+    /// Takes over the nghttp2_session, and the bytes to be written, whose positions its callbacks know.
+    init(
+        _ connection: TLSConnection, session: OpaquePointer,
+        output: UnsafeMutablePointer<HTTP2Output>
+    ) {
+        (self.connection, self.session, self.output) = (connection, session, output)
         input = .allocate(byteCount: TLSContext.readBufferSize, alignment: 16)
-        output = .allocate(capacity: 1)
+    }
+
+    /// Makes the bytes to be written by one connection, none yet.
+    static func makeOutput() -> UnsafeMutablePointer<HTTP2Output> {
+        let output = UnsafeMutablePointer<HTTP2Output>.allocate(capacity: 1)
         output.initialize(to: HTTP2Output(capacity: 2 * Self.collected))
+        return output
     }
 
     deinit {

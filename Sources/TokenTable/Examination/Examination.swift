@@ -113,6 +113,7 @@ extension TokenTable {
         }
         if searchesRows && report.firstFailure == nil {
             report.findings += try refusalFindings(layout)
+            if let future = try futureMarks(layout) { report.findings.append(future) }
             report.findings += try registrationFindings(layout, report.sample)
         }
         return report

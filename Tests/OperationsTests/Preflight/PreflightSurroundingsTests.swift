@@ -334,6 +334,12 @@ struct PreflightSurroundingsTests {
             (ScriptedReply.accepted, [], "probe-inconclusive"),
             (ScriptedReply(.unregistered), [], "probe-inconclusive"),
             (ScriptedReply(.serviceUnavailable), [], "probe-inconclusive"),
+            (ScriptedReply(.tooManyRequests), [], "probe-inconclusive"),
+            (
+                ScriptedReply(status: 404, body: Array("<html>".utf8)), [], "probe-inconclusive"
+            ),
+            (ScriptedReply(status: 403, body: Array("<html>".utf8)), [], "probe-inconclusive"),
+            (ScriptedReply(status: 500), [], "probe-inconclusive"),
         ] as [(ScriptedReply, [String], String?)])
     func probe(_ reply: ScriptedReply, _ proves: [String], _ rule: String?) throws {
         var script = ProviderScript()
@@ -344,6 +350,8 @@ struct PreflightSurroundingsTests {
         #expect(report.probe?.proves == proves)
         #expect(report.probe?.proves.contains("environment") == false)
         #expect(report.findings.map(\.rule) == [rule].compactMap { $0 })
+        #expect(report.findings.allSatisfy { $0.severity == .high })
+        #expect(report.gate == (rule == nil ? "open" : "shut"))
         #expect(stage.sender.gateway.log.totals.requests == 1)
     }
 }

@@ -7,6 +7,21 @@ import TokenHygiene
 @testable import Operations
 @testable import PushQueue
 
+extension SendState {
+    /// Hands all rows of the next claim over, or learns that others have them.
+    fileprivate mutating func handedOver(isOurs: Bool, at now: EpochMilliseconds) {
+        let claim = nextHandOver(streams: 1_000, pace: { nil })?.claim
+        handedOver(
+            isOurs ? claim.map { PushQueue.HandOver(slice: $0, rest: nil, now: now) } : nil,
+            at: now)
+    }
+
+    /// Enters an outcome that is heard when the rows were handed over.
+    fileprivate mutating func record(_ outcome: ProviderOutcome) -> Bool {
+        record(outcome, at: EpochMilliseconds(start))
+    }
+}
+
 @Suite("The decisions of a sender")
 struct SendStateTests {
     private static let now = EpochMilliseconds(start)
@@ -221,6 +236,144 @@ struct SendStateTests {
         #expect(state.unprocessed == [2])
         state.take(Self.claim(3), at: 1, now: Self.now)
         #expect(state.unprocessed.isEmpty)
+    }
+
+    /// A gateway that has answered enough for the detector.
+    private static func served() -> SendState {
+        var state = state()
+        while state.rules.detector.allowance != nil {
+            let place = state.freePlace ?? 0
+            state.take(claim(state.claimSize), at: place, now: now)
+            state.handedOver(isOurs: true, at: now)
+            for item in state.nextItems(pace: { nil }) { _ = state.record(accepted(item)) }
+            if let claim = state.batch(at: place)?.claim { state.wrote(claim, at: place) }
+            state.releaseIfDone(place)
+        }
+        return state
+    }
+
+    @Test(
+        "a slice is twice the free streams, an eighth of all at the least, and none without a free one",
+        arguments: [
+            // streams, on their way, rows of the slice; nil for none
+            (3, 0, 6), (100, 0, 200), (100, 40, 120), (100, 90, 20), (100, 95, 12), (100, 100, nil),
+            (100, 130, nil), (2_000, 0, 2_000), (2_000, 1_990, 10), (1, 0, 2),
+        ] as [(Int, Int, Int?)])
+    func slices(streams: Int, onTheWay: Int, rows: Int?) {
+        var state = Self.served()
+        if onTheWay > 0 {
+            state.take(Self.claim(onTheWay), at: 0, now: Self.now)
+            state.handedOver(isOurs: true, at: Self.now)
+            #expect(state.nextItems(pace: { nil }).count == onTheWay)
+        }
+        state.take(Self.claim(900), at: 1, now: Self.now)
+        let next = state.nextHandOver(streams: streams, pace: { nil })
+        #expect(next?.rows == rows)
+    }
+
+    @Test(
+        "at a rate a slice is what may be given at once, half of what the limiter saves up at the least",
+        arguments: [
+            (500.0, 24, nil), (500.0, 25, 25), (500.0, 50, 50), (2.0, 0, nil), (2.0, 1, 1),
+            (20_000.0, 2_000, 200),
+        ] as [(Double, Int, Int?)])
+    func slicesAtARate(rate: Double, allowed: Int, rows: Int?) {
+        var state = Self.state(rate: rate)
+        state.take(Self.claim(3), at: 0, now: Self.now)
+        // Before the first answer three are on the wire at once.
+        let first = state.nextHandOver(streams: 100, pace: { allowed })
+        #expect(first?.rows == rows.map { min($0, 3) })
+    }
+
+    @Test("the rest of a claim stays held under its own number, in the order of the keys")
+    func restOfAClaim() throws {
+        var state = Self.served()
+        state.take(Self.claim(10), at: 0, now: Self.now)
+        var keys: [Int64] = []
+        for number in 1...4 {
+            let next = try #require(state.nextHandOver(streams: 2 + state.load.rows, pace: { nil }))
+            let (slice, rest) = next.claim.divided(after: 3, rest: Int64(number * 100))
+            state.handedOver(
+                PushQueue.HandOver(slice: slice, rest: rest, now: Self.now), at: Self.now)
+            let given = state.nextItems(pace: { nil })
+            keys += given.map(\.row)
+            #expect(slice.number == (number == 1 ? 1 : Int64((number - 1) * 100)))
+            #expect(state.openClaims.contains(Int64(number * 100)) == (number < 4))
+        }
+        #expect(keys == Array(1...10))
+        #expect(state.load.waiting == 0 && state.load.rows == 10)
+    }
+
+    @Test("the time of an answer is that of the database, whatever this host's clock says")
+    func clocks() {
+        // This host is an hour behind.
+        var state = Self.state()
+        state.take(Self.claim(2), at: 0, now: Self.now)
+        let claim = state.nextHandOver(streams: 10, pace: { nil })?.claim
+        let theirs = Self.now.advanced(by: 3_600_000)
+        state.handedOver(
+            claim.map { PushQueue.HandOver(slice: $0, rest: nil, now: theirs) }, at: Self.now)
+        let items = state.nextItems { nil }
+        let fresh = theirs.advanced(by: 1_000)
+        for (item, time) in zip(items, [fresh, theirs.advanced(by: 301_001)]) {
+            _ = state.record(
+                Self.outcome(
+                    item,
+                    .answered(ProviderAnswer(.unregistered, timestamp: time.rawValue))),
+                at: Self.now.advanced(by: 1_000))
+        }
+        #expect(state.batch(at: 0)?.heard.map(\.time) == [fresh, theirs])
+        #expect(state.entry.impossibleTimes == 1)
+    }
+
+    /// What a run says whose rows have these answers, and the codes with which it fails.
+    private static func complaints(
+        _ count: Int, _ answer: (Int) -> ProviderAnswer
+    ) -> [(sentence: String, exit: Operations.ExitStatus?)] {
+        var (state, results) = results(count, answer)
+        state.count(
+            results.enumerated().map { DeliveryResult(key: Int64($0.offset), $0.element) },
+            missing: 0)
+        return state.complaints(late: 0).filter { $0.count > 0 }.map { ($0.sentence, $0.exit) }
+    }
+
+    @Test("a run that was throttled for most rows says so and does not end with 0")
+    func throttled() {
+        for (number, isMost) in [(21, true), (20, false)] {
+            let told = Self.complaints(40) {
+                $0 < number ? ProviderAnswer(.tooManyRequests) : ProviderAnswer(status: 200)
+            }
+            #expect(told.contains { $0.exit == .pending } == isMost)
+            #expect(
+                told.contains { $0.sentence.contains("\(number) TooManyRequests") } == isMost)
+        }
+    }
+
+    @Test("an unlisted reason and an impossible time are told, and fail no run")
+    func oddAnswers() {
+        let told = Self.complaints(40) {
+            $0 == 1
+                ? ProviderAnswer(
+                    status: 400, body: AnswerBody(reason: ProviderReason("BrandNew")))
+                : $0 == 2
+                    ? ProviderAnswer(.unregistered, timestamp: .max) : ProviderAnswer(status: 200)
+        }
+        #expect(told.count == 2 && told.allSatisfy { $0.exit == nil })
+        #expect(told.contains { $0.sentence.contains("1 BrandNew") })
+        #expect(told.contains { $0.sentence.contains("1 answer of 410 names a time") })
+    }
+
+    @Test(
+        "a page in place of answers stops sending at nine in a row, and no row has had an attempt")
+    func pages() {
+        let page = ProviderAnswer(status: 410, isForeign: true)
+        let (state, results) = Self.results(40) { _ in page }
+        #expect(results.count == 40 && !results.contains { $0.isAttempt || $0.state.isFinal })
+        #expect(results.count { $0.state == .retry } == GatewayDoubt.most)
+        #expect(state.stop?.exit == .pending)
+        #expect(state.stop?.description.contains("HTTP 410 without an answer of APNs") == true)
+        #expect(state.stop?.description.contains("something else than APNs") == true)
+        #expect(state.batch(at: 0)?.heard.isEmpty == true)
     }
 
     @Test("the sender drops a claim that another took over")

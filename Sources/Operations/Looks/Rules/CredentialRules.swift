@@ -261,21 +261,25 @@ extension RuleBook {
             )
         },
         .each(
-            "probe-inconclusive", .credentials, in: [.preflight], "medium",
+            "probe-inconclusive", .credentials, in: [.preflight],
+            "high, medium for the binary interface, which has no such answer",
             """
             The probe got no answer, or one that proves nothing about credential and topic.
-            Whether devices would get a notification is still not known.
+            Whether devices would get a notification is still not known. APNs calls a made-up token bad; what accepts \
+            it, calls it dead or answers with a page is another program.
             `pushsweep preflight --app NAME --probe` asks again. The answers are explained in docs/json.md, Answers to \
             the probe.
-            Run it once more later. A gateway that accepts any token proves nothing, so look at the results of a first \
-            send there.
+            Run it once more later. Where it stays so, correct the host of `apps[].provider`, or what stands between. \
+            A gateway of your own that accepts any token proves nothing: leave `--probe` out there.
             """, needs: \.gateways
         ) { gateways, _ in
             gateways.compactMap { gateway in
                 gateway.inconclusive.map {
                     Finding(
-                        .medium, gateway.object, $0,
-                        cure: "run again; a gateway that accepts any token proves nothing")
+                        gateway.app.provider == nil ? .medium : .high, gateway.object, $0,
+                        cure:
+                            "run again, and check who answers at \(gateway.object); what knows a made-up token is "
+                            + "not APNs")
                 }
             }
         },
@@ -360,6 +364,8 @@ extension GatewayFacts {
 extension ProviderAnswer {
     /// The answer to a made-up token, in words.
     fileprivate var ofProbe: String {
-        "the provider answered \(status)\(body.reason.map { " \($0)" } ?? "") to a made-up token"
+        meaning == .refusedByGateway
+            ? "the provider gave no answer of APNs (HTTP \(status)) to a made-up token"
+            : "the provider answered \(status)\(body.reason.map { " \($0)" } ?? "") to a made-up token"
     }
 }

@@ -173,6 +173,15 @@ extension RuleBook {
             refuse a change.
             """),
         .examined(
+            "mark-in-future", .table, in: [.check], "medium",
+            """
+            Marks that this program made are more than five minutes ahead of the database's clock.
+            A device that registers again stays marked until then, so it gets nothing.
+            SELECT user_id, invalidated_at FROM active_users WHERE invalidated_at > UTC_TIMESTAMP() + INTERVAL 5 MINUTE; \
+            lists the rows.
+            Correct the clock of the database, then run the `pushsweep undo` that the finding names. See docs/undo.md.
+            """),
+        .examined(
             "intake-not-seen", .table, in: [.check], "medium",
             """
             The account sees no table pushsweep_evidence. It is missing, or the account has no right on it.

@@ -28,6 +28,7 @@ package struct GatewayPlan: Sendable {
         limits.connect = feedback.connectTimeout
         limits.handshake = feedback.handshakeTimeout
         limits.idle = feedback.idleTimeout
+        limits.patience = feedback.idleTimeout * 2
         limits.bytes = feedback.maxBytes
         return limits
     }

@@ -31,8 +31,10 @@ extension Sweep {
         return capture.id
     }
 
-    /// Reads one gateway and judges its list.
-    mutating func readGateway(_ source: GatewayPlan, _ pouring: Pouring) throws {
+    /// Reads one gateway, of `among` that are left, and judges its list.
+    mutating func readGateway(
+        _ source: GatewayPlan, among left: Int, _ pouring: Pouring
+    ) throws {
         do {
             guard !context.interrupt.isTripped, try mayOpenFeed(pouring.evidence) else {
                 throw RunFailure.stopped
@@ -46,7 +48,7 @@ extension Sweep {
         entry.certificateExpires = source.certificateEnds?.rfc3339
         let feed: String?
         do {
-            feed = try read(source, pouring, &entry)
+            feed = try read(source, limits(of: source, among: left, pouring), pouring, &entry)
         } catch {
             let failure = RunFailure.wrapping(error, at: .read)
             if failure != .stopped {
@@ -71,7 +73,8 @@ extension Sweep {
     /// - Throws: `stopped` where a stop signal came before anything was read; failures of the journal, and
     ///   then it is uncertain which bytes are durable.
     private mutating func read(
-        _ source: GatewayPlan, _ pouring: Pouring, _ entry: inout FeedReport
+        _ source: GatewayPlan, _ limits: FeedbackReader.Limits, _ pouring: Pouring,
+        _ entry: inout FeedReport
     ) throws -> String? {
         let journal = pouring.journal
         let tls: TLSClientContext
@@ -88,7 +91,7 @@ extension Sweep {
         let feedback = source.feedback
         let reader = FeedbackReader(
             host: feedback.host, port: UInt16(feedback.port), hostName: feedback.hostName,
-            context: tls, limits: source.limits, interrupt: context.interrupt)
+            context: tls, limits: limits, interrupt: context.interrupt)
         let arrival = try capture.arrival(capacity: FeedbackReader.unsyncedBytes)
         let reading = try reader.read(arriving: arrival.add) { bytes in
             try capture.append(bytes)
@@ -128,6 +131,20 @@ extension Sweep {
                 heldBecause: end == .full ? "the feed reached feedback.max-bytes" : nil)
         }
         return capture.id
+    }
+
+    /// The limits of a list. A slow one may use up no more than its share of the time budget, so that the gateways
+    /// behind it are read, too.
+    private func limits(
+        of source: GatewayPlan, among left: Int, _ pouring: Pouring
+    ) -> FeedbackReader.Limits {
+        var limits = source.limits
+        let pacing = pouring.evidence.store.session.pacing
+        if let budget = pacing.throttle.budgetLeft(at: pacing.monotonic()) {
+            let share = Duration.milliseconds(Int(budget) / (left + 1))
+            limits.patience = min(limits.patience, share)
+        }
+        return limits
     }
 
     private mutating func note(

@@ -257,10 +257,10 @@ package struct Sweep: RecordedRun {
         }
         if let intake { try takeReports(intake) }
         let sources = plan.gateways ?? []
-        for source in sources {
+        for (place, source) in sources.enumerated() {
             // A run that ends with its last gateway has processed all.
             isWhole = source.partition == sources.last?.partition
-            try readGateway(source, pouring)
+            try readGateway(source, among: sources.count - place, pouring)
         }
     }
 

@@ -106,6 +106,8 @@ extension ExitStatus {
         // The cause is on our side, and a message reports it. The gateway kept to the protocol,
         // and the bytes read are applied.
         case .crashed, .stopped, .full: .done
+        // The list may go on next time.
+        case .slow: .pending
         }
     }
 }
