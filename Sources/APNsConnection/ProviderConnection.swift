@@ -35,6 +35,8 @@ struct ProviderConnection: ~Copyable {
     private var blockedUntil: Deadline?
     /// The streams that the caller knows of.
     private var streams = 0
+    /// Bytes of the last payload, by which it is guessed how many fit into the window.
+    private var payloadBytes = 0
     /// The wait until the caller may have renewed its lease.
     static let leaseWait = Duration.milliseconds(20)
 
@@ -130,7 +132,6 @@ struct ProviderConnection: ~Copyable {
     }
 
     private mutating func fill(_ session: HTTP2ClientSession) throws(ProviderFailure) {
-        tellStreams()
         guard !conversation.isDraining && !session.isClosing else { return }
         let isWanted = !again.isEmpty || queues.count > 0
         if conversation.refusalPause > 0 && inFlight.isEmpty && isWanted {
@@ -139,9 +140,10 @@ struct ProviderConnection: ~Copyable {
             conversation.pausedForRefusals()
         }
         session.maximumStreams = conversation.streams
-        while session.room > again.count && !queues.isStopping {
-            let more = queues.takeNotifications(session.room - again.count)
-            guard !more.isEmpty else { break }
+        while room(of: session) > again.count && !queues.isStopping {
+            let more = queues.takeNotifications(room(of: session) - again.count)
+            guard let last = more.last else { break }
+            payloadBytes = last.payload.count
             again += more
         }
         try writer.renewToken()
@@ -166,11 +168,19 @@ struct ProviderConnection: ~Copyable {
             sent += 1
         }
         again.removeFirst(sent)
+        tellStreams()
     }
 
-    /// Tells the caller how many streams this connection uses.
+    /// The requests that streams and window of a session have room for, about one too many.
+    private func room(of session: HTTP2ClientSession) -> Int {
+        let room = session.room
+        guard room > 0, payloadBytes > 0 else { return room }
+        return min(room, session.window / payloadBytes + 1)
+    }
+
+    /// Tells the caller how many streams this connection uses, or would use if there were more to send.
     private mutating func tellStreams() {
-        let now = min(conversation.streams, session?.remoteMaximumStreams ?? .max)
+        let now = session.map { inFlight.count + room(of: $0) } ?? conversation.streams
         queues.addStreams(now - streams)
         streams = now
     }
@@ -178,7 +188,8 @@ struct ProviderConnection: ~Copyable {
     private mutating func exchange(
         _ session: HTTP2ClientSession, until deadline: Deadline, sends: Bool = true
     ) throws(ProviderFailure) -> Bool {
-        switch session.exchange(until: deadline, sends: sends) {
+        let wantsRoom = session.room == 0 && (!again.isEmpty || queues.count > 0)
+        switch session.exchange(until: deadline, sends: sends, wantsRoom: wantsRoom) {
         case .outcomes, .closed: collectOutcomes(of: session)
         case .timedOut, .interrupted: break
         }
@@ -319,6 +330,7 @@ struct ProviderConnection: ~Copyable {
             plan.log("\(plan.name) said GOAWAY, \(goAway.code)\(reason)")
         }
         self.session = nil
+        tellStreams()
         let close = session.closed
         defer { unanswered = nil }
         let failure = close?.failure.map {

@@ -116,6 +116,7 @@ struct InFlightRequests {
     private var free: [Int] = []
 
     var isEmpty: Bool { free.count == entries.count }
+    var count: Int { entries.count - free.count }
 
     /// Stores a notification and returns its slot.
     mutating func insert(_ notification: PushNotification, tokenSerial: Int?) -> UInt64 {

@@ -91,11 +91,17 @@ package final class HTTP2ClientSession {
     /// The number of requests without an outcome, and of streams that are being reset.
     package var inFlight: Int { state.pointee.streams.count }
 
-    /// The number of requests that `submit` accepts now.
+    /// The number of requests that `submit` accepts now. Where the window of the connection is used up it is none: a
+    /// stream whose body is held back gains nothing, and nobody knows what became of it if this process is killed.
     package var room: Int {
         var admission = state.pointee.admission
         admission.backlog = wire.backlog
-        return closed == nil ? admission.room : 0
+        return closed == nil && window > 0 ? admission.room : 0
+    }
+
+    /// The bytes of bodies that the peer takes now, over all streams; may be below 0.
+    package var window: Int {
+        Int(nghttp2_session_get_remote_window_size(wire.session))
     }
 
     /// The outcomes of the last exchange; the next exchange replaces them.
@@ -190,8 +196,10 @@ package final class HTTP2ClientSession {
     ///
     /// Only `interrupt` ends the wait early, not the interrupt of the connection, so the caller can
     /// still wait for the requests in flight. With `Deadline.now` it does not wait. Unless it `sends`, it only receives.
+    /// A caller that `wantsRoom` gets `outcomes`, also without any, once there is some.
     package func exchange(
-        until deadline: Deadline, interrupt: Interrupt? = nil, sends: Bool = true
+        until deadline: Deadline, interrupt: Interrupt? = nil, sends: Bool = true,
+        wantsRoom: Bool = false
     ) -> Exchange {
         state.pointee.outcomes.removeAll()
         var portions = 0
@@ -200,9 +208,8 @@ package final class HTTP2ClientSession {
             keepAlive()
             guard closed == nil, let direction = sends ? send() : .reading else { break }
             let isFull = portions >= Self.portionsPerExchange
-            if !state.pointee.outcomes.outcomes.isEmpty, !wire.mayHoldMore || isFull {
-                return .outcomes
-            }
+            let isWorthIt = !state.pointee.outcomes.outcomes.isEmpty || wantsRoom && room > 0
+            if isWorthIt, !wire.mayHoldMore || isFull { return .outcomes }
             if !wire.mayHoldMore {
                 switch wire.wait(until: due(deadline), for: direction, interrupt: interrupt) {
                 case .ready: break
