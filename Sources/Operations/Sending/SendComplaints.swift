@@ -59,17 +59,28 @@ extension SendState {
         ]
     }
 
-    /// Rows that were throttled or refused and wait, where they are most of all.
+    /// Rows that were throttled or refused and wait. Where they are most of all, the run fails; where something else
+    /// than APNs refused some, they are told.
     private var waiting: SendComplaint {
         let total = postponed.values.reduce(0, +)
         let isMost = total * 2 > entry.decided
+        // What stopped the sending is told already.
+        let isTold = stop == nil && (isMost || refusedByOthers > 0)
+        var advice = "run again in some minutes"
+        if postponed[ProviderReason.tooManyRequests.description] != nil {
+            advice += ", and send more slowly (--rate)"
+        }
+        if refusedByOthers > 0 {
+            advice +=
+                "; for \(refusedByOthers) something else than APNs answered, such as a proxy, and they are tried again "
+                + "until it does not: check what stands before \(gateway)"
+        }
         return SendComplaint(
-            count: isMost ? total : 0,
+            count: isTold ? total : 0,
             sentence:
                 "sending for \(partition): \(total) of \(entry.decided.counting("notification")) were throttled or "
-                + "refused and wait to be sent again: \(Self.listed(postponed)); run again in some minutes, and send "
-                + "more slowly (--rate) where they are throttled",
-            exit: .pending)
+                + "refused and wait to be sent again: \(Self.listed(postponed)); \(advice)",
+            exit: isMost ? .pending : nil)
     }
 
     /// Reasons that Apple's list does not have.

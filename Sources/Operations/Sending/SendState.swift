@@ -46,6 +46,8 @@ struct SendState {
     private(set) var unprocessed: Set<Int64> = []
     /// Rows that wait because they were throttled or refused, by reason.
     private(set) var postponed: [String: Int] = [:]
+    /// How many of them got no answer of APNs.
+    private(set) var refusedByOthers = 0
     /// Answers with a reason that is not on Apple's list, by reason.
     private(set) var unlisted: [String: Int] = [:]
     /// Milliseconds by which the database's clock is ahead of this host's.
@@ -221,6 +223,7 @@ struct SendState {
             Self.count(judgement.result.reason ?? "", in: &postponed)
         }
         if let refusal = judgement.refusal {
+            if refusal.isForeign { refusedByOthers += 1 }
             if stop == nil {
                 doubt.refused(
                     refusal.reason, isOfCredential: refusal.isOfCredential,

@@ -44,7 +44,7 @@ extension TokenTable {
             "mark-in-future",
             "\(layout.table): \(count == Self.mostCompared ? "at least " : "")\(count) "
                 + "\(count == 1 ? "mark is" : "marks are") more than 5 minutes ahead of the database's clock, so a device "
-                + "that registers again stays marked until then; check that clock, then take the changes back: "
+                + "that registers again stays marked until then; check that clock and the gateway's, then take the changes back: "
                 + undo)
     }
 

@@ -13,19 +13,19 @@ import TokenHygiene
 // its id and its counts.
 
 extension TokenTable {
-    /// Chooses the changes of an undo. Excludes runs that began after `until`, and `run`, the undo
-    /// itself.
+    /// Chooses the changes of an undo. Excludes runs that began after `until`, unless a person names one (a clock may
+    /// have been ahead), and `run`, the undo itself.
     ///
     /// - Throws: `configuration` where the table does not fit the settings; any failure of reading.
     package func planUndo(
         _ selection: UndoScope, until: EpochMilliseconds, excluding run: String? = nil
     ) throws(StoreFailure) -> UndoPlan {
         let layout = try layout()
-        let runs = try runs().filter { $0.started <= until && $0.id != run }.filter {
+        let runs = try runs().filter { $0.id != run }.filter {
             switch selection {
             case .run(let id): $0.id == id
-            case .since(let time): $0.started >= time
-            case .token: true
+            case .since(let time): $0.started >= time && $0.started <= until
+            case .token: $0.started <= until
             }
         }
         // After a failure the plan is made again from the start, because a partial plan would be

@@ -277,9 +277,8 @@ extension RuleBook {
                 gateway.inconclusive.map {
                     Finding(
                         gateway.app.provider == nil ? .medium : .high, gateway.object, $0,
-                        cure:
-                            "run again, and check who answers at \(gateway.object); what knows a made-up token is "
-                            + "not APNs")
+                        cure: "run again; where it stays so, check who answers at \(gateway.object)"
+                    )
                 }
             }
         },

@@ -177,9 +177,8 @@ extension RuleBook {
             """
             Marks that this program made are more than five minutes ahead of the database's clock.
             A device that registers again stays marked until then, so it gets nothing.
-            SELECT user_id, invalidated_at FROM active_users WHERE invalidated_at > UTC_TIMESTAMP() + INTERVAL 5 MINUTE; \
-            lists the rows.
-            Correct the clock of the database, then run the `pushsweep undo` that the finding names. See docs/undo.md.
+            SELECT device_token, invalidated_at FROM active_users ORDER BY invalidated_at DESC LIMIT 20; lists the latest.
+            Correct the clock of the database, or of the gateway that named the times, then run the `pushsweep undo` that the finding names. See docs/undo.md.
             """),
         .examined(
             "intake-not-seen", .table, in: [.check], "medium",
