@@ -11,8 +11,8 @@ import SecureTransport
 // has not read waits in the kernel; nobody can keep that, and reading on at once is all that helps.
 //
 // A gateway that sends a byte now and then would never be silent and never end, and the lists behind it would
-// not be read. So a list has its patience, and a millisecond more for each byte: below a thousand bytes a second,
-// some 26 tuples, it ends. What came is kept.
+// not be read. So it may be waited for as long as the patience says, and a millisecond more for each byte: below a
+// thousand bytes a second, some 26 tuples, the list ends. What came is kept, with all that is there by then.
 
 /// The result of reading a feed.
 package enum FeedbackReading: Sendable {
@@ -39,7 +39,7 @@ package struct FeedbackReader: Sendable {
         package var tries: Duration = .seconds(30)
         /// The silence after which the list counts as ended.
         package var idle: Duration = .seconds(30)
-        /// The time that a list may take beside a millisecond for each of its bytes.
+        /// How long a list may be waited for beside a millisecond for each of its bytes.
         package var patience: Duration = .seconds(60)
         /// The number of bytes after which reading stops: 1 GiB.
         package var bytes = 1 << 30
@@ -162,10 +162,10 @@ package struct FeedbackReader: Sendable {
         from connection: TLSConnection, _ handover: FeedHandover
     ) throws(TransportFailure) -> (end: CaptureEnd, bytes: Int) {
         var bytes = 0
-        let begun = Deadline.in(.zero)
+        var waited = Duration.zero
         while let buffer = handover.emptyBuffer() {
             let result = Result { () throws(TransportFailure) in
-                try fill(buffer, from: connection, at: bytes, since: begun, handover)
+                try fill(buffer, from: connection, at: bytes, &waited, handover)
             }
             let count = buffer.count
             bytes += count
@@ -186,21 +186,22 @@ package struct FeedbackReader: Sendable {
     /// returns nil; else how the list ended. Waits long only with an empty buffer.
     private func fill(
         _ buffer: ReadBuffer, from connection: TLSConnection, at offset: Int,
-        since begun: Deadline, _ handover: FeedHandover
+        _ waited: inout Duration, _ handover: FeedHandover
     ) throws(TransportFailure) -> CaptureEnd? {
         let room = limits.bytes - offset
         guard room > 0 else { return .full }
         // The interrupt ends waits only, and reading from a gateway that never pauses has no wait.
         guard !interrupt.isTripped else { return .stopped }
-        let patience = limits.patience + .milliseconds(offset)
-        guard !begun.advanced(by: patience).hasPassed else { return .slow }
+        let isLate = waited > limits.patience + .milliseconds(offset)
         var sync = Deadline.never
         while true {
             let waits = buffer.count == 0
-            switch try connection.read(
-                into: buffer.free(upTo: room),
-                deadline: waits ? .in(limits.idle) : .earlier(of: .in(Self.batchDelay), sync))
-            {
+            var deadline = Deadline.earlier(of: .in(Self.batchDelay), sync)
+            if waits { deadline = isLate ? .now : .in(limits.idle) }
+            let start = ContinuousClock.now
+            let result = try connection.read(into: buffer.free(upTo: room), deadline: deadline)
+            if waits { waited += .now - start }
+            switch result {
             case .bytes(let count):
                 if waits { sync = .in(Self.unsyncedTime / 2) }
                 buffer.count += count
@@ -210,7 +211,7 @@ package struct FeedbackReader: Sendable {
             case .end(.closeNotify): return .closeNotify
             case .end(.cut): return .cut
             case .end(.reset): return .reset
-            case .timedOut: return waits ? .idle : nil
+            case .timedOut: return waits ? isLate ? .slow : .idle : nil
             case .interrupted: return .stopped
             }
         }

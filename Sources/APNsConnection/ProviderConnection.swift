@@ -87,7 +87,7 @@ struct ProviderConnection: ~Copyable {
         // A process that was suspended may wake up when others have its rows. Answers are heard all the same.
         guard queues.mayGive() else {
             guard let session else { return !interrupt.wait(until: .in(Self.leaseWait)) }
-            return try exchange(session, until: .in(Self.leaseWait), sends: false)
+            return try exchange(session, until: .in(Self.leaseWait))
         }
         guard let session else {
             if again.isEmpty && queues.count == 0 {
@@ -186,10 +186,10 @@ struct ProviderConnection: ~Copyable {
     }
 
     private mutating func exchange(
-        _ session: HTTP2ClientSession, until deadline: Deadline, sends: Bool = true
+        _ session: HTTP2ClientSession, until deadline: Deadline
     ) throws(ProviderFailure) -> Bool {
         let wantsRoom = session.room == 0 && (!again.isEmpty || queues.count > 0)
-        switch session.exchange(until: deadline, sends: sends, wantsRoom: wantsRoom) {
+        switch session.exchange(until: deadline, wantsRoom: wantsRoom) {
         case .outcomes, .closed: collectOutcomes(of: session)
         case .timedOut, .interrupted: break
         }
@@ -398,7 +398,9 @@ struct ProviderConnection: ~Copyable {
         settings.maximumStreams = conversation.streams
         settings.requestTimeout = plan.limits.request
         settings.keptFields = ProviderRequestWriter.keptFields
-        return try HTTP2ClientSession(try plan.connect(interrupt), settings: settings)
+        let session = try HTTP2ClientSession(try plan.connect(interrupt), settings: settings)
+        session.maySend = queues.mayGive
+        return session
     }
 }
 

@@ -30,16 +30,6 @@ package struct Deadline: Sendable, Comparable {
         return whole.overflow || due.overflow ? .never : Deadline(instant: due.partialValue)
     }
 
-    /// The deadline that is later by a duration, which is not below zero; `never` beyond the range of the clock.
-    package func advanced(by duration: Duration) -> Deadline {
-        let (seconds, attoseconds) = duration.components
-        let (scaled, overflowed) = seconds.multipliedReportingOverflow(by: 1_000_000_000)
-        let due = instant.addingReportingOverflow(scaled)
-        let whole = due.partialValue.addingReportingOverflow(attoseconds / 1_000_000_000)
-        let isBeyond = overflowed || due.overflow || whole.overflow
-        return instant == .max || isBeyond ? .never : Deadline(instant: whole.partialValue)
-    }
-
     /// The earlier of two deadlines.
     package static func earlier(of first: Deadline, _ second: Deadline) -> Deadline {
         min(first, second)

@@ -129,7 +129,9 @@ struct GatewayDoubt: Hashable, Sendable {
     var failure: String? {
         if case .tried(let count) = phase, count >= limit {
             guard !isRefusal else { return refusal }
-            return "left \(count.counting("notification")) in a row without an answer (\(reason)) "
+            let refused = refusals > 0 ? "refused or " : ""
+            return
+                "\(refused)left \(count.counting("notification")) in a row without an answer (\(reason)) "
                 + (hasAnswered ? "after it had answered others" : "and answered none")
         }
         if phase != .serving, doubts >= Self.leastDoubts, unknowns >= Self.leastUnknown,

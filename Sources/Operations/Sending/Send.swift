@@ -240,7 +240,7 @@ package struct Send: RecordedRun {
                 }
                 // Others may go on at once, and a queue that is empty is asked once a second.
                 if let asked = exhausted[number], !asked.hasPassed { continue }
-                switch try job.drain(yields: jobs.count - stopped.count > 1) {
+                switch try job.drain(slice: slice(beside: jobs.count - stopped.count)) {
                 case .exhausted: exhausted[number] = .in(Self.idle)
                 case .paused: isWaiting = false
                 case .waiting:
@@ -253,22 +253,38 @@ package struct Send: RecordedRun {
                 case .stopped(let failure), .unserved(let failure):
                     outcome.fail(failure)
                     stopped.insert(number)
+                    if plan.follows, stopped.count < jobs.count {
+                        context.log.warning(
+                            "\(failure); this app rests until the sender is started again, the others go on"
+                        )
+                    }
                 }
                 try judge(job, pouring.evidence)
             }
             guard stopped.count < jobs.count, plan.follows || !isWaiting else { return }
         } while !context.interrupt.wait(until: isWaiting ? .in(Self.idle) : .now)
-        try stopJobs(except: stopped)
+        // What is due to an app of which no turn has ended is not known.
+        let ended = plan.follows ? Set(jobs.indices) : Set(exhausted.keys)
+        try stopJobs(stopped, ended: ended)
+    }
+
+    /// How long a turn of one of so many apps lasts before the others go on, in seconds; nil for a single one. Together
+    /// they take no longer than a rate limit saves up.
+    private func slice(beside apps: Int) -> Double? {
+        apps > 1 ? max(0.002, RateLimit.reserve / 2 / Double(apps)) : nil
     }
 
     /// The run is told to stop. What is on the wire of several apps has one grace, from now on.
-    private mutating func stopJobs(except stopped: Set<Int>) throws {
-        let open = jobs.enumerated().filter {
-            !stopped.contains($0.offset) && $0.element.isUnderWay
+    private mutating func stopJobs(_ stopped: Set<Int>, ended: Set<Int>) throws {
+        let open = jobs.enumerated().filter { number, job in
+            !stopped.contains(number) && (job.isUnderWay || !ended.contains(number))
         }
         for (_, job) in open { job.beginStop() }
         for (_, job) in open {
-            if case .stopped(let failure) = try job.drain() { outcome.fail(failure) }
+            switch try job.drain() {
+            case .stopped(let failure), .unserved(let failure): outcome.fail(failure)
+            case .exhausted, .paused, .waiting: break
+            }
         }
     }
 

@@ -86,6 +86,9 @@ struct SendBatch {
         (Int(key >> 32), Int(key & 0xFFFF_FFFF))
     }
 
+    /// The number of rows that were to be sent.
+    var rows: Int { sizes.count }
+
     /// Length of all payloads in bytes.
     var size: Int { sizes.reduce(0, +) }
 

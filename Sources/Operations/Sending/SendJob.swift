@@ -20,14 +20,10 @@ import TokenTable
 final class SendJob {
     /// Milliseconds to wait for outcomes before looking around.
     private static let answerWait = 50
-    /// The same in a turn in which nothing happens and other apps wait for theirs.
-    private static let briefWait = 5
     /// Milliseconds until a batch's results are written though some of its rows have none.
     private static let flushAfter = 1_000.0
     /// Seconds after which the other apps send, and evidence is applied.
     private static let turnSeconds = 30.0
-    /// Seconds without a claim, a notification given or an answer after which they do, too.
-    private static let quietSeconds = 0.1
     let app: ProviderTarget
     private let plan: SendPlan
     private let context: RunContext
@@ -42,9 +38,9 @@ final class SendJob {
     /// The place of this app among those of the run.
     private let number: Int
     private var lastFlush = SendJob.clock
-    /// Since when nothing has happened.
-    private var quietSince = SendJob.clock
     private var interrupted: OpenTurn?
+    /// Why the rows are not ours any more.
+    private var lossOfLease: RunFailure?
     private var stopBy: Double?
     /// Reports of this turn that are stored and not judged.
     private var unjudged = 0
@@ -77,7 +73,7 @@ final class SendJob {
         case exhausted
         /// There is more to send; other apps come first.
         case paused
-        /// The gateway has rows and says nothing, or no connection is open yet; other apps come first.
+        /// It goes on after the other apps.
         case waiting
         /// A failure prevents sending more.
         case stopped(RunFailure)
@@ -107,33 +103,35 @@ final class SendJob {
     /// Outages of the gateway one after the other.
     var outages: Int { state.outages }
 
-    /// Sends what is due for a turn of `turnSeconds`, and waits for what is in flight. With `yields` it returns, with
-    /// rows under way, where nothing has happened for `quietSeconds` or the run is told to stop, so that a silent
-    /// gateway delays no other app; the next call goes on with the same turn.
+    /// Sends what is due for a turn of `turnSeconds`, and waits for what is in flight. Beside other apps it returns after
+    /// `slice` seconds, or once the run is told to stop, with rows under way; the next call goes on with the same turn.
+    /// So no gateway, silent or busy, keeps the other apps waiting.
     ///
     /// - Throws: failures of database and journal; rows without a written result are taken over
     ///   when their lease ends.
-    func drain(yields: Bool = false) throws -> Turn {
+    func drain(slice: Double? = nil) throws -> Turn {
         var turn = interrupted ?? OpenTurn(ends: Self.clock + Self.turnSeconds)
         interrupted = nil
+        let sliceEnds = slice.map { Self.clock + $0 }
         while true {
-            if yields, context.interrupt.isTripped { return pause(turn) }
+            if slice != nil, context.interrupt.isTripped { return pause(turn) }
             try lookAround()
-            let before = state.progress
             let isOver = turn.isExhausted || Self.clock > turn.ends
             if !isOver, let place = state.freePlace { turn.isExhausted = try !claim(place) }
             try handOver()
             give()
             let isIdle = state.isIdle
             if !isIdle || !state.isEmpty {
-                try takeOutcomes(claimsMore: !isOver, isBrief: yields && isQuiet)
+                try takeOutcomes(claimsMore: !isOver, slice: slice)
             }
             try flush(all: isIdle, decides: isIdle && (isOver || state.isFull))
-            if state.progress != before { quietSince = Self.clock }
-            if yields, isQuiet, !isIdle, state.stop == nil { return pause(turn) }
-            guard isIdle, state.isEmpty, isOver || state.stop != nil else { continue }
-            if let stop = state.stop { return state.isOutage ? .unserved(stop) : .stopped(stop) }
-            return turn.isExhausted ? .exhausted : .paused
+            if isIdle, state.isEmpty, isOver || state.stop != nil {
+                if let stop = state.stop {
+                    return state.isOutage ? .unserved(stop) : .stopped(stop)
+                }
+                return turn.isExhausted ? .exhausted : .paused
+            }
+            if let sliceEnds, Self.clock > sliceEnds { return pause(turn) }
         }
     }
 
@@ -143,10 +141,10 @@ final class SendJob {
         return .waiting
     }
 
-    private var isQuiet: Bool { Self.clock - quietSince > Self.quietSeconds }
-
-    /// Whether rows are under way.
-    var isUnderWay: Bool { !state.isIdle || !state.isEmpty }
+    /// Whether rows are under way, or a turn in which more may be due.
+    var isUnderWay: Bool {
+        !state.isIdle || !state.isEmpty || interrupted.map { !$0.isExhausted } ?? false
+    }
 
     /// Connects anew after the gateway has failed.
     func startAgain() throws {
@@ -157,6 +155,8 @@ final class SendJob {
             lease.isValid(for: number)
         }
         state.startAgain()
+        lossOfLease = nil
+        lease.release(number)
     }
 
     /// Closes the connections; rows still on the wire have their outcome written. Where the database is
@@ -188,6 +188,7 @@ final class SendJob {
     /// Failures that end the run without success though the queue was drained.
     func shortcomings() -> [RunFailure] {
         var failures = answers.failure.map { [RunFailure.wrapping($0, at: .state)] } ?? []
+        if let lossOfLease, state.stop != lossOfLease { failures.append(lossOfLease) }
         let complaints = state.complaints(late: late)
         told += repeatElement(0, count: max(0, complaints.count - told.count))
         for (kind, complaint) in complaints.enumerated() where complaint.count > 0 {
@@ -224,7 +225,10 @@ final class SendJob {
 
     private func lookAround() throws {
         if lease.isDue { try lease.renew { try queue.renewLeases() } }
-        if lease.isLost(for: number), state.halt(lost("all results")) {
+        if lease.isLost(for: number), lossOfLease == nil {
+            let loss = lost("all results")
+            lossOfLease = loss
+            _ = state.halt(loss, isOutage: true)
             // Nothing more of theirs may reach the gateway.
             gateway.stop(abruptly: true)
             returnUnsent()
@@ -322,9 +326,9 @@ final class SendJob {
         gateway.submit(items)
     }
 
-    private func takeOutcomes(claimsMore: Bool, isBrief: Bool) throws {
-        let wait =
-            claimsMore && state.mayClaimSoon ? 2 : isBrief ? Self.briefWait : Self.answerWait
+    private func takeOutcomes(claimsMore: Bool, slice: Double?) throws {
+        let most = slice.map { max(1, Int($0 * 1_000)) } ?? Self.answerWait
+        let wait = claimsMore && state.mayClaimSoon ? min(2, most) : most
         try record(timed("answers") { gateway.outcomes(within: wait) })
     }
 

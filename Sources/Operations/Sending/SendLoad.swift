@@ -8,7 +8,7 @@
 //
 //   claimed, not given yet   at most `mostBytes` and one claim, which the scan of the queue bounds
 //   given to connections     at most the window's rows and `mostBytes`, and one payload
-//   with outcomes            at most the rows of the window's claims, without payloads
+//   with outcomes            at most the window's open rows and one claim, without payloads
 
 /// Counts the rows without an outcome of one app, and their bytes.
 struct SendLoad: Sendable {
@@ -16,16 +16,16 @@ struct SendLoad: Sendable {
     struct Window: Hashable, Sendable {
         /// The most rows that the connections may have at once.
         var rows: Int
-        /// The most claims on their way at once.
-        var claims: Int
+        /// The most rows of claims and slices of which some row has no result yet. One may wait for its answer long after
+        /// all others of its slice.
+        var openRows: Int
 
-        /// HTTP/2 answers each notification at once. A claim is handed over in slices, each with a place of its own until
-        /// its last answer, and one row may wait for its answer long after the others.
-        static let provider = Window(rows: 2_000, claims: 32)
+        /// HTTP/2 answers each notification at once.
+        static let provider = Window(rows: 2_000, openRows: 32_000)
 
         /// The binary interface answers with silence, which takes `errorWait`; so ten times as many
         /// rows wait for it.
-        static let binary = Window(rows: 20_000, claims: 48)
+        static let binary = Window(rows: 20_000, openRows: 48_000)
     }
 
     /// The limits of the gateway's interface.

@@ -52,9 +52,9 @@ struct SendState {
     private(set) var unlisted: [String: Int] = [:]
     /// Milliseconds by which the database's clock is ahead of this host's.
     private var databaseAhead: Int64 = 0
-    /// A number that changes with each claim, each notification given and each outcome.
-    private(set) var progress = 0
-    private var batches: [SendBatch?]
+    private var batches: [SendBatch?] = []
+    /// Rows of the batches.
+    private var openRows = 0
     /// Places of batches that are claimed and not handed over.
     private var claimed: [Int] = []
     /// Notifications of handed-over batches that no connection has.
@@ -66,7 +66,6 @@ struct SendState {
         rate: Double? = nil, resendUnknown: Bool = false, window: SendLoad.Window = .provider
     ) {
         load = SendLoad(window)
-        batches = Array(repeating: nil, count: window.claims)
         (self.partition, self.gateway, self.limit, self.rate) = (partition, gateway, limit, rate)
         entry = SendReport.App(partition)
         rules = DeliveryRules(partition, resendUnknown: resendUnknown)
@@ -81,7 +80,15 @@ struct SendState {
     var isEmpty: Bool { batches.allSatisfy { $0 == nil } }
 
     /// Whether no other batch may be claimed.
-    var isFull: Bool { batches.allSatisfy { $0 != nil } }
+    var isFull: Bool { openRows >= load.window.openRows }
+
+    private var emptyPlace: Int { batches.firstIndex { $0 == nil } ?? batches.count }
+
+    private mutating func put(_ batch: SendBatch?, at place: Int) {
+        while batches.count <= place { batches.append(nil) }
+        openRows += (batch?.rows ?? 0) - (batches[place]?.rows ?? 0)
+        batches[place] = batch
+    }
 
     /// Whether a short wait for outcomes lets the next claim begin sooner.
     var mayClaimSoon: Bool {
@@ -96,7 +103,7 @@ struct SendState {
     var freePlace: Int? {
         guard stop == nil, load.mayClaim, claimed.count < Self.mostHeld else { return nil }
         if let allowance = doubt.allowance, allowance == 0 || !isIdle { return nil }
-        return batches.firstIndex { $0 == nil }
+        return isFull ? nil : emptyPlace
     }
 
     /// Rows of the next claim; 0 where a limit is reached.
@@ -114,13 +121,12 @@ struct SendState {
         _ claim: Batch, at place: Int, now: EpochMilliseconds, suspected: Set<DeviceToken> = []
     ) {
         claimedRows += claim.claimed
-        progress += 1
         for result in claim.settled { entry.count(result.outcome) }
         guard !claim.notifications.isEmpty else { return }
         if !unprocessed.isEmpty { unprocessed.subtract(claim.notifications.lazy.map(\.row)) }
         let batch = SendBatch(claim, place: place, handedAt: now, suspected: suspected)
         load.claimed(batch.size)
-        batches[place] = batch
+        put(batch, at: place)
         claimed.append(place)
     }
 
@@ -141,9 +147,7 @@ struct SendState {
         for allowance in [rules.detector.allowance, doubt.allowance].compactMap({ $0 }) {
             rows = min(rows, allowance - load.rows)
         }
-        // What is left over needs a place.
-        let hasPlace = rows >= claim.notifications.count || batches.contains { $0 == nil }
-        return rows > 0 && hasPlace ? (claim, rows) : nil
+        return rows > 0 ? (claim, rows) : nil
     }
 
     /// A slice of the next claim is written down as handed over, and its notifications are ready; nil where the claim is
@@ -154,17 +158,16 @@ struct SendState {
         guard let handOver else {
             // The lease had ended and others have the rows.
             load.dropped(batch.size)
-            batches[place] = nil
-            return
+            return put(nil, at: place)
         }
         databaseAhead = handOver.now.rawValue - now.rawValue
-        let restPlace = handOver.rest == nil ? place : batches.firstIndex { $0 == nil } ?? place
+        let restPlace = emptyPlace
         let rest = batch.divide(
             handOver.slice, rest: handOver.rest, at: handOver.now, restPlace: restPlace)
         ready = batch.takeItems()[...]
-        batches[place] = batch
+        put(batch, at: place)
         if let rest {
-            batches[restPlace] = rest
+            put(rest, at: restPlace)
             claimed.insert(restPlace, at: 0)
         }
     }
@@ -181,7 +184,6 @@ struct SendState {
         guard !items.isEmpty else { return [] }
         ready = ready.dropFirst(items.count)
         load.given(items.count, Self.size(of: items))
-        progress += 1
         return Array(items)
     }
 
@@ -197,7 +199,6 @@ struct SendState {
             let handedAt = batches[place]?.handedAt, let size = batches[place]?.sizes[index]
         else { return false }
         load.release(size)
-        progress += 1
         if outcome.kind == .untouched, stop == nil { unprocessed.insert(row) }
         let request = DeliveryRules.AnsweredRequest(
             handedAt: handedAt, heardAt: now.advanced(by: databaseAhead))
@@ -372,7 +373,7 @@ extension SendState {
     }
 
     /// The numbers of the claims of which some row has no result in the queue.
-    var openClaims: Set<Int64> { Set(batches.compactMap { $0?.claim.number }) }
+    var openClaims: Set<Int64> { Set(batches.lazy.compactMap { $0?.claim.number }) }
 
     /// The batch's results are in the queue, as far as they are still ours.
     mutating func wrote(_ claim: Batch, at place: Int) {
@@ -382,7 +383,7 @@ extension SendState {
 
     /// Lets a batch go whose every row is done.
     mutating func releaseIfDone(_ place: Int) {
-        if let batch = batches[place], batch.isSettled { batches[place] = nil }
+        if let batch = batches[place], batch.isSettled { put(nil, at: place) }
     }
 
     /// Counts results that were written; `missing` rows are not in the queue any more.

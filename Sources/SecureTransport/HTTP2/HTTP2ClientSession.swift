@@ -26,6 +26,8 @@ package final class HTTP2ClientSession {
     /// When a peer that says nothing is asked by PING, and then given up.
     private var silenceEnds: Deadline
     private var isPinging = false
+    /// Asked before bytes are given to TLS; while it says no, an exchange only receives.
+    package var maySend: () -> Bool = { true }
     /// Templates whose fields nghttp2 may still read.
     private var retained: [HTTP2RequestTemplate] = []
 
@@ -195,18 +197,17 @@ package final class HTTP2ClientSession {
     /// Sends and receives what it can, and waits for outcomes until the deadline.
     ///
     /// Only `interrupt` ends the wait early, not the interrupt of the connection, so the caller can
-    /// still wait for the requests in flight. With `Deadline.now` it does not wait. Unless it `sends`, it only receives.
+    /// still wait for the requests in flight. With `Deadline.now` it does not wait.
     /// A caller that `wantsRoom` gets `outcomes`, also without any, once there is some.
     package func exchange(
-        until deadline: Deadline, interrupt: Interrupt? = nil, sends: Bool = true,
-        wantsRoom: Bool = false
+        until deadline: Deadline, interrupt: Interrupt? = nil, wantsRoom: Bool = false
     ) -> Exchange {
         state.pointee.outcomes.removeAll()
         var portions = 0
         while closed == nil {
             expireRequests()
             keepAlive()
-            guard closed == nil, let direction = sends ? send() : .reading else { break }
+            guard closed == nil, let direction = maySend() ? send() : .reading else { break }
             let isFull = portions >= Self.portionsPerExchange
             let isWorthIt = !state.pointee.outcomes.outcomes.isEmpty || wantsRoom && room > 0
             if isWorthIt, !wire.mayHoldMore || isFull { return .outcomes }

@@ -64,8 +64,8 @@ struct HTTP2ClientState: ~Copyable {
     var goAway: HTTP2GoAway?
     /// Whether the peer's SETTINGS have arrived, with which it begins (RFC 9113 section 3.4).
     private(set) var hasSettings = false
-    /// Whether the peer has sent something that proves it has read of us: a frame about a stream of ours, the
-    /// acknowledgement of SETTINGS or PING, or WINDOW_UPDATE.
+    /// Whether the peer has sent something that proves it has read of us: a frame about a stream of ours, a GOAWAY that
+    /// names one, the acknowledgement of SETTINGS or PING, or WINDOW_UPDATE.
     private(set) var hasBeenRead = false
     /// The bytes of the connection, which count their positions.
     let output: UnsafePointer<HTTP2Output>
@@ -173,6 +173,9 @@ struct HTTP2ClientState: ~Copyable {
             if let index = streams.index(of: handle) { streams[index].wasResetByPeer = true }
             return true
         case NGHTTP2_GOAWAY:
+            let last = frame.pointee.goaway.last_stream_id
+            // It names a stream of ours that it has seen.
+            hasBeenRead = hasBeenRead || last > 0 && last < .max
             goAway = HTTP2GoAway(frame.pointee.goaway)
             admission.isClosing = true
         case NGHTTP2_SETTINGS:
