@@ -1,5 +1,6 @@
 import APNsProtocol
 import APNsSimulator
+import Database
 import Foundation
 import Glibc
 import TestSupport
@@ -58,6 +59,33 @@ struct SendSeveralAppsTests {
             "SELECT state, COUNT(*) FROM push_queue WHERE app_id = 'aaa' GROUP BY state")
         let waiting = rows.first { $0[0] == "pending" }.map { Int($0[1]) ?? 0 } ?? 0
         #expect(waiting == (isConnected ? 7 : 10), "\(rows)")
+    }
+
+    @Test("a busy app keeps no other one waiting")
+    func busy() throws {
+        let stage = try SendStage(rows: 10)
+        let gateway = try ProviderGateway(
+            certificates: SweepStage.certificates.get(),
+            rules: ProviderRules(authentication: .certificate))
+        try Self.add("aaa", at: Int(gateway.port), to: stage)
+        try stage.database.sql.begin()
+        for number in 100..<2_090 {
+            let token = SQLValue.bytes(DeviceToken.numbered(number).bytes)
+            try stage.database.execute(
+                "INSERT INTO active_users (user_id, app_id, environment, device_token, registered_at) "
+                    + "VALUES ('aaa\(number)', 'aaa', 'production', ?, '2024-01-01 00:00:00.000')",
+                [token])
+            try stage.database.execute(
+                "INSERT INTO push_queue (app_id, environment, device_token, payload) "
+                    + "VALUES ('aaa', 'production', ?, '{}')", [token])
+        }
+        try stage.database.sql.commit()
+        // Five seconds of work for the one, which comes first.
+        let running = try stage.start(["send", "--rate", "400"])
+        eventually { stage.gateway.log.totals.requests == 10 }
+        #expect(gateway.log.totals.requests < 1_500)
+        #expect(running.wait().exit == 0)
+        #expect(try stage.states() == ["sent": 2_010])
     }
 
     @Test("each app of a run that is told to stop has its grace at the same time")

@@ -45,7 +45,9 @@ struct FutureMarkTests {
         "are found by check with the undo that takes them back, and are not once they are undone",
         arguments: TestEngine.available, [false, true])
     func found(_ engine: TestEngine, beside: Bool) throws {
-        let (_, store) = try Self.database(engine, beside: beside)
+        let (database, store) = try Self.database(engine, beside: beside)
+        // The database goes with its object.
+        defer { withExtendedLifetime(database) {} }
         let now = try store.session.databaseTime().rawValue
         try store.sweep("near", [.dead(0, at: now - 60_000), .dead(1, at: now + 200_000)])
         #expect(try Self.findings(store).isEmpty)
