@@ -261,7 +261,6 @@ struct FeedbackReaderTests {
     func trickle() throws {
         var line = try Line(feed(4_000)) { behaviour in
             (behaviour.writeSize, behaviour.delay) = (1, .milliseconds(20))
-            behaviour.isEndless = true
         }
         line.limits.idle = .seconds(20)
         line.limits.patience = .milliseconds(500)

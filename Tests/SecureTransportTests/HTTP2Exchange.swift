@@ -29,6 +29,8 @@ final class HTTP2Drive {
     /// The first kept field (apns-id) of answers that have it.
     var ids: [UInt64: [UInt8]] = [:]
     var truncated: Set<UInt64> = []
+    /// The server, where nobody else keeps it.
+    var keeps: Loopback?
 
     init(_ session: HTTP2ClientSession) {
         self.session = session

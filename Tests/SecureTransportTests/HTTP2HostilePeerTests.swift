@@ -304,25 +304,28 @@ struct HTTP2BrokenProtocolTests {
         }
     }
 
-    @Test(
-        "a request of which the peer's host takes no last byte in time ends the connection, unsent")
-    func socketIsFull() throws {
-        let gate = try Interrupt()
+    /// A client that has filled the socket of a peer which reads nothing, with its number of requests. The peer resets
+    /// the connection once the gate is tripped.
+    private static func overfilled(
+        _ gate: Interrupt, _ change: (inout HTTP2ClientSettings) -> Void = { _ in }
+    ) throws -> (HTTP2Drive, UInt64) {
         let authority = try Authority()
         let loopback = try Loopback(authority.server(alpn: ["h2"])) { connection in
             var settings = HTTP2ServerSettings()
             settings.connectionWindow = 1 << 30
             settings.initialWindow = 1 << 30
             let session = try HTTP2ServerSession(connection, settings: settings)
+            // SETTINGS go out, then nothing is read.
             _ = session.exchange(until: .now)
             _ = gate.wait(until: .in(patience))
             connection.reset()
         }
-        defer { gate.trip() }
-        let connection = try loopback.connect(authority.client(alpn: ["h2"]))
         var limits = HTTP2ClientSettings()
-        limits.requestTimeout = .seconds(1)
-        let client = HTTP2Drive(try HTTP2ClientSession(connection, settings: limits))
+        change(&limits)
+        let client = HTTP2Drive(
+            try HTTP2ClientSession(
+                loopback.connect(authority.client(alpn: ["h2"])), settings: limits))
+        client.keeps = loopback
         client.awaitSettings()
         client.body = [UInt8](repeating: 1, count: 60_000)
         var key: UInt64 = 0
@@ -330,7 +333,16 @@ struct HTTP2BrokenProtocolTests {
             key += 1
             _ = client.exchange(until: .now)
         }
+        return (client, key)
+    }
+
+    @Test(
+        "a request of which the peer's host takes no last byte in time ends the connection, unsent")
+    func socketIsFull() throws {
+        let gate = try Interrupt()
+        let (client, key) = try Self.overfilled(gate) { $0.requestTimeout = .seconds(1) }
         while client.session.closed == nil { _ = client.exchange() }
+        gate.trip()
         #expect(client.session.closed?.code == .unresponsive)
         let unsent = client.keys { $0 == .notProcessed(.notSent) }
         #expect(client.kinds.count == Int(key) && !unsent.isEmpty)
@@ -345,6 +357,7 @@ struct HTTP2BrokenProtocolTests {
             (4, 0, 0, [], false), (4, 1, 0, [], true), (8, 0, 0, [0, 0, 0, 1], true),
             (6, 0, 0, [0, 0, 0, 0, 0, 0, 0, 0], false),
             (7, 0, 0, [0x7F, 0xFF, 0xFF, 0xFF, 0, 0, 0, 0], false),
+            (7, 0, 0, [0, 0, 0, 1, 0, 0, 0, 0], true),
         ] as [(UInt8, UInt8, Int32, [UInt8], Bool)])
     func proofs(type: UInt8, flags: UInt8, stream: Int32, payload: [UInt8], proves: Bool) throws {
         let gate = try Interrupt()
@@ -371,26 +384,7 @@ struct HTTP2BrokenProtocolTests {
     @Test("requests that TLS did not take were certainly not sent, if the peer reads nothing")
     func notSent() throws {
         let gate = try Interrupt()
-        let authority = try Authority()
-        let loopback = try Loopback(authority.server(alpn: ["h2"])) { connection in
-            var settings = HTTP2ServerSettings()
-            settings.connectionWindow = 1 << 30
-            settings.initialWindow = 1 << 30
-            let session = try HTTP2ServerSession(connection, settings: settings)
-            // SETTINGS go out, then nothing is read.
-            _ = session.exchange(until: .now)
-            _ = gate.wait(until: .in(patience))
-            connection.reset()
-        }
-        let connection = try loopback.connect(authority.client(alpn: ["h2"]))
-        let client = HTTP2Drive(try HTTP2ClientSession(connection))
-        client.awaitSettings()
-        client.body = [UInt8](repeating: 1, count: 60_000)
-        var key: UInt64 = 0
-        while client.submit(key) {
-            key += 1
-            _ = client.exchange(until: .now)
-        }
+        let (client, key) = try Self.overfilled(gate)
         gate.trip()
         #expect(client.exchange() == .closed)
         let unsent = client.keys { $0 == .notProcessed(.notSent) }

@@ -134,7 +134,7 @@ extension Sweep {
     }
 
     /// The limits of a list. A slow one may use up no more than its share of the time budget, so that the gateways
-    /// behind it are read, too.
+    /// behind it are read, too; but a silence that `idle-timeout` allows ends no list, since the gateway forgets it.
     private func limits(
         of source: GatewayPlan, among left: Int, _ pouring: Pouring
     ) -> FeedbackReader.Limits {
@@ -142,7 +142,7 @@ extension Sweep {
         let pacing = pouring.evidence.store.session.pacing
         if let budget = pacing.throttle.budgetLeft(at: pacing.monotonic()) {
             let share = Duration.milliseconds(Int(budget) / (left + 1))
-            limits.patience = min(limits.patience, share)
+            limits.patience = min(limits.patience, max(limits.idle, share))
         }
         return limits
     }
