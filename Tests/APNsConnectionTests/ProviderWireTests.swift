@@ -16,6 +16,8 @@ private final class Wire: Sendable {
         let whole = Mutex<[String]>([])
         let connections = Mutex(0)
         let ended = DispatchSemaphore(value: 0)
+        /// Signalled when the server may end the connection.
+        let mayEnd = DispatchSemaphore(value: 0)
         let mayGive = Mutex(true)
     }
 
@@ -116,10 +118,13 @@ struct ProviderWireTests {
     func idleEnd() throws {
         let wire = try Wire { session, number, scene in
             session.serve(number == 0 ? 1 : .max, scene)
+            _ = scene.mayEnd.wait(timeout: .now() + (number == 0 ? 20 : 0))
             session.connection.closeAbruptly()
         }
         wire.give(1...1)
         #expect(wire.outcomes(1) == [1: Self.accepted])
+        // By now the connection has nothing to do.
+        wire.scene.mayEnd.signal()
         #expect(wire.scene.ended.wait(timeout: .now() + 20) == .success)
         wire.give(2...2)
         #expect(wire.outcomes(1) == [2: Self.accepted])
