@@ -75,8 +75,6 @@ package enum DeliveryState: String, Hashable, Sendable {
 package enum SkipReason: String, Hashable, Sendable, CaseIterable {
     /// The token is marked, and its device has not registered since.
     case stale
-    /// The device has not registered for the time of `policy.idle-after`.
-    case idle
     /// No row of the token table has the token for this app and environment.
     case unknown
     /// The row's token column does not hold a token.

@@ -74,7 +74,7 @@ struct FeedDecoding {
             switch feed.kind {
             case .feedback: try readTuples()
             case .unregistered, .expiredToken, .badDeviceToken, .deviceTokenNotForTopic, .accepted,
-                .wrongEnvironment, .superseded:
+                .superseded:
                 try readAnswers()
             case .unusable: try countLines()
             }

@@ -71,7 +71,6 @@ package struct AccountGrants {
         }
         addQuestions(tokens, store.map(asked) ?? [])
         add("undo", rights(.undo(policy, in: tokens), tokens))
-        addMoves(tokens, policy)
         // A purge finds its table by the layout of the token table.
         add("purge", rights(.read, tokens) + rights(.purge(isDry: false), tokens))
         if let queue {
@@ -106,17 +105,6 @@ package struct AccountGrants {
         }
     }
 
-    /// The rights to move rows to the other environment, where a column says of which they are.
-    private mutating func addMoves(_ tokens: TableLayout, _ policy: RemovalPolicy) {
-        guard (try? tokens.movableEnvironment()) != nil else { return }
-        var moving = policy
-        moving.moves = true
-        let known = Set(rights(.apply(policy), tokens))
-        add(
-            "environments --apply and its undo, besides those of sweep",
-            rights(.apply(moving), tokens).filter { !known.contains($0) })
-    }
-
     private mutating func add(_ name: String, _ statements: [String]) {
         jobs.append((name, statements))
     }
@@ -124,7 +112,7 @@ package struct AccountGrants {
     private func rights(_ use: TableUse, _ layout: TableLayout) -> [String] {
         RequiredPrivileges(
             use, layout, .mariaDB, database: database, readsTokenMarks: true,
-            showsTriggers: showsTriggers, knowsIdle: settings.idleAfter != nil
+            showsTriggers: showsTriggers
         ).grants(to: account)
     }
 

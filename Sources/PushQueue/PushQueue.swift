@@ -136,7 +136,7 @@ extension TokenTable {
         of tokens: [DeviceToken], in partition: Partition, by known: TokenStatusLookup? = nil
     ) throws(StoreFailure) -> [DeviceToken: SkipReason] {
         var lookup = known
-        if lookup == nil { lookup = try tokenStatuses(in: partition, idle: true) }
+        if lookup == nil { lookup = try tokenStatuses(in: partition) }
         guard let lookup else { return [:] }
         return try retries.retrying(
             "looking up tokens in \(settings.mapping.table)", do: lookup.skipReasons(of: tokens))
@@ -152,7 +152,6 @@ extension TokenStatusLookup {
             switch status {
             case .living: nil
             case .stale: .stale
-            case .idle: .idle
             case .unknown: .unknown
             }
         }

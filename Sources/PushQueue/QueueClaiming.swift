@@ -51,7 +51,7 @@ extension PushQueue {
 
     private func lookup(of partition: Partition) throws(StoreFailure) -> TokenStatusLookup {
         if let known = lookups[partition] { return known }
-        let lookup = try store.tokenStatuses(in: partition, idle: true)
+        let lookup = try store.tokenStatuses(in: partition)
         lookups[partition] = lookup
         return lookup
     }

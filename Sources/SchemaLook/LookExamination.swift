@@ -114,7 +114,7 @@ extension TokenTable {
                     + "marked"
             ),
         ]
-        let used = Set((layout.usedColumns + layout.deviceColumns).map { $0.lowercased() })
+        let used = Set(layout.usedColumns.map { $0.lowercased() })
         return unanswered(proposal, layout, used) + marks(proposal, layout, used)
             + missing.compactMap { part, setting, isThere, words in
                 guard !isThere, setting != .absent, let line = proposal.line(part),

@@ -12,7 +12,6 @@ package struct MappingProposal: Sendable {
             case invalidatedAt = "invalidated-at"
             case living
             case reason
-            case device
             case ignoredColumns = "ignore-columns"
         }
 

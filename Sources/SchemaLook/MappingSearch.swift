@@ -74,7 +74,6 @@ struct MappingSearch {
         search.findRegistration()
         if !isAnswered { search.askMarks() }
         if answers.mark == .beside { search.ignoreMarks() }
-        search.askDevice()
         search.silenceDefaults()
         return search
     }
@@ -291,7 +290,7 @@ struct MappingSearch {
         case .app: proposal.mapping.app = column
         case .environment: proposal.mapping.environment = column
         case .registeredAt: proposal.mapping.registeredAt.column = column
-        case .table, .key, .token, .platform, .user, .living, .invalidatedAt, .reason, .device,
+        case .table, .key, .token, .platform, .user, .living, .invalidatedAt, .reason,
             .ignoredColumns:
             break
         }

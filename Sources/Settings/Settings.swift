@@ -20,8 +20,6 @@ package struct Settings: Sendable {
     package internal(set) var apps: [App] = []
     /// The action for stale rows.
     package internal(set) var policy = RemovalPolicy()
-    /// Whether a sweep marks the older of two tokens of one device.
-    package internal(set) var marksSuperseded = false
     /// Milliseconds for which changes can be undone.
     package internal(set) var keepLedger: Int64 = 0
     /// The limits at which runs pause for a busy database; without replicas.

@@ -8,7 +8,6 @@ extension SettingsResolver {
         checkApps(&problems)
         checkColumns(&problems)
         checkShape(&problems)
-        checkSuperseded(&problems)
         let (store, policy) = (filled.store, filled.policy)
         if values["store.url"] != nil, StoreTLS.usual(for: store.location) != .off,
             values["store.tls.mode"] == "off", values["store.tls.ca"] != nil
@@ -74,7 +73,6 @@ extension SettingsResolver {
             ("registered-at", users.registeredAt.column),
             ("invalidated-at", users.invalidatedAt.column),
             ("living", users.living.column.map { .named($0) }), ("reason", users.reason),
-            ("device", users.device), ("kind", users.kind),
         ]
         for (part, column) in columns {
             let key = "store.active-users.\(part).column"
@@ -83,31 +81,6 @@ extension SettingsResolver {
                 problems.add(
                     place(key), "\(key) is the same column as \(other); each needs its own")
             }
-        }
-    }
-
-    /// Which of two tokens is the older one follows from the device, the kind and the registration of both.
-    private func checkSuperseded(_ problems: inout SettingsProblems) {
-        guard filled.marksSuperseded else { return }
-        let (users, group) = (filled.store.mapping, "store.active-users")
-        let needs: [(isMet: Bool, sentence: String)] = [
-            (
-                users.device?.name != nil,
-                "\(group).device.column, by which the rows of one device are known"
-            ),
-            (
-                users.kind != nil,
-                "\(group).kind.column, because tokens of two kinds never replace each other; write "
-                    + "`none` if all tokens are of one kind"
-            ),
-            (
-                users.registeredAt.column != .absent,
-                "\(group).registered-at.column, by which the older of two tokens is known"
-            ),
-        ]
-        for need in needs where !need.isMet {
-            problems.add(
-                place("policy.superseded"), "policy.superseded mark needs \(need.sentence)")
         }
     }
 

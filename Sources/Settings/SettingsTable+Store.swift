@@ -139,14 +139,6 @@ extension SettingsTable {
         )
         users("reason.column", .optionalColumn, \.reason, "Column for the reason of a mark.")
         users(
-            "device.column", .optionalColumn, .absent("rows name no device"), \.device,
-            example: "device_id",
-            "Column of an identifier of the device, the same in all rows of one device.")
-        users(
-            "kind.column", .optionalColumn, .absent("not said"), \.kind, example: "token_kind",
-            "Column of the token's kind, such as alert or voip; with none, all tokens are of one kind."
-        )
-        users(
             "ignore-columns", .columns, .absent("none"), \.ignoredColumns, example: "[status]",
             "Columns that `check` asks about and that mean nothing for tokens.")
     }

@@ -69,15 +69,6 @@ package enum SettingsTable {
             "With action delete: evidence marks rows, and a row is removed when it has stayed marked for this time."
         )
         setting(
-            "policy.idle-after", .milliseconds(2_592_000_000...157_680_000_000),
-            .absent("no row is idle"), \.store.idleAfter, example: "180d",
-            "Time without a registration after which sends leave a row out; it is never marked for that, and is back with its next registration. Only where a trigger writes that time at each registration."
-        )
-        setting(
-            "policy.superseded", .either("keep", "mark"), "keep", \.marksSuperseded,
-            "With mark, a sweep marks a token when the same device registered another one of the same kind a day later or more."
-        )
-        setting(
             "policy.keep-ledger", .milliseconds(86_400_000...315_360_000_000), "30d", \.keepLedger,
             "Time for which changes can be undone: pushsweep purge drops older ledger entries.")
     }

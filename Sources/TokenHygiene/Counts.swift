@@ -61,7 +61,7 @@ package struct Counts: Hashable, Sendable, Codable {
         var fresh = false
         for verdict in verdicts {
             switch verdict {
-            case .mark, .delete, .move: invalidated = true
+            case .mark, .delete: invalidated = true
             case .advance, .already: stale = true
             case .newer: fresh = true
             }

@@ -55,10 +55,7 @@ package enum EvidenceSource: String, Hashable, Sendable, CaseIterable {
     /// HTTP/2 answer 200 about a token that APNs called bad before: it is of this app and environment. It marks
     /// nothing and clears the suspicion.
     case accepted = "Accepted"
-    /// APNs knows the token in the other environment and not in the row's: a person moves the row there.
-    case wrongEnvironment = "WrongEnvironment"
-    /// The device registered another token of the same kind later, as rows of the token table say. APNs has said
-    /// nothing.
+    /// The device registered another token later, as somebody's own rows say. APNs has said nothing.
     case superseded = "Superseded"
     /// Reports of other senders that cannot be used. Their feed is quarantined whole and marks
     /// nothing.

@@ -55,23 +55,20 @@ package enum GuardCause: Hashable, Sendable, CustomStringConvertible {
     }
 
     /// One sentence with the numbers, for messages and reports.
-    package var description: String { words("become invalid") }
-
-    /// The same sentence about rows that would have had another fate, such as `moved to the other environment`.
-    package func words(_ fate: String) -> String {
+    package var description: String {
         switch self {
         case .volume(let removals, let peak):
-            "\(removals) rows would have \(fate) within an hour, more than "
+            "\(removals) rows would have become invalid within an hour, more than "
                 + "\(RemovalGuard.peakFactor) times the usual peak of \(peak)"
         case .volumeWithoutHistory(let removals, let living):
-            "\(removals) of \(living) living rows would have \(fate) within an hour, more than "
+            "\(removals) of \(living) living rows would have become invalid within an hour, more than "
                 + "\(Self.text(RemovalGuard.youngPercent)) %, and there is too little history to "
                 + "call that usual"
         case .partitionShare(let removals, let living, let percent):
-            "\(removals) of \(living) living rows would have \(fate) within an hour, more than "
+            "\(removals) of \(living) living rows would have become invalid within an hour, more than "
                 + "\(Self.text(percent)) % (guard.partition-percent)"
         case .dayShare(let removals, let living, let percent):
-            "\(removals) of \(living) living rows would have \(fate) within 24 hours, more than "
+            "\(removals) of \(living) living rows would have become invalid within 24 hours, more than "
                 + "\(Self.text(percent)) % (guard.day-percent)"
         case .unknownTokens(let count, let tuples):
             "\(count) of \(tuples) tuples name a token that no row has: another table, or the feed of "

@@ -43,13 +43,6 @@ package struct GuardLimits: Hashable, Sendable {
         self.partitionPercent = partitionPercent
         self.dayPercent = dayPercent
     }
-
-    /// The limits for moves to the other environment: half of these. A wrong certificate makes a whole table look as if
-    /// it were of the other environment, and few rows ever are.
-    package var ofMoves: GuardLimits {
-        GuardLimits(
-            floor: floor / 2, partitionPercent: partitionPercent / 2, dayPercent: dayPercent / 2)
-    }
 }
 
 /// The recent removals from a partition by all hosts. Rows that a person released count in `month`

@@ -21,9 +21,6 @@ import APNsProtocol
 // than an existing mark moves the mark forward, so the same evidence in any order leaves the same
 // row.
 //
-// Evidence of a wrong environment says that a token is of the other one. Nothing is stale by it: a living row that did
-// not register since moves there, and every other row stays.
-//
 // Sources: Apple, Binary Provider API (archived), "The Feedback Service": use the time to check
 // that the device has not re-registered since; Apple, Communicating with APNs: stop until the
 // device registers with a later timestamp.
@@ -54,13 +51,6 @@ package struct RegisteredToken: Hashable, Sendable {
         guard let invalidatedAt else { return false }
         guard let registeredAt else { return true }
         return registeredAt <= invalidatedAt
-    }
-
-    /// Whether the device last registered at `cutoff` or before. APNs may answer 200 for long to an app that is
-    /// gone (Apple, Communicating with APNs), so nobody sends to such a row; that it is dead is not known. A
-    /// row without a time is not idle.
-    package func isIdle(since cutoff: EpochMilliseconds) -> Bool {
-        registeredAt.map { $0 <= cutoff } ?? false
     }
 }
 
@@ -101,8 +91,6 @@ package struct RemovalPolicy: Hashable, Sendable {
     package var deletesAfter: Int64?
     /// Whether evidence counts only against rows that certainly registered before it.
     package var onlyBeyondDoubt = false
-    /// Whether evidence moves rows to the other environment, and makes none stale.
-    package var moves = false
 
     /// Makes a policy; the default policy marks.
     package init(
@@ -115,17 +103,8 @@ package struct RemovalPolicy: Hashable, Sendable {
         self.deletesAfter = deletesAfter
     }
 
-    /// The policy for evidence of a source. APNs has not said that a superseded token is dead, so it is only marked; a proof
-    /// of the other environment moves rows.
-    package func against(_ source: EvidenceSource) -> RemovalPolicy {
-        var policy = self
-        if source == .superseded { policy.action = .mark }
-        policy.moves = source == .wrongEnvironment
-        return policy
-    }
-
     /// Whether evidence deletes rows directly instead of marking them first.
-    package var deletesAtOnce: Bool { action == .delete && deletesAfter == nil && !moves }
+    package var deletesAtOnce: Bool { action == .delete && deletesAfter == nil }
 
     /// The order of the registration `registeredAt` and evidence of time `time`.
     package func order(
@@ -140,7 +119,6 @@ package struct RemovalPolicy: Hashable, Sendable {
     package func verdict(on row: RegisteredToken, dead time: EpochMilliseconds) -> Verdict {
         let order = order(of: row.registeredAt, to: time)
         if order == .after || onlyBeyondDoubt && order != .before { return .newer }
-        if moves { return row.isStale ? .already : .move }
         // The app set the row living again after evidence that was not older.
         if row.isDead == false, let mark = row.invalidatedAt, mark >= time { return .newer }
         if deletesAtOnce && isSure(order) { return .delete }
@@ -177,15 +155,13 @@ package enum Verdict: Hashable, Sendable, CaseIterable {
     case already
     /// The token registered again after the evidence: keep the row.
     case newer
-    /// The token is of the other environment: the row moves there and stays as living as it was.
-    case move
 
     /// Whether the verdict changes the row.
-    package var changesRow: Bool { setsMark || self == .delete || self == .move }
+    package var changesRow: Bool { setsMark || self == .delete }
 
     /// Whether the verdict sets or moves a mark.
     package var setsMark: Bool { self == .mark || self == .advance }
 
     /// Whether the verdict takes a living row away from those of its app and environment.
-    package var removes: Bool { self == .mark || self == .delete || self == .move }
+    package var removes: Bool { self == .mark || self == .delete }
 }

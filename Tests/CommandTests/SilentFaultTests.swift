@@ -148,27 +148,4 @@ struct SilentFaultTests {
             ["preflight", "--read-only"],
             finds: "medium: evidence-stopped: chat/production: \(words)")
     }
-
-    @Test(
-        "devices that have not registered for three years are told, and left out where that is wanted",
-        arguments: TestEngine.available)
-    func idle(_ engine: TestEngine) throws {
-        let shared = try SharedStage(engine, 20)
-        try shared.stage.database.register(20..<40, at: shared.now - 1_100 * day)
-        try shared.looks(["audit"], finds: "20 of 40 living rows have not registered for 180 days")
-        try shared.stage.database.execute(
-            engine == .sqlite
-                ? "CREATE TRIGGER pushsweep_registered_update AFTER UPDATE OF device_token ON active_users BEGIN "
-                    + "UPDATE active_users SET registered_at = strftime('%Y-%m-%d %H:%M:%f', 'now') "
-                    + "WHERE rowid = NEW.rowid; END"
-                : "CREATE TRIGGER pushsweep_registered_update BEFORE UPDATE ON active_users FOR EACH ROW "
-                    + "BEGIN IF @pushsweep IS NULL THEN SET NEW.registered_at = UTC_TIMESTAMP(3); END IF; END"
-        )
-        shared.stage.lines = "policy: {idle-after: 200d}"
-        try shared.stage.queue(0..<40)
-        try shared.looks(
-            ["preflight", "--read-only"], finds: "40 read, 20 living, 20 idle", "note: idle-tokens")
-        try shared.stage.send().ends(0)
-        #expect(try shared.stage.states() == ["sent": 20, "skipped": 20])
-    }
 }

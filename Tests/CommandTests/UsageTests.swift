@@ -56,7 +56,6 @@ private let mistakes: [(words: [String], reason: String)] = [
     (["schema", "print", "--view-name", "other"], "--view"),
     (["audit", "--output", "report"], "says no format"),
     (["audit", "--users-without-token", "x"], "needs --deep"),
-    (["audit", "--superseded", "x"], "needs --deep"),
     (["changes", "--since", ""], "--since is empty"),
     (["changes", "--since", "abc"], "see `pushsweep undo --list`"),
     (["changes", "--since", "n1.2"], "neither a cursor"),

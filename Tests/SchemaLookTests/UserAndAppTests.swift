@@ -136,26 +136,6 @@ struct UserAndAppTests {
     }
 
     @Test(
-        "a column whose name speaks of the device is asked about, with the line for it, and never mapped",
-        arguments: TestEngine.available)
-    func device(_ engine: TestEngine) throws {
-        for (name, isAsked) in [
-            ("device_id", true), ("installationId", true), ("idfv", true), ("device_model", false),
-        ] {
-            let database = try TokenDatabase(engine)
-            try database.make(
-                "devices",
-                "id INTEGER PRIMARY KEY, device_token VARCHAR(255), user_id INTEGER, "
-                    + "\(name) VARCHAR(40)"
-            ) { "\($0.number), '\($0.token)', \($0.number / 2), 'd\($0.number / 2)'" }
-            let proposal = try #require(try database.firstLook().1)
-            let question = proposal.questions.first { $0.part == .device }
-            #expect(question?.setting == (isAsked ? "{column: \(name)}" : nil), "\(name)")
-            #expect(proposal.mapping.device == nil)
-        }
-    }
-
-    @Test(
         "where two columns may be the user a person decides, and a usual name needs no setting",
         arguments: TestEngine.available)
     func twoUsers(_ engine: TestEngine) throws {

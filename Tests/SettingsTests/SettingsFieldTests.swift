@@ -48,7 +48,7 @@ struct SettingsFieldTests {
     private static let ofRuns = [
         ".store.timeouts.lockWait", ".store.use", ".store.hosts", ".store.wantsQueue",
         ".throttle.replicas", ".throttle.began", ".throttle.report", ".throttle.scripted",
-        ".policy.onlyBeyondDoubt", ".policy.moves",
+        ".policy.onlyBeyondDoubt",
     ]
 
     /// A value that no field starts with.

@@ -22,8 +22,7 @@ struct SettingsRefusalTests {
             (
                 "policy:\n  verbose: 1",
                 "s.yaml:2:3: unknown key 'verbose' in policy; known keys: action, clock-skew, "
-                    + "delete-after, delete-without-registration-time, idle-after, keep-ledger, "
-                    + "superseded"
+                    + "delete-after, delete-without-registration-time, keep-ledger"
             ),
             (
                 "store:\n  password: hunter2",
@@ -96,16 +95,6 @@ struct SettingsRefusalTests {
             (
                 "store: {active-users: {key: [id, ' id ']}}",
                 "s.yaml:1:29: store.active-users.key names a column twice, found 'id'"
-            ),
-            (
-                "store: {active-users: {device: {column: d}}}\npolicy: {superseded: mark}",
-                "s.yaml:2:22: policy.superseded mark needs store.active-users.kind.column, because tokens "
-                    + "of two kinds never replace each other; write `none` if all tokens are of one kind"
-            ),
-            (
-                "store: {active-users: {kind: {column: none}}}\npolicy: {superseded: mark}",
-                "s.yaml:2:22: policy.superseded mark needs store.active-users.device.column, by which the "
-                    + "rows of one device are known"
             ),
             (
                 "throttle: {replicas: ['mysql://u@a,b/push']}",

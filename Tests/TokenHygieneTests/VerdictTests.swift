@@ -72,7 +72,7 @@ struct VerdictTests {
             switch policy.verdict(on: row, dead: time) {
             case .mark, .advance: mark = time
             case .delete: return "deleted"
-            case .already, .newer, .move: break
+            case .already, .newer: break
             }
         }
         return "\(mark?.rawValue ?? -1)"

@@ -131,9 +131,6 @@ struct Totals: Hashable, Sendable {
     let waiting: Int
     /// Living tokens that APNs called bad, and how many of them it had known before.
     let suspects, known: Int
-    /// Living rows that did not register for long, and whether sends leave them out.
-    let idle: Int
-    let leavesIdleOut: Bool
     /// Stale rows by age.
     let staleAges: [NamedCount]
     /// Living rows by the age of their registration.
@@ -155,8 +152,6 @@ struct Totals: Hashable, Sendable {
         waiting = apps.map(\.forecast.waiting).total
         suspects = apps.flatMap { $0.suspects ?? [] }.map(\.tokens).total
         known = apps.flatMap { $0.suspects ?? [] }.map(\.known).total
-        idle = apps.compactMap(\.idle?.rows).total
-        leavesIdleOut = apps.contains { $0.idle?.leftOut == true }
         staleAges = Self.sum(apps.map(\.staleAges))
         registrationAges = Self.sum(apps.map(\.registrationAges))
         evidence = apps.flatMap(\.evidence)

@@ -212,10 +212,6 @@ extension AuditedApp {
         return [
             ("Rows", tokens.rows), ("Living", tokens.living),
             ("Living after a mark, by a later registration", some(tokens.revived)),
-            (
-                "Living, without a registration for \(idle?.days ?? 0) days"
-                    + (idle?.leftOut == true ? ", left out of sends" : ""), some(idle?.rows ?? 0)
-            ),
             ("Without a time of registration", some(tokens.neverRegistered)),
             ("Registered in the future", some(tokens.fromTheFuture)),
             ("Stale", tokens.stale), ("Empty", some(tokens.empty)),
@@ -260,7 +256,6 @@ extension AuditedApp {
             [
                 ("Rows without a result", queue?.open),
                 ("Of these to stale tokens, which send skips", queue?.toStale),
-                ("Of these to idle tokens, which send skips", queue?.toIdle),
                 ("Of these to tokens that no row has", queue?.toUnknown),
             ])
     }
@@ -288,8 +283,6 @@ extension AuditedApp {
             ("Tokens in both environments", deep?.tokensInBothEnvironments),
             ("Users", deep?.users),
             ("Users with no living token", deep?.usersWithoutLivingToken),
-            ("Tokens superseded by a later one of the device", deep?.supersededTokens),
-            ("Devices with more tokens than a device has", deep?.crowdedDevices),
         ]
     }
 }

@@ -103,13 +103,6 @@ extension PageContent {
                         ? "\(totals.known.grouped) known before" : "none known before"
                 ))
         }
-        if totals.idle > 0 {
-            tiles.append(
-                (
-                    "Not registered for long", totals.idle.grouped,
-                    totals.leavesIdleOut ? "left out of sends" : "sent to all the same"
-                ))
-        }
         return tiles
     }
 

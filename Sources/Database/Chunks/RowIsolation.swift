@@ -206,10 +206,6 @@ package enum RowRefusal: String, Hashable, Sendable, CaseIterable {
     case failure
     /// The row's key is longer than the ledger's column for it, or NULL.
     case key
-    /// Nothing proves any more that its token is of the other environment.
-    case unproven
-    /// In the environment to which the row would move, `pushsweep_invalid` has a mark that would make it dead.
-    case markedThere = "marked-there"
 
     /// The middle of a sentence about the row.
     package var words: String {
@@ -232,9 +228,6 @@ package enum RowRefusal: String, Hashable, Sendable, CaseIterable {
                 + "so it could not be restored"
         case .failure: "changing it fails, mostly in a trigger"
         case .key: "its key is NULL, or too long for the ledger"
-        case .unproven: "nothing proves any more that its token is of the other environment"
-        case .markedThere:
-            "pushsweep_invalid has a mark of its token in the other environment, by which it would be dead there"
         }
     }
 

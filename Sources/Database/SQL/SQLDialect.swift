@@ -149,15 +149,6 @@ extension SQLDialect {
         }
     }
 
-    /// An SQL expression for the present in whole milliseconds since 1970, in SQLite those of a second.
-    package var nowMilliseconds: String {
-        switch engine {
-        case .mariaDB:
-            "(TIMESTAMPDIFF(MICROSECOND, TIMESTAMP'1970-01-01 00:00:00', UTC_TIMESTAMP(3)) DIV 1000)"
-        case .sqlite: "(CAST(strftime('%s', 'now') AS INTEGER) * 1000)"
-        }
-    }
-
     /// An SQL expression for the present plus a number of seconds, which may be below 0.
     package func now(adding seconds: Int) -> String {
         switch engine {

@@ -26,9 +26,6 @@ package struct StoreSettings: Sendable, CustomStringConvertible {
     package var hosts = HostChoice()
     /// Whether `schema apply` creates the queue where it is missing, because the settings send.
     package var wantsQueue = false
-    /// Milliseconds without a registration after which a living row is idle: nobody sends to it, and nothing
-    /// marks it. Nil: no row is.
-    package var idleAfter: Int64?
 
     /// Makes settings. By default TLS is verified over TCP and off on a unix socket.
     package init(

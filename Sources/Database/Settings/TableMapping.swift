@@ -32,10 +32,6 @@ package struct TableMapping: Hashable, Sendable {
     package var living = LivingMapping()
     /// The reason of the mark.
     package var reason = OptionalColumn.detect("invalid_reason")
-    /// The column by which the rows of one device are known; nil: rows name no device.
-    package var device: OptionalColumn?
-    /// The column of the token's kind, such as alert or voip; nil: not said, absent: all are of one kind.
-    package var kind: OptionalColumn?
     /// Columns that have no part although their values look so; a person has decided about them.
     package var ignoredColumns: [String]?
 

@@ -2,17 +2,18 @@ import APNsProtocol
 import TokenHygiene
 import TokenTable
 
-/// One row in the list of `environments`. Fields may be added, never renamed.
-package struct EnvironmentLine: Encodable, Hashable, Sendable {
-    /// `move` where the row is proven to be under the wrong environment, else `none`.
-    let action: String
-    /// The app as the token table names it, and the environment: that in which APNs knows the token, else that of the row.
+/// One row that is proven to be under the wrong environment, in the list of `environments`. Fields may be added, never
+/// renamed.
+package struct EnvironmentLine: Encodable, Hashable {
+    /// The app as the token table names it, and its name in the settings.
     let app: String
+    let name: String
+    /// The environment that the row names, and the one in which APNs knows the token.
     let environment: String
-    /// The environment of the row; absent without a proof.
-    let from: String?
-    /// What is known: `accepted`, `dead`, `neither`, `not-asked`, `known-here` or `other-topic`.
+    let elsewhere: String
+    /// What APNs said there: `accepted` or `dead`, and when, RFC 3339 in UTC.
     let known: String
+    let at: String
     /// The row's key as the ledger spells it.
     let key: String
     /// The token in hex, shortened unless whole tokens were asked for.
@@ -21,23 +22,19 @@ package struct EnvironmentLine: Encodable, Hashable, Sendable {
     let bad: String
     /// When the device registered; absent where the table does not say.
     let registered: String?
-    /// The app's name in the settings.
-    let name: String
+    /// Whether a row of the other environment has the token too.
+    let taken: Bool
 
-    init(
-        _ pair: EnvironmentPair, _ token: MisplacedToken, _ row: TokenRow, wholeTokens: Bool
-    ) {
-        let isProof = token.knowledge.isProof
-        action = isProof ? LedgerEntry.move : "none"
-        let here = pair.stored.environment
-        app = pair.stored.app
-        environment = isProof ? pair.stored.elsewhere?.environment ?? here : here
-        from = isProof ? here : nil
-        known = token.knowledge.rawValue
+    init(_ pair: EnvironmentPair, _ token: MisplacedToken, _ row: MisplacedRow, wholeTokens: Bool) {
+        (app, name) = (pair.stored.app, pair.app.name)
+        environment = pair.stored.environment
+        elsewhere = pair.stored.elsewhere?.environment ?? ""
+        known = token.standing.rawValue
+        at = token.suspect.elsewhere?.time.rfc3339 ?? ""
         key = row.key.text(wholeTokens: wholeTokens)
         self.token = wholeTokens ? token.token.hex : token.token.redacted
         bad = token.suspect.last.rfc3339
-        registered = row.registeredAt?.rfc3339
-        name = pair.app.name
+        registered = row.registered?.rfc3339
+        taken = token.isElsewhereToo
     }
 }

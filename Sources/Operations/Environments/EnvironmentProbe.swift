@@ -2,15 +2,20 @@
 // nothing and makes no sound: push type `background`, priority 5, expiration 0 so that APNs tries once and keeps
 // nothing, and `content-available` alone (Apple, "Pushing background updates to your App"). It may wake the app once.
 //
-//   a made-up token there, a few of the tokens here: both have to be called bad
-//   candidates of the search --a group--> sent --answers--> batches of the other environment, judged as any --next group
+//   a made-up token there: has to be bad --> controls here: have to be bad, three of them
+//   --> a group of candidates there --> a made-up token there: still bad --> answers beside the suspects --next group
 //
 // Asked is only who is not known to have been accepted here, whose answer from there is not known, who did not register
-// since, and whom no row there has: such a row's own notifications tell as much. Answers are reports like those of a sender. They are written after each
-// group, so a run that is killed has lost the answers of one group at most, and asks about those again.
+// since, and whom no row there has: such a row's own notifications tell as much. Answers stand beside the suspects and in
+// no batch. They are written after each group, so a run that is killed has lost the answers of one group at most, and asks
+// about those again.
 //
-// The first request is about a made-up token, which no device has. A gateway that accepts it accepts all, and its answers
-// prove nothing; one that answers 403 has not bothered anybody.
+// No device has a made-up token. A gateway that accepts one accepts all, and its answers prove nothing, also where it
+// begins to do so in the middle; one that answers 403 at first has not bothered anybody.
+//
+// A control that is known here after all is cleared, and another one takes its place. Where most are known, the reports
+// come from elsewhere or the gateways are exchanged. One that both addresses know shows that they are one gateway, since
+// a token is of one environment.
 //
 // Of a group nobody may know a token: then either the tokens are of another app, or credential or topic are wrong
 // there. After 50 answers without one that knows its token the probe ends, as a sender does.
@@ -19,7 +24,6 @@ import APNsConnection
 import APNsProtocol
 import Database
 import Dispatch
-import EvidenceJournal
 import Findings
 import SecureTransport
 import Settings
@@ -44,8 +48,8 @@ struct EnvironmentProbe {
     static let group = 50
     /// How long answers are waited for once the run is told to stop.
     private static let grace = Duration.seconds(3)
-    /// Tokens of the first group that are asked about here, too.
-    private static let controls = 3
+    /// Tokens that have to be bad here, and the most that are asked about here to find them.
+    private static let (controls, mostControls) = (3, 9)
     /// Bytes of a token today.
     private static let tokenLength = 32
     /// What each device gets.
@@ -54,7 +58,8 @@ struct EnvironmentProbe {
         pushType: "background", priority: 5, expiration: 0)
 
     let pair: EnvironmentPair
-    let evidence: EvidenceRun
+    private let store: TokenTable
+    private let context: RunContext
     let terms: ProbeTerms
     private(set) var result = EnvironmentsReport.Probe()
     private var limiter: RateLimit?
@@ -63,11 +68,10 @@ struct EnvironmentProbe {
     /// The key of the next request.
     private var number: UInt64 = 0
 
-    private var store: TokenTable { evidence.store }
-    private var context: RunContext { evidence.context }
-
-    init(_ pair: EnvironmentPair, _ evidence: EvidenceRun, _ terms: ProbeTerms) {
-        (self.pair, self.evidence, self.terms) = (pair, evidence, terms)
+    init(
+        _ pair: EnvironmentPair, _ store: TokenTable, _ terms: ProbeTerms, _ context: RunContext
+    ) {
+        (self.pair, self.store, self.terms, self.context) = (pair, store, terms, context)
         limiter = terms.rate.map { RateLimit(perSecond: $0) }
     }
 
@@ -80,7 +84,7 @@ struct EnvironmentProbe {
 
     /// Asks about the tokens, group by group.
     ///
-    /// - Throws: why nothing more can be asked; what was answered is written.
+    /// - Throws: why nothing more can be asked; the answers of the groups before are written.
     mutating func run() throws {
         var rest = try ProbeCandidates(pair, store, terms)
         var next = try rest.next(min(Self.group, terms.limit))
@@ -91,30 +95,46 @@ struct EnvironmentProbe {
         guard let other = pair.other,
             let target = ProviderTarget(other, terms.sending, context)
         else { return }
-        let provider = try Provider(target.gateway.get())
-        defer { provider.stop(abruptly: true) }
+        let theirs = try Provider(target.gateway.get())
+        defer { theirs.stop(abruptly: true) }
         defer { context.progress.clear() }
-        try requireJudgement(of: provider)
-        try requireBadHere(next ?? [])
+        try requireJudgement(of: theirs)
+        next = try withoutKnown(next ?? [], theirs)
         while let tokens = next {
-            let (answers, sent, failure) = try ask(tokens, provider, of: other.partition)
-            result.asked += sent
-            result.unanswered += sent - answers.count
-            for answer in answers { count(answer) }
-            try write(answers, of: other.partition)
-            context.progress.show(
-                "asking about \(pair.partition) (tokens)", result.asked, of: terms.limit)
+            try ask(group: tokens, theirs, of: other.partition)
+            next = try rest.next(min(Self.group, terms.limit - result.asked))
+        }
+    }
+
+    /// Asks about one group there and writes the answers.
+    private mutating func ask(
+        group tokens: [DeviceToken], _ theirs: Provider, of partition: Partition
+    ) throws {
+        guard !tokens.isEmpty, let there = pair.stored.elsewhere else { return }
+        let (answers, sent, failure) = try ask(tokens, theirs, of: partition)
+        result.asked += sent
+        do {
             if let failure { throw failure }
             guard !context.interrupt.isTripped else { throw RunFailure.stopped }
-            guard !answers.isEmpty else { throw Self.silence(of: provider, about: tokens.count) }
-            if result.bad >= MismatchDetector.firstTest, result.accepted + result.dead == 0 {
-                throw RunFailure(
-                    .configuration, .send,
-                    "asking \(other.partition) about tokens of \(pair.partition): it knows none of \(result.bad), so they "
-                        + "are of another app, or its credential or topic is wrong; correct it, then run again with --again"
-                )
-            }
-            next = try rest.next(min(Self.group, terms.limit - result.asked))
+            try requireJudgement(of: theirs)
+        } catch {
+            result.unanswered += sent
+            throw error
+        }
+        result.unanswered += sent - answers.count
+        for answer in answers { count(answer) }
+        try Suspects(store).note(
+            answers.map { ($0.token, Suspect.Elsewhere(answer: $0.source, time: $0.time)) },
+            elsewhere: there)
+        context.progress.show(
+            "asking about \(pair.partition) (tokens)", result.asked, of: terms.limit)
+        guard !answers.isEmpty else { throw Self.silence(of: theirs, about: tokens.count) }
+        if result.bad >= MismatchDetector.firstTest, result.accepted + result.dead == 0 {
+            throw RunFailure(
+                .configuration, .send,
+                "asking \(partition) about tokens of \(pair.partition): it knows none of \(result.bad), so they "
+                    + "are of another app, or its credential or topic is wrong; correct it, then run again with --again"
+            )
         }
     }
 
@@ -126,43 +146,76 @@ struct EnvironmentProbe {
         let (answers, _, failure) = try ask([token], provider, of: theirs)
         if let failure { throw failure }
         guard !context.interrupt.isTripped else { throw RunFailure.stopped }
+        let kept = "nothing of its last answers is kept"
         guard let answer = answers.first else {
             throw RunFailure(
                 .unreachable, .send,
-                "asking \(provider.plan.name) about a made-up token: no answer about it; nobody was asked, run again later"
+                "asking \(provider.plan.name) about a made-up token: no answer about it; \(kept), run again later"
             )
         }
         guard answer.source.isSuspicion else {
             throw RunFailure(
                 .configuration, .send,
                 "asking \(provider.plan.name) about a made-up token: it knows it (\(answer.source.rawValue)), so its answers "
-                    + "prove nothing; nobody was asked, name the gateway of APNs under provider")
+                    + "prove nothing; \(kept), name the gateway of APNs under provider")
         }
     }
 
-    /// Asks about the first few tokens here as well, and requires that they are bad: else the reports that call them so come
-    /// from another host or credential, or the gateways are exchanged, or one under two names. What they answer counts for
-    /// nothing then, since it is not known whose answers they are.
-    private mutating func requireBadHere(_ tokens: [DeviceToken]) throws {
-        guard let target = ProviderTarget(pair.app, terms.sending, context) else { return }
-        let provider = try Provider(target.gateway.get())
-        defer { provider.stop(abruptly: true) }
-        // Always the same ones, so that a run which fails here again and again asks no other devices.
-        let some = Array(tokens.prefix(Self.controls))
-        let (answers, _, failure) = try ask(some, provider, of: pair.partition)
-        let known = answers.filter { !$0.source.isSuspicion }
-        if let failure { throw failure }
-        guard known.isEmpty else {
+    /// Requires that the first few tokens are bad here, and returns the others without those that are known here after
+    /// all: the suspicion of these is cleared. Always the same ones are asked, so that a run which fails here again and
+    /// again asks no other devices.
+    private mutating func withoutKnown(
+        _ tokens: [DeviceToken], _ theirs: Provider
+    ) throws -> [DeviceToken] {
+        guard let target = ProviderTarget(pair.app, terms.sending, context) else { return tokens }
+        let ours = try Provider(target.gateway.get())
+        defer { ours.stop(abruptly: true) }
+        var (bad, known) = (0, [DeviceToken: EpochMilliseconds]())
+        var rest = tokens.prefix(Self.mostControls)
+        while bad < Self.controls, !rest.isEmpty {
+            let some = Array(rest.prefix(Self.controls - bad))
+            rest = rest.dropFirst(some.count)
+            let (answers, _, failure) = try ask(some, ours, of: pair.partition)
+            if let failure { throw failure }
+            guard !context.interrupt.isTripped else { throw RunFailure.stopped }
+            guard answers.count == some.count else {
+                throw Self.silence(of: ours, about: some.count - answers.count)
+            }
+            for answer in answers {
+                if answer.source.isSuspicion { bad += 1 } else { known[answer.token] = answer.time }
+            }
+        }
+        guard let control = known.keys.min() else { return tokens }
+        try requireTwoGateways(by: control, ours, theirs)
+        guard known.count < bad else {
             throw RunFailure(
                 .configuration, .send,
-                "asking \(provider.plan.name) about \(answers.count.counting("token")) that are called bad: it knows "
+                "asking \(ours.plan.name) about \((known.count + bad).counting("token")) that are called bad: it knows "
                     + "\(known.count) of them after all, so the reports come from another host or credential, or the "
-                    + "gateways of the environments are exchanged or one; nothing of it is kept, correct it and run again"
+                    + "gateways of the environments are exchanged; nothing of it is kept, correct it and run again"
             )
         }
+        if let other = pair.stored.elsewhere {
+            try Suspects(store).note([], elsewhere: other, accepted: known)
+        }
+        return tokens.filter { known[$0] == nil }
+    }
+
+    /// Requires that a token which is known here is bad there.
+    private mutating func requireTwoGateways(
+        by control: DeviceToken, _ ours: Provider, _ theirs: Provider
+    ) throws {
+        let (answers, _, failure) = try ask(
+            [control], theirs, of: pair.other?.partition ?? pair.partition)
+        if let failure { throw failure }
         guard !context.interrupt.isTripped else { throw RunFailure.stopped }
-        guard answers.count == some.count else {
-            throw Self.silence(of: provider, about: some.count - answers.count)
+        guard let answer = answers.first else { throw Self.silence(of: theirs, about: 1) }
+        guard answer.source.isSuspicion else {
+            throw RunFailure(
+                .configuration, .send,
+                "asking \(ours.plan.name) and \(theirs.plan.name) about one token: both know it, and a token is of one "
+                    + "environment, so they are one gateway; nothing of it is kept, correct provider.host of one of them"
+            )
         }
     }
 
@@ -291,29 +344,6 @@ struct EnvironmentProbe {
         case .throttled, .keepProviderToken, .serverTrouble, .reconnect, .unlisted,
             .refusedByGateway:
             return .success(nil)
-        }
-    }
-
-    // MARK: Writing
-
-    /// Writes answers as batches of the environment that gave them, all of them before one is judged.
-    private func write(_ answers: [Answer], of other: Partition) throws {
-        let bySource = Dictionary(grouping: answers, by: \.source)
-        let batches = try bySource.sorted {
-            ($0.key.turn, $0.key.rawValue) < ($1.key.turn, $1.key.rawValue)
-        }.map { source, answers in
-            let list = answers.sorted { $0.token < $1.token }.map {
-                TokenEvidence(token: $0.token, time: $0.time)
-            }
-            return try evidence.insert(
-                list,
-                as: evidence.batch(
-                    of: other, source, .probe, label: "a probe of \(pair.partition)",
-                    reports: list.count),
-                once: true)
-        }
-        for batch in batches {
-            if let failure = evidence.judge(HeardBatch(batch)).failure { throw failure }
         }
     }
 }

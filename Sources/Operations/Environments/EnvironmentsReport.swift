@@ -2,13 +2,13 @@ import APNsProtocol
 import TokenHygiene
 import TokenTable
 
-/// What is known of rows under the wrong environment, and what was asked and moved: one JSON object for scripts. Fields
-/// may be added, never renamed.
+/// What is known of rows under the wrong environment, and what was asked: one JSON object for scripts. Fields may be
+/// added, never renamed.
 package struct EnvironmentsReport: RunReport, Codable, Hashable {
-    /// The run's name, a UUID; empty where nothing was asked or moved.
+    /// The run's name, a UUID; empty where nobody was asked.
     package var run = ""
     package var kind = "environments"
-    /// Whether the run was a dry run, which changes nothing.
+    /// Whether the run was a dry run, which asks nobody.
     package var dryRun: Bool
     /// The start of the run, RFC 3339 in UTC.
     package var started: String
@@ -26,12 +26,7 @@ package struct EnvironmentsReport: RunReport, Codable, Hashable {
         (self.dryRun, self.started) = (dryRun, started.rfc3339)
     }
 
-    package var closingCounts: ClosingCounts {
-        apps.reduce(into: ClosingCounts()) { counts, app in
-            if !dryRun { counts.applied += (app.move?.applied ?? 0) + (app.deaths ?? 0) }
-            counts.held += app.move?.held ?? 0
-        }
-    }
+    package var closingCounts: ClosingCounts { ClosingCounts() }
 }
 
 extension EnvironmentsReport {
@@ -62,11 +57,11 @@ extension EnvironmentsReport {
         package var elsewhereToo = 0
         /// The answers to a probe; absent where none was made.
         package var probe: Probe?
-        /// The move of the proven rows; absent where none was wanted or none is proven.
-        package var move: FeedReport?
-        /// Rows of the other environment that were marked or deleted for what a probe had heard, most of which had moved
-        /// there; absent where there are none.
-        package var deaths: Int?
+        /// Whether nine of ten of them are known in the other environment, so that the values of the settings or the
+        /// gateways may be exchanged; absent where they are not.
+        package var exchanged: Bool?
+        /// The statements that were written for the proven rows; absent where none were wanted or no row is proven.
+        package var sql: Statements?
         /// What to do next, in one clause; absent where there is nothing to do.
         package var next: String?
         /// Why the rows were not counted; absent where they were.
@@ -79,11 +74,25 @@ extension EnvironmentsReport {
 
         var partition: Partition { Partition(app: app, environment: environment) }
 
+        /// Whether a row is proven to be under the wrong environment.
+        var isProven: Bool { accepted + dead > 0 }
+
+        /// How many of the suspects are known in the other environment.
+        func share(of pair: EnvironmentPair) -> MisplacedShare {
+            MisplacedShare(pair.stored, suspects: bad, elsewhere: accepted + dead)
+        }
+
+        /// What to look at where values or gateways may be exchanged.
+        static let cureOfExchange =
+            "nine of ten tokens that APNs calls bad are of the other environment, so compare "
+            + "store.active-users.environment.values, apps[].environment and provider.host first: they may be exchanged, "
+            + "and then the rows are right"
+
         /// Counts a token.
         mutating func count(_ token: MisplacedToken) {
             bad += 1
             if token.isElsewhereToo { elsewhereToo += 1 }
-            switch token.knowledge {
+            switch token.standing {
             case .accepted: accepted += 1
             case .dead: dead += 1
             case .neither: neither += 1
@@ -95,6 +104,20 @@ extension EnvironmentsReport {
         }
     }
 
+    /// The statements of `--sql` for one app and environment.
+    package struct Statements: Codable, Hashable, Sendable {
+        /// Rows with a statement, in each of the two files.
+        package var rows = 0
+        /// Rows left out, because a row of the other environment has their token.
+        package var taken = 0
+        /// Rows left out, because a value of them stands in no statement; absent for none.
+        package var unspellable: Int?
+        /// Why there is none for any row; absent where there are some.
+        package var refused: String?
+
+        init(refused: String? = nil) { self.refused = refused }
+    }
+
     /// The answers of the other environment.
     package struct Probe: Codable, Hashable, Sendable {
         /// Tokens asked about: the sum of the next four. In a dry run, those that would be.
@@ -102,7 +125,7 @@ extension EnvironmentsReport {
         package var accepted = 0
         package var dead = 0
         package var bad = 0
-        /// Requests without an answer about the token.
+        /// Requests without an answer about the token that is kept.
         package var unanswered = 0
         /// Why asking ended early, in one sentence; absent where it did not.
         package var stopped: String?
@@ -121,31 +144,27 @@ extension EnvironmentsReport {
 
     private var closing: String {
         let proven = apps.reduce(0) { $0 + $1.accepted + $1.dead }
-        let moved = apps.compactMap(\.move).filter { $0.cause == nil }.reduce(0) { $0 + $1.applied }
         let asked = apps.compactMap(\.probe).reduce(0) { $0 + $1.asked }
-        let would = dryRun ? "would be " : ""
-        let done = [
-            asked > 0 ? "\(asked.counting("token")) \(would)asked about" : nil,
-            apps.contains { $0.move != nil } ? "\(moved.counting("row")) \(would)moved" : nil,
-        ].compactMap { $0 }
         let found =
             apps.contains { $0.gap != nil }
             ? "not all was counted"
-            : "\(proven.counting("row")) \(proven == 1 ? "is" : "are") proven to be under the wrong one"
-        return "environments: " + ([found] + done).joined(separator: ", ")
+            : "\(proven.counting("token")) \(proven == 1 ? "is" : "are") proven to be under the wrong one"
+        return "environments: " + found
+            + (asked > 0
+                ? ", \(asked.counting("token")) \(dryRun ? "would be " : "")asked about" : "")
     }
 }
 
 extension EnvironmentsReport.App {
     fileprivate func lines(dryRun: Bool) -> [String] {
-        if let gap {
-            return ["\(partition): not counted: \(gap)"] + workLines(dryRun: dryRun)
-        }
-        guard bad > 0 || probe != nil || move != nil || deaths != nil else {
+        let work =
+            (probe?.lines(elsewhere, dryRun: dryRun) ?? []) + (sql?.lines(elsewhere) ?? [])
+        if let gap { return ["\(partition): not counted: \(gap)"] + work }
+        guard bad > 0 || probe != nil else {
             return ["\(partition): APNs calls no token of a living row bad"]
         }
         var lines = [
-            "\(partition): APNs calls the tokens of \(bad.counting("living row")) bad",
+            "\(partition): APNs calls \(bad.counting("token")) of living rows bad",
             "  accepted in the \(elsewhere): \(accepted), dead there: \(dead); these belong there",
             "  bad in both: \(neither), not asked there: \(notAsked), known here too: \(knownHere), of another topic: "
                 + "\(otherTopic), registered since: \(registeredSince)",
@@ -155,21 +174,18 @@ extension EnvironmentsReport.App {
                 "  \(elsewhereToo.counting("token")) in a row of the \(elsewhere) too, so the row here cannot move"
             )
         }
-        lines += workLines(dryRun: dryRun)
-        if let next { lines.append("  next: \(next)") }
-        return lines
+        return lines + work + (next.map { ["  next: \($0)"] } ?? [])
     }
+}
 
-    /// What was asked and moved.
-    private func workLines(dryRun: Bool) -> [String] {
-        var lines = probe.map { $0.lines(elsewhere, dryRun: dryRun) } ?? []
-        if let move { lines += move.moveLines(to: elsewhere, dryRun: dryRun) }
-        if let deaths {
-            lines.append(
-                "  \(deaths.counting("row")) of the \(elsewhere) \(deaths == 1 ? "is" : "are") dead, as a probe heard"
-            )
-        }
-        return lines
+extension EnvironmentsReport.Statements {
+    fileprivate func lines(_ elsewhere: String) -> [String] {
+        if let refused { return ["  no statement: \(refused)"] }
+        let left = [
+            taken > 0 ? "\(taken) left out, whose token a row there has" : nil,
+            unspellable.map { "\($0) left out, of which a value stands in no statement" },
+        ].compactMap { $0 }
+        return ["  statements for \(rows.counting("row"))" + left.map { ", \($0)" }.joined()]
     }
 }
 
@@ -181,23 +197,5 @@ extension EnvironmentsReport.Probe {
             : "  the \(elsewhere) was asked about \(asked.counting("token")): accepted \(accepted), dead \(dead), bad "
                 + "\(bad), without an answer \(unanswered)"
         return [what] + (stopped.map { ["  stopped: \($0)"] } ?? [])
-    }
-}
-
-extension FeedReport {
-    fileprivate func moveLines(to elsewhere: String, dryRun: Bool) -> [String] {
-        var lines = [
-            "  \(applied.counting("row")) \(dryRun ? "would move" : "moved") to the \(elsewhere); \(newer) registered "
-                + "again and stay, \(already) dead here, \(unknown) gone, \(refused) refused, \(held) held"
-        ]
-        lines += (refusals ?? []).map { "    \($0)" }
-        if let detail { lines.append("  \(detail)") }
-        if let cause {
-            lines.append("  \(dryRun ? "would be held" : "held"): \(cause)")
-            if let feed, !dryRun {
-                lines.append("  look at it with: pushsweep holds show \(feed)")
-            }
-        }
-        return lines
     }
 }

@@ -21,7 +21,7 @@ struct ProbeCandidates {
             last = page.last
             waiting += page.found.filter { token in
                 !token.isElsewhereToo
-                    && (token.knowledge == .notAsked || again && token.knowledge == .neither)
+                    && (token.standing == .notAsked || again && token.standing == .neither)
             }.map(\.token)
         }
         defer { waiting = waiting.dropFirst(limit) }

@@ -153,7 +153,6 @@ package struct Send: RecordedRun {
         let store = try TokenTable(plan.sweep.store.used(for: use).reportingHosts(to: context))
         let partitions = plan.apps.map(\.stored)
         let report = try store.require(need, partitions: partitions)
-        try store.requireIdle()
         let findings = try store.requireQueue(queue, partitions: partitions)
         let unowned = try store.unownedRows(Array(plan.sweep.partitions.values))
         logFindings(report.findings + findings + [unowned?.finding].compactMap { $0 })

@@ -36,10 +36,6 @@ struct ChangeImages {
             guard let image, let change = RowImageReader.pair(image) else { return false }
             return change.after?.columns.map(ExactText.init)
                 != layout.markColumns.map(ExactText.init)
-        case LedgerEntry.move:
-            guard let image, let change = RowImageReader.pair(image) else { return false }
-            return change.after?.columns.contains { !layout.movableColumns.contains(exactly: $0) }
-                ?? false
         default: return false
         }
     }
@@ -52,7 +48,7 @@ struct ChangeImages {
         yieldsToRegistration = entry.action != "insert"
         isUndated =
             layout.living != nil && layout.registration == nil
-            && !["insert", "delete", LedgerEntry.move].contains(entry.action)
+            && !["insert", "delete"].contains(entry.action)
         switch entry.action {
         case "mark" where layout.living != nil:
             guard let living = layout.living, let image,
@@ -84,7 +80,7 @@ struct ChangeImages {
                 return nil
             }
             before = content
-        case "insert", "restore", "side-restore", LedgerEntry.move:
+        case "insert", "restore", "side-restore":
             guard let image, let change = RowImageReader.pair(image) else { return nil }
             // Undoing content that is not a mark would have no effect.
             let isReadable = [change.before, change.after].allSatisfy {

@@ -14,8 +14,6 @@ struct ChangeLedger {
     /// The source of the evidence.
     let source: String
     let lookup: RowLookup
-    /// What rows that move hold afterwards.
-    var moved: RowContent?
 
     private var connection: any SQLConnection { lookup.connection }
     private var dialect: SQLDialect { connection.dialect }
@@ -52,13 +50,6 @@ struct ChangeLedger {
         if change.verdict == .delete {
             action = "delete"
             before = .text(RowImage.object(lookup.columns, values))
-        } else if change.verdict == .move, let moved {
-            action = LedgerEntry.move
-            let former = RowContent(lookup.columns, values)
-            before = .text(
-                RowImage.pair(
-                    before: RowContent(moved.columns, moved.columns.map { former[$0] ?? .null }),
-                    after: moved))
         } else {
             action = change.verdict == .advance ? "advance" : "mark"
             before = formerMark(values)
@@ -125,9 +116,7 @@ struct ChangeLedger {
                             .prefix(bytes: PushsweepTable.longestKey)),
                     before: .text(
                         RowImage.object(
-                            [LedgerEntry.refused, LedgerEntry.other],
-                            [SQLValue.text(refused.reason.rawValue)]
-                                + (refused.other.map { [.text($0)] } ?? []))),
+                            [LedgerEntry.refused], [.text(refused.reason.rawValue)])),
                     time: refused.time, token: lookup.ledgerToken(of: refused.row))
             }, from: -count - rows.count)
     }
@@ -219,10 +208,8 @@ enum LedgerState: String {
     /// The row is gone.
     case deleted
 
-    /// The state after the change of a verdict. A row that moves may be sent to in the other environment.
-    init(after verdict: Verdict) {
-        self = verdict == .delete ? .deleted : verdict == .move ? .valid : .invalid
-    }
+    /// The state after the change of a verdict.
+    init(after verdict: Verdict) { self = verdict == .delete ? .deleted : .invalid }
 }
 
 extension RowLookup {

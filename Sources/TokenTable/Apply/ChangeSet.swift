@@ -13,7 +13,7 @@ import TokenHygiene
 
 /// A change to one row.
 struct RowChange {
-    /// `mark`, `advance`, `delete` or `move`.
+    /// `mark`, `advance` or `delete`.
     let verdict: Verdict
     /// The row as it was read.
     let row: MatchedRow
@@ -29,8 +29,6 @@ struct RefusedRow {
     let reason: RowRefusal
     /// The time of the evidence.
     let time: EpochMilliseconds
-    /// The row that stands against the change, as the ledger spells its key.
-    var other: ExactText?
 }
 
 /// The changes of one transaction to rows and to `pushsweep_invalid`, and the rows that refuse a

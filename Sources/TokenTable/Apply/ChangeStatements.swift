@@ -33,8 +33,6 @@ struct ChangeStatements {
     /// Whether the rows were read without a lock, so that the WHERE repeats row by row all that was
     /// read, and the partition.
     var isUnlocked = false
-    /// What rows that move hold afterwards.
-    var moved: RowContent?
 
     private var layout: TableLayout { lookup.layout }
     private var dialect: SQLDialect { lookup.dialect }
@@ -55,16 +53,14 @@ struct ChangeStatements {
         let effect: Effect
         /// Whether it has the form of a statement about several tables.
         var isJoin = false
-        /// Whether it sets the environment.
-        var movesRows = false
     }
 
     /// The statements for some changes, with each change in exactly one of them.
     func statements(for changes: [RowChange]) -> [Statement] {
         let deletes = changes.filter { $0.verdict == .delete }
-        let marks = changes.filter { $0.verdict != .delete && $0.verdict != .move }
-        return moves(changes.filter { $0.verdict == .move })
-            + batches(deletes, longest: usesKeyList ? StatementShape.longest : linear).map(delete)
+        let marks = changes.filter { $0.verdict != .delete }
+        return
+            batches(deletes, longest: usesKeyList ? StatementShape.longest : linear).map(delete)
             + batches(
                 marks, longest: marksInOne(marks) ? StatementShape.longest : linear
             ).map(mark)
@@ -95,40 +91,18 @@ struct ChangeStatements {
         }
     }
 
-    /// The statements that move rows out of their partition, of which they still have to be.
-    private func moves(_ changes: [RowChange]) -> [Statement] {
-        guard let moved else { return [] }
-        return batches(changes, longest: usesKeyList ? StatementShape.longest : linear).map {
-            restoring(moved, alike: $0, inPartition: true)
-        }
-    }
-
     /// One statement that gives rows the same values.
     private func restoring(
-        _ content: RowContent, alike changes: ArraySlice<RowChange>, inPartition: Bool = false
+        _ content: RowContent, alike changes: ArraySlice<RowChange>
     ) -> Statement {
-        var condition = condition(on: changes)
-        if inPartition, !isUnlocked {
-            condition = (
-                "(\(condition.sql))\(lookup.condition.sql)",
-                condition.values + lookup.condition.values
-            )
-        }
-        let shown = shownColumn(content)
+        let condition = condition(on: changes)
         let assignments = content.columns.map { "\(dialect.quoted($0)) = ?" }
         return Statement(
             sql: "UPDATE\(layout.orAbort) \(layout.table.sql(dialect))\(lookup.keyHint) SET "
                 + (assignments + selfAssignments).joined(separator: ", ")
                 + " WHERE \(condition.sql)",
             values: content.values + condition.values, changes: changes,
-            effect: .holding(shown, shown.flatMap { content[$0] } ?? .null),
-            movesRows: shown != nil && shown != stateColumn)
-    }
-
-    /// The column by which a row shows that it has got the values: that of the environment where it moves.
-    private func shownColumn(_ content: RowContent) -> String? {
-        let environment = layout.environment?.name
-        return environment.flatMap { content[$0] == nil ? nil : $0 } ?? stateColumn
+            effect: .holding(stateColumn, stateColumn.flatMap { content[$0] } ?? .null))
     }
 
     /// Keeps the engine from changing the registration by itself.

@@ -18,13 +18,11 @@ struct ChangeWriter {
     private var layout: TableLayout { lookup.layout }
     private var connection: any SQLConnection { lookup.connection }
 
-    /// Prepares changes that follow from evidence of a source. `moved` is what rows hold that move.
+    /// Prepares changes that follow from evidence of a source.
     init(
-        _ lookup: RowLookup, _ isolation: RowIsolation, marksFrom source: EvidenceSource,
-        moved: RowContent? = nil
+        _ lookup: RowLookup, _ isolation: RowIsolation, marksFrom source: EvidenceSource
     ) {
-        self.init(
-            ChangeStatements(lookup: lookup, source: source, moved: moved), isolation)
+        self.init(ChangeStatements(lookup: lookup, source: source), isolation)
     }
 
     /// Prepares changes without evidence: they apply only while the mark is still the one that was
@@ -232,7 +230,7 @@ struct ChangeWriter {
             case .none:
                 let isOther = found == 0 ? try hasChanged(change) : false
                 if isOther { throw missed(1, of: 1) }
-                refusal = found == 0 ? .unmatched : statement.movesRows ? .value : .trigger
+                refusal = found == 0 ? .unmatched : .trigger
             }
         } catch {
             // The whole table moves its registrations.
@@ -278,8 +276,7 @@ struct ChangeWriter {
                     + "the run began; nothing of this chunk was removed, drop it or set policy.action to mark"
             )
         }
-        // A column may keep another spelling than it was given, such as that of an ENUM.
-        return statement.movesRows || layout.mayHaveUpdateTriggers || layout.registrationIsComputed
+        return layout.mayHaveUpdateTriggers || layout.registrationIsComputed
             || triggers.contains { $0.event == "UPDATE" }
     }
 

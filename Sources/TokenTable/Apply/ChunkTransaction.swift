@@ -28,8 +28,6 @@ struct ChunkTransaction {
     private let tokenMarks: InvalidTokenTable
     private let lateWriter: ChangeWriter
     private let precedence: LedgerPrecedence?
-    /// Where rows move; nil for evidence that moves none.
-    private let other: OtherEnvironment?
 
     private var lookup: RowLookup { transaction.lookup }
 
@@ -45,24 +43,18 @@ struct ChunkTransaction {
         let connection = table.connection
         checkpoint = FeedCheckpoint(feed: application.feed, connection: connection)
         decisions = ReportDecisions(batch: application.feed, connection: connection)
-        let other =
-            application.policy.moves
-            ? try OtherEnvironment(layout, connection, of: application.partition) : nil
-        self.other = other
         let lookup = try RowLookup(
             layout, connection, application.partition,
             wholeRows: application.policy.deletesAtOnce,
-            changesRows: TableUse.apply(application.policy).changesRows(of: layout),
-            also: other?.content.columns ?? [])
+            changesRows: TableUse.apply(application.policy).changesRows(of: layout))
         transaction = ChangeTransaction(
             lookup: lookup,
-            writer: ChangeWriter(
-                lookup, isolation, marksFrom: application.source, moved: other?.content),
+            writer: ChangeWriter(lookup, isolation, marksFrom: application.source),
             isolation: isolation, lease: application.lease)
         lateWriter = ChangeWriter(unlocked: lookup, isolation, marksFrom: application.source)
         ledger = ChangeLedger(
             run: application.run, feed: application.feed, part: checkpoint.part,
-            source: application.source.rawValue, lookup: lookup, moved: other?.content)
+            source: application.source.rawValue, lookup: lookup)
         tokenMarks = InvalidTokenTable(partition: application.partition, connection: connection)
     }
 
@@ -109,7 +101,7 @@ struct ChunkTransaction {
     /// Whether rows need not be locked when they are read.
     private var mayLockLate: Bool {
         lookup.connection.certifiesCommits && lookup.mark != nil && lookup.living == nil
-            && !application.policy.deletesAtOnce && other == nil
+            && !application.policy.deletesAtOnce
             && transaction.isolation.isUntroubled
     }
 
@@ -127,8 +119,6 @@ struct ChunkTransaction {
             ? try tokenMarks.marks(of: found.rows, in: chunk, locking: true) : [:]
         var terms = ClassifiedChunk.Terms(
             layout: layout, policy: application.policy, source: application.source)
-        // Rows were read before, so a change that this does not see is seen when the row is written.
-        terms.occupied = try other?.occupants(of: chunk) ?? [:]
         terms.preceded = try precedence?.preceded(chunk, lookup.connection) ?? []
         return ClassifiedChunk(chunk, found.rows, marks: marks, by: terms) {
             lookup.isExact($0.values)

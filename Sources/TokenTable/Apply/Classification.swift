@@ -16,21 +16,17 @@ struct ClassifiedChunk {
         var since: EpochMilliseconds?
         /// Tokens whose rows are left as they are, because the ledger has a change of them that precedes the evidence.
         var preceded: Set<DeviceToken> = []
-        /// What stands against moving rows to the other environment, by their tokens.
-        var occupied: [DeviceToken: Occupant] = [:]
 
         /// Why a row with a token stays against a verdict; nil where it does not.
         fileprivate func refusal(
-            of row: MatchedRow, _ token: DeviceToken, _ verdict: Verdict, _ time: EpochMilliseconds,
+            of row: MatchedRow, _ verdict: Verdict, _ time: EpochMilliseconds,
             _ isExact: (MatchedRow) -> Bool
         ) -> RefusedRow? {
             if let reason = row.obstacle {
                 return RefusedRow(row: row, reason: reason, time: time)
             }
-            if verdict == .delete && !isExact(row) {
-                return RefusedRow(row: row, reason: .inexact, time: time)
-            }
-            return verdict == .move ? occupied[token]?.refusal(of: row, at: time) : nil
+            return verdict == .delete && !isExact(row)
+                ? RefusedRow(row: row, reason: .inexact, time: time) : nil
         }
     }
 
@@ -38,7 +34,7 @@ struct ClassifiedChunk {
     /// The changes that follow. Refused rows are those that cannot be judged and, after writing,
     /// those that refused the change.
     private(set) var changes = ChangeSet()
-    /// The number of living rows that would become invalid, or move.
+    /// The number of living rows that would become invalid.
     private(set) var invalidated = 0
     /// The number of rows without a registration time, among all rows found.
     private(set) var undated = 0
@@ -84,7 +80,7 @@ struct ClassifiedChunk {
                 }
                 let registered = row.judged(markedAt: tokenMark?.time)
                 let verdict = policy.verdict(on: registered, dead: time)
-                if let refusal = terms.refusal(of: row, item.token, verdict, time, isExact) {
+                if let refusal = terms.refusal(of: row, verdict, time, isExact) {
                     changes.refused.append(refusal)
                     continue
                 }
@@ -170,7 +166,7 @@ extension Counts {
 package struct Classification: Hashable, Sendable {
     /// The outcomes that the statements would have.
     package var counts = Counts()
-    /// The number of living rows that would become invalid, or move; the guard limits it.
+    /// The number of living rows that would become invalid; the guard limits it.
     package var candidateRows = 0
     /// The number of rows without a registration time.
     package var undatedRows = 0
@@ -229,8 +225,6 @@ extension TokenTable {
         // What is judged afterwards looks again.
         let precedence = try self.precedence(precedence, mayGrow: false)
         let lookup = try RowLookup(terms.layout, connection, partition, wholeRows: false)
-        let other =
-            policy.moves ? try OtherEnvironment(terms.layout, connection, of: partition) : nil
         let readsTokenMarks = terms.layout.mark == nil ? try canReadTokenMarks() : false
         let tokenMarks =
             readsTokenMarks
@@ -257,8 +251,6 @@ extension TokenTable {
                     for list in batch.runs(of: StatementShape.longest) {
                         let rows = try lookup.rows(for: list, locking: false).rows
                         let marks = try tokenMarks?.marks(of: rows, in: list, locking: false)
-                        terms.occupied =
-                            try other?.occupants(of: list, readsMarks: readsTokenMarks) ?? [:]
                         share += ClassifiedChunk(list, rows, marks: marks ?? [:], by: terms)
                     }
                     return share

@@ -7,9 +7,6 @@
 //
 // A log that has grown is imported again, each hour perhaps, with the lines from before an undo. When those were heard
 // is not known; but a line that says no later time than a report from before the undo says nothing new.
-//
-// A row that has moved to its own environment after an undo is judged anew there: the person spoke about the row in
-// another environment, or took back an earlier move with what followed from it.
 
 import APNsProtocol
 import Database
@@ -28,7 +25,7 @@ package struct LedgerPrecedence: Hashable, Sendable {
         (self.heard, self.ofRepeats) = (heard, ofRepeats)
     }
 
-    /// Those tokens of evidence of which a later undo changed something, and that moved to no other environment after it.
+    /// Those tokens of evidence of which a later undo changed something.
     func preceded(
         _ evidence: ArraySlice<TokenEvidence>, _ connection: any SQLConnection
     ) throws(SQLFailure) -> Set<DeviceToken> {
@@ -37,11 +34,9 @@ package struct LedgerPrecedence: Hashable, Sendable {
         for some in Array(evidence).runs(of: StatementShape.longest) {
             let padded = StatementShape.padded(some.map { SQLValue.bytes($0.token.bytes) })
             let rows = try connection.query(
-                "SELECT DISTINCT token FROM pushsweep_change AS u WHERE token IN "
+                "SELECT DISTINCT token FROM pushsweep_change WHERE token IN "
                     + "(\(placeholders(padded.count))) AND seq >= 0 AND changed_at > ? "
-                    + "AND source = '\(LedgerEntry.undoSource)' AND NOT EXISTS (SELECT 1 FROM "
-                    + "pushsweep_change AS m WHERE m.token = u.token AND m.seq >= 0 AND m.changed_at > u.changed_at "
-                    + "AND m.source = '\(EvidenceSource.wrongEnvironment.rawValue)')",
+                    + "AND source = '\(LedgerEntry.undoSource)'",
                 padded + [time])
             for row in 0..<rows.count {
                 if let token = rows.token(row, 0) { found.insert(token) }

@@ -11,7 +11,6 @@ extension LedgerEntry {
     /// The row that refused its change and why, as the end of a sentence.
     package var refusalInWords: String {
         Self.refusal(of: key, because: refusal.flatMap(RowRefusal.init))
-            + (obstacle.map { ", row \($0.textInWords)" } ?? "")
     }
 
     /// The same for a key as the ledger spells it. A key may be a token, and no output shows a whole

@@ -95,7 +95,14 @@ struct SuspectRun {
             next.counts += judged.counts
             try Suspects.write(
                 judged.suspects, application.partition, at: now, on: connection)
-            try noteElsewhere(some)
+            let answers = some.map {
+                (
+                    token: $0.token,
+                    answer: Suspect.Elsewhere(answer: application.source, time: $0.last)
+                )
+            }
+            try Suspects.note(
+                answers, elsewhere: application.partition, at: now, on: connection)
         }
         if let first = chunk.first, let last = chunk.last {
             let reports = chunk.reduce(0) { $0 + $1.times }
@@ -152,7 +159,7 @@ struct SuspectRun {
             switch statuses[item.token] ?? .unknown {
             case .unknown: counts.unknown += item.times
             case .stale: counts.already += item.times
-            case .living, .idle:
+            case .living:
                 counts.applied += item.times
                 suspects.append(item)
             }
@@ -160,39 +167,12 @@ struct SuspectRun {
         return (suspects, counts)
     }
 
-    /// The suspects among the tokens of a list, locked, in an app and environment.
-    private func suspects(
-        among list: ArraySlice<BadToken>, in partition: Partition
-    ) throws(SQLFailure) -> [DeviceToken: Suspect] {
-        let padded = StatementShape.padded(list.map { SQLValue.bytes($0.token.bytes) })
-        let rows = try connection.query(
-            "SELECT \(Suspects.columns) FROM pushsweep_suspect WHERE app = ? AND environment = ? AND token IN "
-                + "(\(placeholders(padded.count)))\(connection.dialect.rowLock)",
-            [.text(partition.app), .text(partition.environment)] + padded)
-        return Dictionary(
-            Suspects(table).suspects(rows).map { ($0.token, $0) }, uniquingKeysWith: { $1 })
-    }
-
-    /// Writes what is said of the tokens of a list beside those that are suspected in the other environment.
-    private func noteElsewhere(_ list: ArraySlice<BadToken>) throws(SQLFailure) {
-        guard let other = application.partition.elsewhere else { return }
-        let known = try suspects(among: list, in: other)
-        guard !known.isEmpty else { return }
-        let noted = list.compactMap { item in
-            known[item.token].map {
-                BadToken(
-                    $0,
-                    elsewhere: Suspect.Elsewhere(answer: application.source, time: item.last))
-            }
-        }
-        try Suspects.write(noted, other, at: now, on: connection)
-    }
-
     /// The suspects that a list of accepted tokens clears, as they are known, and the counts of all.
     private func accepted(
         _ list: ArraySlice<BadToken>
     ) throws(SQLFailure) -> (suspects: [BadToken], counts: Counts) {
-        let known = try suspects(among: list, in: application.partition)
+        let known = try Suspects.locked(
+            among: list.map(\.token), in: application.partition, on: connection)
         var (suspects, counts) = ([BadToken](), Counts())
         for item in list {
             guard let suspect = known[item.token] else {

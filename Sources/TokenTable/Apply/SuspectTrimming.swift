@@ -6,8 +6,7 @@ import TokenHygiene
 extension Suspects {
     /// Removes those of which nothing was heard for 30 days before `now`, which is of the database's clock, and
     /// those that no living row has any more. Of an app that is not among `partitions` only the old ones go. Writes down of
-    /// the others when APNs called them dead, since a 410 may come after the 400. One that is proven to be of the other
-    /// environment is set aside, with 0 times: its row has moved, and an undo may bring it back.
+    /// the others when APNs called them dead, here or in the other environment: a 410 may come after the 400.
     ///
     /// - Throws: any failure of the database; what is removed stays removed.
     package func trim(
@@ -35,22 +34,17 @@ extension Suspects {
             }
             var gone = page.filter { $0.heard < old }
             var known: [(Partition, [BadToken])] = []
-            var (aside, back) = ([Suspect](), [Suspect]())
             for partition in partitions {
                 let own = page.filter { $0.partition == partition && $0.heard >= old }
                 let living = try living(own.map(\.token), in: partition)
-                let absent = own.filter { !living.contains($0.token) }
-                let proven = try proven(absent, in: partition)
-                gone += absent.filter { !proven.contains($0.token) }
-                aside += absent.filter { proven.contains($0.token) && $0.times > 0 }
-                back += own.filter { $0.times == 0 && living.contains($0.token) }
+                gone += own.filter { !living.contains($0.token) }
                 known.append(
                     (partition, try self.known(own.filter { living.contains($0.token) }, partition))
                 )
             }
             return try loop.commit(after: start, doing: doing, checkpointOf: "suspects") {
                 (_) throws(SQLFailure) in
-                try remove(gone, aside, back, known, at: now, lease)
+                try remove(gone, known, at: now, lease)
                 return .committed(end, entries: page.count, bytes: 0)
             } checkpoint: {
                 start
@@ -71,7 +65,9 @@ extension Suspects {
             if let time = dead[suspect.token], suspect.accepted.map({ $0 < time }) ?? true {
                 known.accepted = time
             }
-            if let time = elsewhere[suspect.token], suspect.elsewhere == nil {
+            if let time = elsewhere[suspect.token],
+                suspect.elsewhere.map({ $0.time < time }) ?? true
+            {
                 known.elsewhere = Suspect.Elsewhere(answer: .unregistered, time: time)
             }
             return known.accepted == nil && known.elsewhere == nil ? nil : known
@@ -93,43 +89,25 @@ extension Suspects {
     }
 
     private func remove(
-        _ gone: [Suspect], _ aside: [Suspect], _ back: [Suspect],
-        _ known: [(Partition, [BadToken])], at now: EpochMilliseconds, _ lease: Lease?
+        _ gone: [Suspect], _ known: [(Partition, [BadToken])], at now: EpochMilliseconds,
+        _ lease: Lease?
     ) throws(SQLFailure) {
         try connection.begin()
         for (partition, tokens) in known {
             try Self.write(tokens, partition, at: now, on: connection)
         }
         let time = connection.dialect.ownTime("last_at")
-        for (suspects, change) in [
-            (gone, "DELETE FROM pushsweep_suspect"),
-            (aside, "UPDATE pushsweep_suspect SET times = 0"),
-            (back, "UPDATE pushsweep_suspect SET times = 1"),
-        ] {
-            for suspect in suspects {
-                // One that APNs called bad again meanwhile stays.
-                _ = try connection.execute(
-                    "\(change) WHERE token = ? AND app = ? AND environment = ? AND changed_at = ?",
-                    [
-                        .bytes(suspect.token.bytes), .text(suspect.partition.app),
-                        .text(suspect.partition.environment), time.value(suspect.heard),
-                    ])
-            }
+        for suspect in gone {
+            // One that APNs called bad again meanwhile stays.
+            _ = try connection.execute(
+                "DELETE FROM pushsweep_suspect WHERE token = ? AND app = ? AND environment = ? AND changed_at = ?",
+                [
+                    .bytes(suspect.token.bytes), .text(suspect.partition.app),
+                    .text(suspect.partition.environment), time.value(suspect.heard),
+                ])
         }
         try lease?.renew(connection)
         try connection.commit()
-    }
-
-    /// Those of some suspects that are proven to be of the other environment.
-    private func proven(
-        _ suspects: [Suspect], in partition: Partition
-    ) throws(StoreFailure) -> Set<DeviceToken> {
-        guard !suspects.isEmpty else { return [] }
-        return try table.retries.retrying("looking for proofs of another environment") {
-            () throws(SQLFailure) in
-            try Self.proven(
-                among: suspects.map(\.token).sorted(), in: partition, on: connection)
-        }
     }
 
     /// The tokens that living rows of a partition have.

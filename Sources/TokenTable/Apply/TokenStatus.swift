@@ -1,15 +1,12 @@
 import APNsProtocol
 import Database
 import Findings
-import Glibc
 import TokenHygiene
 
 /// Whether a token may be sent to, by the rows of the token table.
 package enum TokenStatus: Hashable, Sendable {
     /// A row has it that is not dead: without a mark, or with a later registration.
     case living
-    /// The rows that are not dead have not registered for the time of `policy.idle-after`.
-    case idle
     /// Every row that has it is dead: marked without a later registration, or set dead by the app.
     case stale
     /// No row has it for this app and environment.
@@ -21,8 +18,6 @@ package struct TokenStatusLookup {
     fileprivate let lookup: RowLookup
     /// The marks of the side table; nil where they cannot be read.
     fileprivate let tokenMarks: InvalidTokenTable?
-    /// The last registration that makes a row idle; nil: none is.
-    fileprivate let idleSince: EpochMilliseconds?
 
     /// The status of each token.
     ///
@@ -41,9 +36,8 @@ package struct TokenStatusLookup {
         // A token in several rows may be sent to if one of them is living.
         for row in rows where statuses[row.evidence] != .living {
             let registered = row.judged(markedAt: marks[sorted[row.evidence]]?.time)
-            let isIdle = idleSince.map(registered.isIdle) ?? false
             if !registered.isStale {
-                statuses[row.evidence] = isIdle ? .idle : .living
+                statuses[row.evidence] = .living
             } else if statuses[row.evidence] == .unknown {
                 statuses[row.evidence] = .stale
             }
@@ -54,37 +48,15 @@ package struct TokenStatusLookup {
 
 extension TokenTable {
     /// The lookup for one partition. A look runs all its queries itself, so that each of them belongs to
-    /// the caller's transaction. Without `idle` a row that is idle is living.
+    /// the caller's transaction.
     ///
     /// - Throws: `configuration` where the table does not fit the settings; any failure of a query.
     package func tokenStatuses(
-        in partition: Partition, idle: Bool = false
+        in partition: Partition
     ) throws(StoreFailure) -> TokenStatusLookup {
         TokenStatusLookup(
             lookup: try RowLookup(layout(), connection, partition, wholeRows: false),
             tokenMarks: try canReadTokenMarks()
-                ? InvalidTokenTable(partition: partition, connection: connection) : nil,
-            idleSince: idle ? try idleSince() : nil)
-    }
-
-    /// Refuses `policy.idle-after` where nothing in the database writes the time of each registration.
-    ///
-    /// - Throws: `configuration`; any failure of a query.
-    package func requireIdle() throws(StoreFailure) {
-        if let refusal = try idleFinding()?.failure { throw refusal }
-    }
-
-    /// The last registration that makes a row idle now, by the earlier of the clocks of database and host, so that no
-    /// single wrong one makes all rows idle; nil: none is.
-    ///
-    /// - Throws: as `requireIdle`.
-    package func idleSince() throws(StoreFailure) -> EpochMilliseconds? {
-        guard let period = settings.idleAfter else { return nil }
-        try requireIdle()
-        var host = timespec()
-        clock_gettime(CLOCK_REALTIME, &host)
-        let now = min(
-            try session.databaseTime(), EpochMilliseconds(Int64(host.tv_sec) * 1_000))
-        return now.advanced(by: -period)
+                ? InvalidTokenTable(partition: partition, connection: connection) : nil)
     }
 }

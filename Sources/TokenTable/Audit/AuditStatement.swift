@@ -13,12 +13,13 @@ import TokenHygiene
 struct AuditStatement {
     /// The rules of the sender.
     let rows: SendableRows
-    private let ages: AgeScale
+    /// Where the ranges of ages begin; see `AgeRange.beginnings`.
+    private let ages: [Int64]
     private var layout: TableLayout { rows.layout }
     private var dialect: SQLDialect { rows.dialect }
 
     /// Prepares the statement.
-    init(_ rows: SendableRows, _ ages: AgeScale) { (self.rows, self.ages) = (rows, ages) }
+    init(_ rows: SendableRows, _ ages: [Int64]) { (self.rows, self.ages) = (rows, ages) }
 
     /// The numbers of values that are no token; a token has its length.
     private enum NoToken: Int {
@@ -47,9 +48,9 @@ struct AuditStatement {
             let form = number(2) ?? NoToken.malformed.rawValue
             return RowGroup(
                 app: found[row, 0], environment: found[row, 1], form: Self.form(form),
-                registration: layout.registration.map { _ in ages.range(number(4) ?? -1) },
-                isIdle: ages.isIdle(number(4) ?? -1), isUnreadable: number(5) == 1,
-                mark: ages.range(number(6) ?? -1),
+                registration: layout.registration.map { _ in AgeRange(number: number(4) ?? -1) },
+                isUnreadable: number(5) == 1,
+                mark: AgeRange(number: number(6) ?? -1),
                 isLater: number(7) == 1, isDead: layout.living.map { _ in number(8) == 1 },
                 isUpper: number(3).map { $0 == 1 }, storedReason: found[row, 9].text,
                 count: number(10) ?? 0)
@@ -130,11 +131,11 @@ struct AuditStatement {
     /// The number of a time; see `AgeScale`.
     private func age(_ time: String) -> String {
         if dialect.engine == .mariaDB {
-            return "INTERVAL(\(time), \(ages.beginnings.map(String.init).joined(separator: ", ")))"
+            return "INTERVAL(\(time), \(ages.map(String.init).joined(separator: ", ")))"
         }
         // Without the LIMIT the engine writes the expression into each comparison and calculates it there.
         let instant = "pushsweep_instant"
-        let cases = ages.beginnings.enumerated().reversed().map {
+        let cases = ages.enumerated().reversed().map {
             "WHEN \(instant) >= \($0.element) THEN \($0.offset + 1)"
         }
         return "(SELECT CASE WHEN \(instant) IS NULL THEN -1 \(cases.joined(separator: " ")) "

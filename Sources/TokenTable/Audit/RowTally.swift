@@ -36,7 +36,7 @@ package enum AgeRange: Hashable, Sendable, CaseIterable {
     /// Where each range of known times but the oldest begins at a moment, oldest first: its first
     /// time in milliseconds since 1970. A time is in the range whose number is that of the beginnings
     /// not after it; see `init(number:)`.
-    fileprivate static func beginnings(at now: EpochMilliseconds) -> [Int64] {
+    static func beginnings(at now: EpochMilliseconds) -> [Int64] {
         oldestFirst.dropFirst().map { now.rawValue - ($0.days ?? 0) * 86_400_000 + 1 }
     }
 
@@ -44,30 +44,6 @@ package enum AgeRange: Hashable, Sendable, CaseIterable {
     init(number: Int) {
         self = Self.oldestFirst.indices.contains(number) ? Self.oldestFirst[number] : .unknown
     }
-}
-
-/// The times that divide rows by age: where the ranges begin, and the last registration that makes a row
-/// idle. The database finds the place of a time among them once, and both follow from it.
-struct AgeScale: Hashable, Sendable {
-    /// In milliseconds since 1970, ascending. The number of a time is how many of them are not after it.
-    let beginnings: [Int64]
-    /// How many of them a time is not before that is not idle.
-    private let firstActive: Int
-
-    init(at now: EpochMilliseconds, idleAfter period: Int64) {
-        let first = now.rawValue - period + 1
-        let ranges = AgeRange.beginnings(at: now)
-        firstActive = ranges.count { $0 < first } + 1
-        beginnings = (ranges + [first]).sorted()
-    }
-
-    /// The range of a time with this number.
-    func range(_ number: Int) -> AgeRange {
-        AgeRange(number: number - (number >= firstActive ? 1 : 0))
-    }
-
-    /// Whether a registration with this number makes its row idle; one that is not known does not.
-    func isIdle(_ number: Int) -> Bool { (0..<firstActive).contains(number) }
 }
 
 /// What a row is for a sender.
@@ -104,8 +80,6 @@ package struct RowTally: Hashable, Sendable {
     package private(set) var neverRegistered = 0
     /// Rows whose registration lies after the present.
     package private(set) var fromTheFuture = 0
-    /// Living rows whose registration is older than the audit's period for idle ones.
-    package private(set) var idle = 0
 
     /// Begins with zeros.
     package init() {}
@@ -123,7 +97,6 @@ package struct RowTally: Hashable, Sendable {
             Self.add(group.reason ?? "", group.count, to: &reasons)
         case .living, .revived:
             registrationAges[group.age, default: 0] += group.count
-            if group.isIdle { idle += group.count }
         case .empty, .malformed, .truncated: break
         }
         if case .token(let bytes) = group.form {
@@ -149,7 +122,6 @@ package struct RowTally: Hashable, Sendable {
         sum(\.forms)
         neverRegistered += other.neverRegistered
         fromTheFuture += other.fromTheFuture
-        idle += other.idle
     }
 
     private static func add(_ name: String, _ count: Int, to names: inout [String: Int]) {
@@ -183,8 +155,6 @@ struct RowGroup: Hashable, Sendable {
     let form: Form
     /// The age of the registration; nil where the table has no column of it.
     let registration: AgeRange?
-    /// Whether it is older than the period after which a row is idle.
-    var isIdle = false
     /// Whether the registration is neither empty nor a time. It counts as later than any mark.
     let isUnreadable: Bool
     /// The age of the mark; `unknown` without one.

@@ -22,12 +22,6 @@ package struct TableAudit {
     private let statement: AuditStatement
     private var layout: TableLayout { statement.rows.layout }
 
-    /// The period of `policy.idle-after` where the settings have none, in milliseconds.
-    private static let usualIdle: Int64 = 180 * 86_400_000
-    /// Milliseconds without a registration after which a row counts as idle; nil where the table has no time of
-    /// registrations.
-    package let idleAfter: Int64?
-
     /// Prepares the counting. `partitions` are those of the settings, with apps by the table's
     /// value; ages are counted at `now`.
     ///
@@ -43,11 +37,9 @@ package struct TableAudit {
         // With a column of two values the times of marks are beside it.
         var countsSide = false
         if layout.mark == nil { countsSide = try table.canReadTokenMarks() }
-        let idle = table.settings.idleAfter ?? Self.usualIdle
-        idleAfter = layout.registration == nil ? nil : idle
         statement = AuditStatement(
             try table.sendableRows(partitions, countingSideMarks: countsSide),
-            AgeScale(at: now, idleAfter: idle))
+            AgeRange.beginnings(at: now))
     }
 
     /// Counts all rows, range by range. `report` gets the number of rows so far.

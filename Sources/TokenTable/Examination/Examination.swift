@@ -131,8 +131,7 @@ extension TokenTable {
         let description = try session.describe()
         let plan = RequiredPrivileges(
             .apply(policy), try layout(), connection.dialect, database: server.database,
-            readsTokenMarks: true, showsTriggers: description.showsTriggers,
-            knowsIdle: settings.idleAfter != nil)
+            readsTokenMarks: true, showsTriggers: description.showsTriggers)
         return plan.grants(to: user ?? description.account ?? server.user)
     }
 

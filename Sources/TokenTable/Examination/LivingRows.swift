@@ -145,7 +145,7 @@ extension TokenTable {
     ///
     /// - Throws: any failure of reading.
     package func removals(
-        from partition: Partition, ofMoves: Bool = false
+        from partition: Partition
     ) throws(StoreFailure) -> RemovalHistory {
         let columns = "changed_at, invalidated, released, rows_changed, state"
         guard try session.canRead("pushsweep_feed", columns) else { return RemovalHistory() }
@@ -155,8 +155,7 @@ extension TokenTable {
         let sql =
             "SELECT released, \(hour), SUBSTR(\(dialect.now), 1, 13), SUM(invalidated), "
             + "SUM(CASE WHEN changed_at > \(dialect.now(adding: -86_400)) THEN invalidated ELSE 0 END) "
-            + "FROM pushsweep_feed WHERE app = ? AND environment = ? AND invalidated > 0 AND source "
-            + "\(ofMoves ? "=" : "<>") '\(EvidenceSource.wrongEnvironment.rawValue)' "
+            + "FROM pushsweep_feed WHERE app = ? AND environment = ? AND invalidated > 0 "
             + "AND changed_at > \(dialect.now(adding: -86_400 * Int(Self.guardDays))) GROUP BY released, \(hour)"
         let ours: [SQLValue] = [.text(partition.app), .text(partition.environment)]
         return try retries.retrying("reading what was removed from \(partition)") {

@@ -25,12 +25,6 @@ extension TokenTable {
                 cure: "remove them, or keep marks in pushsweep_invalid: `none` under invalidated-at"
             )
         }
-        if need.rows?.moves == true {
-            findings += spreadFindings(
-                reach, layout.changedByMoves, table,
-                "moving a row of \(table.name) to the other environment",
-                cure: "remove them, or let the application move the rows")
-        }
         if need.seesKeys(of: layout), !reach.seesKeys {
             findings += try hiddenKeysFinding(reach, table)
         }

@@ -26,8 +26,6 @@ package enum TableUse: Hashable, Sendable {
         /// Whether rows are locked.
         var locks = false
         var marks = false
-        /// Whether the column of the environment is changed.
-        var moves = false
         var inserts = false
         var removes = false
     }
@@ -45,7 +43,6 @@ package enum TableUse: Hashable, Sendable {
         switch self {
         case .read: return RowAccess()
         case .apply(let policy):
-            if policy.moves { return RowAccess(locks: true, moves: true) }
             let removes = policy.action == .delete
             // Before rows are removed, it is tried whether they can come back.
             return RowAccess(
@@ -58,7 +55,6 @@ package enum TableUse: Hashable, Sendable {
             return RowAccess(
                 readsWholeRows: isWhole, locks: true,
                 marks: !actions.isDisjoint(with: ["mark", "advance", "restore"]),
-                moves: actions.contains(LedgerEntry.move),
                 inserts: isWhole, removes: actions.contains("insert"))
         case .purge: return nil
         }
@@ -83,7 +79,7 @@ package enum TableUse: Hashable, Sendable {
                 SideAccess(table: $0, access: .change)
             }
             let removesMarks =
-                policy.action == .delete && !policy.deletesAtOnce && !policy.moves
+                policy.action == .delete && !policy.deletesAtOnce
             return own
                 + [
                     SideAccess(table: .change, access: .add),
@@ -137,7 +133,7 @@ package enum TableUse: Hashable, Sendable {
     /// right that could change or block the table is needed for it.
     func changesRows(of layout: TableLayout) -> Bool {
         guard let rows else { return false }
-        return rows.removes || rows.moves || rows.marks && !layout.markColumns.isEmpty
+        return rows.removes || rows.marks && !layout.markColumns.isEmpty
     }
 
     /// Whether the use finds rows by their tokens.
@@ -148,10 +144,10 @@ package enum TableUse: Hashable, Sendable {
         }
     }
 
-    /// Whether the use has to see the foreign keys of all tables: one that removes rows, or marks or moves them in a
+    /// Whether the use has to see the foreign keys of all tables: one that removes rows, or marks them in a
     /// column that a foreign key may refer to.
     func seesKeys(of layout: TableLayout) -> Bool {
-        removesRows || rows?.moves == true && layout.environmentMayBeReferenced
+        removesRows
             || rows?.marks == true && layout.marksMayBeReferenced && changesRows(of: layout)
     }
 
@@ -168,32 +164,23 @@ package struct RequiredPrivileges {
 
     /// The plan for a use of the token table. `database` holds the tables without a qualified name.
     /// `readsTokenMarks` states whether a run that only reads may use `pushsweep_invalid`.
-    /// `showsTriggers` states whether the server shows triggers without a right of their own, `knowsIdle`
-    /// whether rows may be idle, which asks for a trigger.
+    /// `showsTriggers` states whether the server shows triggers without a right of their own.
     package init(
         _ need: TableUse, _ layout: TableLayout, _ dialect: SQLDialect, database: String,
-        readsTokenMarks: Bool, showsTriggers: Bool = false, knowsIdle: Bool = false
+        readsTokenMarks: Bool, showsTriggers: Bool = false
     ) {
         let maker = PrivilegeMaker(database, dialect)
         var rights: [Privilege] = []
         if let rows = need.rows {
             rights.append(
                 maker.reading(
-                    rows.readsWholeRows ? nil : layout.judgedColumns(for: need), of: layout.table,
+                    rows.readsWholeRows ? nil : layout.judgedColumns, of: layout.table,
                     lock: rows.locks && !need.changesRows(of: layout) ? dialect.sharedLock : ""))
             if rows.marks, let names = layout.markedColumns {
                 rights.append(maker.updating(names, of: layout.table, purpose: "mark rows of"))
             }
-            if rows.moves, let environment = layout.environment {
-                rights.append(
-                    maker.updating(
-                        [environment.name] + layout.heldColumns, of: layout.table,
-                        purpose: "move rows of"))
-            }
             // MariaDB shows the name of a trigger to all, and its statements to this right.
-            let isForChanges =
-                need.changesRows(of: layout) && (!showsTriggers || layout.mayMoveRegistration)
-            if isForChanges || knowsIdle && !layout.registrationMovesItself {
+            if need.changesRows(of: layout), !showsTriggers || layout.mayMoveRegistration {
                 rights.append(maker.seeingTriggers(of: layout.table))
             }
             if rows.inserts {
@@ -252,10 +239,7 @@ extension TableLayout {
             PushsweepTable.activeUsers.columns.map { (names[$0.name] ?? $0.name).lowercased() })
         // Words fit there, and so do numbers.
         let others = Set(
-            [
-                mapping.platform.column, mapping.living.column, mapping.device?.name,
-                mapping.kind?.name,
-            ].compactMap { $0 })
+            [mapping.platform.column, mapping.living.column].compactMap { $0 })
         let table = PushsweepTable.activeUsers.described(
             as: try TableName(mapping.table), names: names, types: types,
             adding: others.filter { !own.contains($0.lowercased()) }.sorted()
@@ -264,11 +248,10 @@ extension TableLayout {
         return try LayoutResolver(mapping: mapping, table: table, dialect: .mariaDB).layout()
     }
 
-    /// The columns that a use reads to judge a row, each once. Only what finds tokens asks for the device.
-    fileprivate func judgedColumns(for need: TableUse) -> [String] {
+    /// The columns that a use reads to judge a row, each once.
+    fileprivate var judgedColumns: [String] {
         var seen: Set<String> = []
-        let all = usedColumns + heldColumns + (need.findsTokens ? deviceColumns : [])
-        return all.filter { seen.insert($0).inserted }
+        return (usedColumns + heldColumns).filter { seen.insert($0).inserted }
     }
 
     /// The columns that a mark writes; nil without a mark column.

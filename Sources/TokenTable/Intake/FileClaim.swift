@@ -111,7 +111,7 @@ extension Batches {
     /// - Throws: any failure of the database; what is removed stays removed.
     package func dropDrafts(lease: Lease?) throws(StoreFailure) {
         let drafts = try read(
-            "state = 'filling' AND (inlet = 'file' AND source <> 'feedback' OR \(Inlet.ofOwnLists)) AND origin IS NULL AND "
+            "state = 'filling' AND inlet = 'file' AND source <> 'feedback' AND origin IS NULL AND "
                 + "reports + quarantined > 0", [])
         for batch in drafts {
             _ = try Quarantine(session).discard(batch.id, lease: lease)

@@ -38,7 +38,7 @@ package struct LedgerEntry: Hashable, Sendable {
     package let place: LedgerPlace
     /// Its number within the place; below 0 for a row that refused its change.
     let sequence: Int64
-    /// `mark`, `advance`, `delete`, `move`, `side-mark`, `insert`, `restore`, `side-restore` or `refused`.
+    /// `mark`, `advance`, `delete`, `side-mark`, `insert`, `restore`, `side-restore` or `refused`.
     package let action: String
     /// The key as the ledger spells it. May contain the whole token.
     var storedKey: ExactText = ""
@@ -79,34 +79,10 @@ package struct LedgerEntry: Hashable, Sendable {
         return image.flatMap(RowImageReader.content)?[Self.refused]?.text ?? Self.refused
     }
 
-    /// The environment in which a row is after a move, by the values of the settings for each; nil for another change, and
-    /// for a value that is none of them.
-    package func environment(among values: [String: String]) -> String? {
-        guard action == Self.move, let after = image.flatMap(RowImageReader.pair)?.after else {
-            return nil
-        }
-        // The first column is that of the environment; an undo may restore others with it.
-        let value = after.values.first.flatMap { $0.text ?? $0.integer.map(String.init) }
-        return ["production", "sandbox"].first { environment in
-            value.map { $0.isExactly(values[environment] ?? environment) } ?? false
-        }
-    }
-
-    /// The key of the row that stood against the change; nil where none did.
-    var obstacle: LedgerKey? {
-        guard refusal != nil else { return nil }
-        let key = image.flatMap(RowImageReader.content)?[Self.other]?.text
-        return key.map { LedgerKey(ExactText($0), of: token) }
-    }
-
     /// The source of the changes of an undo.
     static let undoSource = "undo"
     /// The action of entries about rows that refused their change.
     static let refused = "refused"
-    /// The member of their images that names the row which stood against the change.
-    static let other = "other"
-    /// The action of entries about rows that moved to the other environment.
-    package static let move = "move"
     static func isBeside(_ action: String) -> Bool { action.hasPrefix("side-") }
 }
 

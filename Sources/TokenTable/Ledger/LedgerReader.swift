@@ -50,16 +50,14 @@ struct LedgerReader {
         }
     }
 
-    /// The changes of a place after a number, in order; with `movesWhole` the images of moves, which are short.
+    /// The changes of a place after a number, in order.
     func entries(
-        of place: LedgerPlace, after sequence: Int64, through last: Int64 = .max, limit: Int = page,
-        movesWhole: Bool = false
+        of place: LedgerPlace, after sequence: Int64, through last: Int64 = .max, limit: Int = page
     ) throws(SQLFailure) -> [LedgerEntry] {
         try select(
             "run = ? AND feed = ? AND part = ? AND seq > ? AND seq <= ? ORDER BY seq LIMIT \(limit)",
             place.values + [.integer(sequence), .integer(last)],
-            image: movesWhole
-                ? "CASE WHEN action = '\(LedgerEntry.move)' THEN before_image END" : "NULL")
+            image: "NULL")
     }
 
     /// The entries about a token, the latest first, with what is read of their images.

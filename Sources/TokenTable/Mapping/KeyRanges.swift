@@ -58,18 +58,6 @@ struct KeyRanges {
         (columns, nullable, hint) = (["token"], [], "")
     }
 
-    /// Prepares the reading along an index that begins with a column, whose values many rows may share. A range
-    /// has all rows of each of its values, so it may have more rows than the span. Rows with NULL are in none.
-    init(
-        of column: String, along index: String, _ layout: TableLayout,
-        _ connection: any SQLConnection, span: Int = KeyRanges.span
-    ) {
-        (self.connection, self.span) = (connection, span)
-        table = layout.table
-        (columns, nullable) = ([column], [])
-        hint = connection.dialect.indexHint(index)
-    }
-
     /// The key at the end of the range after `position` (empty: the start); nil where the rest of
     /// the table fits into the span.
     func end(

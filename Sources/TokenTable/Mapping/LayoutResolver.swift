@@ -56,14 +56,9 @@ struct LayoutResolver {
             keyIndex: table.uniqueIndex(within: key.map(\.name)).flatMap {
                 $0.isUsable ? $0.name : nil
             })
-        layout.device = try identity(mapping.device, setting: "device.column")
-        layout.kind = try identity(mapping.kind, setting: "kind.column")
         layout.columnForms = table.columns.map(\.form)
         layout.computedFromMarks = columns(of: layout, computedFrom: layout.markColumns)
         layout.marksMayBeReferenced = mayBeReferenced(layout.changedByMarks)
-        layout.computedFromEnvironment = columns(
-            of: layout, computedFrom: environment.map { [$0.name] } ?? [])
-        layout.environmentMayBeReferenced = mayBeReferenced(layout.changedByMoves)
         return layout
     }
 
@@ -115,25 +110,6 @@ struct LayoutResolver {
                     + "the mark, whose time and reason go to pushsweep_invalid; remove \(setting) or "
                     + "living under store.active-users")
         }
-    }
-
-    /// A column whose values are compared by their bytes, such as that of the device; nil where the settings name
-    /// none.
-    private func identity(
-        _ mapped: OptionalColumn?, setting: String
-    ) throws(StoreFailure) -> String? {
-        guard let mapped, let column = try columns.optional(mapped, setting: setting) else {
-            return nil
-        }
-        let isWord =
-            column.isText || column.isBinary || column.isInteger
-            || ["enum", "uuid"].contains(column.type) || dialect.engine == .sqlite
-        guard isWord, column.type != "json" else {
-            throw columns.refusal(
-                "column \(column.name) has type \(column.declaration), whose values name no device and no "
-                    + "kind; correct store.active-users.\(setting)")
-        }
-        return column.name
     }
 
     /// The rows that belong to Apple's devices; nil where the settings name no platform.

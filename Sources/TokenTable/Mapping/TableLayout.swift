@@ -33,10 +33,6 @@ package struct TableLayout: Hashable, Sendable {
     package let mark: TimeColumn?
     /// The column of the mark's reason, where the table has one.
     let reason: String?
-    /// The column by which the rows of one device are known, where the settings name one.
-    package internal(set) var device: String?
-    /// The column of the token's kind, where the settings name one.
-    package internal(set) var kind: String?
     /// All columns of a row in the table's order, without generated ones.
     let columns: [String]
     /// All columns with their types, as the table had them when the layout was resolved.
@@ -53,10 +49,6 @@ package struct TableLayout: Hashable, Sendable {
     /// Whether a column of the mark is in an index that a foreign key of another table can refer to: one that
     /// names a single row.
     var marksMayBeReferenced = false
-    /// The same of the column of the environment.
-    var environmentMayBeReferenced = false
-    /// The columns that the database may compute from the environment.
-    var computedFromEnvironment: [String] = []
 
     /// The unique index for lookups by key; nil without one.
     var keyIndex: String?
@@ -137,14 +129,6 @@ package struct TableLayout: Hashable, Sendable {
     /// The columns that a mark changes, by itself or by what is computed from it.
     var changedByMarks: [String] { markColumns + computedFromMarks }
 
-    /// The columns of which an entry about a move may tell: that of the environment, and of an undo those of the mark too.
-    var movableColumns: [String] { (environment.map { [$0.name] } ?? []) + markColumns }
-
-    /// The columns that a move changes, by itself or by what is computed from it.
-    var changedByMoves: [String] {
-        (environment.map { [$0.name] } ?? []) + computedFromEnvironment
-    }
-
     /// Whether no column of the row says that it is marked.
     package var marksStandBeside: Bool { markColumns.isEmpty }
 
@@ -156,9 +140,6 @@ package struct TableLayout: Hashable, Sendable {
         ]
         return key.map(\.name) + [token.name] + optional.compactMap { $0 }
     }
-
-    /// The columns by which the older of two tokens of a device is found, as far as the settings name them.
-    package var deviceColumns: [String] { [device, kind].compactMap { $0 } }
 
     /// The instant stored for a mark of this time: rounded down to the precision of the mark
     /// column.
@@ -255,18 +236,6 @@ extension TokenTable {
             terms += [living.name, "\(living.living)", "\(living.dead)"]
         }
         return terms
-    }
-
-    /// The same terms under a policy: rows that move get the value of the other environment.
-    ///
-    /// - Throws: `configuration` where the table does not fit the settings, or rows cannot move.
-    package func terms(
-        of partition: Partition, under policy: RemovalPolicy
-    ) throws(StoreFailure) -> [String] {
-        let terms = try terms(of: partition)
-        guard policy.moves, let other = partition.elsewhere else { return terms }
-        let value = try layout().movableEnvironment().value(for: other.environment)
-        return terms + [value.text ?? value.integer.map(String.init) ?? ""]
     }
 }
 

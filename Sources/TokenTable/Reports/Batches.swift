@@ -270,11 +270,11 @@ extension Batches {
         // A sender's turn and a draft of an import end in other ways.
         let isOthers =
             "inlet <> 'sender' AND (inlet <> 'gateway' OR reports > 0) "
-            + "AND (inlet <> 'file' OR source = 'feedback') AND NOT \(Inlet.ofOwnLists) AND \(old)"
-        let isMoving = "(origin IS NOT NULL OR inlet IN ('earlier', 'probe'))"
+            + "AND (inlet <> 'file' OR source = 'feedback') AND \(old)"
+        let isMoving = "(origin IS NOT NULL OR inlet = 'earlier')"
         for batch in try read("state = 'filling' AND (\(isMoving) OR \(isOthers))", []) {
-            // What a move has left behind is still in the batches before. Of what a probe heard the rest is asked again.
-            let isOwn = batch.origin != nil || [.earlier, .probe].contains(batch.inlet)
+            // What a move has left behind is still in the batches before.
+            let isOwn = batch.origin != nil || batch.inlet == .earlier
             _ = try change(
                 batch.id, to: .waiting, from: [.filling],
                 ", last_token = NULL" + (isOwn ? "" : ", ending = 'truncated', detail = ?"),

@@ -30,20 +30,7 @@ extension Batches {
                 + "unknown_tokens + refused > 0 AND trimmed < 2 AND reports > removed AND opened_at > "
                 + connection.dialect.now(adding: -Int(ReportRetention.days) * 86_400),
             [.text(name.app), .text(name.environment)]
-        ).filter { EvidenceSource.deaths.contains($0.source) && $0.isNew(mapping) }
-    }
-
-    /// The batches of answers to a probe that called tokens of an app and environment dead, in the order in which they were
-    /// heard.
-    ///
-    /// - Throws: any failure of a query.
-    package func probed(about name: Partition) throws(StoreFailure) -> [ReportBatch] {
-        try read(
-            "state = 'applied' AND inlet = '\(Inlet.probe.rawValue)' AND app_name = ? AND environment = ? AND "
-                + "trimmed < 2 AND reports > removed AND opened_at > "
-                + connection.dialect.now(adding: -Int(ReportRetention.days) * 86_400),
-            [.text(name.app), .text(name.environment)]
-        ).filter { EvidenceSource.deaths.contains($0.source) }
+        ).filter { EvidenceSource.ofMarks.contains($0.source) && $0.isNew(mapping) }
     }
 }
 
@@ -56,7 +43,7 @@ extension ReportBatch {
 
     /// Whether a sweep judges reports again that found no row, under a mapping of today.
     package func isJudgedAgain(under mapping: String, at now: EpochMilliseconds) -> Bool {
-        state == .applied && EvidenceSource.deaths.contains(source) && isNew(mapping)
+        state == .applied && EvidenceSource.ofMarks.contains(source) && isNew(mapping)
             && now.distance(from: opened) < ReportRetention.days * 86_400_000
     }
 }

@@ -15,19 +15,6 @@ package enum Inlet: String, Hashable, Sendable, CaseIterable {
     case sender
     /// Reports that were judged before, under other terms.
     case earlier
-    /// Answers of the other environment to a probe.
-    case probe
-    /// Proofs by which a person moves rows to the other environment.
-    case proof
-    /// Rows of the token table itself, where a later registration supersedes an earlier one.
-    case registrations
-
-    /// Whether a run lists its reports by what the database has, so that one which was killed is followed by a new list.
-    var isOfOwnList: Bool { self == .proof || self == .registrations }
-    /// The condition of such lists in SQL.
-    static var ofOwnLists: String {
-        "inlet IN (\(allCases.filter(\.isOfOwnList).map { "'\($0.rawValue)'" }.joined(separator: ", ")))"
-    }
 }
 
 /// The state of a batch:
@@ -146,10 +133,9 @@ package struct ReportBatch: Hashable, Sendable {
         (self.host, self.opened) = (host, opened)
     }
 
-    /// Whether it is of an import that has not ended, or never will, or of proofs that a run still lists.
+    /// Whether it is of an import that has not ended, or never will.
     package var isDraft: Bool {
-        guard state == .filling, origin == nil else { return false }
-        return inlet == .file ? source != .feedback : inlet.isOfOwnList
+        state == .filling && origin == nil && inlet == .file && source != .feedback
     }
 
     /// Whether its host has bytes of a gateway's list of which the database has no report yet.

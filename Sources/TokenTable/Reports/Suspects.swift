@@ -12,7 +12,7 @@ package struct Suspect: Hashable, Sendable {
     package let reason: String
     package let first: EpochMilliseconds
     package let last: EpochMilliseconds
-    /// How often APNs said so, as far as it is known not to be the same answer; 0 for one that is set aside.
+    /// How often APNs said so, as far as it is known not to be the same answer.
     package let times: Int
     /// When APNs last accepted it or called it dead, as far as it was heard: then it is of this app and environment.
     package let accepted: EpochMilliseconds?
@@ -26,6 +26,12 @@ package struct Suspect: Hashable, Sendable {
         /// `accepted`, or what calls it dead or bad.
         package let answer: EvidenceSource
         package let time: EpochMilliseconds
+        /// Whether APNs knows the token there, so that it belongs there.
+        package var isKnown: Bool { !answer.isSuspicion }
+
+        package init(answer: EvidenceSource, time: EpochMilliseconds) {
+            (self.answer, self.time) = (answer, time)
+        }
     }
 
     /// When one of these reports was last heard, by the database's clock.
@@ -80,8 +86,8 @@ package struct Suspects {
     package static let recentDays: Int64 = 7
     static let columns =
         "token, app, environment, reason, first_at, last_at, times, changed_at, accepted_at, elsewhere, elsewhere_at"
-    /// Whether nothing has cleared the suspicion, and it is not set aside (see `trim`). Where both times are one it is not known which came first.
-    static let isOpen = "times > 0 AND (accepted_at IS NULL OR accepted_at <= last_at)"
+    /// Whether nothing has cleared the suspicion. Where both times are one it is not known which came first.
+    static let isOpen = "(accepted_at IS NULL OR accepted_at <= last_at)"
 
     let table: TokenTable
     var connection: any SQLConnection { table.connection }
@@ -141,16 +147,15 @@ package struct Suspects {
 
     /// Those among given tokens that are suspected of an app, by the table's value, and environment, and of which
     /// something new was heard since a time of the database's clock; with `neverKnown` only those that APNs neither
-    /// accepted nor called dead before. `withAside` those count that are set aside, too.
+    /// accepted nor called dead before.
     ///
     /// - Throws: any failure of a query.
     package func open(
         among tokens: [DeviceToken], of partition: Partition,
-        since: EpochMilliseconds = EpochMilliseconds(0), neverKnown: Bool = false,
-        withAside: Bool = false
+        since: EpochMilliseconds = EpochMilliseconds(0), neverKnown: Bool = false
     ) throws(StoreFailure) -> Set<DeviceToken> {
         let found = try among(Set(tokens).sorted()).filter {
-            $0.partition == partition && !$0.isCleared && (withAside || $0.times > 0)
+            $0.partition == partition && !$0.isCleared
                 && $0.heard >= since
                 && !(neverKnown && $0.accepted != nil)
         }
@@ -204,6 +209,35 @@ package struct Suspects {
             for row in 0..<rows.count { if let token = rows.token(row, 0) { found.insert(token) } }
         }
         return found
+    }
+
+    /// Those among tokens that are suspected in an app, by the table's value, and environment, locked.
+    static func locked(
+        among tokens: [DeviceToken], in partition: Partition, on connection: any SQLConnection
+    ) throws(SQLFailure) -> [DeviceToken: Suspect] {
+        let padded = StatementShape.padded(tokens.map { SQLValue.bytes($0.bytes) })
+        let rows = try connection.query(
+            "SELECT \(columns) FROM pushsweep_suspect WHERE app = ? AND environment = ? AND token IN "
+                + "(\(placeholders(padded.count)))\(connection.dialect.rowLock)",
+            [.text(partition.app), .text(partition.environment)] + padded)
+        return Dictionary(
+            suspects(rows, connection.dialect).map { ($0.token, $0) }, uniquingKeysWith: { $1 })
+    }
+
+    /// Notes answers of one environment, in the order of tokens and each once, beside those of the tokens that are
+    /// suspected in the other one, within a transaction. An answer that is earlier than the one known changes nothing.
+    static func note(
+        _ answers: [(token: DeviceToken, answer: Suspect.Elsewhere)],
+        elsewhere partition: Partition,
+        at now: EpochMilliseconds, on connection: any SQLConnection
+    ) throws(SQLFailure) {
+        guard let home = partition.elsewhere else { return }
+        let known = try locked(among: answers.map(\.token), in: home, on: connection)
+        guard !known.isEmpty else { return }
+        try write(
+            answers.compactMap { token, answer in
+                known[token].map { BadToken($0, elsewhere: answer) }
+            }, home, at: now, on: connection)
     }
 
     func suspects(_ rows: SQLRows) -> [Suspect] {

@@ -3,9 +3,9 @@ import Database
 import Findings
 import TokenHygiene
 
-// Which tokens may be stale or idle, as a set that is read once. A stale token has a mark in its row, a dead value
-// in the column of living rows, or a mark in `pushsweep_invalid`; an idle one has an old registration. The set has every token with one of
-// these, also where a later registration has overridden it: the rows decide about a hit, one by one.
+// Which tokens may be stale, as a set that is read once. A stale token has a mark in its row, a dead value in the
+// column of living rows, or a mark in `pushsweep_invalid`. The set has every token with one of these, also where a later
+// registration has overridden it: the rows decide about a hit, one by one.
 //
 // The table is read in ranges of its key, so that no statement reads more than a range.
 //
@@ -15,7 +15,7 @@ import TokenHygiene
 // are as likely as a digest of 128 bits that is equal by chance; a hit in the first alone is a question.
 
 extension TokenTable {
-    /// Adds the fingerprints of every token of a partition that may be stale or idle. Stops where the set has no
+    /// Adds the fingerprints of every token of a partition that may be stale. Stops where the set has no
     /// more room, which is then incomplete, or where `shouldStop` says so. `decided` gets those that are stale for
     /// certain; nil where `judgesMarksAlone` says no.
     ///
@@ -26,14 +26,10 @@ extension TokenTable {
         shouldStop: () -> Bool = { false }, progress: (Int) -> Void = { _ in }
     ) throws(StoreFailure) {
         let layout = try layout()
-        let terms = [
-            Self.markCondition(layout, connection.dialect), try idleCondition(layout, partition),
-        ].compactMap { $0 }
-        if !terms.isEmpty {
-            let any = (
-                " AND (" + terms.map(\.sql).joined(separator: " OR ") + ")", terms.flatMap(\.values)
-            )
-            try addMarkedRows(layout, any, partition, &set, &decided, shouldStop, progress)
+        if let mark = Self.markCondition(layout, connection.dialect) {
+            try addMarkedRows(
+                layout, (" AND \(mark.sql)", mark.values), partition, &set, &decided, shouldStop,
+                progress)
         }
         guard !set.isIncomplete, !shouldStop(), try canReadTokenMarks() else { return }
         let marks = InvalidTokenTable(partition: partition, connection: connection)
@@ -92,29 +88,16 @@ extension TokenTable {
         }
     }
 
-    /// Whether the one row that a partition can have with a token decides about it: no mark counts beside the table, and
-    /// none is idle.
+    /// Whether the one row that a partition can have with a token decides about it: no mark counts beside the table.
     ///
     /// - Throws: `configuration` where the table does not fit the settings; any failure of a query.
     package func judgesMarksAlone() throws(StoreFailure) -> Bool {
         let layout = try layout()
-        guard case .binary = layout.token.encoding, settings.idleAfter == nil,
+        guard case .binary = layout.token.encoding,
             layout.living != nil || layout.mark != nil, try !countsSideMarks(layout)
         else { return false }
         let names = [layout.token.name, layout.app?.name, layout.environment?.name]
         return try catalogTable().isUnique(names.compactMap { $0 })
-    }
-
-    /// The condition that selects rows that are idle; nil where none is.
-    private func idleCondition(
-        _ layout: TableLayout, _ partition: Partition
-    ) throws(StoreFailure) -> BoundSQL? {
-        guard let cutoff = try idleSince(), let registration = layout.registration else {
-            return nil
-        }
-        let rows = try sendableRows([partition], countingSideMarks: false)
-        let registered = rows.instant(registration).milliseconds(roundingUp: true)
-        return ("\(registered) <= \(cutoff.rawValue)", [])
     }
 
     /// The condition that selects rows with a mark; nil where marks are in `pushsweep_invalid` alone.

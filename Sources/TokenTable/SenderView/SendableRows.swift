@@ -8,7 +8,6 @@ import Database
 //   token      the value is a token in a spelling that a search finds
 //   mark       the row has no mark, or a registration later than the mark; with a column of two
 //              values that column alone decides
-//   idle       the device registered within the time of policy.idle-after, or has no time
 //
 // A mark is in the row, else in pushsweep_invalid. Names carry the table's name, because the
 // condition has a subquery, and so it fits into any SELECT from the table.
@@ -32,13 +31,6 @@ package struct SendableRows {
     /// The parts of the condition, which are joined by AND.
     var terms: [String] {
         platform + tokenTerms + mark
-    }
-
-    /// The part that leaves idle rows out, by the database's clock; nil where none is idle.
-    func idleTerm(after period: Int64?) -> String? {
-        guard let period, let registration = layout.registration else { return nil }
-        let registered = instant(registration).milliseconds(roundingUp: true)
-        return "NOT COALESCE(\(registered) <= \(dialect.nowMilliseconds) - \(period), FALSE)"
     }
 
     /// The condition of sendable rows for a SELECT that other platforms share: of their rows nothing is known.

@@ -44,8 +44,7 @@ extension TokenTable {
         }
         let rows = try sendableRows(partitions, countingSideMarks: try countsSideMarks(layout))
         let table = layout.table.sql(dialect)
-        try requireIdle()
-        let condition = rows.terms + [rows.idleTerm(after: settings.idleAfter)].compactMap { $0 }
+        let condition = rows.terms
         let unlisted = try catalogTable().columns.filter { $0.isInvisible && !$0.movesItself }
         let list = (["*"] + unlisted.map { dialect.quoted($0.name) }).map { "\(table).\($0)" }
         let select =
@@ -66,32 +65,6 @@ extension TokenTable {
         return SendableView(
             statements: statements, condition: rows.keepingOtherPlatforms(condition),
             markColumn: layout.living?.name)
-    }
-
-    /// A warning where the view of the usual name leaves other rows out as idle than the settings say: a view is as old
-    /// as its CREATE. Nil where both agree, where there is no such view, and where its account may not see it.
-    ///
-    /// - Throws: any failure of the query.
-    package func viewFinding() throws(StoreFailure) -> Finding? {
-        let name = SendableView.usualName
-        let sql =
-            connection.dialect.engine == .sqlite
-            ? "SELECT sql FROM sqlite_master WHERE type = 'view' AND name = '\(name)'"
-            : "SELECT VIEW_DEFINITION FROM information_schema.VIEWS "
-                + "WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = '\(name)'"
-        let found = try retries.retrying("looking for the view \(name)", do: connection.query(sql))
-        guard let text = found.scalar?.text?.lowercased(), !text.isEmpty else { return nil }
-        // No other part of the view asks for the present.
-        let leavesOut = text.contains("utc_timestamp") || text.contains("'now'")
-        let wanted = settings.idleAfter
-        guard wanted.map({ !text.contains("\($0)") }) ?? leavesOut else { return nil }
-        return .warning(
-            "view-of-other-settings",
-            "view \(name) "
-                + (leavesOut
-                    ? "leaves rows out as idle by another time than policy.idle-after"
-                    : "leaves no idle rows out, although policy.idle-after is set")
-                + "; make it again with `pushsweep schema print --view`")
     }
 
     /// The rules for the rows of these partitions, with marks in `pushsweep_invalid` or without.

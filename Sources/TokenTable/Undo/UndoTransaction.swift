@@ -47,9 +47,7 @@ struct UndoTransaction {
         let lookup = try RowLookup(
             layout, table.connection, nil, wholeRows: isWhole,
             changesRows: use.changesRows(of: layout),
-            also: (isWhole ? layout.generated : [])
-                + (work.plan.actions.contains(LedgerEntry.move)
-                    ? layout.changedByMoves.prefix(1) : []))
+            also: isWhole ? layout.generated : [])
         transaction = ChangeTransaction(
             lookup: lookup, writer: ChangeWriter(repeatingMarks: lookup, isolation),
             isolation: isolation, lease: work.lease)
@@ -92,7 +90,6 @@ struct UndoTransaction {
         undone += try tokenMarks(targets.filter(\.isTokenMark), images)
         try yieldToTakenTokens(&undone)
         try yieldToLaterMarks(&undone)
-        try yieldToOtherEnvironment(&undone)
         if isAgain { undone.removeAll { !$0.isWhole } }
         var next = progress
         next.position = targets.last?.name.string ?? progress.position
@@ -301,7 +298,7 @@ struct UndoTransaction {
             let row = MatchedRow(evidence: 0, values: values, registeredAt: nil, mark: nil)
             let time = item.row.time ?? EpochMilliseconds(0)
             if let state = item.row.state {
-                let names = columns(of: item)
+                let names = layout.markColumns
                 let content = RowContent(names, names.map { state[$0] ?? .null })
                 marked[content, default: []].append(
                     (place, RowChange(verdict: .mark, row: row, time: time)))
@@ -323,15 +320,6 @@ struct UndoTransaction {
         return true
     }
 
-    /// The columns that an undo writes into a row that stays: those of the mark, and that of the environment where
-    /// the row moves back.
-    private func columns(of item: Undone) -> [String] {
-        guard let environment = layout.environment?.name, let before = item.current?[environment],
-            let after = item.row.state?[environment], before.asImaged != after.asImaged
-        else { return layout.markColumns }
-        return [environment] + layout.markColumns
-    }
-
     /// The ledger entry for a change of this undo.
     private func entry(_ item: Undone) -> ChangeLedger.Entry {
         let (before, after) = (item.current, item.row.state)
@@ -347,11 +335,11 @@ struct UndoTransaction {
             action = "insert"
             image = RowImage.pair(before: nil, after: after)
         } else {
-            let names = columns(of: item)
+            let names = layout.markColumns
             func marks(_ content: RowContent?) -> RowContent {
                 RowContent(names, names.map { content?[$0] ?? .null })
             }
-            action = names.count > layout.markColumns.count ? LedgerEntry.move : "restore"
+            action = "restore"
             image = RowImage.pair(before: marks(before), after: marks(after))
         }
         let isMark = item.target.isTokenMark

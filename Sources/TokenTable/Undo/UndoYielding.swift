@@ -93,48 +93,6 @@ extension UndoTransaction {
             }
         }
     }
-
-    /// Leaves rows in the environment to which they had moved: where another row registered the token in the other one since, and
-    /// where evidence of this environment has made them dead since, which would be a mark of the wrong one there.
-    func yieldToOtherEnvironment(_ undone: inout [Undone]) throws(SQLFailure) {
-        guard let column = layout.environment?.name else { return }
-        var returning: [Partition: [(index: Int, token: DeviceToken, time: EpochMilliseconds)]] =
-            [:]
-        for (index, item) in undone.enumerated() where item.isChanged && !item.target.isTokenMark {
-            guard let time = item.target.entries.map(\.changed).min(), let state = item.row.state,
-                let after = state[column],
-                let before = item.current?[column], before.asImaged != after.asImaged
-            else { continue }
-            // A mark that this undo brings back was there before, in the environment to which the row returns.
-            let wasDead = lookup.ledgerState(of: item.current) == .invalid
-            if wasDead, lookup.ledgerState(of: state) == .invalid {
-                undone[index].row.keepAll(.changed, current: item.current)
-                continue
-            }
-            let sides = [item.target.partition, item.target.partition.elsewhere]
-            let destination = sides.compactMap { $0 }.first { side in
-                (try? layout.environment?.value(for: side.environment))?.asImaged == after.asImaged
-            }
-            guard let destination,
-                let token = state[layout.token.name].flatMap(layout.token.token)
-            else { continue }
-            returning[destination, default: []].append((index, token, time))
-        }
-        for (partition, items) in returning {
-            let own = Set(items.map { undone[$0.index].target.key })
-            let rows = try rows(with: items.map(\.token), in: partition)
-            var registered: [DeviceToken: EpochMilliseconds] = [:]
-            for (token, row) in rows where !own.contains(lookup.name(of: row)) {
-                // An unreadable time counts as later than any, and says nothing here.
-                guard let time = row.registeredAt, row.obstacle != .registration else { continue }
-                registered[token] = max(registered[token] ?? time, time)
-            }
-            // One that was there before the move stood beside this one then, too.
-            for item in items where registered[item.token].map({ $0 > item.time }) ?? false {
-                undone[item.index].row.keepAll(.taken, current: undone[item.index].current)
-            }
-        }
-    }
 }
 
 extension UndoTarget {

@@ -48,12 +48,6 @@ struct AuditCommand: ParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "Write the tokens whose device registered another one later into this CSV file; needs --deep.",
-            valueName: "file"), completion: .file())
-    var superseded: String?
-
-    @Option(
-        help: ArgumentHelp(
             "Write the rows whose tokens APNs called bad into this CSV file.", valueName: "file"),
         completion: .file())
     var suspects: String?
@@ -63,9 +57,6 @@ struct AuditCommand: ParsableCommand {
     func validate() throws {
         guard usersWithoutToken == nil || deep else {
             throw ValidationError("--users-without-token needs --deep")
-        }
-        guard superseded == nil || deep else {
-            throw ValidationError("--superseded needs --deep")
         }
         for file in output { try AuditFormat.check(file) }
     }
@@ -77,7 +68,6 @@ struct AuditCommand: ParsableCommand {
             wish.until = try until.map { try CommandTime.read($0, of: "--until") }
             wish.isDeep = deep
             wish.usersFile = usersWithoutToken
-            wish.supersededFile = superseded
             wish.suspectsFile = suspects
             wish.ignore = try decisions.list()
             wish.baseline = try baseline.map(AuditReport.init(file:))

@@ -1,11 +1,11 @@
 import ArgumentParser
 import Operations
 
-/// `pushsweep environments`: finds, proves and moves rows under the wrong environment.
+/// `pushsweep environments`: finds and proves rows under the wrong environment.
 struct EnvironmentsCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "environments",
-        abstract: "Find rows under the wrong environment of APNs, prove it, and move them.",
+        abstract: "Find rows under the wrong environment of APNs, and prove it.",
         discussion: HelpText.whole(PackageResources.environments_txt))
 
     @OptionGroup var common: CommonOptions
@@ -33,22 +33,23 @@ struct EnvironmentsCommand: ParsableCommand {
     @Flag(help: "With --probe: ask again about tokens that are bad in both environments.")
     var again = false
 
-    @Flag(help: "Move the rows that are proven to be under the wrong environment.")
-    var apply = false
-
     @Option(
         help: ArgumentHelp(
-            "Write the rows into this file, a line of JSON each in the form of changes; - for stdout.",
+            "Write the proven rows into this file, a line of JSON each; - for stdout.",
             valueName: "file"), completion: .file())
     var list: String?
 
     @Flag(help: "With --list: write whole tokens.")
     var wholeTokens = false
 
-    @Flag(help: "Say what would be asked about and moved; ask nothing, change no row.")
-    var dryRun = false
+    @Option(
+        help: ArgumentHelp(
+            "Write the statements that move the proven rows into this file, and beside it those that take them back; whole tokens.",
+            valueName: "file"), completion: .file())
+    var sql: String?
 
-    @OptionGroup(title: "Throttle options") var throttle: ThrottleOptions
+    @Flag(help: "With --probe: say how many would be asked about; ask nobody.")
+    var dryRun = false
 
     func validate() throws {
         guard probe || limit == nil && rate == nil && !again else {
@@ -57,28 +58,28 @@ struct EnvironmentsCommand: ParsableCommand {
         guard list != nil || !wholeTokens else {
             throw ValidationError("--whole-tokens goes with --list only")
         }
-        guard !dryRun || probe || apply else {
-            throw ValidationError(
-                "--dry-run goes with --probe or --apply; without them nothing changes")
+        guard !dryRun || probe else {
+            throw ValidationError("--dry-run goes with --probe; without it nobody is asked")
+        }
+        guard sql != "-" else {
+            throw ValidationError("--sql writes two files; give it a name")
         }
     }
 
     func run() throws {
         try common.finish { context in
-            let settings = try common.settings(with: throttle.overrides)
+            let settings = try common.settings()
             var wish = EnvironmentsWish()
-            wish.apps = app
-            (wish.list, wish.wholeTokens) = (list, wholeTokens)
-            (wish.probes, wish.applies, wish.dryRun) = (probe, apply, dryRun)
+            (wish.apps, wish.list, wish.sql, wish.wholeTokens) = (app, list, sql, wholeTokens)
+            (wish.probes, wish.dryRun) = (probe, dryRun)
             (wish.limit, wish.rate, wish.again) = (limit ?? wish.limit, rate, again)
-            let page = (probe || apply) && !dryRun ? MetricsPlan(settings) : nil
-            let outcome = Environments.run(settings, wish, page, context) {
+            let outcome = Environments.run(settings, wish, context) {
                 StandardStreams.result(whole: $0)
             }
             // The list is the result.
             if list == "-", outcome.exit == .done { return .done }
             return common.print(
-                outcome, context, settings, isWanted: true, informs: probe || apply)
+                outcome, context, settings, isWanted: true, informs: probe)
         }
     }
 }

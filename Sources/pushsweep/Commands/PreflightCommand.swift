@@ -156,7 +156,6 @@ struct PreflightCommand: ParsableCommand {
         context.log.info(
             """
             of \(counts.read.counting("line")) passed \(counts.passed), dropped \(counts.stale) stale, \
-            \(counts.idle > 0 ? "\(counts.idle) idle, " : "")\
             \(counts.unknown) unknown, \(counts.malformed) malformed\
             \(withoutSuspects ? ", \(counts.suspect) called bad" : "")
             """)

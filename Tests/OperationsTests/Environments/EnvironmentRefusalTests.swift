@@ -4,56 +4,13 @@ import Foundation
 import TestSupport
 import Testing
 
-@Suite("What does not move")
+@Suite("What is asked, and what is listed")
 struct EnvironmentRefusalTests {
     @Test(
-        "more moves than half of what a removal may do are held, and any host shows, releases and undoes them",
-        arguments: TestEngine.available)
-    func held(_ engine: TestEngine) throws {
-        let stage = try EnvironmentStage(engine, rows: 0..<600, misplaced: 0..<60)
-        try stage.reportBad(0..<60)
-        _ = try stage.environments("--probe")
-        let trial = try stage.environments("--apply", "--dry-run", exit: 3)
-        #expect(EnvironmentStage.move(trial, "candidates") == 60)
-        let held = try stage.environments("--apply", exit: 3)
-        #expect(EnvironmentStage.move(held, "held") == 60)
-        #expect(try stage.moved() == 0)
-        // A second wish makes no second hold.
-        try stage.run("environments", "--apply").ends(3, "a move of 60 rows is held since")
-        let other = ["PUSHSWEEP_STATE": stage.folder.file("another-host")]
-        let shown = try stage.run(
-            ["holds", "show", "--format", "json"], environment: other
-        ).ends(0)
-        #expect(shown.json["action"] as? String == "move")
-        try stage.run(["holds", "show"], environment: other).ends(
-            0, "60 of 600 living rows (10.0 %) would move to the other environment (move)",
-            "moved to the other environment within an hour")
-        let digest = try #require(shown.json["digest"] as? String)
-        try stage.run(["holds", "release", digest, "--reason", "looked at"], environment: other)
-            .ends(0)
-        #expect(try stage.moved() == 60)
-        let token = DeviceToken.numbered(3).hex
-        try stage.run(["explain", token], environment: other).ends(
-            0, "was moved to the sandbox", "the other environment knows it (proofs of chat/sandbox)"
-        )
-        let changes = try stage.run("changes", "--since", "n0").ends(0)
-        #expect(
-            changes.output.components(separatedBy: #""environment":"sandbox","evidence""#).count
-                == 61)
-        let run = try #require(
-            try stage.database.texts("SELECT run FROM pushsweep_change LIMIT 1").first?.first)
-        try stage.run(["undo", run], environment: other).ends(0)
-        #expect(try stage.moved() == 0)
-        let back = try stage.run("changes", "--since", "n0").ends(0)
-        #expect(back.output.components(separatedBy: #""from":"sandbox""#).count == 61)
-    }
-
-    @Test(
-        "a row that registered since stays, and so does one whose token a row of the other environment has",
+        "a row that registered since is listed nowhere, and one whose token a row of the other environment has is counted",
         arguments: TestEngine.available)
     func staying(_ engine: TestEngine) throws {
         let stage = try EnvironmentStage(engine, rows: 0..<40, misplaced: 0..<5)
-        stage.lines = EnvironmentStage.anyNumber
         try stage.reportBad(0..<5)
         _ = try stage.environments("--probe")
         try stage.database.update(
@@ -62,35 +19,26 @@ struct EnvironmentRefusalTests {
             .numbered(1), at: 1_600_000_000_000, environment: "sandbox")
         try stage.database.update(
             "invalidated_at = ?", [stage.database.time(1_710_000_000_000)], of: 2)
-        let there = try #require(
-            try stage.database.texts("SELECT id FROM active_users WHERE environment = 'sandbox'")
-                .first?.first)
-        let found = try stage.environments()
+        let (found, _, _) = try stage.statements()
         #expect(found["elsewhereToo"] as? Int == 1 && found["bad"] as? Int == 4)
         #expect(found["registeredSince"] as? Int == 1)
-        let moved = try stage.environments("--apply", exit: 65)
         #expect(
-            EnvironmentStage.move(moved, "applied") == 2
-                && EnvironmentStage.move(moved, "newer") == 0)
-        #expect(EnvironmentStage.move(moved, "refused") == 1)
-        let refusals = (moved["move"] as? [String: Any])?["refusals"] as? [String] ?? []
-        #expect(
-            refusals.first?.contains("a unique key has the new value in another row, row \(there)")
-                == true, "\(refusals)")
-        #expect(try stage.moved() == 3)
+            EnvironmentStage.sql(found, "rows") == 2 && EnvironmentStage.sql(found, "taken") == 1)
+        let listed = try stage.run("environments", "--list", "-").ends(0).output
+        #expect(listed.split(separator: "\n").count == 3)
+        #expect(listed.split(separator: "\n").count { $0.contains(#""taken":true"#) } == 1)
     }
 
     @Test(
-        "what other senders report proves as much as a probe, where the account has the printed rights alone",
+        "what other senders and logs say proves as much as a probe, where the account has the printed rights alone",
         arguments: TestEngine.available)
     func reported(_ engine: TestEngine) throws {
         let stage = try EnvironmentStage(engine, rows: 0..<40, misplaced: 3..<4)
-        stage.lines = EnvironmentStage.anyNumber
-        try stage.database.report(
-            DeviceToken.numbered(3).hex, status: 400, reason: "BadDeviceToken")
-        for (number, status) in [(0, 200), (1, 410), (2, 400)] {
+        for number in 0..<6 {
             try stage.database.report(
                 DeviceToken.numbered(number).hex, status: 400, reason: "BadDeviceToken")
+        }
+        for (number, status) in [(0, 200), (1, 410), (2, 400)] {
             _ = try stage.database.sql.execute(
                 "INSERT INTO pushsweep_evidence (app, environment, device_token, status, reason, timestamp_ms) "
                     + "VALUES ('chat', 'sandbox', ?, ?, ?, 1700000000000)",
@@ -115,18 +63,30 @@ struct EnvironmentRefusalTests {
         try stage.run(["sweep"], environment: own).ends(0)
         try stage.run(["environments"], environment: own).ends(
             0, "accepted in the sandbox: 1, dead there: 1; these belong there",
+            "bad in both: 1, not asked there: 3")
+        // A log of the sandbox's sender knows one, and calls another one dead.
+        let log = try stage.folder.write(
+            "log.jsonl",
+            """
+            {"device_token": "\(DeviceToken.numbered(4).hex)", "status": 200, "sent_at": "2023-11-15T00:00:00Z"}
+            {"device_token": "\(DeviceToken.numbered(5).hex)", "status": 410, "reason": "Unregistered", "timestamp_ms": 1700000002000}
+
+            """)
+        try stage.run(
+            ["import", log, "--app", "chat", "--environment", "sandbox"], environment: own
+        ).ends(0)
+        try stage.run(["environments"], environment: own).ends(
+            0, "accepted in the sandbox: 2, dead there: 2; these belong there",
             "bad in both: 1, not asked there: 1")
         try stage.run(["environments", "--probe"], environment: own).ends(
-            0, "accepted in the sandbox: 2, dead there: 1; these belong there",
+            0, "accepted in the sandbox: 3, dead there: 2; these belong there",
             "the sandbox was asked about 1 token: accepted 1, dead 0")
         try stage.run(["audit"], environment: own).ends(
             0, "of them it knows in the other environment")
-        try stage.run(["environments", "--apply"], environment: own).ends(0, "3 rows moved")
-        #expect(try stage.moved() == 3)
-        let run = try #require(
-            try stage.database.texts("SELECT run FROM pushsweep_change LIMIT 1").first?.first)
-        try stage.run(["undo", run], environment: own).ends(0)
-        #expect(try stage.moved() == 0)
+        try stage.run(
+            ["environments", "--sql", stage.folder.file("move.sql")], environment: own
+        ).ends(0, "statements for 5 rows")
+        #expect(try stage.database.marked == 0)
     }
 
     @Test("nobody is asked where no answer would prove anything")
@@ -220,15 +180,17 @@ struct EnvironmentRefusalTests {
     }
 
     @Test(
-        "a table whose environment is in no column, or in its key, is listed for the application and not changed"
-    )
-    func unmovable() throws {
+        "rows whose environment is in the key are moved by their statements, too",
+        arguments: TestEngine.available)
+    func inKey(_ engine: TestEngine) throws {
         let stage = try EnvironmentStage(
-            .sqlite, rows: 0..<0, misplaced: 0..<5, unknown: 5..<8, schema: false)
+            engine, rows: 0..<0, misplaced: 0..<5, unknown: 5..<8, schema: false)
         try stage.database.createSideTables()
+        let (bytes, word) =
+            engine == .mariaDB ? ("VARBINARY(64)", "VARCHAR(16)") : ("BLOB", "TEXT")
         try stage.database.execute(
-            "CREATE TABLE active_users (device_token BLOB, environment TEXT, registered_at DATETIME, "
-                + "app_id TEXT, PRIMARY KEY (device_token, environment))")
+            "CREATE TABLE active_users (device_token \(bytes), environment \(word), registered_at DATETIME, "
+                + "app_id \(word), PRIMARY KEY (device_token, environment))")
         for number in 0..<8 {
             try stage.database.execute(
                 "INSERT INTO active_users VALUES (?, 'production', ?, 'chat')",
@@ -237,21 +199,46 @@ struct EnvironmentRefusalTests {
                     stage.database.time(EnvironmentStage.registered),
                 ])
         }
-        stage.lines = EnvironmentStage.anyNumber
+        stage.activeUsers = "    key: [device_token, environment]"
         try stage.reportBad(0..<8)
         try stage.run("environments", "--probe").ends(0)
-        try stage.run("environments", "--apply").ends(
-            78, "environment is a part of the key by which the ledger names rows")
-        let listed = try stage.run("environments", "--list", "-").ends(0)
-        let lines = listed.output.split(separator: "\n")
-        #expect(
-            lines.count { $0.contains(#""action":"move""#) && $0.contains(#""from":"production""#) }
-                == 5
-        )
-        #expect(lines.count { $0.contains(#""known":"neither""#) } == 3)
-        #expect(!listed.output.contains(DeviceToken.numbered(1).hex))
         let whole = try stage.run("environments", "--list", "-", "--whole-tokens").ends(0)
         #expect(whole.output.contains(DeviceToken.numbered(1).hex))
-        #expect(try stage.database.rows(where: "environment = 'production'") == 8)
+        let (entry, move, back) = try stage.statements()
+        #expect(EnvironmentStage.sql(entry, "rows") == 5)
+        try stage.execute(file: move)
+        #expect(try stage.moved() == 5)
+        try stage.execute(file: back)
+        #expect(try stage.moved() == 0)
+    }
+
+    @Test(
+        "where no column of its own says the environment, the rows are listed and no statement is printed"
+    )
+    func unmovable() throws {
+        let stage = try EnvironmentStage(
+            .sqlite, rows: 0..<0, misplaced: 0..<5, unknown: 5..<8, schema: false)
+        try stage.database.createSideTables()
+        try stage.database.execute(
+            "CREATE TABLE active_users (id INTEGER PRIMARY KEY, device_token BLOB, dev INTEGER, "
+                + "environment TEXT GENERATED ALWAYS AS (CASE dev WHEN 1 THEN 'sandbox' ELSE 'production' END), "
+                + "registered_at DATETIME, app_id TEXT)")
+        for number in 0..<8 {
+            try stage.database.execute(
+                "INSERT INTO active_users (device_token, dev, registered_at, app_id) VALUES (?, 0, ?, 'chat')",
+                [
+                    .bytes(DeviceToken.numbered(number).bytes),
+                    stage.database.time(EnvironmentStage.registered),
+                ])
+        }
+        try stage.reportBad(0..<8)
+        try stage.run("environments", "--probe").ends(0)
+        let sql = stage.folder.file("move.sql")
+        try stage.run("environments", "--sql", sql).ends(
+            78, "environment is computed from other columns", "--list FILE lists them")
+        let listed = try stage.run("environments", "--list", "-").ends(0)
+        #expect(listed.output.split(separator: "\n").count == 5)
+        #expect(!listed.output.contains(DeviceToken.numbered(1).hex))
+        try stage.run("environments", "--sql", "-").ends(64, "--sql writes two files")
     }
 }

@@ -22,6 +22,8 @@ final class EnvironmentStage: ToolStage {
     var sandboxValue = "chat"
     /// Whether the settings name a provider of production.
     var namesProvider = true
+    /// Whether they name a second app, `calls`, in both environments.
+    var namesCalls = false
     /// The ports in the settings.
     var ports: (production: UInt16, sandbox: UInt16)
 
@@ -31,12 +33,9 @@ final class EnvironmentStage: ToolStage {
     /// What the sandbox answers about single tokens.
     enum SpecialAnswer { case topicDisallowed, stall }
 
-    /// The line of settings by which the guard holds nothing.
-    static let anyNumber = "guard: {floor: 1000000000}"
-
-    /// A count of the move in an entry.
-    static func move(_ entry: [String: Any], _ key: String) -> Int {
-        (entry["move"] as? [String: Any])?[key] as? Int ?? -1
+    /// A count of the statements in an entry.
+    static func sql(_ entry: [String: Any], _ key: String) -> Int {
+        (entry["sql"] as? [String: Any])?[key] as? Int ?? -1
     }
 
     /// When the numbered tokens registered, and when APNs called them bad.
@@ -95,11 +94,11 @@ final class EnvironmentStage: ToolStage {
         let authority = try SweepStage.certificates.get().authority
         func app(
             _ environment: String, _ host: String, _ port: UInt16, _ credential: String,
-            _ value: String = "chat"
+            _ value: String = "chat", name: String = "chat", topic: String = "com.example.chat"
         ) -> String {
             """
-              - name: chat
-                topic: com.example.chat
+              - name: \(name)
+                topic: \(topic)
                 environment: \(environment)
                 value: \(value)
                 \(credential)
@@ -120,16 +119,32 @@ final class EnvironmentStage: ToolStage {
             \(lines)
             apps:
             \(app("production", "127.0.0.1", ports.production, own))\(
-                namesSandbox ? app("sandbox", sandboxHost, ports.sandbox, credential, sandboxValue) : "")
+                namesSandbox ? app("sandbox", sandboxHost, ports.sandbox, credential, sandboxValue) : "")\(
+                namesCalls ? calls(app) : "")
             """)
     }
 
+    private func calls(
+        _ app: (String, String, UInt16, String, String, String, String) -> String
+    ) throws -> String {
+        let certificates = try SweepStage.certificates.get()
+        let shared =
+            "certificate: {file: \(certificates.certificate(.clientOfSeveralTopics)), "
+            + "key: \(certificates.key(.clientOfSeveralTopics))}"
+        return [("production", ports.production), ("sandbox", ports.sandbox)].map {
+            app($0, "127.0.0.1", $1, shared, "calls", "calls", "com.example.chat.voip")
+        }.joined()
+    }
+
     /// Lets a sender report that production called numbered tokens bad, and takes the reports.
-    func reportBad(_ numbers: Range<Int>, at time: Int64 = EnvironmentStage.bad) throws {
+    func reportBad(
+        _ numbers: Range<Int>, at time: Int64 = EnvironmentStage.bad, app: String = "chat"
+    ) throws {
         try database.sql.begin()
         for number in numbers {
             try database.report(
-                DeviceToken.numbered(number).hex, status: 400, reason: "BadDeviceToken", time: time)
+                DeviceToken.numbered(number).hex, status: 400, reason: "BadDeviceToken", time: time,
+                app: app)
         }
         try database.sql.commit()
         try run("sweep").ends(0)
@@ -143,6 +158,23 @@ final class EnvironmentStage: ToolStage {
             try JSONSerialization.jsonObject(with: Data(result.output.utf8)) as? [String: Any]
         let apps = object?["apps"] as? [[String: Any]] ?? []
         return apps.first { $0["environment"] as? String == "production" } ?? [:]
+    }
+
+    /// Writes the statements into files and returns the entry about production with the paths of both.
+    func statements() throws -> (entry: [String: Any], move: String, back: String) {
+        let path = folder.file("move.sql")
+        return (try environments("--sql", path), path, path + ".back")
+    }
+
+    /// Runs a file of statements on a connection of its own, as the application does.
+    func execute(file path: String, after first: [String] = []) throws {
+        let connection = database.driver()
+        let text = try String(contentsOfFile: path, encoding: .utf8)
+        let lines = text.split(separator: "\n").filter { !$0.hasPrefix("--") }
+        for statement in first + lines.joined(separator: "\n").components(separatedBy: ";\n") {
+            let statement = statement.trimmingCharacters(in: ["\n", ";"])
+            if !statement.isEmpty { _ = try connection.execute(statement, []) }
+        }
     }
 
     /// How often the sandbox was asked about each token, without the made-up ones.

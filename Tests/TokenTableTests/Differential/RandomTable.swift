@@ -112,14 +112,6 @@ struct RandomTable {
     /// The column to which the value of a column is written.
     func written(_ column: String) -> String { computed.contains(column) ? "b_\(column)" : column }
 
-    /// Whether a row can move to the other environment by a column alone.
-    var rowsCanMove: Bool { environment != nil && !computed.contains("environment") }
-
-    /// The other environment as it is printed.
-    var printedElsewhere: String {
-        (engine == .sqlite ? "text" : "") + "73616E64626F78"
-    }
-
     /// Whether the settings or the table are to be refused before a row changes; nil where both is
     /// right.
     func isToBeRefused(_ policy: RemovalPolicy, _ rows: [ModelRow]) -> Bool? {
@@ -237,15 +229,14 @@ struct RandomTable {
         }
         let (literal, spelled) = token.value(number, &random)
         values.append((written("device_token"), literal))
-        var (isOurs, isElsewhere) = (true, environment != nil)
+        var isOurs = true
         if app != nil {
             let word = ["chat", "chat", "chat", "Chat", "chat ", "other"].one(&random)
-            (isOurs, isElsewhere) = (isOurs && word == "chat", isElsewhere && word == "chat")
+            isOurs = isOurs && word == "chat"
             values.append((written("app_id"), "'\(word)'"))
         }
         if environment != nil {
             let word = ["production", "production", "sandbox"].one(&random)
-            isElsewhere = isElsewhere && word == "sandbox"
             isOurs = isOurs && word == "production"
             values.append((written("environment"), "'\(word)'"))
         }
@@ -279,12 +270,11 @@ struct RandomTable {
         rows.append(
             ModelRow(
                 number: number, token: spelled, isOurs: isOurs && isApple,
-                isElsewhere: isElsewhere && isApple, isApple: isApple,
+                isApple: isApple,
                 registration: registered.model,
                 mark: marked,
                 refusesMark: marksInRow && TableObstacles.refusesMark(obstacle, holds),
                 refusesRemoval: TableObstacles.refusesRemoval(self, holds),
-                refusesMove: obstacle != .checks && TableObstacles.refusesMark(obstacle, holds),
                 isOdd: extra.contains(where: \.isOdd) || key.columns.contains { $0.column.isOdd },
                 isUnnameable: RandomKey.isUnnameable(keys)))
     }

@@ -92,8 +92,6 @@ struct TableCourse {
         findings.expect(table.isToBeRefused(policy, rows) != true, "the table was not refused")
         try expectGuard(store)
         original = first
-        let movesFirst = Bool.random(using: &random)
-        if movesFirst { try move(store, &random, &tally) }
         for step in 0..<Int.random(in: 1...3, using: &random) {
             if step > 0 && Bool.random(using: &random) {
                 try register(&random)
@@ -101,7 +99,6 @@ struct TableCourse {
             try sweep(step, store, &random, &tally)
         }
         try expectView(store)
-        if !movesFirst { try move(store, &random, &tally) }
         if policy.deletesAfter != nil { try expire(store, &random, &tally) }
         try takeBack(store, &random, &tally)
     }
@@ -220,7 +217,7 @@ struct TableCourse {
                 } else {
                     marks[item.token] = max(marks[item.token] ?? .min, time)
                 }
-            case .none, .newer, .already, .refused, .moved: break
+            case .none, .newer, .already, .refused: break
             }
             let words = "row \(row.number) after \(effect) by evidence of \(item.time.rawValue)"
             findings.expect(
@@ -281,80 +278,6 @@ struct TableCourse {
         for number in registered {
             original[number]?["registered_at"] = now[number]?["registered_at"]
         }
-    }
-
-    /// Moves the rows of some tokens to the other environment.
-    private mutating func move(
-        _ store: TokenTable, _ random: inout SeededGenerator, _ tally: inout TableTrial.Tally
-    ) throws {
-        var moving = policy
-        moving.moves = true
-        let before = try printed()
-        guard table.rowsCanMove else {
-            do {
-                _ = try store.layout().movableEnvironment()
-                findings.expect(false, "rows of a table that cannot move would")
-            } catch {}
-            return
-        }
-        let evidence = (0..<12).filter { _ in Bool.random(using: &random) }.map {
-            TokenEvidence.dead($0, at: start + [0, 60_000, 4_000_000].one(&random))
-        }
-        let run = "00000000-0000-0000-0000-0000000000dd"
-        try store.session.record(
-            RunRecord(
-                id: run, kind: "sweep", started: EpochMilliseconds(start + 8_000_000), host: "h"))
-        do {
-            try store.require(.apply(moving), judgingRows: false)
-        } catch {
-            guard error.code == .configuration else { throw error }
-            return
-        }
-        // What the other environment knows; of one token nothing proves it.
-        let unproven = DeviceToken.numbered(Int.random(in: 0..<20, using: &random))
-        let now = database.time(start)
-        for item in evidence where item.token != unproven {
-            try database.execute(
-                "INSERT INTO pushsweep_suspect (token, app, environment, reason, first_at, last_at, times, "
-                    + "changed_at, elsewhere, elsewhere_at) VALUES (?, 'chat', 'production', 'BadDeviceToken', "
-                    + "?, ?, 1, ?, 'Accepted', ?)", [.bytes(item.token.bytes), now, now, now, now])
-        }
-        injectFaults(&random, &tally)
-        let progress = try store.apply(
-            evidence, policy: moving, feed: "moves", run: run, source: .wrongEnvironment)
-        connection.faults = []
-        let after = try printed()
-        var counts = Counts()
-        let taken = Set(rows.filter { $0.isThere && $0.isElsewhere }.compactMap(\.token))
-        let named = Set(evidence.map(\.token))
-        var effects: [DeviceToken: [TableModel.Effect]] = [:]
-        for index in rows.indices where rows[index].isThere {
-            let row = rows[index]
-            var expected = before[row.number]
-            if let item = evidence.first(where: { $0.token == row.token }),
-                named.contains(item.token)
-            {
-                let effect = model.move(
-                    of: item.time.rawValue, on: row,
-                    marks: table.mark == .none ? marks[item.token] : nil,
-                    isTaken: taken.contains(item.token) || item.token == unproven)
-                effects[item.token, default: []].append(effect)
-                if effect == .moved {
-                    expected?["environment"] = table.printedElsewhere
-                    (rows[index].isOurs, rows[index].isElsewhere) = (false, true)
-                    tally.moved += 1
-                }
-            }
-            findings.expect(
-                after[row.number] == expected,
-                "row \(row.number) after a move: \(Self.difference(after[row.number], expected))")
-        }
-        for item in evidence {
-            counts += model.count(
-                (effects[item.token] ?? []).filter { $0 != .none }, item.statements)
-        }
-        findings.expect(
-            progress.counts == counts, "moves \(progress.counts), the model says \(counts)")
     }
 
     /// Ages some sweeps by days, and removes what has been marked for long enough since.
@@ -429,7 +352,7 @@ struct TableCourse {
             "a dry undo foretold \(dry.restored) and \(dry.untried ?? 0), \(undone.restored) came")
         let after = try printed()
         for (number, row) in original where after[number] != row {
-            // A device that came back after the evidence keeps its mark, and its row may have moved back.
+            // A device that came back after the evidence keeps its mark.
             var kept = last[number]
             if after[number]?["environment"] == row["environment"] {
                 kept?["environment"] = row["environment"]

@@ -16,8 +16,6 @@ struct ModelRow {
     let token: DeviceToken?
     /// Whether the row is of the app, the environment and the platform that the feed is about.
     var isOurs: Bool
-    /// Whether it is of the same app and platform, and of the other environment.
-    var isElsewhere: Bool
     /// Whether the row is of the platform.
     let isApple: Bool
     var registration: Registration
@@ -25,8 +23,6 @@ struct ModelRow {
     /// Whether the table refuses to change the row, or to remove it.
     let refusesMark: Bool
     let refusesRemoval: Bool
-    /// Whether the table refuses to move the row.
-    let refusesMove: Bool
     /// Whether a value may keep the row from being removed.
     let isOdd: Bool
     /// Whether the ledger has no room for the row's key.
@@ -43,23 +39,7 @@ struct TableModel {
     let unit: Int64
 
     enum Effect: Hashable {
-        case none, newer, already, marked(Int64), advanced(Int64), removed, moved, refused
-    }
-
-    /// The action for one row and evidence that the other environment knows its token. `isTaken` where a row has it there.
-    func move(of evidence: Int64, on row: ModelRow, marks: Int64?, isTaken: Bool) -> Effect {
-        guard row.isThere, row.isOurs, row.token != nil else { return .none }
-        let time = evidence - evidence % unit
-        if row.isUnnameable { return .refused }
-        var registered: Int64?
-        switch row.registration {
-        case .unreadable: return .refused
-        case .at(let moment): registered = moment
-        case .absent: break
-        }
-        if let registered, registered > time { return .newer }
-        if let mark = marks ?? row.mark, registered.map({ $0 <= mark }) ?? true { return .already }
-        return isTaken || row.refusesMove ? .refused : .moved
+        case none, newer, already, marked(Int64), advanced(Int64), removed, refused
     }
 
     /// The action for one row and evidence of a time.
@@ -102,7 +82,7 @@ struct TableModel {
     func count(_ effects: [Effect], _ statements: Int) -> Counts {
         func has(_ test: (Effect) -> Bool) -> Bool { effects.contains(where: test) }
         if has({ $0 == .refused }) { return Counts(refused: statements) }
-        if has({ if case .marked = $0 { true } else { [.removed, .moved].contains($0) } }) {
+        if has({ if case .marked = $0 { true } else { $0 == .removed } }) {
             return Counts(applied: 1, already: statements - 1)
         }
         if has({ if case .advanced = $0 { true } else { $0 == .already } }) {

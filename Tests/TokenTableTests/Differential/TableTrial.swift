@@ -15,12 +15,11 @@ final class TableTrial {
         var applied = 0
         var refusedRows = 0
         var undone = 0
-        var moved = 0
         var faults = 0
 
         var description: String {
-            "\(tables) tables, \(refusedTables) refused, \(applied) rows changed, \(moved) moved, \(refusedRows) rows "
-                + "refused, \(undone) rows brought back, \(faults) faults injected"
+            "\(tables) tables, \(refusedTables) refused, \(applied) rows changed, \(refusedRows) rows refused, "
+                + "\(undone) rows brought back, \(faults) faults injected"
         }
     }
 

@@ -84,6 +84,7 @@ extension Audit {
         do {
             let suspects = Suspects(store)
             guard try suspects.visibility() == .readable else { return }
+            try facts.readMisplaced(store)
             for count in try suspects.counts() {
                 for (place, app) in settings.apps.enumerated()
                 where app.storedPartition == count.partition {
@@ -211,8 +212,6 @@ extension Audit {
                 ) { batch in
                     queue.open += batch.claimed
                     queue.toStale += batch.settled.count { $0.outcome == .skipped(.stale) }
-                    let idle = batch.settled.count { $0.outcome == .skipped(.idle) }
-                    if idle > 0 { queue.toIdle = (queue.toIdle ?? 0) + idle }
                     queue.toUnknown += batch.settled.count { $0.outcome == .skipped(.unknown) }
                 }
                 queue.results = try store.queueResults(

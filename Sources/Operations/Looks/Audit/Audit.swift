@@ -23,8 +23,6 @@ package struct AuditWish: Hashable, Sendable {
     package var isDeep = false
     /// The file for the users without a living token; nil for none.
     package var usersFile: String?
-    /// The file for the tokens that a later one of the same device supersedes; nil for none.
-    package var supersededFile: String?
     /// The file for the rows whose tokens APNs called bad; nil for none.
     package var suspectsFile: String?
     /// An earlier report, to say what changed since.
@@ -144,18 +142,8 @@ package struct Audit {
                 report: { context.progress.show("auditing (rows)", $0, of: nil) })
         else { throw stopped() }
         context.progress.clear()
-        var leavesIdleOut = store.settings.idleAfter != nil
-        if let refusal = try store.idleFinding(), refusal.failure != nil {
-            leavesIdleOut = false
-            facts.examined.append(refusal.weighing(.medium))
-        }
         for (place, partition) in stored.enumerated() {
-            let tally = tallies[partition] ?? RowTally()
-            report.apps[place].enter(tally)
-            report.apps[place].idle = audit.idleAfter.map {
-                AuditedIdle(
-                    rows: tally.idle, days: Int($0 / 86_400_000), leftOut: leavesIdleOut)
-            }
+            report.apps[place].enter(tallies[partition] ?? RowTally())
         }
         facts.otherRows = others
     }
@@ -185,7 +173,6 @@ package struct Audit {
             report.apps[place].deep = found
         }
         if let path = wish.usersFile { try listUsers(deep, stored, in: path) }
-        try examineSuperseded(store, stored)
         do {
             guard try Batches(store).visibility() == .readable else { return }
             context.progress.show("counting the reports of all batches", 0, of: nil)

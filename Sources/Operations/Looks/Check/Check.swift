@@ -238,10 +238,6 @@ package struct Check {
                 try store.examineWithLook(
                     .apply(policy), partitions: settings.apps.map(\.storedPartition)
                 ).findings)
-            // Only what sends refuses for it, or leaves rows out.
-            if let idle = try? store.idleFinding() { enter([idle]) }
-            if let view = try? store.viewFinding() { enter([view]) }
-            examineSuperseded(store)
             // A table that does not fit has neither marks nor a lease, and that is said already.
             let stored = settings.apps.map(\.storedPartition)
             facts.stranded = (try? store.strandedMarks(stored)) ?? nil
@@ -253,6 +249,7 @@ package struct Check {
             // That they cannot be seen is among the findings about rights.
             if batches.unseen == nil { facts.batches = batches }
             examineBatches(batches)
+            try facts.readMisplaced(store)
             facts.pulse = PulseLook(settings, store)
             if let unseen = facts.pulse?.unseen {
                 report.note(unseen.code.rule, "database", unseen.sentence)
@@ -300,16 +297,6 @@ package struct Check {
                 report.fail(error.code.rule, "database", error.exitOfReading, error.sentence)
             }
             return store
-        }
-    }
-
-    /// Tells why a sweep would not find superseded tokens. A table that does not fit is told already.
-    private mutating func examineSuperseded(_ store: TokenTable) {
-        guard settings.marksSuperseded, (try? store.layout()) != nil else { return }
-        do throws(StoreFailure) {
-            try store.requireSuperseded()
-        } catch {
-            enter([Finding(error)])
         }
     }
 

@@ -43,8 +43,7 @@ package struct Explain {
             let frame = StoryFrame(
                 settings: settings, history: try TokenHistory(store), now: now,
                 reader: ReportReader(now: context.now(), mayUseArrival: settings.mayUseArrival),
-                wholeTokens: wholeTokens, mappings: try Self.mappings(settings, store),
-                idleSince: try? store.idleSince())
+                wholeTokens: wholeTokens, mappings: try Self.mappings(settings, store))
             var explain = Explain(
                 context: context, store: store, tokens: tokens, frame: frame, report: report)
             try explain.readAll()

@@ -102,8 +102,6 @@ package struct ExplainedEvent: Codable, Hashable, Sendable {
         case undated = "marked-undated"
         /// The row was marked, and the mark moves to this later time.
         case moved
-        /// The other environment knows the token: the row moves there.
-        case environment
         /// The row is deleted.
         case deleted
         /// The row registered later and is kept.

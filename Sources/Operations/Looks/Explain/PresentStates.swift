@@ -36,10 +36,8 @@ extension TokenStory {
         told.now =
             told.apps.isEmpty
             ? "the settings name no app, so nobody would send to it"
-            : (told.apps.contains { $0.state == "idle" }
-                ? "send, the filter and the view of sendable rows "
-                : frame.history.marksStandBeside
-                    ? "a sender that reads pushsweep_invalid " : "a sender ")
+            : (frame.history.marksStandBeside
+                ? "a sender that reads pushsweep_invalid " : "a sender ")
                 + told.apps.map { app in
                     "would \(app.sends ? "" : "not ")send to it for \(app.app)/\(app.environment), "
                         + "because \(app.because)"
@@ -53,15 +51,10 @@ extension TokenStory {
         of app: Settings.App, _ holds: [Partition: String], _ isBlind: Bool
     ) -> PresentState {
         let rows = rows(of: app.partition)
-        let alive = rows.filter { !$0.judged.isStale }
-        let living = alive.first { row in !(frame.idleSince.map(row.judged.isIdle) ?? false) }
+        let living = rows.first { !$0.judged.isStale }
         let because: String
         if let living {
             because = why(living: living)
-        } else if let idle = alive.first {
-            because =
-                "\(name(idle)) has not registered for the time of policy.idle-after"
-                + (idle.registeredAt.map { ", since \($0.rfc3339)" } ?? "")
         } else if let stale = rows.first {
             because = why(stale: stale) + (rows.count > 1 ? ", as are its other rows" : "")
         } else {
@@ -72,8 +65,7 @@ extension TokenStory {
         let expiry = expiry(rows)
         return PresentState(
             app: app.name, environment: app.environment.rawValue,
-            state: rows.isEmpty
-                ? "unknown" : living != nil ? "living" : alive.isEmpty ? "stale" : "idle",
+            state: rows.isEmpty ? "unknown" : living != nil ? "living" : "stale",
             rows: rows.count, sends: living != nil, because: because,
             next: next(app.partition, holds[app.partition], expiry, isBlind),
             due: expiry?.due?.rfc3339, hold: holds[app.partition])

@@ -27,8 +27,7 @@ extension TokenStory {
     /// What evidence of a time about an app does to the rows as they are now. It gives way to undos since it was
     /// heard.
     func judgement(
-        dead time: EpochMilliseconds, _ app: Partition, heard: EpochMilliseconds?,
-        by source: EvidenceSource = .unregistered
+        dead time: EpochMilliseconds, _ app: Partition, heard: EpochMilliseconds?
     ) -> EvidenceJudgement {
         let isPreceded = changes.contains {
             $0.isOfUndo && $0.changed > heard ?? $0.changed
@@ -42,7 +41,7 @@ extension TokenStory {
         guard frame.app(app) != nil else {
             return (.noApp, "the settings name no \(app), so no row can change")
         }
-        let judged = rows(of: app).map { judgement(of: $0, dead: time, by: source) }
+        let judged = rows(of: app).map { judgement(of: $0, dead: time) }
         let rank = ExplainedEvent.Rule.byStrength
         let first = judged.min {
             (rank.firstIndex(of: $0.rule) ?? 0) < (rank.firstIndex(of: $1.rule) ?? 0)
@@ -59,15 +58,13 @@ extension TokenStory {
     }
 
     private func judgement(
-        of row: TokenRow, dead time: EpochMilliseconds, by source: EvidenceSource
+        of row: TokenRow, dead time: EpochMilliseconds
     ) -> EvidenceJudgement {
         let name = name(row)
         if row.hasUnreadableRegistration {
             return (.refused, "\(name) is refused: \(RowRefusal.registration.words)")
         }
-        let (policy, state) = (
-            frame.settings.policy.against(source), row.judgedByEvidence
-        )
+        let (policy, state) = (frame.settings.policy, row.judgedByEvidence)
         let time = frame.history.floor(time)
         let order = policy.order(of: state.registeredAt, to: time)
         let registered =
@@ -79,11 +76,6 @@ extension TokenStory {
             return (
                 .newer,
                 "\(name) is kept: its column was set living again after this evidence was applied"
-            )
-        case .move:
-            return (
-                .environment,
-                "\(name) \(registered), before this evidence: moved to the other environment"
             )
         case .already:
             let mark = state.invalidatedAt.map { " since \($0.rfc3339)" } ?? ""
@@ -110,7 +102,6 @@ extension TokenStory {
         if change.refusal != nil { return .refused }
         switch change.action {
         case "delete": return .deleted
-        case LedgerEntry.move: return .environment
         case "advance": return .moved
         case "side-mark" where frame.history.states(of: change).before?.exists == true:
             return .moved
@@ -131,11 +122,11 @@ extension TokenStory {
 extension ExplainedEvent.Rule {
     /// The rules of rows; the first that one of several rows has is that of the evidence.
     fileprivate static let byStrength: [ExplainedEvent.Rule] = [
-        .deleted, .marked, .undecided, .undated, .moved, .environment, .refused, .newer, .already,
+        .deleted, .marked, .undecided, .undated, .moved, .refused, .newer, .already,
     ]
 
     /// Whether a row changes by it.
     var changesRows: Bool {
-        [.deleted, .marked, .undecided, .undated, .moved, .environment].contains(self)
+        [.deleted, .marked, .undecided, .undated, .moved].contains(self)
     }
 }

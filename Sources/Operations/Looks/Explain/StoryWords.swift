@@ -10,8 +10,8 @@ extension TokenReport {
         let often = statements > 1 ? ", \(statements) times" : ""
         return switch batch.source {
         case .feedback: "the feedback list of \(batch.label) calls it dead\(often)"
-        case .wrongEnvironment: "the other environment knows it (\(batch.label))"
-        case .superseded: "the device registered another token later, as \(batch.label) say"
+        case .superseded:
+            "the device registered another token later, as \(batch.label) says\(often)"
         default: "answers 410 \(batch.source.rawValue) from \(batch.label) call it dead\(often)"
         }
     }
@@ -23,10 +23,10 @@ extension Suspect {
         guard let other = partition.elsewhere, let known = elsewhere else { return "" }
         let answer =
             known.answer == .accepted ? "accepted it" : "answered \(known.answer.rawValue)"
-        let knowledge = EnvironmentKnowledge(of: self, deadElsewhere: false)
         return "; the \(other.environment) \(answer) at \(known.time.rfc3339)"
-            + (knowledge.isProof
-                ? ", so the row is under the wrong environment: pushsweep environments"
-                : knowledge == .neither ? ", so it is of neither" : "")
+            + (known.isKnown
+                ? accepted == nil
+                    ? ", so the row is under the wrong environment: pushsweep environments" : ""
+                : ", so it is of neither")
     }
 }

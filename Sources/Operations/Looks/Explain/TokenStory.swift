@@ -22,8 +22,6 @@ struct StoryFrame {
     let wholeTokens: Bool
     /// The mapping of each app of the settings as a digest; empty where nothing is judged again by itself.
     let mappings: [Partition: String]
-    /// The last registration that makes a row idle; nil where none is, or sends are refused for it.
-    var idleSince: EpochMilliseconds?
 
     /// The name in the settings of an app by the table's value; an app that the settings do not name
     /// keeps the value.
@@ -177,7 +175,7 @@ struct TokenStory {
                 .suspect, suspect.reason, "pushsweep_suspect"
             )
             event.text =
-                "\(app): APNs called it bad, \(suspect.times > 0 ? suspect.times.counting("time") + " " : "")since "
+                "\(app): APNs called it bad, \(suspect.times.counting("time")) since "
                 + "\(suspect.first.rfc3339), "
                 + "reason \(suspect.reason); that never removes a row"
                 + Self.acceptance(of: suspect) + suspect.wordsOfElsewhere
@@ -214,7 +212,7 @@ struct TokenStory {
         }
         guard report.state != .waiting else {
             let (rule, words) = judgement(
-                dead: report.time, app, heard: batch.asked ?? batch.opened, by: batch.source)
+                dead: report.time, app, heard: batch.asked ?? batch.opened)
             (event.rule, event.basis) = (rule, "waiting")
             open.append(
                 (app, "apply the evidence of \(report.time.rfc3339): \(words)", rule.changesRows))
@@ -383,10 +381,8 @@ struct TokenStory {
         if let refusal = change.refusal {
             words += "refused its change: \(RowRefusal(rawValue: refusal)?.words ?? refusal)"
         } else {
-            words +=
-                change.environment(among: frame.settings.store.mapping.environmentValues)
-                .map { "was moved to the \($0)" } ?? Self.verb(change.action, isUndo: isUndo)
-            if let before, let after, change.action != LedgerEntry.move {
+            words += Self.verb(change.action, isUndo: isUndo)
+            if let before, let after {
                 words += ": \(before.words), then \(after.words)"
             }
             if change.isForeign { words += ", by another table, token or mark column" }
@@ -415,7 +411,6 @@ struct TokenStory {
         case "delete": "was deleted"
         case "insert": "was inserted again"
         case "side-restore" where !isUndo: "was taken away with the row"
-        case LedgerEntry.move: "was moved to the other environment"
         case "restore", "side-restore": "was taken back"
         default: "was changed (\(action))"
         }

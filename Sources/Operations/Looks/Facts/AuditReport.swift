@@ -72,8 +72,6 @@ package struct AuditedApp: Codable, Hashable, Sendable {
     /// What APNs called bad among the living tokens, by reason; absent where it called none. It marks
     /// nothing.
     package var suspects: [AuditedSuspects]?
-    /// The living rows that have not registered for long; absent where the table has no time of registrations.
-    package var idle: AuditedIdle?
     /// The queue; absent where the app does not send.
     package var queue: AuditedQueue?
     /// Its certificates and keys.
@@ -112,15 +110,6 @@ package struct AuditedTokens: Codable, Hashable, Sendable {
     package var forms: [NamedCount] = []
 }
 
-/// The living rows whose device has not registered for long. Nobody knows that they are dead.
-package struct AuditedIdle: Codable, Hashable, Sendable {
-    package var rows: Int
-    /// The days without a registration: those of `policy.idle-after`, else 180.
-    package var days: Int
-    /// Whether `policy.idle-after` leaves them out of sends.
-    package var leftOut: Bool
-}
-
 /// What became of the evidence of one day from one source.
 package struct EvidenceDay: Codable, Hashable, Sendable {
     /// The day in UTC, `2026-11-23`.
@@ -147,8 +136,6 @@ package struct AuditedQueue: Codable, Hashable, Sendable {
     package var open = 0
     /// Among the open: rows addressed to stale tokens, which `send` will skip.
     package var toStale = 0
-    /// Among the open: rows addressed to idle tokens, which `send` will skip; absent for none.
-    package var toIdle: Int?
     /// Among the open: rows whose token no row of the table has.
     package var toUnknown = 0
     /// Rows of the period by their result: `sent`, `gone`, `skipped (stale)`, most first.
@@ -210,11 +197,6 @@ package struct DeepTokens: Codable, Hashable, Sendable {
     package var users: Int?
     /// Users whose every row is stale, empty or malformed.
     package var usersWithoutLivingToken: Int?
-    /// Living tokens whose device registered another one of the same kind a day later or more; absent, as the next one,
-    /// where the settings name no device.
-    package var supersededTokens: Int?
-    /// Devices that seem to have more than ten tokens of one kind, so that the value names no device.
-    package var crowdedDevices: Int?
     /// Users by the number of their living tokens: `0`, `1`, `2`, `3 to 5`, `over 5`.
     package var tokensPerUser: [NamedCount] = []
 }

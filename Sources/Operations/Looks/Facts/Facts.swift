@@ -36,6 +36,8 @@ struct Facts {
     var pulse: PulseLook?
     /// What APNs called bad, by app.
     var suspects: [SuspectShare] = []
+    /// How much of that APNs knows in the other environment, by app, with apps by the table's value.
+    private(set) var misplaced: [MisplacedShare] = []
     /// Rows of `pushsweep_evidence` about the apps that wait.
     var waitingRows = 0
     /// Why what waits could not be applied.
@@ -106,6 +108,15 @@ struct Facts {
         guard try intake.visibility() == .readable else { return }
         waitingRows = 0
         for app in apps { waitingRows += try intake.waiting(of: app.partition) }
+    }
+
+    /// Reads which suspects APNs knows in the other environment, where the account may see them.
+    ///
+    /// - Throws: any failure of a query.
+    mutating func readMisplaced(_ store: TokenTable) throws(StoreFailure) {
+        let suspects = Suspects(store)
+        guard try suspects.visibility() == .readable else { return }
+        misplaced = try suspects.misplaced()
     }
 
     /// Compares the clocks, and the newest registrations with that of the database.

@@ -74,8 +74,7 @@ struct SuspectShare {
                 : "it knew none of them, so they are probably of another environment or app, which pushsweep environments "
                     + "--probe tells"
         if suspects.contains(where: { $0.elsewhere != nil }) {
-            return
-                "their rows are under the wrong environment: pushsweep environments --apply --dry-run"
+            return "look at those of the other environment first: pushsweep environments"
         }
         return fault
             + "; audit --suspects FILE lists the rows, preflight --filter --without-suspects leaves recent "

@@ -1,11 +1,9 @@
 /// The tokens that a send would go to.
 package struct TokenCounts: Encodable, Hashable, Sendable {
-    /// All values that were read. The sum of the next six.
+    /// All values that were read. The sum of the next five.
     package var read = 0
-    /// Tokens that a row without a mark, or with a later registration, has, and that are not idle.
+    /// Tokens that a row without a mark, or with a later registration, has.
     package var living = 0
-    /// Tokens whose rows have not registered for the time of `policy.idle-after`.
-    package var idle = 0
     /// Tokens whose rows are all dead.
     package var stale = 0
     /// Tokens that no row of the app has.

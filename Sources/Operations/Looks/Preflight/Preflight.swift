@@ -165,12 +165,12 @@ package struct Preflight {
         do {
             let store = try TokenTable.forDecisions(plan.settings)
             try store.require(.read, partitions: [plan.app.storedPartition])
-            try store.requireIdle()
             facts.isReplica = try store.isReplica()
             facts.stranded = try store.strandedMarks(plan.settings.apps.map(\.storedPartition))
             let suspects = try recentSuspects(store)
             try countTokens(store)
             facts.suspects = [try share(of: suspects, store)]
+            try facts.readMisplaced(store)
             facts.now = context.now()
             try facts.readEvidence(plan.settings, store, hours: plan.mostHours)
             try facts.readClocks(store, context.now)

@@ -102,7 +102,7 @@ package struct PreflightReport: PrintedLines, Encodable, Hashable, Sendable {
         var facts: [(String, String?)] = []
         if let tokens {
             let parts = [
-                (tokens.stale, "stale"), (tokens.idle, "idle"), (tokens.unknown, "unknown"),
+                (tokens.stale, "stale"), (tokens.unknown, "unknown"),
                 (tokens.otherEnvironment, "of the other environment"),
                 (tokens.malformed, "malformed"), (tokens.duplicate, "duplicate"),
                 (tokens.suspect, "called bad"),

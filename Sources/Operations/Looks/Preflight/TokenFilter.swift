@@ -16,14 +16,12 @@ import TokenTable
 
 /// What `preflight --filter` did with the lines of its list.
 package struct FilterCounts: Encodable, Hashable, Sendable {
-    /// Lines with anything but spaces. The sum of the next six.
+    /// Lines with anything but spaces. The sum of the next five.
     package internal(set) var read = 0
     /// Lines that were passed on.
     package internal(set) var passed = 0
     /// Lines dropped because the token is stale.
     package internal(set) var stale = 0
-    /// Lines dropped because the device has not registered for the time of `policy.idle-after`.
-    package internal(set) var idle = 0
     /// Lines dropped because no row has the token, under `--only-known`.
     package internal(set) var unknown = 0
     /// Lines dropped because they are not tokens.
@@ -101,7 +99,7 @@ package struct TokenFilter {
         }
         let partition = plan.app.storedPartition
         try store.require(.read, partitions: [partition], judgingRows: false)
-        lookup = try store.tokenStatuses(in: partition, idle: true)
+        lookup = try store.tokenStatuses(in: partition)
         if plan.withoutSuspects {
             let suspects = Suspects(store)
             guard case .readable = try suspects.visibility() else {
@@ -220,7 +218,7 @@ package struct TokenFilter {
         }
         try append(block[start..<block.count])
         counts.passed =
-            counts.read - counts.malformed - counts.stale - counts.idle - counts.unknown
+            counts.read - counts.malformed - counts.stale - counts.unknown
             - counts.suspect
         return flush()
     }
@@ -232,9 +230,6 @@ package struct TokenFilter {
             return !isBad
         case .stale:
             counts.stale += 1
-            return false
-        case .idle:
-            counts.idle += 1
             return false
         case .unknown:
             guard plan.onlyKnown else { return true }

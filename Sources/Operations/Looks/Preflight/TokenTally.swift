@@ -27,7 +27,7 @@ struct TokenTally {
     ) throws(StoreFailure) {
         (self.store, self.suspectsSince) = (store, suspectsSince)
         partition = app.storedPartition
-        own = try store.tokenStatuses(in: app.storedPartition, idle: true)
+        own = try store.tokenStatuses(in: app.storedPartition)
         let terms = try store.terms(of: app.storedPartition)
         var others: [TokenStatusLookup] = []
         for environment in Settings.Environment.allCases where environment != app.environment {
@@ -57,7 +57,6 @@ struct TokenTally {
             switch statuses[token] ?? .unknown {
             case .living: counts.living += 1
             case .stale: counts.stale += 1
-            case .idle: counts.idle += 1
             case .unknown: strangers.append(token)
             }
         }

@@ -1,5 +1,6 @@
 import Findings
 import TokenHygiene
+import TokenTable
 
 extension RuleBook {
     /// Holds, sweeps, and what waits.
@@ -34,11 +35,11 @@ extension RuleBook {
             return open.map { hold in
                 let known = facts.report?.holds.first { $0.hold == hold.id }
                 let effect = known?.candidates.map {
-                    ": \($0) of \(known?.living ?? 0) living rows would \(hold.moves ? "move" : "become invalid") now"
+                    ": \($0) of \(known?.living ?? 0) living rows would become invalid now"
                 }
                 var finding = Finding(
                     .high, "\(hold.partition)",
-                    "a \(hold.moves ? "move" : "removal") of \(hold.reports.counting("report")) waits for a decision since "
+                    "a removal of \(hold.reports.counting("report")) waits for a decision since "
                         + hold.since.rfc3339 + (effect ?? ""),
                     cause: known?.judgement ?? hold.cause,
                     cure:
@@ -451,7 +452,45 @@ extension RuleBook {
             of the rows: docs/evidence.md.
             """, needs: \.suspects
         ) { suspects, _ in suspects.compactMap(\.finding) },
+        .each(
+            "wrong-environment", .evidence, in: [.check, .audit, .preflight],
+            "high where nine of ten tokens that APNs calls bad are of the other environment, else medium",
+            """
+            APNs calls tokens bad in the environment that their rows name, and knows them in the other one. Nine of ten \
+            of them, among ten or more, show rather that two values of the settings are exchanged, or two gateways.
+            Each send to such a row is refused, and the device gets nothing. Under exchanged values each report is about \
+            the wrong rows too.
+            `pushsweep environments` counts them, and `--list FILE` names the rows. It changes nothing.
+            Compare `store.active-users.environment.values`, `apps[].environment` and `provider.host` first. Are they right, \
+            let the application move the rows: `pushsweep environments --sql FILE`. See docs/environments.md.
+            """, needs: \.misplaced
+        ) { misplaced, facts in
+            facts.apps.compactMap { app in
+                misplaced.first { $0.partition == app.storedPartition }.flatMap {
+                    Self.finding(about: $0, of: "\(app.partition)")
+                }
+            }
+        },
     ]
+
+    /// What follows from the suspects of an app that APNs knows in the other environment; nil where there are none.
+    private static func finding(about share: MisplacedShare, of app: String) -> Finding? {
+        guard share.elsewhere > 0, let other = share.partition.elsewhere?.environment else {
+            return nil
+        }
+        let known =
+            "APNs knows \(share.elsewhere) of \(share.suspects.counting("token")) that it calls bad in the \(other)"
+        return share.mayBeExchanged
+            ? Finding(
+                .high, app, "\(known), so values or gateways may be exchanged",
+                cause: "nearly all are of the other environment, where rows go wrong one by one",
+                cure:
+                    "compare store.active-users.environment.values, apps[].environment and provider.host"
+            )
+            : Finding(
+                .medium, app, "\(known), so their rows are under the wrong environment",
+                cure: "look at them with: pushsweep environments")
+    }
 
     /// A rule of `Pulse` about each app that is looked at.
     private static func pulse(_ name: String, _ weight: String, _ text: String) -> Rule {

@@ -4,11 +4,6 @@ extension RuleBook {
     /// The share above which a loss is not small, and the one from which most of a send is lost.
     private static let (someShare, mostShare) = (0.01, 0.5)
 
-    /// Nobody hears of what is left out, so most of a table or of a send is worth a person's look.
-    private static func idleWeight(_ share: Double) -> Severity {
-        share > 0.8 ? .high : share > mostShare ? .medium : .note
-    }
-
     /// The tokens of a send. Rules that an audit asks too are about the same in the rows of the table.
     static let send: [Rule] = [
         .one(
@@ -139,36 +134,6 @@ extension RuleBook {
                 .note, send.object,
                 "the memory for finding duplicates was used up, so some are not counted",
                 cure: "raise --memory")
-        },
-        share(
-            "idle-tokens",
-            "with policy.idle-after high above 80 %, medium above 50 %, else note; note without it",
-            of: \.idle, { share, _ in idleWeight(share) },
-            """
-            Living rows have not registered for the time of `policy.idle-after`, or without that setting for 180 days. With \
-            it the view, the filter and `send` leave them out; a row of the queue for one is `skipped`, for good.
-            APNs may answer 200 for a long time after the app is gone, so no evidence comes for such a row. It is never marked \
-            for that.
-            `pushsweep audit` counts them for each app. `pushsweep explain TOKEN` says since when a row has not registered.
-            A device is back with its next registration. If living devices are among them, look at what writes the time: \
-            docs/registrations.md.
-            """,
-            "have not registered for the time of policy.idle-after, and send leaves them out",
-            cure:
-                "leave them out, for example with preflight --filter; are most devices idle, look at what writes "
-                + "registrations"
-        ) { app in
-            guard let idle = app.idle, idle.rows > 0 else { return nil }
-            let share = Double(idle.rows) / Double(max(app.tokens.living, 1))
-            return Finding(
-                idle.leftOut ? idleWeight(share) : .note, app.object,
-                "\(idle.rows) of \(app.tokens.living.counting("living row")) "
-                    + "\(idle.rows == 1 ? "has" : "have") not registered for \(idle.days) days"
-                    + (idle.leftOut ? ", and sends leave them out" : ""),
-                cause: "APNs may answer 200 for long where the app is gone, and so nothing tells",
-                cure: idle.leftOut
-                    ? ""
-                    : "where each registration moves the time, policy.idle-after leaves them out")
         },
     ]
 

@@ -217,25 +217,5 @@ extension RuleBook {
             SHOW CREATE TABLE pushsweep_evidence; shows the next number as AUTO_INCREMENT.
             Run a sweep, then the statement that the finding prints, as an administrator. Let senders leave the number out.
             """),
-        .examined(
-            "idle-needs-trigger", .table, in: [.check, .audit],
-            "a failure: what sends or filters ends with 78; medium in audit",
-            """
-            `policy.idle-after` is set, and the account sees no trigger that writes the time of each registration.
-            A time that is set once, or that stays where a device registers with the token it had, makes a living device \
-            look idle. Nobody would send to it again.
-            `pushsweep check` names the triggers that it saw. ON UPDATE is none: it does nothing where no value changes.
-            Make the triggers of docs/registrations.md for your table, or leave policy.idle-after out. An account of a server \
-            needs the right TRIGGER to see them.
-            """),
-        .examined(
-            "view-of-other-settings", .table, in: [.check], "medium",
-            """
-            The view pushsweep_sendable was made under another `policy.idle-after`, or without it.
-            A view is as old as its CREATE. A sender that reads it leaves devices out that the settings send to, or sends to \
-            those that they leave out.
-            SHOW CREATE VIEW pushsweep_sendable; or on SQLite SELECT sql FROM sqlite_master WHERE name = 'pushsweep_sendable';
-            Print the view again with `pushsweep schema print --view` and run the statements, as the account that made it.
-            """),
     ]
 }

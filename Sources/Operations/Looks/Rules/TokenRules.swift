@@ -205,18 +205,6 @@ extension RuleBook {
                 "\(stale) of \((app.queue?.open ?? 0).counting("open row")) of the queue are for stale "
                     + "tokens; send skips them"
             }),
-        app(
-            "queued-to-idle", area: .queue, .note, \.queue?.toIdle,
-            """
-            Open rows of the queue are for devices that have not registered for the time of `policy.idle-after`.
-            `send` skips them for good: a skipped row is not sent when the device registers again.
-            `pushsweep send --dry-run` counts them as skipped (idle). `pushsweep explain TOKEN` tells about one device.
-            Nothing is to be done where that is meant. Else leave policy.idle-after out, or make it longer, before the next send.
-            """,
-            { idle, app in
-                "\(idle) of \((app.queue?.open ?? 0).counting("open row")) of the queue are for devices that have not "
-                    + "registered for long; send skips them"
-            }),
         .examined(
             "queue-claims-not-seen", .queue, in: [.check], "medium",
             """

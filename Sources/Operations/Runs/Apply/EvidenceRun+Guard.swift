@@ -11,15 +11,9 @@ struct GuardHold {
     let candidates: Int?
     /// Whether nothing was removed from these rows before, so that many at once are usual.
     var isFirstRemoval = false
-    /// Whether the rows would move to the other environment.
-    var moves = false
 
-    /// The cause in words, which the journal keeps.
-    var words: String {
-        moves
-            ? cause.words("moved to the other environment")
-            : cause.words(isFirstRemoval: isFirstRemoval)
-    }
+    /// The cause in words, which the batch keeps.
+    var words: String { cause.words(isFirstRemoval: isFirstRemoval) }
 }
 
 extension GuardCause {
@@ -123,10 +117,8 @@ extension EvidenceRun {
         let proposal = RemovalProposal(
             forecast, of: [batch], tokens: spread.tokens, atOneTime: spread.atOneTime,
             policy(for: batch))
-        let moves = policy(for: batch).moves
-        let judge = RemovalGuard(moves ? plan.limits.ofMoves : plan.limits)
-        let known = try store.removals(from: partition, ofMoves: moves)
-        let history = moves ? known : foretold.adding(to: known, of: partition)
+        let judge = RemovalGuard(plan.limits)
+        let history = foretold.adding(to: try store.removals(from: partition), of: partition)
         let living = store.livingRows(in: partition)
         let cause = try judge.cause(toHold: proposal, after: history) {
             limit throws(StoreFailure) in
@@ -140,7 +132,7 @@ extension EvidenceRun {
         return cause.map {
             GuardHold(
                 cause: $0, candidates: forecast.candidateRows,
-                isFirstRemoval: !moves && $0.isFirstRemoval(after: history), moves: moves)
+                isFirstRemoval: $0.isFirstRemoval(after: history))
         }
     }
 
@@ -170,8 +162,8 @@ extension RemovalProposal {
         var counts = forecast.counts
         // A person's undo says nothing about clocks.
         counts.newer -= forecast.preceded
-        if batches.allSatisfy({ $0.inlet == .earlier || $0.inlet == .probe }) {
-            // They were chosen because they found no row, or are about rows of the other environment.
+        if batches.allSatisfy({ $0.inlet == .earlier }) {
+            // They were chosen because they found no row.
             (counts.newer, counts.unknown) = (0, 0)
         }
         self.init(

@@ -104,7 +104,7 @@ struct EvidenceRun {
         /// Whether other batches would fail the same way: the fault is in the database or the journal,
         /// not in this one.
         var endsRun: Bool {
-            guard let failure, !isSilent, !entry.moves else { return false }
+            guard let failure, !isSilent else { return false }
             return failure.exit != .invariant && failure.stage != .settings
                 && failure.stage != .decode
         }
@@ -170,7 +170,6 @@ struct EvidenceRun {
 
     /// The partition of a batch as the rows of the table name it.
     private func partition(of batch: ReportBatch) throws(RunFailure) -> Partition {
-        try requireDestination(of: batch)
         if let partition = plan.partitions[batch.partition] { return partition }
         throw RunFailure(
             .configuration, .settings,
@@ -178,25 +177,11 @@ struct EvidenceRun {
                 + "and run again, or give it up: pushsweep holds discard \(batch.id) --reason TEXT")
     }
 
-    /// Requires that a run of these settings would be about rows after a move.
-    ///
-    /// - Throws: exit 78.
-    func requireDestination(of batch: ReportBatch) throws(RunFailure) {
-        guard batch.source == .wrongEnvironment, let other = batch.partition.elsewhere,
-            plan.partitions[other] == nil
-        else { return }
-        throw RunFailure(
-            .configuration, .settings,
-            "judging batch \(batch.id), which moves rows of \(batch.partition): the settings name no \(other), so no run "
-                + "would be about the moved rows; name the app with that environment under apps, or run where it is named"
-        )
-    }
-
     // MARK: Terms
 
     /// The policy for a batch. What is judged again by nobody's wish counts only beyond doubt.
     func policy(for batch: ReportBatch) -> RemovalPolicy {
-        var policy = plan.policy.against(batch.source)
+        var policy = plan.policy
         policy.onlyBeyondDoubt = batch.isJudgedByItself
         return policy
     }
@@ -309,7 +294,7 @@ struct EvidenceRun {
     private func isReleased(_ batch: ReportBatch, _ stored: Partition) throws -> Bool {
         let policy = policy(for: batch)
         let digest = try HoldDigest(
-            batch.partition, policy, terms: store.terms(of: stored, under: policy))
+            batch.partition, policy, terms: store.terms(of: stored))
         return batch.terms == digest.heading
     }
 
@@ -349,12 +334,10 @@ struct EvidenceRun {
         let named = (try? store.refusedChanges(ofFeed: batch.id, limit: limit)) ?? []
         let first = named.first.map { ", the first is \($0.refusalInWords)" } ?? ""
         let what = progress.rowsRefused == 1 ? "1 row stays" : "\(progress.rowsRefused) rows stay"
-        let moves = batch.source == .wrongEnvironment
-        let why = moves ? "the other environment knows the token" : "the token is dead"
-        let next = moves ? "environments --apply" : "replay --feed \(batch.id)"
         context.log.warning(
             """
-            \(batch.partition): \(what) as before although \(why)\(first); correct the rows, then run pushsweep \(next)
+            \(batch.partition): \(what) as before although the token is dead\(first); correct the rows, then run \
+            pushsweep replay --feed \(batch.id)
             """)
         return named.map(\.refusalInWords)
     }
@@ -443,7 +426,6 @@ struct EvidenceRun {
         let (context, seen, counts) = (context, seen, heard.batch.counts)
         let partition = heard.batch.partition
         defer { context.progress.clear() }
-        if application.policy.moves { try store.require(.apply(application.policy)) }
         try store.renewLayout(for: application.policy)
         var stream = heard.stream(after: position, in: store)
         return try store.applyReports(
@@ -485,6 +467,5 @@ extension FeedReport {
         bytes = batch.bytes
         quarantinedBytes = batch.quarantinedBytes
         counts = batch.counts.judged(Counts())
-        if batch.source == .wrongEnvironment { action = LedgerEntry.move }
     }
 }

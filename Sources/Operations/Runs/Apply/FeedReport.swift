@@ -22,8 +22,6 @@ package struct FeedReport: Codable, Hashable, Sendable {
     package var feed: String?
     /// The feed's state: pending, applied, held or discarded.
     package var state: String?
-    /// `move` for rows that move to the other environment; absent for the usual marks and removals.
-    package var action: String?
     /// Whether an earlier run read the feed.
     package var resumed = false
     package var bytes = 0
@@ -87,9 +85,6 @@ package struct FeedReport: Codable, Hashable, Sendable {
             (unknown, refused) = (newValue.unknown, newValue.refused)
         }
     }
-
-    /// Whether its rows move to the other environment.
-    var moves: Bool { action != nil }
 
     /// Whether the feed is completely applied.
     var isApplied: Bool { state == FeedState.applied.rawValue }

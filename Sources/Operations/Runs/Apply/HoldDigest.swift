@@ -17,7 +17,7 @@ struct HoldDigest {
     init(_ partition: Partition, _ policy: RemovalPolicy, terms: [String]) throws {
         let heading =
             [
-                "pushsweep hold 3", partition.app, partition.environment, policy.word,
+                "pushsweep hold 3", partition.app, partition.environment, policy.action.rawValue,
                 policy.deletesAfter.map { "\($0)" } ?? "at once",
                 "\(policy.deletesWithoutRegistrationTime)", "\(policy.skew)",
             ] + terms
@@ -48,11 +48,6 @@ struct HoldDigest {
         try digest.update([0xFF])
         return try digest.hex()
     }
-}
-
-extension RemovalPolicy {
-    /// What it does with the rows of evidence: `mark`, `delete` or `move`.
-    var word: String { moves ? LedgerEntry.move : action.rawValue }
 }
 
 /// The digest of a mapping: table, columns, and the values of an app. Reports that found no row under one are judged

@@ -49,8 +49,6 @@ package struct SweepPlan: Sendable {
         case journaled(String)
         /// The answers that a sender's own run received.
         case answers
-        /// Answers of the other environment, and the moves that follow from them.
-        case environments
         /// The held feeds that a digest names.
         case release(String)
 
@@ -62,7 +60,6 @@ package struct SweepPlan: Sendable {
             case .file(let file): file.layout == nil ? "replay" : "import"
             case .journaled: "replay"
             case .answers: "send"
-            case .environments: "environments"
             case .release: "release"
             }
         }
@@ -109,9 +106,6 @@ package struct SweepPlan: Sendable {
 
     /// The reason for a release, in the words of the person who decided.
     var reason: String?
-
-    /// Whether the hourly run marks the older of two tokens of one device.
-    var marksSuperseded = false
 
     /// Whether the time of its arrival counts for a report without a time.
     var mayUseArrival = false
@@ -186,7 +180,6 @@ extension SweepPlan {
             dryRun: dryRun)
         pacing = Pacing(settings)
         mayUseArrival = settings.mayUseArrival
-        marksSuperseded = settings.marksSuperseded
     }
 }
 

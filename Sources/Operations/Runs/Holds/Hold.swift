@@ -35,14 +35,6 @@ package struct Hold {
     /// The time at which the first batch was held.
     package var since: EpochMilliseconds { batches[0].hold?.since ?? batches[0].opened }
 
-    /// How its batches are applied under the policy of the settings. All of an inlet have one fate.
-    func policy(of settings: RemovalPolicy) -> RemovalPolicy {
-        settings.against(batches[0].source)
-    }
-
-    /// Whether a release moves rows to the other environment.
-    var moves: Bool { batches[0].source == .wrongEnvironment }
-
     /// The reports of its batches.
     var reports: Int { batches.reduce(0) { $0 + $1.counts.tuples } }
 
@@ -362,12 +354,10 @@ extension EvidenceRun {
         for hold in try Holds(store).all() {
             // An app that the settings no longer name cannot have been examined since.
             guard let partition = plan.partitions[hold.partition] else { continue }
-            let policy = hold.policy(of: plan.policy)
             let digests = try HoldDigest(
-                hold.partition, policy, terms: store.terms(of: partition, under: policy))
+                hold.partition, plan.policy, terms: store.terms(of: partition))
             let last = try hold.batches.firstIndex { try digests.take($0, in: store) == digest }
             guard let last else { continue }
-            try requireDestination(of: hold.batches[0])
             return (Array(hold.batches[...last]), digests.heading)
         }
         throw RunFailure(

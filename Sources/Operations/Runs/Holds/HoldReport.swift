@@ -84,12 +84,7 @@ package struct HoldEntry: PrintedLines, Codable, Hashable, Sendable {
         let (candidates, living) = (candidates ?? 0, living ?? 0)
         let tenths = living > 0 ? (candidates * 1_000 + living / 2) / living : 0
         let share = living > 0 ? " (\(tenths / 10).\(tenths % 10) %)" : ""
-        return "\(candidates) of \(living) living rows\(share) would \(fate)"
-    }
-
-    /// What a release does with the rows.
-    fileprivate var fate: String {
-        inlet == Inlet.proof.rawValue ? "move to the other environment" : "become invalid"
+        return "\(candidates) of \(living) living rows\(share) would become invalid"
     }
 }
 
@@ -183,7 +178,7 @@ package struct HoldReport: PrintedLines, Encodable, Hashable, Sendable {
 
     /// The fields that `holds list` does not have.
     package struct Details: Encodable, Hashable, Sendable {
-        /// `mark`, `delete` or `move`: the action of a release under the current settings.
+        /// `mark` or `delete`: the action of a release under the current settings.
         var action: String
         /// Identifies exactly this set and the changes of its release: SHA-256, 64 hex digits.
         var digest = ""
@@ -233,13 +228,13 @@ package struct HoldReport: PrintedLines, Encodable, Hashable, Sendable {
             "judged again: \(entry.judgement ?? "the guard would not stop it now")",
         ]
         lines += ["batches:"] + details.batches.map { "  \($0.line)" }
-        lines.append(details.action == LedgerEntry.move ? "called bad here:" : "said to be dead:")
+        lines.append("said to be dead:")
         let most = details.ages.map(\.tokens).max() ?? 0
         for age in details.ages where age.tokens > 0 {
             let bar = String(repeating: "#", count: max(1, age.tokens * 20 / max(1, most)))
             lines.append("  \(padded(age.age, 16)) \(padded("\(age.tokens)", 10)) \(bar)")
         }
-        lines.append("registered (rows that would \(entry.fate)):")
+        lines.append("registered (rows that would become invalid):")
         lines += details.registrations.filter { $0.rows > 0 }.map {
             "  \(padded($0.registered, 20)) \($0.rows)"
         }
@@ -325,20 +320,11 @@ extension Hold {
                 "looking at hold \(id): the settings no longer name \(partition); name it "
                     + "again under apps, or discard the hold")
         }
-        let (stored, policy) = (app.storedPartition, policy(of: settings.policy))
-        if policy.moves, let other = partition.elsewhere,
-            !settings.apps.contains(where: { $0.partition == other })
-        {
-            throw RunFailure(
-                .configuration, .settings,
-                "looking at hold \(id): the settings name no \(other), to which the rows would move; name the app with that "
-                    + "environment under apps, or discard the hold")
-        }
-        var details = HoldReport.Details(action: policy.word)
+        let (stored, policy) = (app.storedPartition, settings.policy)
+        var details = HoldReport.Details(action: policy.action.rawValue)
         details.batches = batches.map(HoldReport.Batch.init)
         details.quarantined = batches.reduce(0) { $0 + $1.quarantined }
-        let digest = try HoldDigest(
-            partition, policy, terms: store.terms(of: stored, under: policy))
+        let digest = try HoldDigest(partition, policy, terms: store.terms(of: stored))
         for batch in batches { details.digest = try digest.take(batch, in: store) }
         let spread = try spread(in: store)
         details.tokens = spread.tokens
@@ -362,16 +348,12 @@ extension Hold {
         if gate != nil, outcome.total > 0 {
             let proposal = RemovalProposal(
                 forecast, of: batches, tokens: spread.tokens, atOneTime: spread.atOneTime, policy)
-            let history = try store.removals(from: stored, ofMoves: policy.moves)
-            let limits = policy.moves ? settings.guardLimits.ofMoves : settings.guardLimits
-            let cause = try RemovalGuard(limits).cause(toHold: proposal, after: history) {
-                _ throws(StoreFailure) in living
-            }
+            let history = try store.removals(from: stored)
+            let cause = try RemovalGuard(settings.guardLimits).cause(
+                toHold: proposal, after: history
+            ) { _ throws(StoreFailure) in living }
             entry.judgement = cause.map {
-                GuardHold(
-                    cause: $0, candidates: nil,
-                    isFirstRemoval: $0.isFirstRemoval(after: history), moves: policy.moves
-                ).words
+                $0.words(isFirstRemoval: $0.isFirstRemoval(after: history))
             }
         }
         return HoldReport(entry: entry, details: details)

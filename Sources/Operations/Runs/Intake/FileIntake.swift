@@ -62,13 +62,14 @@ extension ReportIntake {
         return (try batches.map(whole), report)
     }
 
-    /// Passes on the tokens of some apps that APNs called bad. A dry run tells nothing of what they come to.
+    /// Passes on the tokens of some apps that APNs called bad, in either environment: an answer of one says something of the
+    /// other. A dry run tells nothing of what they come to.
     private func eachSuspected(
         of partitions: Set<Partition>, _ body: ([DeviceToken]) throws -> Void
     ) throws {
         guard !plan.dryRun else { return }
-        for partition in partitions {
-            let stored = plan.partitions[partition] ?? partition
+        let named = partitions.map { plan.partitions[$0] ?? $0 }
+        for stored in Set(named + named.compactMap(\.elsewhere)) {
             var last: DeviceToken?
             while case let page = try Suspects(store).page(of: stored, after: last), !page.isEmpty {
                 try body(page.map(\.token))

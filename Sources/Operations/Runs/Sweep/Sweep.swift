@@ -176,13 +176,6 @@ package struct Sweep: RecordedRun {
         }
         if isWhole { settleSenders(evidence) }
         if isWhole && !context.interrupt.isTripped {
-            do throws(CancellationError) {
-                try markSuperseded(evidence)
-            } catch {
-                return evidence
-            }
-        }
-        if isWhole && !context.interrupt.isTripped {
             removeExpired(evidence)
             removeOldReports(evidence)
         }
@@ -234,7 +227,7 @@ package struct Sweep: RecordedRun {
             do {
                 try judgeAgain(feed, pouring)
             } catch is CancellationError {}
-        case .answers, .environments: break  // They settle them as they come.
+        case .answers: break  // They settle them as they come.
         case .release(let digest): try release(digest, evidence)
         }
     }
@@ -297,7 +290,6 @@ package struct Sweep: RecordedRun {
         let report = try store.require(
             plan.dryRun ? .read : .apply(plan.policy),
             partitions: Array(plan.partitions.values))
-        if seeksSuperseded { try store.requireSuperseded() }
         // A mistake in the limits has to show before evidence is taken from anywhere.
         if !plan.dryRun { try store.session.ensureThrottleIsWatched() }
         if let stranded = try store.strandedMarks(Array(plan.partitions.values)), stranded.isWhole {

@@ -15,9 +15,7 @@ extension Sweep {
         guard !plan.dryRun || (try? evidence.batches.visibility()) == .readable else { return }
         if !plan.dryRun { try evidence.batches.releaseFollowers() }
         for batch in try evidence.batches.all(.held, .waiting, .applying) {
-            // What a probe heard of an environment that the settings do not name waits for the next probe.
-            let isOwn = batch.host == context.host && batch.inlet != .probe
-            guard evidence.isNamed(batch) || isOwn else { continue }
+            guard evidence.isNamed(batch) || batch.host == context.host else { continue }
             try judge(HeardBatch(batch), evidence, resumed: true)
         }
         guard plan.dryRun else { return }
@@ -168,15 +166,7 @@ extension Sweep {
     mutating func judge(
         _ heard: HeardBatch, _ evidence: EvidenceRun, resumed: Bool
     ) throws(CancellationError) {
-        let result = evidence.judge(heard)
-        try note(result, resumed: resumed)
-        do {
-            for each in try evidence.judgeDeaths(after: result) { try note(each, resumed: false) }
-        } catch let end as CancellationError {
-            throw end
-        } catch {
-            outcome.fail(.wrapping(error, at: .apply))
-        }
+        try note(evidence.judge(heard), resumed: resumed)
     }
 
     mutating func note(

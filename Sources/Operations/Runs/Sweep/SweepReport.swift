@@ -121,7 +121,6 @@ extension SweepReport {
 
     private var closing: String {
         let sum = apps.reduce(into: Counts()) { $0 += $1.counts }
-        let moved = apps.filter { $0.moves && !$0.wouldBeHeld }.reduce(0) { $0 + $1.applied }
         if apps.isEmpty {
             return "\(kind): " + (problems.isEmpty ? "no new evidence" : "no evidence was applied")
         }
@@ -129,9 +128,7 @@ extension SweepReport {
         let noun = apps.allSatisfy { $0.bytes == 0 } ? "report" : "tuple"
         let undone = apps.reduce(0) { $0 + ($1.undone ?? 0) }
         let stopped = apps.filter(\.wouldBeHeld).reduce(0) { $0 + $1.applied }
-        return "\(kind): \(sum.tuples.counting(noun)), \(sum.applied - stopped - moved) \(verb), "
-            + (moved > 0
-                ? "\(moved) \(dryRun ? "would move" : "moved") to the other environment, " : "")
+        return "\(kind): \(sum.tuples.counting(noun)), \(sum.applied - stopped) \(verb), "
             + (stopped > 0 ? "\(stopped) would be held, " : "")
             + "\(sum.newer - undone) kept because they registered again"
             + (undone > 0 ? ", \(undone) because an undo came after them" : "")

@@ -56,7 +56,6 @@ package struct ChangeListing {
         let names = Dictionary(
             settings.apps.map { ($0.storedPartition, $0.name) }, uniquingKeysWith: { one, _ in one }
         )
-        let words = settings.store.mapping.environmentValues
         var waiting = ChangeLine.heading(format) ?? ""
         var count = 0
         // Lines that were made before an obstacle are still part of the listing.
@@ -71,14 +70,9 @@ package struct ChangeListing {
             let page = try follower.next().prefix(limit.map { $0 - count } ?? .max)
             if page.isEmpty { break }
             for change in page {
-                let moved = change.entry.environmentAfter(words)
-                var partition = change.entry.origin?.partition
-                if let moved, let app = partition?.app {
-                    partition = Partition(app: app, environment: moved)
-                }
+                let partition = change.entry.origin?.partition
                 let line = ChangeLine(
-                    change, of: partition, name: partition.flatMap { names[$0] },
-                    hasMoved: moved != nil, wholeTokens: wholeTokens)
+                    change, name: partition.flatMap { names[$0] }, wholeTokens: wholeTokens)
                 waiting += line.text(format)
                 last = line.cursor
                 count += 1
@@ -138,17 +132,6 @@ package struct ChangeListing {
     }
 }
 
-extension LedgerEntry {
-    /// The environment in which a row is after a move. A value that the settings do not know any more was that of the
-    /// other environment, or of an undo that of the feed's own.
-    fileprivate func environmentAfter(_ words: [String: String]) -> String? {
-        guard action == Self.move else { return nil }
-        let own = origin?.partition
-        return environment(among: words)
-            ?? (isOfUndo ? own?.environment : own?.elsewhere?.environment)
-    }
-}
-
 /// The formats in which changes are listed.
 package enum ChangeFormat: String, Hashable, Sendable, CaseIterable {
     /// One JSON object per line.
@@ -166,7 +149,7 @@ package struct ChangeLine: Codable, Hashable, Sendable {
     package let changed: String?
     /// The app as the token table names it.
     package let app: String
-    /// `production` or `sandbox`, after a `move` the one in which the row is from then on.
+    /// `production` or `sandbox`.
     package let environment: String
     /// What was done to the row, as the ledger names it.
     package let action: String
@@ -186,15 +169,11 @@ package struct ChangeLine: Codable, Hashable, Sendable {
     package let run: String
     /// The app's name in the settings; nil where they name no such app in the environment.
     package let name: String?
-    /// The environment in which the row was before a `move`; nil for other changes. Only JSON has it.
-    package let from: String?
 
-    /// Describes a change of a row that is of a partition from then on. `name` is the app's name in the settings.
-    package init(
-        _ change: FollowedChange, of partition: Partition?, name: String?, hasMoved: Bool = false,
-        wholeTokens: Bool
-    ) {
+    /// Describes a change. `name` is the app's name in the settings.
+    package init(_ change: FollowedChange, name: String?, wholeTokens: Bool) {
         let entry = change.entry
+        let partition = entry.origin?.partition
         cursor = "\(change.cursor)"
         changed = entry.changed.rfc3339
         app = partition?.app ?? ""
@@ -207,7 +186,7 @@ package struct ChangeLine: Codable, Hashable, Sendable {
         source = entry.origin?.source ?? ""
         reason = entry.reason
         run = entry.place.run
-        (self.name, from) = (name, hasMoved ? partition?.elsewhere?.environment : nil)
+        self.name = name
     }
 
     /// The line in a format, with its line break. Control characters in it are escaped, so that
