@@ -9,7 +9,7 @@ import TokenTable
 
 @Suite("Taking reports out of the table")
 struct EvidenceIntakeTests {
-    private static func database(_ engine: TestEngine, rows: Int) throws -> TokenDatabase {
+    static func database(_ engine: TestEngine, rows: Int) throws -> TokenDatabase {
         let database = try TokenDatabase.own(engine)
         for number in 0..<rows { try database.report(DeviceToken.numbered(number).hex) }
         return database
@@ -18,10 +18,12 @@ struct EvidenceIntakeTests {
     private static let now = EpochMilliseconds(1_790_000_000_000)
 
     private static func terms(_ apps: String...) -> IntakeTerms {
+        terms(words(Dictionary(uniqueKeysWithValues: apps.map { ($0, $0) })))
+    }
+
+    static func terms(_ apps: AppWords) -> IntakeTerms {
         IntakeTerms(
-            run: "run", host: "h",
-            Set(apps.map { Partition(app: $0, environment: "production") }),
-            ReportReader(now: now, mayUseArrival: false),
+            run: "run", host: "h", apps, ReportReader(now: now, mayUseArrival: false),
             name: { UUID().uuidString.lowercased() })
     }
 
@@ -30,7 +32,7 @@ struct EvidenceIntakeTests {
     }
 
     /// Takes everything as a sweep does.
-    private static func takeAll(
+    static func takeAll(
         _ intake: EvidenceIntake, _ terms: IntakeTerms = terms("chat"), limit: Int = 1_000,
         at now: EpochMilliseconds = now
     ) throws -> [TakenRows] {

@@ -29,12 +29,14 @@ package struct EvidenceIntake {
         try session.visibility(of: PushsweepTable.evidence.name, Self.columns)
     }
 
-    /// The number of rows that wait, of an app and environment as the rows name them, or of all.
+    /// The number of rows that wait and have some words for an app and environment, or of all.
     ///
     /// - Throws: any failure of a query.
-    package func waiting(of partition: Partition? = nil) throws(StoreFailure) -> Int {
-        let values = partition.map { [SQLValue.text($0.app), .text($0.environment)] } ?? []
-        let which = partition == nil ? "" : " WHERE app = ? AND environment = ?"
+    package func waiting(naming words: Set<Partition>? = nil) throws(StoreFailure) -> Int {
+        if words?.isEmpty == true { return 0 }
+        let values = words?.flatMap { [SQLValue.text($0.app), .text($0.environment)] } ?? []
+        let terms = words?.map { _ in "(app = ? AND environment = ?)" }.joined(separator: " OR ")
+        let which = terms.map { " WHERE \($0)" } ?? ""
         return try session.retries.retrying(
             "counting the rows of pushsweep_evidence",
             do: connection.query("SELECT COUNT(*) FROM pushsweep_evidence" + which, values)

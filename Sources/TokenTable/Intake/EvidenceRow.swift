@@ -26,7 +26,7 @@ package struct EvidenceRow: Hashable, Sendable {
     package var id: Int64 { self[0].integer ?? 0 }
 
     /// The app and environment as the row names them.
-    package var partition: Partition {
+    package var words: Partition {
         Partition(app: self[1].shown, environment: self[2].shown)
     }
 

@@ -10,7 +10,7 @@ package struct IntakeTerms: Sendable {
 
     let run: String
     let host: String
-    let partitions: Set<Partition>
+    let apps: AppWords
     let reader: ReportReader
     /// When undos last changed rows, by the database's clock. Rows that came before an undo are batches of their
     /// own, which give way to it.
@@ -20,13 +20,13 @@ package struct IntakeTerms: Sendable {
     /// Makes the name of a batch, a random UUID.
     let name: @Sendable () -> String
 
-    /// Takes rows about `partitions`, as the settings name them, for a run on a host.
+    /// Takes rows about `apps` for a run on a host.
     package init(
-        run: String, host: String, _ partitions: Set<Partition>, _ reader: ReportReader,
+        run: String, host: String, _ apps: AppWords, _ reader: ReportReader,
         undone: [EpochMilliseconds] = [], lease: Lease? = nil,
         name: @escaping @Sendable () -> String
     ) {
-        (self.run, self.host, self.partitions) = (run, host, partitions)
+        (self.run, self.host, self.apps) = (run, host, apps)
         (self.reader, self.undone, self.lease, self.name) = (reader, undone, lease, name)
     }
 
@@ -39,41 +39,37 @@ package struct IntakeTerms: Sendable {
     /// What becomes of a row at a time of the database's clock.
     package func fate(of row: EvidenceRow, at now: EpochMilliseconds) -> RowFate {
         let reading = reader.reading(of: row.report.map { $0 })
-        // What is not Apple's needs no app of ours.
-        if partitions.contains(row.partition) || (try? reading.get()) == .otherPlatform {
-            return .taken(reading.mapError { Refusal("\($0)") })
+        let taken = reading.mapError { Refusal("\($0)") }
+        let unnamed: UnnamedApp
+        do {
+            return .taken(try apps.app(row.words).get(), taken)
+        } catch {
+            unnamed = error
         }
+        // What is not Apple's needs no app of ours.
+        if (try? reading.get()) == .otherPlatform { return .taken(.noApp, taken) }
         // A row from the future would wait for ever, and one that uses up the numbers keeps all senders out.
         if row.id < EvidenceIntake.exhausted, let arrived = row.arrived,
             now.distance(from: arrived) < Self.patience,
             arrived <= EvidenceBounds(now: now).latest
         {
-            return .left
+            return .left(unnamed)
         }
         return .taken(
+            .noApp,
             .failure(
                 Refusal(
-                    "the settings name no \(row.partition.shortened); name it under apps or correct the sender, "
+                    "the settings name no \(unnamed); name it under apps or correct the sender, "
                         + "then export this batch and import it")))
     }
 }
 
 /// What becomes of a row of `pushsweep_evidence`.
 package enum RowFate {
-    /// It is taken, and says this or cannot be used.
-    case taken(Result<ReportReading, Refusal>)
+    /// It is taken, and says this of an app of the settings or cannot be used.
+    case taken(Partition, Result<ReportReading, Refusal>)
     /// It waits for a host whose settings name its app.
-    case left
-}
-
-extension Partition {
-    /// The app and environment in words; a long name may be a token in the wrong column.
-    package var shortened: String {
-        let names = [app, environment].map { name in
-            name.isEmpty ? "''" : name.count > 20 ? name.prefix(12) + "…" : name
-        }
-        return "app \(names[0]) in environment \(names[1])"
-    }
+    case left(UnnamedApp)
 }
 
 /// Rows that wait for a host whose settings name their app.
@@ -83,27 +79,27 @@ package struct LeftRows: Hashable, Sendable {
 
     /// Number of rows.
     package private(set) var count = 0
-    private var named: [Partition] = []
+    private var named: [UnnamedApp] = []
 
     /// Counts no row.
     package init() {}
 
     /// Counts one row.
-    package mutating func add(_ partition: Partition) {
+    package mutating func add(_ app: UnnamedApp) {
         count += 1
-        note(partition)
+        note(app)
     }
 
-    private mutating func note(_ partition: Partition) {
-        if named.count < Self.most, !named.contains(partition) { named.append(partition) }
+    private mutating func note(_ app: UnnamedApp) {
+        if named.count < Self.most, !named.contains(app) { named.append(app) }
     }
 
     /// Adds others.
     package static func += (left: inout LeftRows, right: LeftRows) {
         left.count += right.count
-        for partition in right.named { left.note(partition) }
+        for app in right.named { left.note(app) }
     }
 
     /// The first apps and environments that the rows name.
-    package var names: String { named.map(\.shortened).joined(separator: ", ") }
+    package var names: String { named.map(\.description).joined(separator: ", ") }
 }

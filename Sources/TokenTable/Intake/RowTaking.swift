@@ -76,9 +76,10 @@ package struct TakenRows {
     fileprivate mutating func add(
         _ row: EvidenceRow, _ terms: IntakeTerms, _ now: EpochMilliseconds
     ) {
-        guard case .taken(let reading) = terms.fate(of: row, at: now) else {
-            left.add(row.partition)
-            return
+        let (app, reading): (Partition, Result<ReportReading, Refusal>)
+        switch terms.fate(of: row, at: now) {
+        case .left(let unnamed): return left.add(unnamed)
+        case .taken(let named, let read): (app, reading) = (named, read)
         }
         taken.append(row.id)
         counts.reports += 1
@@ -87,19 +88,18 @@ package struct TakenRows {
             case .nothing: counts.other += 1
             case .accepted(let token, let time):
                 counts.other += 1
-                accepted[row.partition, default: []].append((token, time))
+                accepted[app, default: []].append((token, time))
             case .otherPlatform: counts.otherPlatform += 1
             case .unknownReason: counts.unknownReasons += 1
             case .suspect(let token, let source, let time):
                 counts.suspects += 1
                 // What no row can have is counted and no more.
                 guard let token else { return }
-                heard[Key(partition: row.partition, source: source), default: []].append(
-                    (token, time))
+                heard[Key(partition: app, source: source), default: []].append((token, time))
             case .evidence(let token, let source, let time):
                 counts.evidence += 1
                 let key = Key(
-                    partition: row.partition, source: source, undo: terms.undo(after: row))
+                    partition: app, source: source, undo: terms.undo(after: row))
                 heard[key, default: []].append((token, time))
                 if key.undo != nil, let at = row.arrived {
                     arrived[key] = min(arrived[key] ?? at, at)

@@ -388,6 +388,46 @@ struct SharedEvidenceTests {
     }
 
     @Test(
+        "a row that says the table's words is counted, explained, judged and imported as one of the settings' app",
+        arguments: TestEngine.available)
+    func tableWords(_ engine: TestEngine) throws {
+        let stage = try SweepStage(engine, feeds: [.tuples([])])
+        stage.lines.activeUsers = "  active-users: {environment: {values: {production: prod}}}"
+        stage.lines.apps = """
+              - {name: talk, value: "7", topic: com.example.talk, environment: production}
+            """
+        for number in 0..<2 {
+            try stage.database.register(
+                .numbered(number), at: before, app: "7", environment: "prod")
+        }
+        let token = engine == .mariaDB ? "LOWER(HEX(device_token))" : "lower(hex(device_token))"
+        try stage.database.execute(
+            "INSERT INTO pushsweep_evidence (app, environment, device_token, timestamp_ms) SELECT app_id, environment, "
+                + "\(token), CASE WHEN device_token = ? THEN \(dead) ELSE 5 END FROM active_users",
+            [.bytes(DeviceToken.numbered(0).bytes)])
+        try stage.run("preflight", "--read-only", "--app", "talk").says(
+            "2 rows of pushsweep_evidence")
+        try stage.run("explain", DeviceToken.numbered(0).hex).ends(
+            0, "talk/production: row 1 of pushsweep_evidence waits", "before this evidence: marked")
+        try stage.run("sweep", "--dry-run").ends(65, "talk/production")
+        try stage.swept().ends(65)
+        #expect(try stage.database.marked == 1)
+        #expect(
+            try stage.database.texts("SELECT app_name, app FROM pushsweep_feed WHERE applied = 1")
+                == [
+                    ["talk", "7"]
+                ])
+        // What a person corrects has the same words still.
+        let listed = try stage.run("quarantine", "list").ends(0, "1 part").output
+        let file = stage.folder.file("rows.jsonl")
+        try stage.run("quarantine", "export", String(listed.prefix(8)), file).ends(0)
+        let row = try String(contentsOfFile: file, encoding: .utf8)
+        let mended = try stage.folder.write("mended.jsonl", row.replacing(":5,", with: ":\(dead),"))
+        try stage.run("import", mended, "--from", "quarantine").ends(0)
+        #expect(try stage.database.marked == 2)
+    }
+
+    @Test(
         "a list that a host has read and not stored is told on each host, and that host stores it",
         arguments: TestEngine.available)
     func unstored(_ engine: TestEngine) throws {

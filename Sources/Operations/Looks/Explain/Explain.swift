@@ -41,7 +41,8 @@ package struct Explain {
             report.generated = now.rfc3339
             guard !tokens.isEmpty else { return report }
             let frame = StoryFrame(
-                settings: settings, history: try TokenHistory(store), now: now,
+                settings: settings, apps: settings.appWords, history: try TokenHistory(store),
+                now: now,
                 reader: ReportReader(now: context.now(), mayUseArrival: settings.mayUseArrival),
                 wholeTokens: wholeTokens, mappings: try Self.mappings(settings, store))
             var explain = Explain(

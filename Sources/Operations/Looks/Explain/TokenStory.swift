@@ -14,6 +14,7 @@ import TokenTable
 /// What the stories of all tokens have in common.
 struct StoryFrame {
     let settings: Settings
+    let apps: AppWords
     let history: TokenHistory
     let now: EpochMilliseconds
     /// Reads reports that wait as a sweep would that begins now.
@@ -321,43 +322,52 @@ struct TokenStory {
 
     /// Adds a row of `pushsweep_evidence` that waits, as the next sweep will read it.
     mutating func add(_ row: EvidenceRow) {
-        let isKnown = frame.app(row.partition) != nil
         let report = try? row.report.get()
         var event = ExplainedEvent(.evidence, of: nil, at: nil)
         (event.source, event.basis) = ("pushsweep_evidence", "waiting")
         (event.key, event.arrived) = ("\(row.id)", report?.receivedAt?.rfc3339)
+        var time: EpochMilliseconds?
+        let waiting = "row \(row.id) of pushsweep_evidence waits for a sweep: "
+        do {
+            let app = try frame.apps.app(row.words).get()
+            time = tell(row, of: app, waiting, in: &event)
+            event.place(at: time ?? report?.receivedAt, of: app)
+        } catch {
+            event.rule = .noApp
+            event.text =
+                waiting
+                + "these settings name no \(error); a day after it came it goes to quarantine, "
+                + "unless another host takes it"
+            event.place(at: report?.receivedAt, of: nil)
+        }
+        timed.append((time ?? report?.receivedAt, event))
+    }
+
+    /// Tells what a row of an app of the settings will come to, and since when it calls the token dead.
+    private mutating func tell(
+        _ row: EvidenceRow, of app: Partition, _ waiting: String, in event: inout ExplainedEvent
+    ) -> EpochMilliseconds? {
+        event.reason = (try? row.report.get())?.reason
         var (time, changes) = (EpochMilliseconds?.none, false)
         let words: String
-        if isKnown {
-            event.reason = report?.reason
-            do throws(UnusableReport) {
-                switch try frame.reader.read(try row.report.get()) {
-                case .nothing, .accepted, .otherPlatform, .unknownReason:
-                    (event.rule, words) = (.nothing, "its answer says nothing against the token")
-                case .suspect:
-                    event.rule = .suspect
-                    words = "it calls the token bad, which never removes a row"
-                case .evidence(_, _, let dead):
-                    let (rule, judged) = judgement(dead: dead, row.partition, heard: row.arrived)
-                    (event.rule, time, changes) = (rule, dead, rule.changesRows)
-                    words = "judged now: \(judged)"
-                }
-            } catch {
-                (event.rule, words) = (.quarantined, "it will be quarantined: \(error)")
+        do throws(UnusableReport) {
+            switch try frame.reader.read(try row.report.get()) {
+            case .nothing, .accepted, .otherPlatform, .unknownReason:
+                (event.rule, words) = (.nothing, "its answer says nothing against the token")
+            case .suspect:
+                event.rule = .suspect
+                words = "it calls the token bad, which never removes a row"
+            case .evidence(_, _, let dead):
+                let (rule, judged) = judgement(dead: dead, app, heard: row.arrived)
+                (event.rule, time, changes) = (rule, dead, rule.changesRows)
+                words = "judged now: \(judged)"
             }
-            open.append(
-                (row.partition, "take row \(row.id) of pushsweep_evidence: \(words)", changes))
-        } else {
-            event.rule = .noApp
-            words =
-                "these settings name no \(row.partition.shortened); a day after it came it goes to quarantine, "
-                + "unless another host takes it"
+        } catch {
+            (event.rule, words) = (.quarantined, "it will be quarantined: \(error)")
         }
-        event.text =
-            (isKnown ? "\(row.partition): " : "")
-            + "row \(row.id) of pushsweep_evidence waits for a sweep: \(words)"
-        event.place(at: time ?? report?.receivedAt, of: isKnown ? row.partition : nil)
-        timed.append((time ?? report?.receivedAt, event))
+        open.append((app, "take row \(row.id) of pushsweep_evidence: \(words)", changes))
+        event.text = "\(app): " + waiting + words
+        return time
     }
 
     // MARK: Changes

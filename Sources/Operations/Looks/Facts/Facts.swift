@@ -106,8 +106,11 @@ struct Facts {
         self.host = host
         let intake = EvidenceIntake(store)
         guard try intake.visibility() == .readable else { return }
+        let words = settings.appWords
         waitingRows = 0
-        for app in apps { waitingRows += try intake.waiting(of: app.partition) }
+        for app in apps {
+            waitingRows += try intake.waiting(naming: words.words(of: app.partition))
+        }
     }
 
     /// Reads which suspects APNs knows in the other environment, where the account may see them.

@@ -20,10 +20,8 @@ struct PulseLook {
         do throws(StoreFailure) {
             let history = EvidenceHistory(store)
             guard try history.isReadable() else { return }
-            let stored = Dictionary(
-                settings.apps.map { ($0.partition, $0.storedPartition) },
-                uniquingKeysWith: { first, _ in first })
-            let days = try history.pulse(at: store.session.databaseTime(), stored)
+            let days = try history.pulse(
+                at: store.session.databaseTime(), settings.storedPartitions)
             for app in settings.apps {
                 guard let own = days[app.storedPartition], let today = own.last else { continue }
                 found += Pulse.findings(own.dropLast(), today: today).map { (app.partition, $0) }

@@ -5,6 +5,7 @@ import EvidenceFiles
 import SecureTransport
 import Settings
 import TokenHygiene
+import TokenTable
 
 /// The plan of reading one gateway, made from the settings.
 package struct GatewayPlan: Sendable {
@@ -101,6 +102,11 @@ package struct SweepPlan: Sendable {
     /// Where metrics are written; nil for none.
     package var metrics: (any JournalPage)?
 
+    /// The words by which reports may name the apps.
+    var apps: AppWords {
+        AppWords(partitions, environments: store.mapping.environmentValues)
+    }
+
     /// Whether the run may remove rows of this partition: it is chosen, or none is chosen.
     func isAbout(_ partition: Partition) -> Bool { chosen?.contains(partition) ?? true }
 
@@ -173,9 +179,7 @@ extension SweepPlan {
     package init(_ settings: Settings, _ work: Work, dryRun: Bool) {
         self.init(
             state: settings.state, store: StoreSettings(settings), work: work,
-            partitions: Dictionary(
-                settings.apps.map { ($0.partition, $0.storedPartition) },
-                uniquingKeysWith: { first, _ in first }),
+            partitions: settings.storedPartitions,
             policy: settings.policy, limits: settings.guardLimits,
             dryRun: dryRun)
         pacing = Pacing(settings)

@@ -269,13 +269,15 @@ extension ReportIntake {
         guard case .text(let app) = object?["app"],
             case .text(let environment) = object?["environment"]
         else { return (.noApp, .failure(.line("it names no app and environment"))) }
-        let named = Partition(app: app, environment: environment)
-        guard plan.partitions[named] == nil else { return (named, line.reading) }
-        return (
-            .noApp,
-            .failure(
-                .line("the settings name no \(named.shortened); correct it, or name --app"))
-        )
+        do {
+            let named = try apps.app(Partition(app: app, environment: environment)).get()
+            return (named, line.reading)
+        } catch {
+            return (
+                .noApp,
+                .failure(.line("the settings name no \(error); correct it, or name --app"))
+            )
+        }
     }
 
     /// Says what was read in another way than the options say, and what was not read.

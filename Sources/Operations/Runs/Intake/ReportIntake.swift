@@ -13,6 +13,12 @@ import TokenTable
 struct ReportIntake {
     let journal: EvidenceJournal
     let evidence: EvidenceRun
+    let apps: AppWords
+
+    init(journal: EvidenceJournal, evidence: EvidenceRun) {
+        (self.journal, self.evidence) = (journal, evidence)
+        apps = evidence.plan.apps
+    }
 
     var store: TokenTable { evidence.store }
     var plan: SweepPlan { evidence.plan }
@@ -61,7 +67,7 @@ struct ReportIntake {
     /// - Throws: failures of looking for undos, which a dry run does where its account sees them.
     func terms() throws -> IntakeTerms {
         IntakeTerms(
-            run: run, host: context.host, Set(plan.partitions.keys),
+            run: run, host: context.host, apps,
             ReportReader(now: context.now(), mayUseArrival: plan.mayUseArrival),
             undone: try !plan.dryRun || store.seesUndos() ? store.undoTimes() : [],
             lease: evidence.lease, name: UUIDText.random)
@@ -102,13 +108,13 @@ struct ReportIntake {
             let rows = try intake.peek(after: last, limit: 1_000)
             guard let end = rows.last?.id else { break }
             for row in rows {
-                guard case .taken(let reading) = terms.fate(of: row, at: now) else {
-                    left.add(row.partition)
-                    continue
+                switch terms.fate(of: row, at: now) {
+                case .left(let unnamed): left.add(unnamed)
+                case .taken(let app, let reading):
+                    try reports.add(
+                        reading, about: app, text: Array(row.line.utf8), place: Int(row.id),
+                        undo: terms.undo(after: row), arrived: row.arrived)
                 }
-                try reports.add(
-                    reading, about: row.partition, text: Array(row.line.utf8), place: Int(row.id),
-                    undo: terms.undo(after: row), arrived: row.arrived)
             }
             last = end
         }

@@ -4,6 +4,7 @@ import Database
 import EvidenceJournal
 import Findings
 import Settings
+import TokenHygiene
 import TokenTable
 
 extension StoreSettings {
@@ -45,6 +46,18 @@ extension Pacing {
 }
 
 extension Settings {
+    /// The table's values of each app and environment, by the names.
+    var storedPartitions: [Partition: Partition] {
+        Dictionary(
+            apps.map { ($0.partition, $0.storedPartition) }, uniquingKeysWith: { first, _ in first }
+        )
+    }
+
+    /// The words by which reports may name the apps.
+    var appWords: AppWords {
+        AppWords(storedPartitions, environments: store.mapping.environmentValues)
+    }
+
     /// Looks at the state folder where the token database is a file in it, as it is by default: for commands
     /// that have to do with the database alone. SQLite would follow any link that stands there.
     ///
