@@ -55,7 +55,8 @@ package enum EvidenceSource: String, Hashable, Sendable, CaseIterable {
     /// HTTP/2 answer 200 about a token that APNs called bad before: it is of this app and environment. It marks
     /// nothing and clears the suspicion.
     case accepted = "Accepted"
-    /// The device registered another token later, as somebody's own rows say. APNs has said nothing.
+    /// The device registered another token later, as another sender reports. APNs has said nothing, and no answer of its
+    /// gateways has this source.
     case superseded = "Superseded"
     /// Reports of other senders that cannot be used. Their feed is quarantined whole and marks
     /// nothing.
@@ -66,6 +67,12 @@ package enum EvidenceSource: String, Hashable, Sendable, CaseIterable {
     package init(gone reason: ProviderReason?) {
         let own = reason.flatMap { $0.status == 410 ? Self(rawValue: $0.description) : nil }
         self = own ?? .unregistered
+    }
+
+    /// The source of a report of another sender with this reason that calls a token dead.
+    package init(reported reason: ProviderReason?) {
+        let isSuperseded = reason?.description == Self.superseded.rawValue
+        self = isSuperseded ? .superseded : Self(gone: reason)
     }
 
     /// The source of a 400 that calls a token bad.

@@ -11,6 +11,9 @@
 //   contradiction  A 410 with the reason of another status, or another status with the reason of a 410,
 //                  is unusable.
 //
+// APNs knows no reason Superseded: whoever keeps the tokens says so of one whose device registered another one later. It
+// is read as a 410 with its time.
+//
 // What is given and not understood is told, and never counts as not given: a reason that APNs does not have,
 // without a status, is counted apart. So is a report about a token of another platform than Apple's.
 
@@ -153,15 +156,17 @@ package struct ReportReader: Hashable, Sendable {
         else { return .otherPlatform }
         let isBlank = report.reason?.utf8.allSatisfy { $0 <= UInt8(ascii: " ") } ?? true
         let reason = isBlank ? nil : report.reason.map { ProviderReason($0) }
-        guard let status = report.status ?? reason?.status else {
+        let source = EvidenceSource(reported: reason)
+        let usual = source == .superseded ? 410 : reason?.status
+        guard let status = report.status ?? usual else {
             return reason.map(ReportReading.unknownReason) ?? .nothing
         }
         let answer = ProviderAnswer(status: status, body: AnswerBody(reason: reason))
         if answer.meaning == .suspectToken { return suspicion(of: report, reason) }
         // A sender's own 200 may stand beside the reason of APNs.
         if status == 200, reason == nil { return acceptance(of: report) }
-        guard status == 410, (reason?.status ?? 410) == 410 else {
-            guard status == 410 || reason?.status == 410 else { return .nothing }
+        guard status == 410, (usual ?? 410) == 410 else {
+            guard status == 410 || usual == 410 else { return .nothing }
             throw .contradiction(status: status, reason: report.reason ?? "")
         }
         let token: DeviceToken
@@ -175,11 +180,11 @@ package struct ReportReader: Hashable, Sendable {
         }
         // With a reason outside Apple's list the timestamp may have another meaning.
         var timestamp = report.timestamp
-        if let reason, reason.status == nil { timestamp = nil }
+        if reason != nil, usual == nil { timestamp = nil }
         guard let time = timestamp ?? report.sentAt ?? (mayUseArrival ? report.receivedAt : nil)
         else { throw report.timestamp == nil ? .missingTime : .foreignReason }
         if let rejection = bounds.rejection(of: time) { throw .time(rejection, time) }
-        return .evidence(token, EvidenceSource(gone: reason), time)
+        return .evidence(token, source, time)
     }
 
     /// What a 200 says. Without a time it is not known what it follows; it may be reported long after.

@@ -42,6 +42,27 @@ struct ReportedAnswerTests {
         }
     }
 
+    @Test(
+        "A report that the device has a later token is judged like a 410 with its time; APNs never says so"
+    )
+    func superseded() throws {
+        let token = try #require(DeviceToken([0xc9, 0xd4, 0xc0, 0x7c]))
+        for status in [nil, 410] {
+            #expect(
+                try reader.read(report(status, "Superseded", sent: Self.now))
+                    == .evidence(token, .superseded, Self.then))
+        }
+        #expect(throws: UnusableReport.missingTime) {
+            try reader.read(report(410, "Superseded", time: nil))
+        }
+        for status in [200, 400, 500] {
+            #expect(throws: UnusableReport.contradiction(status: status, reason: "Superseded")) {
+                try reader.read(report(status, "Superseded"))
+            }
+        }
+        #expect(EvidenceSource(gone: ProviderReason("Superseded")) == .unregistered)
+    }
+
     @Test("A bad token is a suspect, and every other answer says nothing about the token")
     func others() throws {
         let token = try #require(DeviceToken([0xc9, 0xd4, 0xc0, 0x7c]))

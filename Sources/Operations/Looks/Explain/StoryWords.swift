@@ -11,7 +11,7 @@ extension TokenReport {
         return switch batch.source {
         case .feedback: "the feedback list of \(batch.label) calls it dead\(often)"
         case .superseded:
-            "the device registered another token later, as \(batch.label) says\(often)"
+            "its device registered another token later, as \(batch.label) says\(often)"
         default: "answers 410 \(batch.source.rawValue) from \(batch.label) call it dead\(often)"
         }
     }
