@@ -68,12 +68,12 @@ struct EnvironmentRefusalTests {
         let log = try stage.folder.write(
             "log.jsonl",
             """
-            {"device_token": "\(DeviceToken.numbered(4).hex)", "status": 200, "sent_at": "2023-11-15T00:00:00Z"}
+            {"device_token": "\(DeviceToken.numbered(4).hex)", "status": 200, "timestamp_ms": 1700000001000}
             {"device_token": "\(DeviceToken.numbered(5).hex)", "status": 410, "reason": "Unregistered", "timestamp_ms": 1700000002000}
 
             """)
         try stage.run(
-            ["import", log, "--app", "chat", "--environment", "sandbox"], environment: own
+            ["import", log, "--from", "jsonl", "--app", "chat", "--environment", "sandbox"], environment: own
         ).ends(0)
         try stage.run(["environments"], environment: own).ends(
             0, "accepted in the sandbox: 2, dead there: 2; these belong there",
@@ -199,7 +199,7 @@ struct EnvironmentRefusalTests {
                     stage.database.time(EnvironmentStage.registered),
                 ])
         }
-        stage.activeUsers = "    key: [device_token, environment]"
+        stage.activeUsers = "  active-users: {key: [device_token, environment]}"
         try stage.reportBad(0..<8)
         try stage.run("environments", "--probe").ends(0)
         let whole = try stage.run("environments", "--list", "-", "--whole-tokens").ends(0)

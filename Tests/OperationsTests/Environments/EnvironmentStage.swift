@@ -94,11 +94,11 @@ final class EnvironmentStage: ToolStage {
         let authority = try SweepStage.certificates.get().authority
         func app(
             _ environment: String, _ host: String, _ port: UInt16, _ credential: String,
-            _ value: String = "chat", name: String = "chat", topic: String = "com.example.chat"
+            _ value: String = "chat", name: String = "chat"
         ) -> String {
             """
               - name: \(name)
-                topic: \(topic)
+                topic: com.example.chat
                 environment: \(environment)
                 value: \(value)
                 \(credential)
@@ -120,20 +120,10 @@ final class EnvironmentStage: ToolStage {
             apps:
             \(app("production", "127.0.0.1", ports.production, own))\(
                 namesSandbox ? app("sandbox", sandboxHost, ports.sandbox, credential, sandboxValue) : "")\(
-                namesCalls ? calls(app) : "")
+                namesCalls
+                    ? app("production", "127.0.0.1", ports.production, own, "calls", name: "calls")
+                        + app("sandbox", "127.0.0.1", ports.sandbox, own, "calls", name: "calls") : "")
             """)
-    }
-
-    private func calls(
-        _ app: (String, String, UInt16, String, String, String, String) -> String
-    ) throws -> String {
-        let certificates = try SweepStage.certificates.get()
-        let shared =
-            "certificate: {file: \(certificates.certificate(.clientOfSeveralTopics)), "
-            + "key: \(certificates.key(.clientOfSeveralTopics))}"
-        return [("production", ports.production), ("sandbox", ports.sandbox)].map {
-            app($0, "127.0.0.1", $1, shared, "calls", "calls", "com.example.chat.voip")
-        }.joined()
     }
 
     /// Lets a sender report that production called numbered tokens bad, and takes the reports.
@@ -169,6 +159,7 @@ final class EnvironmentStage: ToolStage {
     /// Runs a file of statements on a connection of its own, as the application does.
     func execute(file path: String, after first: [String] = []) throws {
         let connection = database.driver()
+        try connection.connect()
         let text = try String(contentsOfFile: path, encoding: .utf8)
         let lines = text.split(separator: "\n").filter { !$0.hasPrefix("--") }
         for statement in first + lines.joined(separator: "\n").components(separatedBy: ";\n") {
