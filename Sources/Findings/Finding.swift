@@ -32,8 +32,6 @@ package struct Finding: Codable, Hashable, Sendable, CustomStringConvertible {
 
     /// The name of the rule, such as `open-hold`; empty for what is well in `check`.
     package var rule = ""
-    /// The names of that rule in version 0.3; nil where it had no others.
-    package var formerly: [String]?
     package private(set) var severity: Severity
     /// What it is about: `chat/production`, a table, a file, a gateway, a hold; for `check` the area, such as
     /// `settings` or `database`.
@@ -62,7 +60,7 @@ package struct Finding: Codable, Hashable, Sendable, CustomStringConvertible {
     package private(set) var isAboutRows = false
 
     private enum CodingKeys: CodingKey {
-        case rule, formerly, severity, object, message, summary, cause, cure, ignored
+        case rule, severity, object, message, summary, cause, cure, ignored
     }
 
     /// What was found, in one sentence.

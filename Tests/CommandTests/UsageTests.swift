@@ -180,15 +180,12 @@ struct HelpTests {
         }
     }
 
-    @Test("help explains a finding by its name, by the one before, and says which is near")
+    @Test("help explains a finding by its name")
     func rules() throws {
         let page = try Self.page(["help", "open-hold"])
-        for words in [
-            "open-hold (formerly hold-open)", "Why it matters:", "Look closer:", "Next:",
-        ] {
+        for words in ["open-hold\n", "Why it matters:", "Look closer:", "Next:"] {
             #expect(page.contains(words), "\(page)")
         }
-        #expect(try Self.page(["help", "hold-open"]) == page)
         #expect(try Self.page(["help", "rules"]).contains("  open-hold\n"))
         #expect(try Self.page(["help", "quarantine"]).contains("SUBCOMMANDS"))
         #expect(try Self.page(["help", "certificate-ends"]).contains("medium within 7 days"))

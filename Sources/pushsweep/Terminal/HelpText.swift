@@ -93,7 +93,6 @@ enum HelpRequest {
             self = .command
             return
         }
-        // A command comes first: a rule was once called `quarantine`.
         if topics.count == 1, let rule = RuleBook.rule(unknown) {
             self = .rule(rule)
             return
@@ -102,7 +101,8 @@ enum HelpRequest {
             .compactMap { $0.configuration.commandName }
         let near = NearestName.find(
             unknown,
-            in: names + (commands.count == 1 ? [Self.topic, Self.list] + RuleBook.names : []))
+            in: names
+                + (commands.count == 1 ? [Self.topic, Self.list] + RuleBook.all.map(\.name) : []))
         self = .unknown(
             "Error: there is no help about '\(unknown)'"
                 + (near.map { "; did you mean '\($0)'?" } ?? ""))

@@ -161,7 +161,6 @@ extension CheckReport {
     private struct Entry: Encodable {
         /// Absent where all is well.
         let rule: String?
-        let formerly: [String]?
         let area: String
         let severity: String
         let message: String
@@ -178,9 +177,9 @@ extension CheckReport {
         try fields.encode(
             findings.map {
                 Entry(
-                    rule: $0.rule.isEmpty ? nil : $0.rule, formerly: $0.formerly,
-                    area: $0.areaOfCheck, severity: $0.severity.wordOfCheck,
-                    message: $0.messageOfCheck, ignored: $0.ignored, exit: $0.exit)
+                    rule: $0.rule.isEmpty ? nil : $0.rule, area: $0.areaOfCheck,
+                    severity: $0.severity.wordOfCheck, message: $0.messageOfCheck,
+                    ignored: $0.ignored, exit: $0.exit)
             }, forKey: .findings)
         try fields.encode(grants, forKey: .grants)
         try fields.encode(lacking, forKey: .lacking)

@@ -64,7 +64,7 @@ extension RuleBook {
             }
         },
         .each(
-            "certificate-ends", was: ["certificate-ends-soon"], .credentials,
+            "certificate-ends", .credentials,
             in: [.check, .audit, .preflight], "medium within 7 days, low within 30",
             """
             The certificate still counts, and it ends within 30 days.

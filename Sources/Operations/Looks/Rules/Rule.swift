@@ -10,7 +10,7 @@
 //
 // What an examination finds by itself, as of a file, a server or the form of a table, has its rule's name already
 // (`Facts.examined`); its rule has no judgement of its own. Scripts and ignore files name findings by their rules, so
-// the names are part of the version promise: a rule that gets another name keeps the old one for a version.
+// the names are part of the version promise.
 
 import Database
 import Findings
@@ -61,8 +61,6 @@ package struct Rule: Sendable {
     }
 
     package let name: String
-    /// Its names in version 0.3, which ignore files and `help` take until 0.5.
-    package let was: [String]
     package let area: RuleArea
     /// The severities and when each, in words.
     package let weight: String
@@ -74,33 +72,33 @@ package struct Rule: Sendable {
 
     /// A rule that may find several things in the part of the facts that it needs.
     static func each<Part>(
-        _ name: String, was: [String] = [], _ area: RuleArea, in askers: [Asker], _ weight: String,
+        _ name: String, _ area: RuleArea, in askers: [Asker], _ weight: String,
         _ text: String, needs part: @escaping @Sendable (Facts) -> Part?,
         judge: @escaping @Sendable (Part, Facts) -> [Finding]
     ) -> Rule {
         Rule(
-            name: name, was: was, area: area, weight: weight, text: RuleText(text),
+            name: name, area: area, weight: weight, text: RuleText(text),
             askers: askers, judge: { facts in part(facts).map { judge($0, facts) } ?? [] })
     }
 
     /// A rule that finds one thing at most.
     static func one<Part>(
-        _ name: String, was: [String] = [], _ area: RuleArea, in askers: [Asker], _ weight: String,
+        _ name: String, _ area: RuleArea, in askers: [Asker], _ weight: String,
         _ text: String, needs part: @escaping @Sendable (Facts) -> Part?,
         judge: @escaping @Sendable (Part, Facts) -> Finding?
     ) -> Rule {
-        .each(name, was: was, area, in: askers, weight, text, needs: part) { part, facts in
+        .each(name, area, in: askers, weight, text, needs: part) { part, facts in
             judge(part, facts).map { [$0] } ?? []
         }
     }
 
     /// A rule about what an examination finds by itself.
     static func examined(
-        _ name: String, was: [String] = [], _ area: RuleArea, in askers: [Asker], _ weight: String,
+        _ name: String, _ area: RuleArea, in askers: [Asker], _ weight: String,
         _ text: String
     ) -> Rule {
         Rule(
-            name: name, was: was, area: area, weight: weight, text: RuleText(text),
+            name: name, area: area, weight: weight, text: RuleText(text),
             askers: askers, judge: { _ in [] })
     }
 
@@ -117,7 +115,7 @@ package struct Rule: Sendable {
                 var finding = finding.weighing(
                     stops && !isHold ? finding.severity : min(finding.severity, most))
                 if !stops { finding.exit = 0 }
-                (finding.rule, finding.formerly) = (name, was.isEmpty ? nil : was)
+                finding.rule = name
                 return finding
             }
     }

@@ -11,16 +11,11 @@ package enum RuleBook {
         settings + credentials + server + table + evidence + rhythm + tokens + send + queue
         + ignoring
 
-    /// The rule of a name, also of one that it had before.
-    package static func rule(_ name: String) -> Rule? {
-        all.first { $0.name == name } ?? all.first { $0.was.contains(name) }
-    }
-
-    /// The names that `help` takes, old ones last.
-    package static let names = all.map(\.name) + all.flatMap(\.was)
+    /// The rule of a name.
+    package static func rule(_ name: String) -> Rule? { all.first { $0.name.isExactly(name) } }
 
     /// The names that an entry of an ignore file may have. A mistake in the file cannot ignore itself.
-    package static let ignorable = names.filter { rule($0)?.area != .ignoring }
+    package static let ignorable = all.filter { $0.area != .ignoring }.map(\.name)
 
     /// The rules that a command asks.
     static func rules(of look: Look) -> [Rule] { all.filter { $0.looks.contains(look) } }
@@ -44,9 +39,8 @@ package enum RuleBook {
 extension Rule {
     /// What `pushsweep help RULE` prints, a paragraph each.
     package var lines: [String] {
-        let names = was.isEmpty ? "" : " (formerly \(was.joined(separator: ", ")))"
-        return [
-            "\(name)\(names)", "", "Severity: \(weight).",
+        [
+            name, "", "Severity: \(weight).",
             "Told by: \(looks.map(\.rawValue).joined(separator: ", ")).", "", text.seen, "",
             "Why it matters: \(text.why)", "", "Look closer: \(text.look)", "",
             "Next: \(text.cure)",
@@ -81,19 +75,18 @@ extension RuleBook {
     }
 
     private static func entry(_ rule: Rule) -> String {
-        let was = rule.was.isEmpty ? "" : " Formerly `\(rule.was.joined(separator: "`, `"))`."
-        return """
-            ### \(rule.name)
+        """
+        ### \(rule.name)
 
-            *\(rule.weight). Told by \(rule.looks.map { "`\($0.rawValue)`" }.joined(separator: ", ")).*\(was)
+        *\(rule.weight). Told by \(rule.looks.map { "`\($0.rawValue)`" }.joined(separator: ", ")).*
 
-            \(rule.text.seen)
+        \(rule.text.seen)
 
-            - **Why it matters.** \(rule.text.why)
-            - **Look closer.** \(rule.text.look)
-            - **Next.** \(rule.text.cure)
+        - **Why it matters.** \(rule.text.why)
+        - **Look closer.** \(rule.text.look)
+        - **Next.** \(rule.text.cure)
 
-            """
+        """
     }
 }
 

@@ -55,7 +55,7 @@ extension RuleBook {
             return finding
         },
         .each(
-            "registered-in-future", was: ["registrations-ahead"], .tokens,
+            "registered-in-future", .tokens,
             in: [.audit, .preflight],
             "medium; high where most of the newest rows are",
             """
