@@ -198,9 +198,8 @@ package final class EvidenceJournal {
         arrived.remove()
     }
 
-    /// Deletes the bytes of feeds that were applied or discarded longer ago than the retention
-    /// period. Feeds with quarantined bytes are kept until a person has looked at them. The row of
-    /// the feed stays.
+    /// Deletes the bytes of feeds that were applied longer ago than the retention period. The row of the
+    /// feed stays.
     package func purge(at now: EpochMilliseconds) throws(JournalFailure) {
         let oldest = now.advanced(by: -Self.retentionDays * 86_400_000)
         try perform("dropping old feeds from the journal") { db in
@@ -208,9 +207,7 @@ package final class EvidenceJournal {
                 let purged = try db.change(
                     """
                     UPDATE feed SET purged = 1
-                    WHERE state IN (\(FeedState.applied), \(FeedState.discarded))
-                    AND settled < \(oldest) AND purged = 0
-                    AND id NOT IN (SELECT feed FROM quarantine)
+                    WHERE state = \(FeedState.applied) AND settled < \(oldest) AND purged = 0
                     """)
                 if purged > 0 {
                     try db.change(

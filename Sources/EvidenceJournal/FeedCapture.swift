@@ -80,16 +80,15 @@ package final class FeedCapture {
 extension EvidenceJournal {
     /// Opens a capture, before the first byte of a list is read.
     package func beginFeed(
-        run: String, partition: Partition, source: String, kind: EvidenceSource = .feedback,
-        at now: EpochMilliseconds
+        run: String, partition: Partition, source: String, at now: EpochMilliseconds
     ) throws(JournalFailure) -> FeedCapture {
         let id = UUID().uuidString.lowercased()
         try change(
             "opening a feed in the journal",
             """
-            INSERT INTO feed (id, run, app, environment, source, opened, state, kind)
+            INSERT INTO feed (id, run, app, environment, source, opened, state)
             VALUES (\(id), \(run), \(partition.app), \(partition.environment), \(source), \(now),
-                \(FeedState.reading), \(kind))
+                \(FeedState.reading))
             """)
         return FeedCapture(id: id, journal: self)
     }
@@ -124,7 +123,16 @@ extension EvidenceJournal {
 
     /// Removes a feed with all its bytes. Its evidence is lost unless it is kept elsewhere.
     package func discard(_ id: String) throws(JournalFailure) {
-        try remove("removing feed \(id) from the journal", "id = \(id)")
+        try perform("removing feed \(id) from the journal") { db in
+            try db.transaction {
+                for place: JournalSQL in [
+                    "quarantine WHERE feed", "chunk WHERE feed", "feed WHERE id",
+                ] {
+                    try db.change("DELETE FROM \(place) = \(id)")
+                }
+            }
+        }
+        try giveRoomBack()
     }
 
     /// Checks that the journal still has the bytes of a feed.
@@ -135,9 +143,8 @@ extension EvidenceJournal {
         guard try feed(id).isPurged else { return }
         throw JournalFailure(
             .unknownFeed,
-            "reading feed \(id) from the journal: it was applied or discarded, and its bytes were "
-                + "dropped \(Self.retentionDays) days later, or with its quarantine; nothing can be done "
-                + "with it any more"
+            "reading feed \(id) from the journal: it was applied, and its bytes were dropped "
+                + "\(Self.retentionDays) days later; nothing can be done with it any more"
         )
     }
 
@@ -174,17 +181,18 @@ extension EvidenceJournal {
         }
     }
 
-    /// Records that the database has all reports of a feed. Its bytes are kept for the retention period from `now` on.
-    /// The states `held` and `discarded`, with a cause, are those of version 0.3.0.
-    package func close(
-        _ feed: String, as state: FeedState, cause: String? = nil, gate: GuardGate? = nil,
-        at now: EpochMilliseconds
-    ) throws(JournalFailure) {
-        try change(
-            "noting feed \(feed) as \(state.rawValue)",
-            """
-            UPDATE feed SET state = \(state), cause = \(cause), gate = \(gate), settled = \(now)
-            WHERE id = \(feed)
-            """)
+    /// Records that the database has all of a feed, also what it has in quarantine. Its bytes are kept for the
+    /// retention period from `now` on.
+    package func noteApplied(_ feed: String, at now: EpochMilliseconds) throws(JournalFailure) {
+        try perform("noting feed \(feed) as applied") { db in
+            try db.transaction {
+                try db.change("DELETE FROM quarantine WHERE feed = \(feed)")
+                try db.change(
+                    """
+                    UPDATE feed SET state = \(FeedState.applied), cause = NULL, settled = \(now)
+                    WHERE id = \(feed)
+                    """)
+            }
+        }
     }
 }

@@ -23,8 +23,8 @@ package struct FeedEvidence {
     /// Each token once, in token order; none where the feed was only counted.
     package let tokens: SortedEvidence
 
-    /// How capturing ended, for the exit code. Answers of APNs are captured whole.
-    package var captureEnd: CaptureEnd { feed.kind == .feedback ? feed.end ?? .crashed : .file }
+    /// How capturing ended, for the exit code.
+    package var captureEnd: CaptureEnd { feed.end ?? .crashed }
 }
 
 extension EvidenceJournal {
@@ -70,14 +70,7 @@ struct FeedDecoding {
     }
 
     fileprivate mutating func run() throws -> FeedEvidence {
-        let ending =
-            switch feed.kind {
-            case .feedback: try readTuples()
-            case .unregistered, .expiredToken, .badDeviceToken, .deviceTokenNotForTopic, .accepted,
-                .superseded:
-                try readAnswers()
-            case .unusable: try countLines()
-            }
+        let ending = try readTuples()
         let quarantinedBytes = bytes - tupleBytes
         if quarantinedBytes > 0 {
             refuse(
@@ -96,12 +89,10 @@ struct FeedDecoding {
                 "decoding feed \(feed.id): the journal noted \(feed.bytes) bytes and returned "
                     + "\(bytes); keep the state folder and check the disk")
         }
-        let isList = feed.kind == .feedback
         return FeedEvidence(
             feed: feed, counts: counts, quarantinedBytes: quarantinedBytes,
-            // Records of answers are committed whole, so they are complete however the run ended.
-            end: isList ? FeedEnd(feed.end ?? .crashed, ending) : .clean,
-            detail: isList ? detail(ending) : nil, outOfBounds: outOfBounds,
+            end: FeedEnd(feed.end ?? .crashed, ending), detail: detail(ending),
+            outOfBounds: outOfBounds,
             tokens: try evidence?.seal().first ?? .none)
     }
 
@@ -119,36 +110,6 @@ struct FeedDecoding {
         }
         (bytes, tupleBytes) = (decoder.bytesSeen, decoder.wholeTupleBytes)
         return decoder.ending
-    }
-
-    private mutating func readAnswers() throws -> FeedbackEnding {
-        try journal.forEachChunk(of: feed.id) { chunk in
-            guard let records = AnswerRecord.decode(chunk) else {
-                throw JournalFailure(
-                    .undecodable,
-                    "decoding the answers of feed \(feed.id): a chunk is not made of whole "
-                        + "records; keep the state folder and check the disk")
-            }
-            for record in records {
-                try take(
-                    record.token, record.time, record.encodedLength,
-                    bounds.rejection(of: record.time))
-            }
-        }
-        (bytes, tupleBytes) = (place, place)
-        return .clean
-    }
-
-    /// Reports that cannot be used, one a line. Their places were quarantined with their reasons
-    /// when they came.
-    private mutating func countLines() throws -> FeedbackEnding {
-        try journal.forEachChunk(of: feed.id) { chunk in
-            bytes += chunk.count
-            counts.tuples += chunk.count { $0 == UInt8(ascii: "\n") }
-        }
-        tupleBytes = bytes
-        counts.quarantined = counts.tuples
-        return .clean
     }
 
     /// The owner of a visited folder may be sorting a feed there too, so a visitor uses another name.

@@ -7,7 +7,7 @@ enum JournalSchema {
     /// The application ID in the header of an SQLite file that is our journal.
     static let applicationID: UInt32 = 1_349_873_719
     /// The number of this layout in the header (`user_version`). One with other tables has another.
-    private static let layout = 3
+    private static let layout = 4
 
     /// The statements that create the tables in a file that has none.
     static let tables = """
@@ -18,12 +18,10 @@ enum JournalSchema {
         CREATE INDEX run_success ON run (kind) WHERE exit = 0;
         CREATE TABLE feed (
             id TEXT NOT NULL PRIMARY KEY, run TEXT NOT NULL, app TEXT NOT NULL,
-            environment TEXT NOT NULL, kind TEXT NOT NULL DEFAULT 'feedback',
-            source TEXT NOT NULL, opened INTEGER NOT NULL, closed INTEGER,
-            bytes INTEGER NOT NULL DEFAULT 0, end TEXT, state TEXT NOT NULL, cause TEXT,
-            gate TEXT, intake TEXT, settled INTEGER, purged INTEGER NOT NULL DEFAULT 0);
+            environment TEXT NOT NULL, source TEXT NOT NULL, opened INTEGER NOT NULL,
+            closed INTEGER, bytes INTEGER NOT NULL DEFAULT 0, end TEXT, state TEXT NOT NULL,
+            cause TEXT, settled INTEGER, purged INTEGER NOT NULL DEFAULT 0);
         CREATE INDEX feed_state ON feed (state, opened);
-        CREATE INDEX feed_intake ON feed (intake) WHERE intake IS NOT NULL;
         CREATE TABLE chunk (
             id INTEGER PRIMARY KEY, feed TEXT NOT NULL, start INTEGER NOT NULL,
             bytes BLOB NOT NULL);
@@ -52,8 +50,8 @@ enum JournalSchema {
 extension Refusal {
     /// Content that this program does not write.
     static let otherLayout = Refusal(
-        "it has the layout of another version; finish its feeds with that version, "
-            + "then move journal.sqlite away")
+        "it has the layout of another build, which this one does not read; move journal.sqlite "
+            + "away, and with it what that build had read of lists and not stored")
 
     static func column(_ name: String) -> Refusal {
         Refusal(

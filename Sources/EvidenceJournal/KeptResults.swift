@@ -18,19 +18,15 @@
 // A suspect's result waits for the mismatch detector. Its record says what follows if the detector never
 // speaks: the row is tried again later. A decision adds another record, and the last one counts.
 //
-// A record of form 1 is of version 0.3.0, which kept reports elsewhere; it has no texts after the claim, and the length
-// of a reason is 1 byte. One of
-// form 3 has the claim only: the database has all its answers, and the claim's row may be gone.
+// A record of form 3 has the claim only: the database has all its answers, and the claim's row may be gone.
 
 import APNsProtocol
 import TokenHygiene
 
 /// Answers about rows of one claim.
 package struct KeptResults: Hashable, Sendable {
-    private static let (earlier, form, released): (UInt8, UInt8, UInt8) = (1, 2, 3)
+    private static let (form, released): (UInt8, UInt8) = (2, 3)
     private static let report: UInt8 = 255
-    /// Of a record of 0.3.0.
-    private static let unknown = ReportOrigin(.noApp, gateway: "")
 
     /// The claim's number.
     package let claim: Int64
@@ -110,9 +106,8 @@ package struct KeptResults: Hashable, Sendable {
         guard let form = rest.popFirst(), let claim = Self.number(&rest, as: Int64.self) else {
             return nil
         }
-        var origin = Self.unknown
+        var origin = ReportOrigin(.noApp, gateway: "")
         switch form {
-        case Self.earlier: break
         case Self.form:
             guard let app = Self.text(&rest), let environment = Self.text(&rest),
                 let gateway = Self.text(&rest)
@@ -125,12 +120,12 @@ package struct KeptResults: Hashable, Sendable {
         self.init(claim: claim, from: origin, [])
         isReleased = form == Self.released
         while !rest.isEmpty {
-            guard read(&rest, isEarlier: form == Self.earlier) else { return nil }
+            guard read(&rest) else { return nil }
         }
     }
 
     /// Reads one result or report; false where there is none.
-    private mutating func read(_ rest: inout ArraySlice<UInt8>, isEarlier: Bool) -> Bool {
+    private mutating func read(_ rest: inout ArraySlice<UInt8>) -> Bool {
         guard let key = Self.number(&rest, as: Int64.self), let code = rest.popFirst() else {
             return false
         }
@@ -138,15 +133,13 @@ package struct KeptResults: Hashable, Sendable {
             guard let report = Self.report(&rest, about: key) else { return false }
             heard.append(report)
         } else {
-            guard let outcome = Self.outcome(code, &rest, isEarlier) else { return false }
+            guard let outcome = Self.outcome(code, &rest) else { return false }
             results.append(DeliveryResult(key: key, outcome))
         }
         return true
     }
 
-    private static func outcome(
-        _ code: UInt8, _ rest: inout ArraySlice<UInt8>, _ isEarlier: Bool
-    ) -> Outcome? {
+    private static func outcome(_ code: UInt8, _ rest: inout ArraySlice<UInt8>) -> Outcome? {
         guard code < states.count else { return nil }
         let state = states[Int(code)]
         var wait: Int?
@@ -155,7 +148,7 @@ package struct KeptResults: Hashable, Sendable {
             wait = Int(seconds)
         }
         guard code >= 2 else { return Outcome(state) }
-        guard let reason = isEarlier ? shortText(&rest) : text(&rest) else { return nil }
+        guard let reason = text(&rest) else { return nil }
         return Outcome(state, reason: reason, wait: wait)
     }
 
@@ -173,15 +166,9 @@ package struct KeptResults: Hashable, Sendable {
     }
 
     private static func text(_ rest: inout ArraySlice<UInt8>) -> String? {
-        number(&rest, as: UInt16.self).flatMap { text(&rest, Int($0)) }
-    }
-
-    private static func shortText(_ rest: inout ArraySlice<UInt8>) -> String? {
-        rest.popFirst().flatMap { text(&rest, Int($0)) }
-    }
-
-    private static func text(_ rest: inout ArraySlice<UInt8>, _ count: Int) -> String? {
-        guard rest.count >= count else { return nil }
+        guard let count = number(&rest, as: UInt16.self).map(Int.init), rest.count >= count else {
+            return nil
+        }
         defer { rest = rest.dropFirst(count) }
         return String(decoding: rest.prefix(count), as: UTF8.self)
     }

@@ -49,29 +49,4 @@ extension EvidenceJournal {
                 reason: try row.value("reason"))
         }
     }
-
-    /// The feeds with quarantined bytes, oldest first.
-    package func quarantinedFeeds() throws(JournalFailure) -> [CapturedFeed] {
-        try rows(
-            "listing the quarantine",
-            "SELECT * FROM feed WHERE id IN (SELECT feed FROM quarantine) ORDER BY opened"
-        ) { try CapturedFeed($0) }
-    }
-
-    /// Removes the places of a feed, which the database has now. A feed of lines that could not be used has
-    /// nothing else, so its bytes are deleted at once, those of another feed with the feed.
-    package func releaseQuarantine(of feed: String) throws(JournalFailure) {
-        try perform("removing the quarantine of feed \(feed)") { db in
-            try db.transaction {
-                try db.change("DELETE FROM quarantine WHERE feed = \(feed)")
-                let purged = try db.change(
-                    """
-                    UPDATE feed SET purged = 1 WHERE id = \(feed)
-                    AND kind = \(EvidenceSource.unusable) AND state = \(FeedState.applied)
-                    """)
-                if purged > 0 { try db.change("DELETE FROM chunk WHERE feed = \(feed)") }
-            }
-        }
-        try giveRoomBack()
-    }
 }

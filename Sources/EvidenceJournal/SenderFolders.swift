@@ -46,21 +46,17 @@ package enum SenderFolders {
         return (found, problems)
     }
 
-    /// Opens the journals of senders that are gone, one after the other, and makes their interrupted
-    /// feeds pending. `body` gets each journal under its lock, and returns whether to continue with
-    /// the next.
+    /// Opens the journals of senders that are gone, one after the other. `body` gets each journal under its
+    /// lock, and returns whether to continue with the next.
     ///
     /// - Returns: the failures of journals; after a failure the next journal is opened.
     package static func visitAbandoned(
-        in state: String, at now: () -> EpochMilliseconds,
-        _ body: (EvidenceJournal) throws(JournalFailure) -> Bool
+        in state: String, _ body: (EvidenceJournal) throws(JournalFailure) -> Bool
     ) -> [JournalFailure] {
         var (folders, problems) = abandoned(in: state)
         for folder in folders {
             do throws(JournalFailure) {
-                let journal = try EvidenceJournal(in: folder)
-                try journal.recoverInterrupted(at: now())
-                guard try body(journal) else { return problems }
+                guard try body(EvidenceJournal(in: folder)) else { return problems }
             } catch {
                 problems.append(error)
             }
@@ -68,14 +64,6 @@ package enum SenderFolders {
         // The locks are held until here, so that no other process takes a folder meanwhile.
         withExtendedLifetime(folders) {}
         return problems
-    }
-
-    /// All folders with a journal, whether or not a sender holds them, to find held feeds.
-    ///
-    /// - Throws: the failure to open one.
-    package static func visited(in state: String) throws(JournalFailure) -> [StateFolder] {
-        if let problem = all(in: state).problems.first { throw problem }
-        return senders(in: state).map(StateFolder.init(visiting:))
     }
 
     /// The folders that a run may read beside its own: the state folder and those of its senders.

@@ -1,7 +1,8 @@
-import EvidenceJournal
 import Foundation
 import TestSupport
 import Testing
+
+@testable import EvidenceJournal
 
 @Suite("Bytes between the socket and the journal")
 struct ArrivingBytesTests {
@@ -68,7 +69,7 @@ struct ArrivingBytesTests {
         // As if the run had died before it removed the file, and before the feed was pending.
         try kept.write(to: URL(fileURLWithPath: file))
         let journal = try fixture.journal()
-        try journal.close(id, as: .reading, at: noon)
+        try journal.change("", "UPDATE feed SET state = \(FeedState.reading) WHERE id = \(id)")
         #expect(try journal.recoverInterrupted(at: noon) == 1)
         #expect(try journal.bytes(of: id) == bytes)
     }

@@ -44,11 +44,13 @@ struct EvidenceJournalTests {
     @Test("the journal keeps a feed in exactly one state")
     func states() throws {
         let journal = try fixture.journal()
-        let id = try journal.capture([[1, 2, 3]])
-        try journal.close(id, as: .held, cause: "too many", at: noon)
+        let capture = try journal.beginFeed(
+            run: "run", partition: .noApp, source: "gateway", at: noon)
+        let id = capture.id
+        try capture.close(.full, at: noon, heldBecause: "too much")
         #expect(try journal.feeds(.pending, .applied).isEmpty)
-        #expect(try journal.feeds(.held).map(\.cause) == ["too many"])
-        try journal.close(id, as: .applied, at: noon)
+        #expect(try journal.feeds(.held).map(\.cause) == ["too much"])
+        try journal.noteApplied(id, at: noon)
         #expect(try journal.feeds(.held, .pending).isEmpty)
         #expect(try journal.feed(id).state == .applied)
         #expect(try journal.feed(id).cause == nil)
@@ -66,67 +68,48 @@ struct EvidenceJournalTests {
         try journal.quarantine(entries, of: id)
         #expect(try journal.quarantined(of: id) == entries)
         #expect(try journal.quarantined(of: id, limit: 1) == [entries[0]])
+        // The database has it then.
+        try journal.noteApplied(id, at: noon)
+        #expect(try journal.quarantined(of: id).isEmpty)
     }
 
     @Test(
-        "the journal drops the bytes of decided feeds after 30 days, never of pending or doubtful ones"
+        "the journal drops the bytes of applied feeds after 30 days, never of pending ones"
     )
     func purge() throws {
         let journal = try fixture.journal()
-        let (applied, discarded) = try (journal.capture([[1]]), journal.capture([[4]]))
-        let doubtful = try journal.capture([[2]])
-        let pending = try journal.capture([[3]])
+        let (applied, pending) = try (journal.capture([[1]]), journal.capture([[3]]))
         // They had waited for months.
         let settled = noon.advanced(by: 100 * 86_400_000)
-        try journal.close(applied, as: .applied, at: settled)
-        try journal.close(discarded, as: .discarded, cause: "wrong app", at: settled)
-        try journal.close(doubtful, as: .applied, at: settled)
-        try journal.quarantine([Quarantined(offset: 0, length: 1, reason: "tail")], of: doubtful)
+        try journal.noteApplied(applied, at: settled)
         let days = EvidenceJournal.retentionDays * 86_400_000
         try journal.purge(at: settled.advanced(by: days))
-        #expect(try journal.bytes(of: applied) == [1] && journal.bytes(of: discarded) == [4])
+        #expect(try journal.bytes(of: applied) == [1])
         try journal.purge(at: settled.advanced(by: days + 1))
-        #expect(try journal.feed(applied).isPurged && journal.feed(discarded).isPurged)
-        #expect(try journal.feed(applied).closedAt == settled)
-        #expect(try journal.feed(discarded).cause == "wrong app")
+        #expect(try journal.feed(applied).isPurged)
+        #expect(try journal.feed(applied).appliedAt == settled)
         expectFailure(.unknownFeed, "dropped 30 days later") { try journal.bytes(of: applied) }
-        #expect(try journal.bytes(of: doubtful) == [2])
         #expect(try journal.bytes(of: pending) == [3])
     }
 
-    @Test("the disk gets its room back when lines that could not be used are discarded")
+    @Test("the disk gets its room back when a feed is removed or its time is over")
     func givesRoomBack() throws {
         let journal = try fixture.journal()
         let size = { () throws -> Int in
             return try FileManager.default.attributesOfItem(atPath: fixture.file)[.size] as? Int
                 ?? 0
         }
-        let intake = OpenIntake(name: "intake", run: "run")
-        for isTaken in [false, true] {
-            let capture = try journal.beginFeed(
-                run: "run", partition: .noApp, source: "file", kind: .unusable, at: noon)
-            // As 0.3.0 opened it.
-            try journal.change("", "UPDATE feed SET state = 'taking', intake = 'intake'")
-            let lines = [UInt8](repeating: 65, count: 1 << 20)
-            for _ in 0..<24 { try lines.withUnsafeBytes { try capture.append($0) } }
-            try journal.quarantine(
-                [Quarantined(offset: 0, length: 24 << 20, reason: "not JSON")], of: capture.id)
+        let piece = [UInt8](repeating: 65, count: 1 << 20)
+        for isApplied in [false, true] {
+            let id = try journal.capture([[UInt8]](repeating: piece, count: 24))
             #expect(try size() > 24 << 20)
-            guard isTaken else {
-                try journal.dropIntake(intake)
-                #expect(try size() < 6 << 20)
-                continue
+            if isApplied {
+                try journal.noteApplied(id, at: noon)
+                try journal.purge(at: noon.advanced(by: 31 * 86_400_000))
+            } else {
+                try journal.discard(id)
             }
-            #expect(try journal.openIntakes() == [intake])
-            try journal.confirmIntake(intake, at: noon)
-            #expect(try journal.openIntakes().isEmpty)
-            try journal.close(capture.id, as: .applied, at: noon)
-            #expect(try journal.quarantinedFeeds().map(\.id) == [capture.id])
-            #expect(try journal.quarantined(of: capture.id).count == 1)
-            try journal.releaseQuarantine(of: capture.id)
-            #expect(try journal.quarantined(of: capture.id).isEmpty)
             #expect(try size() < 6 << 20)
-            #expect(try journal.feed(capture.id).isPurged)
         }
     }
 

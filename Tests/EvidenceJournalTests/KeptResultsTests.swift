@@ -70,21 +70,4 @@ struct KeptResultsTests {
             kept?.results
                 == [DeliveryResult(key: 1, .failed(reason: String(repeating: "x", count: 64)))])
     }
-
-    @Test("a record of 0.3.0 has its results with their reasons, and no report")
-    func earlier() {
-        let reason = Array("Unregistered".utf8)
-        let bytes: [UInt8] =
-            [1, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0, 5, 0]
-            + [0, 0, 0, 0, 0, 0, 0, 6, 2, UInt8(reason.count)] + reason
-            + [0, 0, 0, 0, 0, 0, 0, 7, 5, 0, 0, 0, 60, UInt8(reason.count)] + reason
-        let kept = KeptResults(bytes)
-        #expect(kept?.claim == 9 && kept?.heard.isEmpty == true)
-        #expect(
-            kept?.results == [
-                DeliveryResult(key: 5, .sent),
-                DeliveryResult(key: 6, .gone(reason: "Unregistered")),
-                DeliveryResult(key: 7, .retry(seconds: 60, reason: "Unregistered")),
-            ])
-    }
 }

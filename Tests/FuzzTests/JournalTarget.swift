@@ -65,7 +65,6 @@ extension FuzzTarget {
             try? journal.forEachChunk(of: feed.id) { _ in }
             _ = try? journal.quarantined(of: feed.id)
         }
-        _ = try? journal.quarantinedFeeds()
         _ = try? journal.runs(limit: 10)
         _ = try? journal.purge(at: noon.advanced(by: 90 * 86_400_000))
         if let capture = try? journal.beginFeed(
@@ -117,8 +116,9 @@ extension FuzzTarget {
                     try vector.bytes.withUnsafeBytes { try capture.append($0) }
                 }
                 guard let state else { continue }
-                try capture.close(.closeNotify, at: noon)
-                try journal.close(capture.id, as: state, cause: "a cause", at: noon)
+                try capture.close(
+                    .closeNotify, at: noon, heldBecause: state == .held ? "a cause" : nil)
+                if state == .applied { try journal.noteApplied(capture.id, at: noon) }
                 try journal.quarantine(
                     [Quarantined(offset: 0, length: 38, reason: "a reason")], of: capture.id)
             }

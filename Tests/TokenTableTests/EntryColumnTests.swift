@@ -159,17 +159,6 @@ struct EntryColumnTests {
         #expect(try Self.contents(database) == before)
     }
 
-    @Test("entries of 0.3.0, whose checkpoints name the key alone, can be taken back")
-    func olderEntries() throws {
-        let database = try Self.database(.sqlite)
-        let store = try Self.store(database)
-        try store.sweep("run", Self.evidence)
-        try database.execute("UPDATE pushsweep_feed SET key_columns = 'id'")
-        let living = try Self.store(database, mark: .absent, living: "active")
-        #expect(try living.undo(.run("run"), isDry: true).kept == ["foreign": 20])
-        #expect(try store.undo(.run("run")).restored == 20)
-    }
-
     @Test(
         "an undo that was cut short is not continued under the settings of another token",
         arguments: TestEngine.available)

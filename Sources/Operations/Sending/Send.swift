@@ -67,10 +67,6 @@ package struct Send: RecordedRun {
         return OpenedJournal(folder: folder, journal: try EvidenceJournal(in: folder))
     }
 
-    mutating func noteWaiting(in journal: EvidenceJournal) throws {
-        try outcome.noteWaiting(in: journal)
-    }
-
     /// Counts what a run would send. It takes no folder and leaves no record, but a folder that the run
     /// would refuse is refused here too.
     private mutating func forecast() -> RunOutcome<SendReport> {
@@ -105,22 +101,21 @@ package struct Send: RecordedRun {
         } catch {
             throw RunFailure.wrapping(error, at: .store)
         }
-        let pouring = pouring(journal, store)
+        let evidence = evidence(store)
         do {
             // Before any row is claimed or called unknown.
-            let log = try settleAnswers(in: journal, pouring.evidence)
+            let log = try settleAnswers(in: journal, evidence)
             try openJobs(store, log)
             jobs.first?.count(reclaimed: settled)
             settled = 0
-            try pourEarlier(pouring)
             try adoptAbandoned(store)
             jobs.first?.count(reclaimed: settled)
-            try rounds(pouring, store)
+            try rounds(journal, evidence)
         } catch {
             storeIsLost = (error as? StoreFailure)?.isOfConnection ?? false
             outcome.fail(.wrapping(error, at: stage))
         }
-        try finish(pouring.evidence)
+        try finish(evidence)
     }
 
     /// Writes the answers that a sender of a folder left, and judges what they say against tokens.
@@ -141,11 +136,8 @@ package struct Send: RecordedRun {
             newName: UUIDText.random)
     }
 
-    private func pouring(_ journal: EvidenceJournal, _ store: TokenTable) -> Pouring {
-        Pouring(
-            journal: journal, isSenders: true,
-            evidence: EvidenceRun(
-                store: store, plan: plan.sweep, context: context, run: run, started: started))
+    private func evidence(_ store: TokenTable) -> EvidenceRun {
+        EvidenceRun(store: store, plan: plan.sweep, context: context, run: run, started: started)
     }
 
     private func openStore(_ need: TableUse, _ queue: QueueUse) throws -> TokenTable {
@@ -159,26 +151,19 @@ package struct Send: RecordedRun {
         return store
     }
 
-    /// Pours what a sender of 0.3.0 left in its journal.
-    private mutating func pourEarlier(_ pouring: Pouring) throws(JournalFailure) {
-        for feed in try pouring.journal.feeds(.held, .pending) { enter(pouring.pour(feed)) }
-    }
-
     /// Writes the answers of senders that are gone; see `SenderFolders`.
     private mutating func adoptAbandoned(_ store: TokenTable) throws {
         var failure: (any Error)?
-        let problems = SenderFolders.visitAbandoned(in: plan.sweep.state, at: context.now) {
+        let problems = SenderFolders.visitAbandoned(in: plan.sweep.state) {
             journal throws(JournalFailure) in
-            let pouring = pouring(journal, store)
             do {
-                _ = try settleAnswers(in: journal, pouring.evidence)
+                _ = try settleAnswers(in: journal, evidence(store))
             } catch let error as JournalFailure {
                 throw error
             } catch {
                 failure = error
                 return false
             }
-            try pourEarlier(pouring)
             return true
         }
         // Sending does not depend on another sender's folder, so a failure here does not stop it.
@@ -208,7 +193,7 @@ package struct Send: RecordedRun {
         }
     }
 
-    private mutating func rounds(_ pouring: Pouring, _ store: TokenTable) throws {
+    private mutating func rounds(_ journal: EvidenceJournal, _ evidence: EvidenceRun) throws {
         var upkeepDue = Deadline.now
         var stopped: Set<Int> = []
         var resting: [Int: Deadline] = [:]
@@ -218,16 +203,15 @@ package struct Send: RecordedRun {
         repeat {
             if upkeepDue.hasPassed, let first = jobs.first {
                 // What a sender of this host has left may tell what became of the rows.
-                if hasBegun { try adoptAbandoned(store) }
+                if hasBegun { try adoptAbandoned(evidence.store) }
                 hasBegun = true
-                let reclaimed = try queue(of: store).reclaimExpired(
+                let reclaimed = try queue(of: evidence.store).reclaimExpired(
                     resendUnknown: plan.resendUnknown)
                 first.count(reclaimed: reclaimed.values.reduce(0, +))
                 if let words = SendWords.warning(reclaimed) { context.log.warning("\(words)") }
                 tellWarnings()
-                try settleWaiting(pouring.evidence)
-                try pouring.journal.purge(at: context.now())
-                try tellProgress(pouring.journal)
+                try settleWaiting(evidence)
+                try tellProgress(journal)
                 upkeepDue = .in(Self.upkeep)
             }
             isWaiting = true
@@ -258,7 +242,7 @@ package struct Send: RecordedRun {
                         )
                     }
                 }
-                try judge(job, pouring.evidence)
+                try judge(job, evidence)
             }
             guard stopped.count < jobs.count, plan.follows || !isWaiting else { return }
         } while !context.interrupt.wait(until: isWaiting ? .in(Self.idle) : .now)

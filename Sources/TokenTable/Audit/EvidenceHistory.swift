@@ -128,8 +128,8 @@ package struct EvidenceHistory {
                 "SELECT day, app, environment, source, judged, SUM(heard), SUM(unknown_tokens), SUM(newer) FROM ("
                     + "SELECT SUBSTR(COALESCE(opened_at, changed_at), 1, 10) AS day, app, environment, source, "
                     + "CASE WHEN state IN ('applying', 'applied') THEN 1 ELSE 0 END AS judged, "
-                    + "CASE WHEN inlet = '' THEN \(all) ELSE reports END AS heard, unknown_tokens, newer "
-                    + "FROM pushsweep_feed WHERE part = 0 AND inlet <> 'earlier' "
+                    + "reports AS heard, unknown_tokens, newer "
+                    + "FROM pushsweep_feed WHERE part = 0 AND inlet NOT IN ('', 'earlier') "
                     + "AND NOT (state = 'filling' AND inlet = 'file')\(kept)) AS days "
                     + "WHERE day >= ? GROUP BY day, app, environment, source, judged",
                 [.text(first)])

@@ -1,20 +1,19 @@
 // `pushsweep_intake` tells for ever which contents of files were taken: a row's name follows from the content. It is
 // inserted in the transaction that lets the file's batches be judged, so a file counts as a whole or not at all, and
-// of two imports of one content on two hosts one is taken. Version 0.3.0 also made names void, which a killed import
-// of it had used; such a name is taken like a new one.
+// of two imports of one content on two hosts one is taken.
 
 import Database
+import Encodings
 import Findings
 import TokenHygiene
 
 extension EvidenceIntake {
-    /// Whether a content was taken; with `run` whether that run took it.
+    /// Whether a content was taken.
     ///
     /// - Throws: any failure of a query.
-    package func isTaken(_ name: String, by run: String? = nil) throws(StoreFailure) -> Bool {
+    package func isTaken(_ name: String) throws(StoreFailure) -> Bool {
         try session.retries.retrying("looking for the import \(name)") { () throws(SQLFailure) in
-            guard let (isTaken, owner) = try owner(of: name) else { return false }
-            return isTaken && (run ?? owner) == owner
+            try owner(of: name) != nil
         }
     }
 
@@ -31,18 +30,17 @@ extension EvidenceIntake {
         let isTaken = try session.retries.retrying("entering the import \(name)") {
             () throws(SQLFailure) in
             try connection.begin()
-            let known = try owner(of: name)
-            if let known, known.isTaken {
+            if let owner = try owner(of: name) {
                 connection.rollBack()
                 // The answer to an earlier try may have been lost.
-                return known.run == run
+                return owner.isExactly(run)
             }
             isMissing = try !areWhole(batches)
             guard !isMissing else {
                 connection.rollBack()
                 return false
             }
-            try enter(name, run, counts, isNew: known == nil)
+            try enter(name, run, counts)
             for batch in batches {
                 try BatchRow(connection: connection).open(batch)
             }
@@ -71,34 +69,26 @@ extension EvidenceIntake {
         return true
     }
 
-    private func owner(of name: String) throws(SQLFailure) -> (isTaken: Bool, run: String)? {
+    /// The run that has taken a content; nil where none has.
+    private func owner(of name: String) throws(SQLFailure) -> String? {
         let found = try connection.query(
-            "SELECT state, run FROM pushsweep_intake WHERE id = ?", [.text(name)])
-        guard found.count > 0 else { return nil }
-        return (found[0, 0].text == "taken", found[0, 1].text ?? "")
+            "SELECT run FROM pushsweep_intake WHERE id = ?", [.text(name)])
+        return found.count > 0 ? found[0, 0].text ?? "" : nil
     }
 
     /// Writes the row of a name. Two runs that do so at once meet at its primary key.
     private func enter(
-        _ name: String, _ run: String, _ counts: ReportCounts, isNew: Bool
+        _ name: String, _ run: String, _ counts: ReportCounts
     ) throws(SQLFailure) {
         // What the table has no column for is passed over like what says nothing.
         let other = counts.other + counts.otherPlatform + counts.unknownReasons
         let numbers = [
             counts.reports, counts.evidence, counts.suspects, other, counts.quarantined,
         ].map { SQLValue.integer(Int64($0)) }
-        let now = connection.dialect.now
-        if isNew {
-            _ = try connection.execute(
-                "INSERT INTO pushsweep_intake (id, run, source, state, taken_at, reports, evidence, suspects, "
-                    + "other, quarantined) VALUES (?, ?, 'import', 'taken', \(now), ?, ?, ?, ?, ?)",
-                [.text(name), .text(run)] + numbers)
-        } else {
-            _ = try connection.execute(
-                "UPDATE pushsweep_intake SET state = 'taken', run = ?, taken_at = \(now), reports = ?, "
-                    + "evidence = ?, suspects = ?, other = ?, quarantined = ? WHERE id = ? AND state = 'void'",
-                [.text(run)] + numbers + [.text(name)])
-        }
+        _ = try connection.execute(
+            "INSERT INTO pushsweep_intake (id, run, source, state, taken_at, reports, evidence, suspects, "
+                + "other, quarantined) VALUES (?, ?, 'import', 'taken', \(connection.dialect.now), ?, ?, ?, ?, ?)",
+            [.text(name), .text(run)] + numbers)
     }
 }
 

@@ -10,8 +10,8 @@ import Encodings
 // The value of dead rows is there because an entry does not say what was written: under other words an undo
 // would take the application's own value for it.
 //
-// Checkpoints of 0.3.0 have the key alone: their entries may be about any token. A feed that began under one
-// text and ends under another has entries of both; its text is empty, which fits nothing.
+// A feed that began under one text and ends under another has entries of both; its text is empty, which fits
+// nothing.
 
 /// The columns that entries of the ledger are about, as a checkpoint stores them.
 struct EntryColumns: Hashable {
@@ -37,9 +37,6 @@ struct EntryColumns: Hashable {
     /// At most 255 characters.
     var text: String { "\(keyAndToken)\(mark)" }
 
-    /// As 0.3.0 stored them.
-    var keyText: String { key }
-
     private var keyAndToken: String { "\(key) | \(token) | " }
 
     /// What of these columns is the same in a stored text.
@@ -57,9 +54,6 @@ struct EntryColumns: Hashable {
     /// Compares with the text of a checkpoint, byte by byte.
     func likeness(to stored: String?) -> Likeness {
         guard let stored = stored?.utf8 else { return Likeness() }
-        if stored.elementsEqual(key.utf8) {
-            return Likeness(hasKey: true, hasToken: true, hasMark: true, hasMarkColumns: true)
-        }
         return Likeness(
             hasKey: stored.starts(with: "\(key) | ".utf8),
             hasToken: stored.starts(with: keyAndToken.utf8),

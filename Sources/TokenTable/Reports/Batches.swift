@@ -67,24 +67,6 @@ package struct Batches {
         return found
     }
 
-    /// Where version 0.3.0 began to apply a feed, which then has a checkpoint and no reports: the last token that
-    /// it had judged, where the feed had one part. What it has applied stays as it is, and its checkpoint counts
-    /// as done. Nil where it did not.
-    ///
-    /// - Throws: any failure of the database.
-    package func closeEarlier(_ feed: String) throws(StoreFailure) -> (last: DeviceToken?, Void)? {
-        try session.retries.retrying("looking for feed \(feed)") { () throws(SQLFailure) in
-            let known = try connection.query(
-                "SELECT last_token, parts FROM pushsweep_feed WHERE feed = ? AND inlet = '' ORDER BY part",
-                [.text(feed)])
-            guard known.count > 0 else { return nil }
-            _ = try connection.execute(
-                "UPDATE pushsweep_feed SET state = 'applied' WHERE feed = ? AND inlet = '' "
-                    + "AND state = 'applying'", [.text(feed)])
-            return (known[0, 1].count == 1 ? known.token(0, 0) : nil, ())
-        }
-    }
-
     func read(
         _ condition: String, _ values: [SQLValue], _ end: String = ""
     ) throws(StoreFailure) -> [ReportBatch] {

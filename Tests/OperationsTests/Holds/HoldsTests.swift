@@ -313,8 +313,8 @@ struct HoldsTests {
             let now = Date().timeIntervalSince1970 * 1_000
             try stage.database.execute(
                 "INSERT INTO pushsweep_feed (feed, run, app, environment, source, table_name, "
-                    + "applied, invalidated, state, changed_at) VALUES ('f-\(hour)', 'r', 'chat', "
-                    + "'production', 'feedback', 'active_users', 20, 20, 'applied', ?)",
+                    + "applied, invalidated, state, inlet, reports, changed_at) VALUES ('f-\(hour)', 'r', "
+                    + "'chat', 'production', 'feedback', 'active_users', 20, 20, 'applied', 'gateway', 20, ?)",
                 [stage.database.time(Int64(now) - Int64(hour) * 3_600_000)])
         }
         try stage.database.sql.commit()
@@ -336,39 +336,6 @@ struct HoldsTests {
             "UPDATE pushsweep_feed SET state = 'applying', table_name = 'active_users'")
         try stage.swept().ends(0)
         #expect(try marks(stage) == 500)
-    }
-
-    @Test("a feed that version 0.3.0 had begun is judged anew, by the guard too")
-    func begunEarlier() throws {
-        let stage = try stage(.sqlite, feed(0..<500))
-        let id = try stage.swept(dryRun: true).app()["feed"] as? String ?? ""
-        try stage.database.execute(
-            "INSERT INTO pushsweep_feed (feed, run, app, environment, source, table_name, state) "
-                + "VALUES (?, 'r', 'chat', 'production', 'feedback', 'active_users', 'applying')",
-            [.text(id)])
-        try stage.swept().ends(3)
-        let shown = try stage.shown()
-        #expect(shown["hold"] as? String != id)
-        try release(stage, shown).ends(0)
-        #expect(try marks(stage) == 500)
-        let states = try stage.database.texts("SELECT DISTINCT state FROM pushsweep_feed")
-        #expect(states == [["applied"]])
-    }
-
-    @Test("what version 0.3.0 had judged of a feed is not judged again, so its undo stays")
-    func halfEarlier() throws {
-        let stage = try stage(.sqlite, feed(0..<50))
-        let id = try stage.swept(dryRun: true).app()["feed"] as? String ?? ""
-        let tokens = (0..<50).map { DeviceToken.numbered($0) }.sorted()
-        try stage.database.execute(
-            "INSERT INTO pushsweep_feed (feed, run, app, environment, source, table_name, state, "
-                + "last_token, applied) VALUES (?, 'r', 'chat', 'production', 'feedback', "
-                + "'active_users', 'applying', ?, 20)",
-            [.text(id), .bytes(tokens[19].bytes)])
-        try stage.swept().ends(0)
-        #expect(try marks(stage) == 30)
-        #expect(try stage.database.rows(of: "pushsweep_report") == 30)
-        try stage.replayed(feed: id).ends(0).app(has: ["already": 30])
     }
 
     @Test("the guard adds up the feeds of an hour, so that small ones do not pass unseen")

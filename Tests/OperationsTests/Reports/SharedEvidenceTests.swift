@@ -321,51 +321,6 @@ struct SharedEvidenceTests {
         try stage.run("quarantine", "list").ends(0, "nothing is quarantined")
     }
 
-    @Test(
-        "what 0.3.0 had in quarantine moves to the database, and what a person had discarded does not"
-    )
-    func earlierQuarantine() throws {
-        let stage = try SweepStage(.sqlite, feeds: [.tuples([]), .tuples([])])
-        try stage.swept().ends(0)
-        let lines = Array("{\"device_token\":\"\(DeviceToken.numbered(7).hex)\"}\nrubbish\n".utf8)
-        do {
-            let journal = try EvidenceJournal(in: StateFolder(stage.state))
-            for state in [FeedState.applied, .discarded] {
-                let feed = try journal.beginFeed(
-                    run: "run", partition: .noApp, source: "old.jsonl", kind: .unusable,
-                    at: EpochMilliseconds(dead))
-                try lines.withUnsafeBytes { try feed.append($0) }
-                try feed.close(.file, at: EpochMilliseconds(dead))
-                try journal.quarantine(
-                    [
-                        Quarantined(offset: 0, length: lines.count - 8, reason: "line 1: no time"),
-                        Quarantined(offset: lines.count - 8, length: 8, reason: "line 2: no JSON"),
-                    ], of: feed.id)
-                try journal.close(feed.id, as: state, at: EpochMilliseconds(dead))
-            }
-        }
-        try stage.swept().ends(0)
-        let other = stage.host("b")
-        let listed = try stage.run(["quarantine", "list"], environment: other).ends(
-            0, "old.jsonl", "2 parts", "line 1: no time", "line 2: no JSON"
-        ).output
-        #expect(listed.components(separatedBy: "old.jsonl").count == 2)
-        try stage.run(["explain", DeviceToken.numbered(7).hex], environment: other).ends(
-            0, "quarantined (line 1: no time)")
-        let file = stage.folder.file("old")
-        try stage.run(
-            ["quarantine", "export", String(listed.prefix(8)), file], environment: other
-        ).ends(0)
-        #expect(try Array(Data(contentsOf: URL(fileURLWithPath: file))) == lines)
-        try stage.run(["quarantine", "discard", String(listed.prefix(8))], environment: other).ends(
-            0)
-        try stage.swept().ends(0)
-        try stage.run("quarantine", "list").ends(0, "nothing is quarantined")
-        // Nothing of it is moved once more.
-        let journal = try EvidenceJournal(in: StateFolder(stage.state))
-        #expect(try journal.quarantinedFeeds().isEmpty)
-    }
-
     @Test("a sender's row of an app that one host does not name waits for the host that does")
     func otherHostsRows() throws {
         let stage = try SweepStage(.sqlite, feeds: [.tuples([])])

@@ -110,7 +110,7 @@ struct RunEndTests {
             now: { Self.now }, interrupt: try Interrupt(), log: .init(label: "test"))
         let evidence = EvidenceRun(
             store: store, plan: plan, context: context, run: "r", started: Self.now)
-        let pouring = Pouring(journal: journal, isSenders: false, evidence: evidence)
+        let pouring = Pouring(journal: journal, evidence: evidence)
         let heard = try pouring.pour(journal.evidence(of: feed))
         isPoured = true
         let result = evidence.judge(heard)
@@ -138,7 +138,7 @@ struct RunEndTests {
             now: { Self.now }, interrupt: try Interrupt(), log: .init(label: "test"))
         let evidence = EvidenceRun(
             store: store, plan: plan, context: context, run: "r", started: Self.now)
-        let heard = try Pouring(journal: journal, isSenders: false, evidence: evidence)
+        let heard = try Pouring(journal: journal, evidence: evidence)
             .pour(journal.evidence(of: feed))
         #expect(
             try Batches(store).discard(heard.batch.id, in: .waiting, because: "gone", run: "me"))

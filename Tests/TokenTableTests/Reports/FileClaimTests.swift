@@ -101,23 +101,17 @@ struct FileClaimTests {
     }
 
     @Test(
-        "of two imports of one content one is taken, also where 0.3.0 made its name void",
-        arguments: TestEngine.available)
+        "of two imports of one content one is taken", arguments: TestEngine.available)
     func once(_ engine: TestEngine) throws {
         let database = try TokenDatabase.own(engine)
         let store = try database.store()
         try Self.fill(store)
-        try database.execute(
-            "INSERT INTO pushsweep_intake (id, run, source, state, taken_at, reports, evidence, suspects, other, "
-                + "quarantined) VALUES ('name', 'old', 'table', 'void', \(database.sql.dialect.now), 0, 0, 0, 0, 0)"
-        )
         #expect(try !EvidenceIntake(store).isTaken("name"))
         #expect(try Self.claim(store))
         #expect(try Self.states(database) == Self.whole)
         #expect(try Self.claim(store), "the answer to the first was lost")
         #expect(try !Self.claim(store, run: "other"))
-        #expect(try EvidenceIntake(store).isTaken("name", by: "r"))
-        #expect(try !EvidenceIntake(store).isTaken("name", by: "other"))
+        #expect(try EvidenceIntake(store).isTaken("name"))
     }
 
     @Test(

@@ -151,7 +151,7 @@ extension Audit {
             var hold = AuditedHold(
                 app: discarded.app, environment: discarded.environment, state: "discarded",
                 held: discarded.heldSince, cause: discarded.heldCause,
-                tuples: discarded.reports ?? 0)
+                tuples: discarded.reports)
             (hold.decision, hold.reason) = (decision, discarded.reason)
             report.holds.append(hold)
         } else if let released = SweepReport(line: entry.counts) {

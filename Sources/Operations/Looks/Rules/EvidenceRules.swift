@@ -6,7 +6,7 @@ extension RuleBook {
     /// Holds, sweeps, and what waits.
     static let evidence: [Rule] = [
         .each(
-            "open-hold", was: ["hold-open"], .evidence, in: [.check, .audit, .preflight], "high",
+            "open-hold", .evidence, in: [.check, .audit, .preflight], "high",
             """
             The guard stopped a removal, and a person has not decided about it. Where the batches cannot be read, the \
             finding says that this is not known.
@@ -52,7 +52,7 @@ extension RuleBook {
             }
         },
         .one(
-            "no-recent-sweep", was: ["no-good-sweep"], .evidence,
+            "no-recent-sweep", .evidence,
             in: [.check, .audit, .preflight.atMost(.medium)],
             "high, where none is known medium; medium in preflight, which has its own --max-hours",
             """
@@ -173,7 +173,7 @@ extension RuleBook {
                 cure: "see why the job paused: host down, timer off, another host's turn")
         },
         .each(
-            "waiting-evidence", was: ["pending-evidence", "evidence-waits"], .evidence,
+            "waiting-evidence", .evidence,
             in: [.check, .audit, .preflight], "medium",
             """
             Reports wait that no sweep has judged: lists in a journal, batches in the database, rows of \
@@ -245,7 +245,7 @@ extension RuleBook {
             }
         },
         .one(
-            "quarantined-evidence", was: ["quarantine"], .evidence,
+            "quarantined-evidence", .evidence,
             in: [.check, .audit, .preflight.atMost(.low)], "medium; low in preflight",
             """
             Parts of batches could not be used: lines of a file, rows of pushsweep_evidence, or bytes of a list. They \
@@ -366,7 +366,7 @@ extension Facts {
     /// What is not applied of the apps; nil where all is.
     fileprivate func unapplied(_ host: HostFacts) -> Finding? {
         let own = Set(apps.map(\.partition))
-        let feeds = host.journals.flatMap { $0.feeds(in: .pending, .reading, .taking) }
+        let feeds = host.journals.flatMap { $0.feeds(in: .pending, .reading) }
             .count { own.contains($0.partition) }
         let waiting = own.reduce(0) { $0 + (batches?.waiting(of: $1).count ?? 0) }
         let left = own.reduce(0) { $0 + (host.leftReports[$1] ?? 0) }

@@ -1,5 +1,4 @@
 import APNsProtocol
-import EvidenceJournal
 import SecureTransport
 import TokenHygiene
 import TokenTable
@@ -39,7 +38,7 @@ struct HoldDigest {
         while case let page = try stream.next(Self.tokensPerBatch), !page.isEmpty {
             var bytes: [UInt8] = []
             for item in page {
-                AnswerRecord(token: item.token, time: item.time).encode(into: &bytes)
+                Self.append(item, to: &bytes)
                 try body(item)
             }
             try digest.update(bytes)
@@ -47,6 +46,15 @@ struct HoldDigest {
         // Times are positive, so no record begins with a byte of ones.
         try digest.update([0xFF])
         return try digest.hex()
+    }
+
+    /// Appends the time in milliseconds since 1970 and the token with its length, numbers with the first byte first.
+    private static func append(_ item: TokenEvidence, to bytes: inout [UInt8]) {
+        withUnsafeBytes(of: item.time.rawValue.bigEndian) { bytes.append(contentsOf: $0) }
+        withUnsafeBytes(of: UInt16(clamping: item.token.count).bigEndian) {
+            bytes.append(contentsOf: $0)
+        }
+        item.token.append(to: &bytes)
     }
 }
 

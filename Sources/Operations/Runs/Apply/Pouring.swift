@@ -18,8 +18,6 @@ import TokenTable
 /// Pours feeds of one journal into the database.
 struct Pouring {
     let journal: EvidenceJournal
-    /// Whether the journal is that of a sender.
-    let isSenders: Bool
     let evidence: EvidenceRun
 
     /// Stores a feed in the database and judges its batch. In a dry run it is judged as it is.
@@ -29,14 +27,6 @@ struct Pouring {
                 feed.partition, source: feed.source, end: feed.end == nil ? .truncated : .clean))
         (result.entry.feed, result.entry.state) = (feed.id, feed.state.rawValue)
         do {
-            if feed.kind == .unusable {
-                result.entry.state = nil
-                let read = try journal.evidence(of: feed, sorting: false)
-                result.entry.counts = read.counts
-                if !evidence.plan.dryRun { _ = try pour(read) }
-                result.status = .quarantined
-                return result
-            }
             let read = try journal.evidence(of: feed)
             var heard = HeardBatch(batch(of: read), .sorted(read.tokens))
             result.entry = FeedReport(heard.batch)
@@ -55,22 +45,18 @@ struct Pouring {
     func pour(_ read: FeedEvidence) throws -> HeardBatch {
         let (feed, context) = (read.feed, evidence.context)
         try pourQuarantine(of: feed)
-        let earlier = try evidence.batches.closeEarlier(feed.id)
         let known = try evidence.batches.batch(feed.id)
         // A part that another host has let be judged is stored once more, with the rest.
         let isCut = known.map { $0.state != .filling && $0.reports < read.counts.usable } ?? false
-        let name = earlier != nil || isCut ? try Self.name(after: feed.id) : nil
-        var heard = HeardBatch(
-            batch(of: read, named: name), earlier?.last == nil ? .sorted(read.tokens) : .database)
-        // What 0.3.0 had judged is not judged again: a person may have taken it back.
-        let judged = earlier?.last.map { (token: $0, number: Int.max) }
+        let name = isCut ? try Self.name(after: feed.id) : nil
+        var heard = HeardBatch(batch(of: read, named: name), .sorted(read.tokens))
         let isWhole = try evidence.store.fill(
             heard.batch, lease: evidence.lease, shouldStop: { context.interrupt.isTripped },
             report: {
                 context.progress.show(
                     "storing \(feed.partition) (reports)", $0, of: read.counts.tuples)
             }
-        ) { place in read.tokens.reports(after: place ?? judged) }
+        ) { place in read.tokens.reports(after: place) }
         context.progress.clear()
         guard isWhole else { throw RunFailure.stopped }
         heard.batch = try evidence.batches.batch(heard.batch.id) ?? heard.batch
@@ -81,14 +67,13 @@ struct Pouring {
                 "storing feed \(feed.id): a person gave it up meanwhile, so nothing of it is stored; run again, which "
                     + "stores it under another name")
         }
-        guard judged != nil || heard.batch.reports == read.counts.usable else {
+        guard heard.batch.reports == read.counts.usable else {
             throw RunFailure(
                 .invariant, .apply,
                 "storing feed \(feed.id): the database has \(heard.batch.reports) of \(read.counts.usable) reports; "
                     + "the feed stays in the journal, please report this")
         }
-        try journal.close(feed.id, as: .applied, at: context.now())
-        try journal.releaseQuarantine(of: feed.id)
+        try journal.noteApplied(feed.id, at: context.now())
         return heard
     }
 
@@ -104,8 +89,8 @@ struct Pouring {
 
     private func batch(of feed: CapturedFeed, named name: String? = nil) -> ReportBatch {
         ReportBatch(
-            id: name ?? feed.id, run: evidence.run, feed.partition, feed.kind, inlet(of: feed),
-            label: feed.source, host: evidence.context.host,
+            id: name ?? feed.id, run: evidence.run, feed.partition, .feedback,
+            feed.end == .file ? .file : .gateway, label: feed.source, host: evidence.context.host,
             opened: feed.opened.advanced(by: evidence.ahead))
     }
 
@@ -116,24 +101,16 @@ struct Pouring {
         batch.reports = read.counts.usable
         batch.quarantined = read.counts.quarantined
         batch.outOfBounds = read.outOfBounds
-        // Only a list has bytes that somebody sent.
-        if feed.kind == .feedback { batch.bytes = feed.bytes }
+        batch.bytes = feed.bytes
         batch.quarantinedBytes = read.quarantinedBytes
         if feed.state == .held {
             batch.state = .held
-            batch.hold = BatchHold(
-                cause: feed.cause ?? "no cause was noted", gate: feed.gate, since: feed.closedAt)
+            batch.hold = BatchHold(cause: feed.cause ?? "no cause was noted", gate: nil)
         }
         return batch
     }
 
-    private func inlet(of feed: CapturedFeed) -> Inlet {
-        if isSenders { return .sender }
-        if feed.source == PushsweepTable.evidence.name { return .table }
-        return feed.kind == .feedback && feed.end != .file ? .gateway : .file
-    }
-
-    /// The name of a batch whose feed version 0.3.0 had begun to apply. The same feed has the same one.
+    /// The name of a second batch of a feed or file. The same one has the same.
     static func name(after feed: String) throws -> String {
         let digest = try SHA256Digest()
         try digest.update(Array("pushsweep batch of \(feed)".utf8))

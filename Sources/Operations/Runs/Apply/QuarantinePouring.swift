@@ -15,39 +15,21 @@ extension Pouring {
     func pourQuarantine(of feed: CapturedFeed) throws {
         let places = try journal.quarantined(of: feed.id)
         guard !places.isEmpty, !feed.isPurged else { return }
-        var parts = PartCutting(feed, places)
+        var parts = PartCutting(places)
         let quarantine = Quarantine(evidence.store)
         try journal.forEachChunk(of: feed.id) { chunk in
             try parts.take(chunk) { try quarantine.keep($0, of: feed.id) }
         }
         try quarantine.keep(parts.end(), of: feed.id)
     }
-
-    /// Moves what an earlier version left in quarantine of feeds that were applied. What a person discarded then is
-    /// discarded.
-    ///
-    /// - Throws: as `pourQuarantine(of:)`.
-    func pourEarlierQuarantine() throws {
-        for feed in try journal.quarantinedFeeds()
-        where [.applied, .discarded].contains(feed.state) {
-            if feed.state == .applied, feed.kind == .unusable {
-                // That version had no batch for lines that it could not use.
-                _ = try pour(journal.evidence(of: feed, sorting: false))
-            } else if feed.state == .applied {
-                try pourQuarantine(of: feed)
-            }
-            try journal.releaseQuarantine(of: feed.id)
-        }
-    }
 }
 
-/// Cuts quarantined places out of the bytes of a feed. Of a feed of lines each line is a part, of a list each tuple
-/// or 8 KiB, so that nothing of what a gateway has forgotten is lost.
+/// Cuts quarantined places out of the bytes of a feed. Each tuple or 8 KiB is a part, so that nothing of what a
+/// gateway has forgotten is lost.
 private struct PartCutting {
     /// Parts that are kept at once.
     private static let most = 500
 
-    private let kind: EvidenceSource
     private let places: [Quarantined]
     /// The place that is cut next, and the offset of the next byte of the feed.
     private var (next, offset) = (0, 0)
@@ -56,9 +38,7 @@ private struct PartCutting {
     private var (start, length) = (0, 0)
     private var parts: [QuarantinedPart] = []
 
-    init(_ feed: CapturedFeed, _ places: [Quarantined]) {
-        (kind, self.places) = (feed.kind, places)
-    }
+    init(_ places: [Quarantined]) { self.places = places }
 
     mutating func take(
         _ chunk: UnsafeRawBufferPointer, keep: ([QuarantinedPart]) throws -> Void
@@ -74,10 +54,7 @@ private struct PartCutting {
             length += 1
             if bytes.count < QuarantinedPart.mostBytes { bytes.append(byte) }
             let isEnd = offset + 1 == place.offset + place.length
-            let isFull =
-                kind == .unusable
-                ? byte == UInt8(ascii: "\n") : length == QuarantinedPart.mostBytes
-            if isEnd || isFull { cut(place) }
+            if isEnd || length == QuarantinedPart.mostBytes { cut(place) }
             guard parts.count >= Self.most else { continue }
             try keep(parts)
             parts.removeAll(keepingCapacity: true)
@@ -91,10 +68,6 @@ private struct PartCutting {
     }
 
     private mutating func cut(_ place: Quarantined) {
-        if kind == .unusable, bytes.last == UInt8(ascii: "\n") {
-            bytes.removeLast()
-            length -= 1
-        }
         parts.append(
             QuarantinedPart(
                 place: start, bytes: bytes, length: length,
@@ -105,14 +78,9 @@ private struct PartCutting {
 
     /// The token that the current part names.
     private var token: DeviceToken? {
-        switch kind {
-        case .feedback:
-            var (decoder, tuples) = (FeedbackDecoder(), [FeedbackTuple]())
-            bytes.withUnsafeBytes { decoder.decode($0, into: &tuples) }
-            return tuples.count == 1 ? tuples[0].token : nil
-        case .unusable: return DeviceToken(firstIn: bytes)
-        default: return bytes.withUnsafeBytes { AnswerRecord.decode($0)?.first?.token }
-        }
+        var (decoder, tuples) = (FeedbackDecoder(), [FeedbackTuple]())
+        bytes.withUnsafeBytes { decoder.decode($0, into: &tuples) }
+        return tuples.count == 1 ? tuples[0].token : nil
     }
 }
 

@@ -18,7 +18,7 @@ struct HostFacts {
 
         init(_ journal: EvidenceJournal, sender: Int? = nil) throws(JournalFailure) {
             (self.journal, self.sender) = (journal, sender)
-            feeds = try journal.feeds(.reading, .taking, .pending, .held)
+            feeds = try journal.feeds(.reading, .pending, .held)
         }
 
         func feeds(in states: FeedState...) -> [CapturedFeed] {

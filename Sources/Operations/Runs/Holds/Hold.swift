@@ -297,8 +297,8 @@ package struct DiscardReport: PrintedLines, Codable, Hashable, Sendable {
     package let heldSince: String
     /// Why it was held, in one sentence.
     package let heldCause: String
-    /// Reports of the discarded batches; absent in records of 0.3.0.
-    package var reports: Int?
+    /// Reports of the discarded batches.
+    package var reports = 0
     /// The files that the batches came from; absent where there are none.
     package var files: [String]?
     /// Batches of the hold that stay held.

@@ -1,5 +1,5 @@
 // Takes the reports of other senders: rows of `pushsweep_evidence` within the database, a file by a scratch table of
-// this host. What a run of 0.3.0 left open in its journal is decided first.
+// this host.
 
 import APNsProtocol
 import Database
@@ -30,21 +30,6 @@ struct ReportIntake {
 
     /// The table of the reports of other senders.
     var intake: EvidenceIntake { EvidenceIntake(store) }
-
-    /// Decides what a run of 0.3.0 left open that was killed between its journal and the database: what the
-    /// database gave up is a feed of the journal, and the rest is still where it was.
-    ///
-    /// - Throws: failures of the journal and of the database. Then the question stays open, and
-    ///   nothing else may be taken.
-    func settleOpenIntakes() throws {
-        for open in try journal.openIntakes() {
-            if try intake.isTaken(open.name, by: open.run) {
-                try journal.confirmIntake(open, at: context.now())
-            } else {
-                try journal.dropIntake(open)
-            }
-        }
-    }
 
     // MARK: Rows of the table
 

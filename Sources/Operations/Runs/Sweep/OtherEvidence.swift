@@ -22,7 +22,7 @@ extension Sweep {
             }
         }
         let feeds = try journal.feeds(.held, .pending).filter {
-            !own.contains($0.id) && $0.kind != .unusable
+            !own.contains($0.id)
         }.map { feed -> OtherEvidence in
             // A feed that cannot be read has its message in the run that pours it.
             ("feed", feed.id, feed.partition, (try? journal.counts(of: feed).usable) ?? 0)

@@ -148,16 +148,15 @@ package struct Sweep: RecordedRun {
         ) { lease in
             let evidence = try judgeAndExpire(opened, store, lease)
             noteMarksBeside(in: store)
-            if let evidence { try noteOpen(evidence, journal) }
+            try noteOpen(evidence, journal)
             noteEnd(in: store)
         }
     }
 
-    /// The steps that need the lease. In a dry run there is none. Returns what judged the evidence; nil where
-    /// nothing could be taken.
+    /// The steps that need the lease. In a dry run there is none. Returns what judged the evidence.
     private mutating func judgeAndExpire(
         _ opened: OpenedJournal, _ store: TokenTable, _ lease: Lease?
-    ) throws -> EvidenceRun? {
+    ) throws -> EvidenceRun {
         let journal = opened.journal
         var evidence = EvidenceRun(
             store: store, plan: plan, context: context, run: run, started: started, lease: lease,
@@ -166,10 +165,8 @@ package struct Sweep: RecordedRun {
             evidence.ahead = try ClockDifference(to: store, context.now).worthwhile
         }
         let intake = ReportIntake(journal: journal, evidence: evidence)
-        let takesReports = settleIntakes(intake)
-        if plan.file?.layout != nil, !takesReports { return nil }
         do {
-            try judgePlanned(opened, intake, takesReports: takesReports)
+            try judgePlanned(opened, intake)
             isWhole = true
         } catch is CancellationError {
             // Its cause is in the outcome.
@@ -215,13 +212,13 @@ package struct Sweep: RecordedRun {
 
     /// Processes what the plan is about.
     private mutating func judgePlanned(
-        _ opened: OpenedJournal, _ intake: ReportIntake, takesReports: Bool
+        _ opened: OpenedJournal, _ intake: ReportIntake
     ) throws {
         let (journal, evidence) = (intake.journal, intake.evidence)
-        let pouring = Pouring(journal: journal, isSenders: false, evidence: evidence)
+        let pouring = Pouring(journal: journal, evidence: evidence)
         if evidence.lease != nil { try endLeftFillings(evidence) }
         switch plan.work {
-        case .gateways, .waiting: try judgeAll(pouring, takesReports ? intake : nil)
+        case .gateways, .waiting: try judgeAll(pouring, intake)
         case .file(let file): try takeFile(file, opened, intake, pouring)
         case .journaled(let feed):
             do {
@@ -240,15 +237,14 @@ package struct Sweep: RecordedRun {
     }
 
     /// The hourly job, in its order: what waits, what is judged again, what this host has not stored, what senders
-    /// report, and each gateway. Without an intake no report of a sender can be taken.
-    private mutating func judgeAll(_ pouring: Pouring, _ intake: ReportIntake?) throws {
-        if !plan.dryRun { try pouring.pourEarlierQuarantine() }
+    /// report, and each gateway.
+    private mutating func judgeAll(_ pouring: Pouring, _ intake: ReportIntake) throws {
         try settleWaiting(pouring.evidence)
         try judgeEarlier(pouring.evidence)
         for feed in try pouring.journal.feeds(.held, .pending) {
             try pour(feed, pouring, resumed: true)
         }
-        if let intake { try takeReports(intake) }
+        try takeReports(intake)
         let sources = plan.gateways ?? []
         for (place, source) in sources.enumerated() {
             // A run that ends with its last gateway has processed all.

@@ -36,7 +36,7 @@ extension Sweep {
             )
         }
         guard let beginning = NameBeginning(typed) else { throw refuse(NameBeginning.refusal) }
-        let own = try pouring.journal.feeds(.reading, .taking, .pending, .held).map(\.id)
+        let own = try pouring.journal.feeds(.reading, .pending, .held).map(\.id)
         let names = Set(
             try pouring.evidence.batches.names(beginning: typed) + own.filter(beginning.begins))
         guard names.count < 2 else { throw refuse("several begin so") }

@@ -54,19 +54,6 @@ extension Sweep {
         }
     }
 
-    /// Decides what a run of 0.3.0 left open between journal and table; false where that failed, so
-    /// that no more may be taken. The rest of the run does not depend on it.
-    mutating func settleIntakes(_ intake: ReportIntake) -> Bool {
-        guard !plan.dryRun else { return true }
-        do {
-            try intake.settleOpenIntakes()
-            return true
-        } catch {
-            outcome.fail(.wrapping(error, at: .store))
-            return false
-        }
-    }
-
     /// Takes the reports of other senders and applies them. A missing right concerns the reports alone.
     mutating func takeReports(
         _ intake: ReportIntake

@@ -7,13 +7,13 @@ import TokenTable
 // The part of a sweep that takes up what senders of this host left when they ended; see `SenderFolders`.
 
 extension Sweep {
-    /// Judges what senders left: batches that they had not closed, answers in their logs, and feeds of 0.3.0 in their
-    /// journals. What fails for one sender is told, and the others are taken up.
+    /// Judges what senders left: batches that they had not closed, and answers in their logs. What fails for one
+    /// sender is told, and the others are taken up.
     mutating func settleSenders(_ evidence: EvidenceRun) {
         guard plan.gateways != nil else { return }
         guard !plan.dryRun else { return noteSenders() }
         var endsRun = false
-        let problems = SenderFolders.visitAbandoned(in: plan.state, at: context.now) {
+        let problems = SenderFolders.visitAbandoned(in: plan.state) {
             journal throws(JournalFailure) in
             do {
                 try settleSender(journal, evidence)
@@ -35,10 +35,6 @@ extension Sweep {
     ) throws {
         for batch in try LeftAnswers.closeTurns(in: journal, evidence) {
             try judge(HeardBatch(batch), evidence, resumed: true)
-        }
-        let pouring = Pouring(journal: journal, isSenders: true, evidence: evidence)
-        for feed in try journal.feeds(.held, .pending) {
-            try pour(feed, pouring, resumed: true)
         }
         guard AnswerLog.isLeft(in: journal.folder) else { return }
         let queue = try PushQueue(

@@ -1,32 +1,9 @@
-import APNsProtocol
 import EvidenceJournal
 import TestSupport
 import Testing
-import TokenHygiene
 
-@Suite("Records of answers")
-struct AnswerRecordTests {
-    @Test("records are read back unchanged, whatever the length of the token")
-    func roundTrip() {
-        let records = [1, 32, 54, 100].map {
-            AnswerRecord(
-                token: .numbered(7, count: $0), time: EpochMilliseconds(1_700_000_000_123))
-        }
-        var bytes: [UInt8] = []
-        for record in records { record.encode(into: &bytes) }
-        #expect(bytes.count == records.reduce(0) { $0 + $1.encodedLength })
-        #expect(bytes.withUnsafeBytes { AnswerRecord.decode($0) } == records)
-    }
-
-    @Test("a record cut anywhere is refused")
-    func cut() {
-        var bytes: [UInt8] = []
-        AnswerRecord(token: .numbered(1), time: EpochMilliseconds(1)).encode(into: &bytes)
-        for length in 1..<bytes.count {
-            #expect(bytes[..<length].withUnsafeBytes { AnswerRecord.decode($0) } == nil)
-        }
-    }
-
+@Suite("Folders of senders")
+struct SenderFolderTests {
     @Test("the next run takes over a folder's records when its sender has ended, and only then")
     func folders() throws {
         let folder = try TemporaryFolder()
