@@ -80,23 +80,11 @@ extension TokenTable {
     }
 
     private func missingSideTables() throws(StoreFailure) -> [String] {
-        var statements: [String] = []
-        for table in PushsweepTable.sideTables + PushsweepTable.queueTables {
-            guard let known = try described(TableName(name: table.name)) else {
-                statements += table.creation(connection.dialect)
-                continue
+        let dialect = connection.dialect
+        return try ownTables(PushsweepTable.sideTables + PushsweepTable.queueTables)
+            .flatMap { own, known in
+                known.map { own.completion(of: $0, dialect) } ?? own.creation(dialect)
             }
-            guard let lack = table.lack(of: known, indexesToo: true) else { continue }
-            if let completion = table.completion(of: known, connection.dialect) {
-                statements += completion
-                continue
-            }
-            throw StoreFailure(
-                .configuration,
-                "reading the schema: table \(table.name) \(lack), so it is of another version or hidden "
-                    + "in part; " + otherLayoutCure)
-        }
-        return statements
     }
 
     /// Executes the missing statements and returns them. A second call finds none missing. No

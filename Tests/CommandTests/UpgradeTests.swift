@@ -1,17 +1,17 @@
 import APNsProtocol
 import APNsSimulator
 import Database
-import EvidenceJournal
+import PushQueue
 import TestSupport
 import Testing
-import TokenHygiene
+import TokenTable
 
 private let before: Int64 = 1_600_000_000_000
 private let dead: UInt32 = 1_700_000_000
 
-@Suite("A database of version 0.3.0")
+@Suite("A database of an earlier build")
 struct UpgradeTests {
-    /// `pushsweep_feed` as version 0.3.0 makes it.
+    /// `pushsweep_feed` before batches had an inlet.
     private static func oldTable(_ engine: TestEngine) -> [String] {
         let (id, word, number, small, time) =
             engine == .mariaDB
@@ -53,72 +53,84 @@ struct UpgradeTests {
         + "already, newer, unknown_tokens, rows_changed, invalidated, refused, rows_refused, released, "
         + "state, changed_at"
 
-    /// Makes the database and the journal as 0.3.0 leaves them, with a list that is held in the journal.
-    private static func goBack(_ stage: SweepStage) throws -> String {
-        let database = stage.database
+    /// Makes the tables as that build leaves them.
+    private static func goBack(_ database: TokenDatabase) throws {
         for statement in oldTable(database.engine) { try database.execute(statement) }
         try database.execute("INSERT INTO old_feed SELECT \(kept) FROM pushsweep_feed")
         for statement in [
             "DROP TABLE pushsweep_feed", "ALTER TABLE old_feed RENAME TO pushsweep_feed",
-            "DROP TABLE pushsweep_report",
+            "DROP TABLE pushsweep_report", "DROP TABLE pushsweep_suspect",
+            "DROP TABLE pushsweep_quarantine",
         ] {
             try database.execute(statement)
         }
-        let journal = try EvidenceJournal(in: StateFolder(stage.state))
-        let now = EpochMilliseconds(1_790_000_000_000)
-        let feed = try journal.beginFeed(
-            run: "r", partition: Partition(app: "chat", environment: "production"),
-            source: "gateway:2196", at: now)
-        let tuples = (100..<600).map { FeedbackTuple.dead($0, at: dead + UInt32($0 % 10)) }
-        try FeedbackTuple.bytes(tuples).withUnsafeBytes { try feed.append($0) }
-        try feed.close(.closeNotify, at: now)
-        try journal.close(feed.id, as: .held, cause: "it was too much", gate: .volume, at: now)
-        return feed.id
     }
 
     @Test(
-        "is refused before anything is read, completed by schema apply, and has all that it had",
+        "is refused in one sentence that changes nothing, and all works once the tables it names are dropped",
         arguments: TestEngine.available)
-    func completed(_ engine: TestEngine) throws {
+    func refused(_ engine: TestEngine) throws {
         let stage = try SweepStage(
             engine,
             feeds: [.tuples((0..<3).map { .dead($0, at: dead) })]
-                + [FeedSource](repeating: .tuples([]), count: 5))
+                + [.tuples((3..<6).map { .dead($0, at: dead) }), .tuples([])])
         try stage.database.register(0..<1_000, at: before)
         let run = try #require(try stage.sweep().ends(0).json["run"] as? String)
-        let page = try stage.run("changes", "--since", "n0", "--limit", "2").ends(0)
-        let cursor = try #require(
-            page.output.split(separator: "\n").last?.firstMatch(of: /"cursor":"([^"]+)"/)
-        ).1
-        let held = try Self.goBack(stage)
+        try Self.goBack(stage.database)
         let asked = stage.gateway.records.count
+        let rows = try stage.database.texts("SELECT \(Self.kept) FROM pushsweep_feed")
 
-        for words in [["sweep"], ["check"], ["undo", run]] {
-            try stage.run(words).ends(
-                78, "pushsweep_feed lacks the columns inlet", "run `pushsweep schema apply`",
+        var drops: [Substring] = []
+        for words in [["sweep"], ["check"], ["undo", run], ["schema", "apply"]] {
+            let refusal = try stage.run(words).ends(
+                78, "pushsweep_feed is of an earlier build", "marks in pushsweep_invalid",
                 for: "\(words)")
+            #expect(refusal.error.components(separatedBy: "pushsweep_feed is").count == 2)
+            let told = try #require(refusal.printed.firstMatch(of: /DROP TABLE [a-z_,; A-Z]+/))
+            drops = told.output.split(separator: "; ")
         }
         #expect(stage.gateway.records.count == asked, "a list was read")
-        let rows = try stage.database.texts("SELECT \(Self.kept) FROM pushsweep_feed")
-        try stage.run("schema", "apply").ends(0, "ADD COLUMN", "pushsweep_report")
-        try stage.run("schema", "apply").ends(0, "nothing is missing")
         #expect(try stage.database.texts("SELECT \(Self.kept) FROM pushsweep_feed") == rows)
+        #expect(throws: (any Error).self) { try stage.database.rows(of: "pushsweep_report") }
 
-        // The hold of the journal is one of the database.
-        try stage.sweep().ends(3)
-        let shown = try stage.json("holds", "show", held).ends(0)
-        #expect(shown.json["cause"] as? String == "it was too much")
-        #expect(shown.json["gate"] as? String == "volume" && shown.json["tuples"] as? Int == 500)
-        let digest = try #require(shown.json["digest"] as? String)
-        try stage.run(["holds", "release", digest], environment: stage.host("b")).ends(0)
-        #expect(try stage.database.marked == 503)
-
-        // The follower goes on behind its cursor, and the undo knows the ledger of before.
-        let rest = try stage.run("changes", "--since", "\(cursor)").ends(0)
-        #expect(rest.output.split(separator: "\n").count == 501)
-        try stage.run("undo", run).ends(0)
-        #expect(try stage.database.marked == 500)
+        for statement in drops { try stage.database.execute(String(statement)) }
+        try stage.run("schema", "apply").ends(0, "pushsweep_feed", "pushsweep_report")
+        try stage.run("schema", "apply").ends(0, "nothing is missing")
+        #expect(try stage.database.marked == 3)
+        let next = try #require(try stage.sweep().ends(0).json["run"] as? String)
+        #expect(try stage.database.marked == 6)
+        try stage.run("check").ends(0)
         try stage.run("audit").ends(0)
-        try stage.sweep().ends(0)
+        try stage.run("undo", next).ends(0)
+        #expect(try stage.database.marked == 3)
+    }
+
+    @Test(
+        "is not what lacks a column that may be added, which schema apply adds and keeps all rows",
+        arguments: TestEngine.available)
+    func completed(_ engine: TestEngine) throws {
+        let stage = try SweepStage(engine, dead: 3)
+        let run = try #require(try stage.sweep().ends(0).json["run"] as? String)
+        try stage.database.execute("ALTER TABLE pushsweep_feed DROP COLUMN label")
+        try stage.run("sweep").ends(
+            78, "pushsweep_feed lacks the columns label", "run `pushsweep schema apply`")
+        try stage.run("schema", "apply").ends(0, "ADD COLUMN")
+        try stage.run("schema", "apply").ends(0, "nothing is missing")
+        try stage.run("undo", run).ends(0)
+        #expect(try stage.database.marked == 0)
+    }
+
+    @Test("is not what an account sees in part, which is told of the right it lacks", .needsServer)
+    func seenInPart() throws {
+        let database = try TokenDatabase.own(.mariaDB)
+        let account = try ServerAccount(of: database)
+        for right in ["SELECT", "UPDATE"] { try account.grant(right, on: "active_users") }
+        try account.grant("SELECT (feed, part, state)", on: "pushsweep_feed")
+        let failure = #expect(throws: (any Error).self) {
+            try TokenTable(account.settings).applySchema(upgrading: false)
+        }
+        for words in ["may see only some columns of pushsweep_feed", "GRANT SELECT ON"] {
+            #expect("\(failure as Any)".contains(words), "\(failure as Any)")
+        }
     }
 }

@@ -45,7 +45,7 @@ struct LedgerTimeTests {
     }
 
     @Test(
-        "tables of another layout are refused by a sweep and by schema apply",
+        "tables of an earlier build are refused by a sweep and by schema apply",
         arguments: TestEngine.available)
     func otherLayout(_ engine: TestEngine) throws {
         let (database, store) = try Self.lateMarks(engine)
@@ -57,9 +57,8 @@ struct LedgerTimeTests {
         for use in uses {
             let failure = #expect(throws: StoreFailure.self, performing: use)
             #expect(failure?.code == .configuration)
-            for words in ["pushsweep_change lacks the columns changed_at", "of another version"] {
-                #expect(failure?.sentence.contains(words) == true, "\(failure as Any)")
-            }
+            let isNamed = failure?.sentence.contains("pushsweep_change is of an earlier build")
+            #expect(isNamed == true, "\(failure as Any)")
         }
     }
 

@@ -15,8 +15,8 @@ struct RemovalRecordsTests {
         let now = Date().timeIntervalSince1970 * 1_000
         try database.execute(
             "INSERT INTO pushsweep_feed (feed, part, parts, run, app, environment, source, "
-                + "table_name, invalidated, released, state, changed_at) VALUES (?, 0, 1, 'r', ?, "
-                + "'production', 'feedback', 't', ?, ?, 'applied', ?)",
+                + "table_name, invalidated, released, state, inlet, reports, changed_at) VALUES (?, 0, 1, 'r', ?, "
+                + "'production', 'feedback', 't', ?, ?, 'applied', 'gateway', 0, ?)",
             [
                 .text(UUID().uuidString.lowercased()), .text(app), .integer(Int64(removed)),
                 .integer(released ? 1 : 0), database.time(Int64(now - hoursAgo * 3_600_000)),

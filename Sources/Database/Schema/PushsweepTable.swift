@@ -19,8 +19,9 @@ package struct PushsweepTable: Hashable, Sendable {
         /// Whether it holds characters.
         package var isText: Bool { server.hasPrefix("VARCHAR") }
 
-        /// Whether rows that are there already can do without a value of their own.
-        var mayBeAdded: Bool { !server.contains("NOT NULL") || server.contains("DEFAULT") }
+        /// Whether rows that are there already can do without a value of their own. A table that lacks another
+        /// column is of an earlier build.
+        package var mayBeAdded: Bool { !server.contains("NOT NULL") || server.contains("DEFAULT") }
     }
 
     /// An index other than the primary key.
@@ -104,15 +105,8 @@ package struct PushsweepTable: Hashable, Sendable {
             + (dialect.engine == .mariaDB ? column.server : column.sqlite)
     }
 
-    /// What an existing table of this name lacks, as the rest of a sentence; nil where it has all.
-    package func lack(of known: CatalogTable, indexesToo: Bool) -> String? {
-        let absent = absentColumns(of: known).map(\.name)
-        if !absent.isEmpty { return "lacks the columns \(absent.joined(separator: ", "))" }
-        guard indexesToo, let index = absentIndexes(of: known).first else { return nil }
-        return "lacks an index over \(index.columns.joined(separator: ", "))"
-    }
-
-    private func absentColumns(of known: CatalogTable) -> [Column] {
+    /// The columns that an existing table of this name lacks.
+    package func absentColumns(of known: CatalogTable) -> [Column] {
         columns.filter { known.column($0.name) == nil }
     }
 
@@ -124,13 +118,20 @@ package struct PushsweepTable: Hashable, Sendable {
         }
     }
 
-    /// The statements that give a table of an earlier version what it lacks; nil where a column is among it
-    /// that no version left out, so that the table is another one, or hidden in part. Rows stay as they are.
-    package func completion(of known: CatalogTable, _ dialect: SQLDialect) -> [String]? {
-        let (columns, table) = (absentColumns(of: known), TableName(name: name))
-        guard columns.allSatisfy(\.mayBeAdded) else { return nil }
-        return columns.map { addition(of: $0, to: table, dialect) }
+    /// The statements that give an existing table what it lacks. Rows stay as they are.
+    package func completion(of known: CatalogTable, _ dialect: SQLDialect) -> [String] {
+        let table = TableName(name: name)
+        return absentColumns(of: known).map { addition(of: $0, to: table, dialect) }
             + absentIndexes(of: known).map { creation(of: $0, on: table, dialect) }
+    }
+
+    /// The statements that remove tables, as one text.
+    package static func removal(of tables: [PushsweepTable], _ dialect: SQLDialect) -> String {
+        let names = tables.map(\.name)
+        return switch dialect.engine {
+        case .mariaDB: "DROP TABLE IF EXISTS \(names.joined(separator: ", "))"
+        case .sqlite: names.map { "DROP TABLE IF EXISTS \($0)" }.joined(separator: "; ")
+        }
     }
 
     /// The same table whose rows are for production, unless they say otherwise, by the word that a mapping

@@ -100,12 +100,12 @@ extension PushsweepTable {
             Index(name: "open", columns: ["state", "trimmed", "changed_at"], isUnique: false),
         ])
 
-    /// What a batch has besides its checkpoint. `inlet` is empty for an undo, a removal, and a feed of
-    /// version 0.3.0. `reports` counts what is or was in `pushsweep_report`, `quarantined` what could not be
+    /// What a batch has besides its checkpoint. `inlet` is empty for an undo and a removal. `inlet` and `reports` have
+    /// no default, so a table without them is of an earlier build. `reports` counts what is or was in `pushsweep_report`, `quarantined` what could not be
     /// used. `decision` is the reason of a person who discarded it, `terms` the digest of what a release would do that
     /// a person saw, `asked_at` when one released or replayed it, and `mappings` are the digests of the mappings under which its reports were judged. `moved_to` is the batch into which those moved that found no row,. `trimmed` says what the end of its time removed: 1 its reports about dead rows, 2 all.
     private static let batchColumns = [
-        Column("inlet", "VARCHAR(16) NOT NULL DEFAULT ''", "TEXT NOT NULL DEFAULT ''"),
+        Column("inlet", "VARCHAR(16) NOT NULL", "TEXT NOT NULL"),
         Column("label", "VARCHAR(1024) NULL", "TEXT NULL"),
         Column("host", "VARCHAR(255) NULL", "TEXT NULL"),
         column("opened_at", timeOrNull),
@@ -121,8 +121,9 @@ extension PushsweepTable {
         Column("app_name", "VARCHAR(64) NULL", "TEXT NULL"), column("asked_at", timeOrNull),
         Column("moved_to", "VARCHAR(36) CHARACTER SET ascii COLLATE ascii_bin NULL", "TEXT NULL"),
         Column("origin", "VARCHAR(36) CHARACTER SET ascii COLLATE ascii_bin NULL", "TEXT NULL"),
-        column("reports", number), column("quarantined", number), column("out_of_bounds", number),
-        column("bytes", number), column("quarantined_bytes", number), column("removed", number),
+        Column("reports", "BIGINT NOT NULL", "INTEGER NOT NULL"), column("quarantined", number),
+        column("out_of_bounds", number), column("bytes", number),
+        column("quarantined_bytes", number), column("removed", number),
         Column("trimmed", "SMALLINT NOT NULL DEFAULT 0", "INTEGER NOT NULL DEFAULT 0"),
     ]
 

@@ -111,7 +111,7 @@ struct FeedCheckpoint {
     func insert(_ origin: Origin, _ layout: TableLayout) throws(SQLFailure) {
         _ = try connection.execute(
             "INSERT INTO pushsweep_feed (feed, part, parts, run, app, environment, source, table_name, "
-                + "key_columns, released, state) VALUES (\(placeholders(11)))",
+                + "key_columns, released, state, inlet, reports) VALUES (\(placeholders(11)), '', 0)",
             [
                 .text(feed), .integer(Int64(part)), .integer(Int64(parts)),
                 .text(origin.run), .text(origin.partition.app),
@@ -133,7 +133,7 @@ struct FeedCheckpoint {
                 + "newer = ?, unknown_tokens = ?, rows_changed = ?, invalidated = ?, "
                 + "refused = ?, rows_refused = ?, state = ?, changed_at = \(dialect.now), "
                 // A feed that began under one mapping and ends under another has entries of both.
-                + "key_columns = CASE WHEN key_columns IN (?, ?) THEN key_columns "
+                + "key_columns = CASE WHEN key_columns = ? THEN key_columns "
                 + "ELSE '' END WHERE feed = ? AND part = ?",
             [
                 .text(run), progress.position.map { .bytes($0.bytes) } ?? .null,
@@ -143,8 +143,7 @@ struct FeedCheckpoint {
                 .integer(Int64(progress.rowsInvalidated)),
                 .integer(Int64(counts.refused)), .integer(Int64(progress.rowsRefused)),
                 .text(progress.isApplied ? "applied" : "applying"), .text(columns.text),
-                .text(columns.keyText), .text(feed),
-                .integer(Int64(part)),
+                .text(feed), .integer(Int64(part)),
             ])
     }
 }

@@ -171,48 +171,6 @@ extension TokenTable {
         return findings
     }
 
-    /// Findings about side tables that do not have the required form; missing ones are named in one
-    /// sentence.
-    package func missingTables(_ tables: [PushsweepTable]) throws(StoreFailure) -> [Finding] {
-        var absent: [String] = []
-        var findings: [Finding] = []
-        for own in tables {
-            let known = try retries.retrying(
-                "looking for \(own.name)",
-                do: Catalog(connection: connection).table(TableName(name: own.name)))
-            guard let known else {
-                absent.append(own.name)
-                continue
-            }
-            if let finding = Self.engineFinding(known) { findings.append(finding) }
-            guard let lack = own.lack(of: known, indexesToo: false) else { continue }
-            findings.append(
-                .failure(
-                    .configuration,
-                    "table \(own.name) \(lack), so it is of another version or hidden in part; "
-                        + (own.completion(of: known, connection.dialect) == nil
-                            ? otherLayoutCure
-                            : "run `pushsweep schema apply` with an account that may change tables, which "
-                                + "adds them and keeps all rows")))
-        }
-        guard !absent.isEmpty else { return findings }
-        let what = absent.count == 1 ? "table" : "tables"
-        findings.append(
-            .failure(
-                .configuration,
-                "missing or hidden from the account: \(what) \(absent.joined(separator: ", ")); run "
-                    + "`pushsweep schema apply` with an account that may create tables, then grant this "
-                    + "account its rights on them",
-                hint: ": `pushsweep check --grants` prints the statements"))
-        return findings
-    }
-
-    /// What to do about a table of ours that has another layout.
-    package var otherLayoutCure: String {
-        "name another database in store.url, or drop the tables pushsweep_... with their records and run "
-            + "`pushsweep schema apply`"
-    }
-
     private func rightsFindings(
         _ layout: TableLayout, _ need: TableUse, _ account: String?
     ) throws(StoreFailure) -> [Finding] {

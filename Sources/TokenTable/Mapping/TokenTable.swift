@@ -121,7 +121,7 @@ package final class TokenTable {
     }
 
     /// What an account may know of a column that the catalog does not show it.
-    private enum ColumnPresence {
+    enum ColumnPresence {
         /// The table has it.
         case hidden
         /// The table has none of that name.
@@ -132,7 +132,7 @@ package final class TokenTable {
 
     /// Whether a table has a column that the catalog does not show. A join by name finds a column before the
     /// right to it is checked, so the server says by its error whether there is one.
-    private func presence(
+    func presence(
         of name: String, in table: TableName
     ) throws(StoreFailure) -> ColumnPresence {
         let column = connection.dialect.quoted(name)
