@@ -227,7 +227,7 @@ struct PageTests {
         let page = ParsedPage(try SamplePages.text(.healthy))
         let header = try #require(page.all("header").first).text
         #expect(header.contains("Period 2026-11-17 10:00 UTC to 2026-11-23 10:00 UTC"))
-        #expect(header.contains("Version 0.3.0"))
+        #expect(header.contains("Version 0.4.0-dev"))
         #expect(header.contains("9f2c41d07be85a63"))
     }
 }

@@ -34,7 +34,7 @@ enum SampleReport: String, CaseIterable {
 
     static func head(_ since: String, _ until: String) -> AuditReport {
         var report = AuditReport()
-        report.version = "0.3.0"
+        report.version = "0.4.0-dev"
         report.host = "push-1.example.net"
         report.operator = "pushsweep (service)"
         report.generated = "\(until)T10:05:12Z"

@@ -21,25 +21,38 @@ struct VersionTests {
                 "pushsweep", "commit", "OpenSSL", "libmariadb", "nghttp2", "SQLite", "libyaml",
             ])
         for line in lines where line.count != 2 { Issue.record("\(line)") }
-        for line in lines where line[0] != "commit" {
+        for line in lines.dropFirst(2) {
             #expect(line[1].wholeMatch(of: /\d+\.\d+\.\d+/) != nil, "\(line)")
         }
-        #expect(lines[1][1].wholeMatch(of: /unknown|[0-9a-f]{40}(-modified)?/) != nil)
+        let (whole, commit) = (lines[0][1], lines[1][1])
+        #expect(commit.wholeMatch(of: /unknown|[0-9a-f]{40}(-modified)?/) != nil)
+        let known = commit == "unknown" ? "" : "+" + commit.prefix(7) + commit.dropFirst(40)
+        #expect(
+            whole.hasSuffix(known)
+                && whole.dropLast(known.count).wholeMatch(of: /\d+\.\d+\.\d+(-dev)?/) != nil,
+            "\(whole)")
     }
 
-    @Test("the version is the newest one of the changelog, which names its day")
-    func changelog() throws {
-        let heading = try #require(
-            try Self.text("CHANGELOG.md").split(separator: "\n").first {
-                $0.wholeMatch(of: /## \d.*/) != nil
-            })
+    @Test("changelog, pages, picture, image and workflow have the number of the program")
+    func number() throws {
         let printed = try Tool.pushsweep("--version").output.prefix { $0 != "\n" }
-        let version = try #require(printed.split(separator: " ").last)
-        #expect(heading.wholeMatch(of: /## [0-9.]+ \(20\d\d-\d\d-\d\d\)/) != nil, "\(heading)")
-        #expect(heading.hasPrefix("## \(version) ("), "\(heading)")
-        #expect(
-            try Self.text("cron/kubernetes-cronjob.yaml").contains("/pushsweep:\(version)\n"),
-            "the CronJob names another image")
+        let whole = try #require(printed.split(separator: " ").last)
+        let version = String(whole.prefix { $0 != "+" })
+        let heading = try #require(
+            try Self.text("CHANGELOG.md").split(separator: "\n").first { $0.hasPrefix("## ") })
+        // A release names its day.
+        #expect(heading == "## \(version)" || heading.hasPrefix("## \(version) (20"), "\(heading)")
+        let package = "pushsweep_\(version.replacing("-", with: "~"))-1_"
+        for (path, words) in [
+            ("README.md", package), ("docs/first-day.md", package),
+            ("docs/first-day.md", " pushsweep:\(version) "),
+            ("cron/kubernetes-cronjob.yaml", "/pushsweep:\(version)\n"),
+            ("scripts/packaging/image", " pushsweep:\(version)."),
+            ("scripts/packaging/Dockerfile", " pushsweep:\(version)\n"),
+            ("docs/images/release.svg", "release: \(version)<"),
+        ] {
+            #expect(try Self.text(path).contains(words), "\(path)")
+        }
     }
 
     /// What a copy of `scripts/lib/commit.sh` says, for sources in a place below `folder`.

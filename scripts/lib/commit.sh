@@ -4,7 +4,7 @@
 #   source_commit    prints it, `-modified` at its end where files differ from it; `unknown` where
 #                    nothing tells
 #   source_time      prints its time in seconds, for builds that can be repeated; the day of the
-#                    newest version in CHANGELOG.md where nothing tells
+#                    newest build in CHANGELOG.md where nothing tells
 #
 # Both look at the repository these sources are the top of, and else at the words that git archive
 # leaves here: an archive has them in place of the formats.
@@ -45,7 +45,7 @@ source_time() {
     esac
 }
 
-# The day of the newest version in CHANGELOG.md, such as 2026-11-23.
+# The day of the newest version or build in CHANGELOG.md, such as 2026-11-23.
 newest_day() {
-    sed -n 's/^## [0-9][0-9.]* (\(20[0-9-]*\))$/\1/p' "$COMMIT_ROOT/CHANGELOG.md" | head -n 1
+    sed -n 's/^## .*\(20[0-9][0-9]-[0-9][0-9]-[0-9][0-9]\).*/\1/p' "$COMMIT_ROOT/CHANGELOG.md" | head -n 1
 }

@@ -45,19 +45,25 @@ enum CommandWords {
 /// process has loaded.
 enum Version {
     /// The version by CHANGELOG.md.
-    static let number = "0.3.0"
+    private static let number = "0.4.0-dev"
 
     /// The commit of the sources. Scripts that build for an installation name it in
     /// `PUSHSWEEP_COMMIT`; `-modified` at its end means uncommitted changes. `unknown` after a
     /// plain `swift build`.
-    static let commit = String(cString: pushsweep_commit())
+    private static let commit = String(cString: pushsweep_commit())
+
+    /// The version with the beginning of the commit where the build knows it.
+    private static let whole =
+        commit.utf8.elementsEqual("unknown".utf8)
+        ? number
+        : "\(number)+\(commit.prefix(7))" + (commit.hasSuffix("-modified") ? "-modified" : "")
 
     /// As reports name the program.
-    static let name = "pushsweep \(number)"
+    static let name = "pushsweep \(whole)"
 
     /// One fact a line.
     static let text = """
-        pushsweep \(number)
+        \(name)
         commit \(commit)
         OpenSSL \(TLSClientContext.libraryVersion)
         libmariadb \(MariaDBConnection.libraryVersion)
