@@ -49,7 +49,7 @@ struct SharedEvidenceTests {
         for (object, isDecided) in [("chat/*", false), ("hold \(id)", true)] {
             let ignore = try stage.folder.write(
                 "ignore.yaml",
-                "- {rule: hold-open, object: '\(object)', reason: seen, until: 2099-12-31}\n")
+                "- {rule: open-hold, object: '\(object)', reason: seen, until: 2099-12-31}\n")
             let audit = try stage.run(["audit", "--ignore", ignore], environment: other).ends(0)
             #expect(audit.output.hasPrefix("Healthy") == isDecided, "\(object): \(audit.output)")
             try stage.run(["check", "--ignore", ignore], environment: other).ends(
