@@ -7,7 +7,7 @@
 package struct Counts: Hashable, Sendable, Codable {
     /// Whole tuples, or answers that called a token dead; 0 where only outcomes are counted.
     package var tuples = 0
-    /// Made at least one living row invalid, or moved it to the other environment.
+    /// Made at least one living row invalid.
     package var applied = 0
     /// Every row that carries the token was invalid before, or a later statement of the same feed
     /// made it so.

@@ -71,7 +71,8 @@ package enum EvidenceSource: String, Hashable, Sendable, CaseIterable {
 
     /// The source of a report of another sender with this reason that calls a token dead.
     package init(reported reason: ProviderReason?) {
-        let isSuperseded = reason?.description == Self.superseded.rawValue
+        let isSuperseded =
+            reason?.description.utf8.elementsEqual(Self.superseded.rawValue.utf8) ?? false
         self = isSuperseded ? .superseded : Self(gone: reason)
     }
 
@@ -156,22 +157,4 @@ package struct NumberedReport: Hashable, Sendable {
 package protocol ReportSource {
     /// The next reports, at most `limit`; fewer only at the end.
     mutating func next(_ limit: Int) throws -> [NumberedReport]
-}
-
-/// Reports in memory about tokens that differ.
-package struct ListedReports: ReportSource {
-    private var rest: ArraySlice<TokenEvidence>
-
-    /// The reports of evidence, which is in the order of tokens, behind one or all of them.
-    package init(_ evidence: [TokenEvidence], after last: DeviceToken? = nil) {
-        rest = evidence.drop { item in last.map { item.token <= $0 } ?? false }
-    }
-
-    /// The next reports, at most `limit`.
-    package mutating func next(_ limit: Int) -> [NumberedReport] {
-        defer { rest = rest.dropFirst(limit) }
-        return rest.prefix(limit).map {
-            NumberedReport(token: $0.token, number: 0, time: $0.time)
-        }
-    }
 }

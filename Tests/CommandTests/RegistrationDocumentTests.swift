@@ -113,6 +113,9 @@ struct RegistrationDocumentTests {
             (19, "joe", 100, "chat", nil), (20, "joe", 50, "chat", 40),
             // It registered after its mark.
             (21, "kim", 60, "7", 90), (22, "kim", 50, "7", nil),
+            // Its token is another device's now.
+            (24, "lea", 100, "chat", nil), (25, "lea", 50, "chat", nil),
+            (24, "max", 60, "chat", nil),
         ] as [(Int, String?, Double, String, Double?)] {
             try devices.register(number, device, days, app: app, mark: mark)
         }
@@ -159,6 +162,22 @@ struct RegistrationDocumentTests {
     }
 
     @Test(
+        "under action delete the older tokens are removed as any other, and an undo brings them back",
+        arguments: TestEngine.available)
+    func deleted(_ engine: TestEngine) throws {
+        let devices = try DevicesStage(engine)
+        devices.stage.lines.policy = "policy: {action: delete}"
+        for (number, days) in [(1, 100.0), (2, 50)] { try devices.register(number, "ada", days) }
+        try devices.runStatement()
+        try devices.stage.sweep().ends(0)
+        #expect(try devices.numbers("1 = 1") == [2])
+        let run = try #require(
+            try devices.database.texts("SELECT run FROM pushsweep_change").first?.first)
+        try devices.stage.run("undo", run).ends(0)
+        #expect(try devices.numbers("1 = 1") == [1, 2])
+    }
+
+    @Test(
         "the condition by age leaves out who has not come for long, until the next registration; nothing is marked",
         arguments: TestEngine.available)
     func ages(_ engine: TestEngine) throws {
@@ -174,7 +193,7 @@ struct RegistrationDocumentTests {
         try #require(conditions.count == 2)
         let condition = "invalidated_at IS NULL " + conditions[engine == .mariaDB ? 0 : 1]
         #expect(try devices.numbers(condition) == [2])
-        try devices.stage.run("audit").says("180")
+        try devices.stage.run("audit").says("Ages of registrations")
         try devices.stage.sweep().ends(0)
         #expect(try devices.numbers("invalidated_at IS NOT NULL").isEmpty)
         try devices.registerAgain(3)

@@ -31,7 +31,7 @@ extension EvidenceIntakeTests {
         let database = try Self.database(engine, rows: 0)
         let composed = "caf\u{E9}"
         let apps = Self.words(
-            ["chat": "7", "talk": composed, "mail": "chat", "s:mail": "9"],
+            ["chat": "7", "talk": composed, "mail": "8", "s:mail": "9"],
             environments: ["production": "prod", "sandbox": "0"])
         let rows: [(app: String, environment: String, meant: String)] = [
             ("7", "prod", "chat/production"), ("7", "production", "chat/production"),
@@ -75,18 +75,24 @@ extension EvidenceIntakeTests {
     func ambiguousValues() throws {
         let database = try Self.database(.sqlite, rows: 0)
         let terms = Self.terms(
-            Self.words(["chat": "7", "talk": "7", "post": "mail", "s:mail": "mail"]))
-        for app in ["7", "mail"] { try database.report(DeviceToken.numbered(1).hex, app: app) }
+            Self.words([
+                "chat": "7", "talk": "7", "post": "mail", "s:mail": "mail", "alpha": "1",
+                "beta": "alpha",
+            ]))
+        for app in ["7", "mail", "alpha"] {
+            try database.report(DeviceToken.numbered(1).hex, app: app)
+        }
         let intake = EvidenceIntake(try database.store())
         let now = try database.store().session.databaseTime()
         let left = try #require(try Self.takeAll(intake, terms, at: now).first).left
         let words = [
             "app 7 in environment production, which may be chat/production or talk/production",
             "app mail in environment production, which may be mail/sandbox or post/production",
+            "app alpha in environment production, which may be alpha/production or beta/production",
         ]
-        #expect(left.count == 2 && left.names == words.joined(separator: ", "))
+        #expect(left.count == 3 && left.names == words.sorted().joined(separator: ", "))
         let late = now.advanced(by: IntakeTerms.patience + 60_000)
-        #expect(try Self.takeAll(intake, terms, at: late).map(\.counts.quarantined) == [2])
+        #expect(try Self.takeAll(intake, terms, at: late).map(\.counts.quarantined) == [3])
         let parts = try Quarantine(database.store()).parts(about: .numbered(1), limit: 9)
         for (part, words) in zip(parts, words) {
             #expect(part.part.reason.hasPrefix("the settings name no \(words); name it under apps"))

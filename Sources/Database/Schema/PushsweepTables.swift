@@ -103,7 +103,7 @@ extension PushsweepTable {
     /// What a batch has besides its checkpoint. `inlet` is empty for an undo and a removal. `inlet` and `reports` have
     /// no default, so a table without them is of an earlier build. `reports` counts what is or was in `pushsweep_report`, `quarantined` what could not be
     /// used. `decision` is the reason of a person who discarded it, `terms` the digest of what a release would do that
-    /// a person saw, `asked_at` when one released or replayed it, and `mappings` are the digests of the mappings under which its reports were judged. `moved_to` is the batch into which those moved that found no row,. `trimmed` says what the end of its time removed: 1 its reports about dead rows, 2 all.
+    /// a person saw, `asked_at` when one released or replayed it, and `mappings` are the digests of the mappings under which its reports were judged. `moved_to` is the batch into which those moved that found no row. `trimmed` says what the end of its time removed: 1 its reports about dead rows, 2 all.
     private static let batchColumns = [
         Column("inlet", "VARCHAR(16) NOT NULL", "TEXT NOT NULL"),
         Column("label", "VARCHAR(1024) NULL", "TEXT NULL"),

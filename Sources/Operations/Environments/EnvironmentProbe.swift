@@ -143,9 +143,14 @@ struct EnvironmentProbe {
         let bytes = (0..<Self.tokenLength).map { _ in UInt8.random(in: .min ... .max) }
         guard let token = DeviceToken(bytes) else { return }
         let theirs = pair.other?.partition ?? pair.partition
-        let (answers, _, failure) = try ask([token], provider, of: theirs)
-        if let failure { throw failure }
-        guard !context.interrupt.isTripped else { throw RunFailure.stopped }
+        var answers: [Answer] = []
+        // One lost answer would be worth a group.
+        for _ in 0..<2 where answers.isEmpty {
+            let heard = try ask([token], provider, of: theirs)
+            if let failure = heard.failure { throw failure }
+            guard !context.interrupt.isTripped else { throw RunFailure.stopped }
+            answers = heard.answers
+        }
         let kept = "nothing of its last answers is kept"
         guard let answer = answers.first else {
             throw RunFailure(
@@ -175,7 +180,8 @@ struct EnvironmentProbe {
         while bad < Self.controls, !rest.isEmpty {
             let some = Array(rest.prefix(Self.controls - bad))
             rest = rest.dropFirst(some.count)
-            let (answers, _, failure) = try ask(some, ours, of: pair.partition)
+            let (answers, sent, failure) = try ask(some, ours, of: pair.partition)
+            result.controls = (result.controls ?? 0) + sent
             if let failure { throw failure }
             guard !context.interrupt.isTripped else { throw RunFailure.stopped }
             guard answers.count == some.count else {

@@ -71,27 +71,39 @@ package struct Environments {
     }
 
     private mutating func look() throws {
-        let started = context.now()
         try settings.reading(for: wish.asks ? .changes : .reports) { store in
             try store.require(wish.asks ? .apply(settings.policy) : .read)
+            let files = wish.sql.map {
+                MoveFiles(path: $0, engine: store.connection.dialect.engine)
+            }
+            try files?.requireNew()
             outcome.report.apps = pairs.map {
                 var app = EnvironmentsReport.App($0.partition)
                 app.gap = "the run ended before its rows were counted"
                 return app
             }
-            try ask(store)
-            try survey(store)
-            if let path = wish.list { try write(list: path, store) }
-            if let path = wish.sql { try write(sql: path, store) }
-            guard wish.asks else { return }
-            outcome.stamp(at: context.now())
-            // Devices were notified, so that stands where people look for what was done.
-            try store.session.record(
-                RunRecord(
-                    id: outcome.report.run, kind: outcome.report.kind, started: started,
-                    ended: context.now(), host: context.host, operator: context.operator,
-                    counts: outcome.report.jsonLine))
+            do {
+                try ask(store)
+                try survey(store)
+                if let path = wish.list { try write(list: path, store) }
+                if let files { try write(files, store) }
+            } catch {
+                outcome.fail(.wrapping(error, at: .store))
+            }
+            try record(store)
         }
+    }
+
+    /// Devices were notified, so that stands where people look for what was done, however the run ended.
+    private mutating func record(_ store: TokenTable) throws {
+        guard wish.asks else { return }
+        outcome.stamp(at: context.now())
+        try store.session.record(
+            RunRecord(
+                id: outcome.report.run, kind: outcome.report.kind,
+                started: EpochMilliseconds(iso8601: outcome.report.started) ?? context.now(),
+                ended: context.now(), host: context.host, operator: context.operator,
+                counts: outcome.report.jsonLine))
     }
 
     /// Asks about the tokens of each app, or says how many a probe would ask about. What fails for one stops no other.
@@ -209,8 +221,7 @@ package struct Environments {
     }
 
     /// Writes the statements of all apps of which rows can move. What stands against it for one stops no other.
-    private mutating func write(sql path: String, _ store: TokenTable) throws {
-        let files = MoveFiles(path: path, engine: store.connection.dialect.engine)
+    private mutating func write(_ files: MoveFiles, _ store: TokenTable) throws {
         var written: [Int: EnvironmentsReport.Statements] = [:]
         try files.replace { statements in
             for (place, pair) in pairs.enumerated() where outcome.report.apps[place].isProven {

@@ -57,7 +57,7 @@ extension EnvironmentsReport {
         package var elsewhereToo = 0
         /// The answers to a probe; absent where none was made.
         package var probe: Probe?
-        /// Whether nine of ten of them are known in the other environment, so that the values of the settings or the
+        /// Whether nine of ten answers from the other environment know the token, so that the values of the settings or the
         /// gateways may be exchanged; absent where they are not.
         package var exchanged: Bool?
         /// The statements that were written for the proven rows; absent where none were wanted or no row is proven.
@@ -79,12 +79,12 @@ extension EnvironmentsReport {
 
         /// How many of the suspects are known in the other environment.
         func share(of pair: EnvironmentPair) -> MisplacedShare {
-            MisplacedShare(pair.stored, suspects: bad, elsewhere: accepted + dead)
+            MisplacedShare(pair.stored, elsewhere: accepted + dead, neither: neither)
         }
 
         /// What to look at where values or gateways may be exchanged.
         static let cureOfExchange =
-            "nine of ten tokens that APNs calls bad are of the other environment, so compare "
+            "nine of ten answers from the other environment know the token, so compare "
             + "store.active-users.environment.values, apps[].environment and provider.host first: they may be exchanged, "
             + "and then the rows are right"
 
@@ -120,13 +120,15 @@ extension EnvironmentsReport {
 
     /// The answers of the other environment.
     package struct Probe: Codable, Hashable, Sendable {
-        /// Tokens asked about: the sum of the next four. In a dry run, those that would be.
+        /// Tokens asked about there: the sum of the next four. In a dry run, those that would be.
         package var asked = 0
         package var accepted = 0
         package var dead = 0
         package var bad = 0
         /// Requests without an answer about the token that is kept.
         package var unanswered = 0
+        /// Tokens that were asked about here, to compare the two; absent in a dry run.
+        package var controls: Int?
         /// Why asking ended early, in one sentence; absent where it did not.
         package var stopped: String?
     }
@@ -196,6 +198,7 @@ extension EnvironmentsReport.Probe {
             ? "  the \(elsewhere) would be asked about \(asked.counting("token"))"
             : "  the \(elsewhere) was asked about \(asked.counting("token")): accepted \(accepted), dead \(dead), bad "
                 + "\(bad), without an answer \(unanswered)"
+                + (controls.map { "; \($0) here" } ?? "")
         return [what] + (stopped.map { ["  stopped: \($0)"] } ?? [])
     }
 }

@@ -4,6 +4,7 @@
 import Database
 import Encodings
 import Findings
+import Glibc
 import TokenTable
 
 /// Writes the statements of some apps into two files.
@@ -16,18 +17,41 @@ struct MoveFiles {
     /// Where the statements back are: the same name with `.back`.
     var back: String { "\(path).back" }
 
+    /// Requires that neither file is there: the way back of an earlier move may stand in one.
+    ///
+    /// - Throws: exit 73.
+    func requireNew() throws(RunFailure) {
+        guard access(path.parentPath, W_OK) == 0 else {
+            throw RunFailure(
+                .cannotCreate, .report,
+                "writing the statements that move rows to \(path): "
+                    + "\(String(cString: strerror(errno)).lowercased()); name a file in a folder that can be written"
+            )
+        }
+        for file in [path, back] {
+            var found = stat()
+            guard lstat(file, &found) != 0 else {
+                throw RunFailure(
+                    .cannotCreate, .report,
+                    "writing the statements that move rows to \(path): \(file) is there already, and the way back of an "
+                        + "earlier move may stand in it; name another file")
+            }
+        }
+    }
+
     /// Collects what the body writes, and replaces both files together at its end: that with the way back first.
     func replace(_ body: (inout Statements) throws -> Void) throws {
-        let content = "the statements that move rows"
-        try ReplacedFile(back, of: "the statements that move rows back", mode: 0o600).replace {
-            appendBack in
-            try ReplacedFile(path, of: content, mode: 0o600).replace { append in
+        let content = "the statements that move rows back"
+        try ReplacedFile(path, of: "the statements that move rows", mode: 0o600).replace {
+            append in
+            try ReplacedFile(back, of: content, mode: 0o600).replace { appendBack in
                 try withoutActuallyEscaping(append) { append in
                     try withoutActuallyEscaping(appendBack) { appendBack in
                         var statements = Statements(self, append, appendBack)
                         try statements.begin()
                         try body(&statements)
                         try statements.end()
+                        try statements.restore()
                     }
                 }
             }
@@ -57,23 +81,33 @@ struct MoveFiles {
             try move(
                 """
                 -- Gives rows the other environment, each only as long as key, token, environment and registration are as
-                -- they were read. \(files.back.lastName) takes the same rows back. Run it with a client that stops at the
+                -- they were read. \(files.back.lastName.printable) takes the same rows back. Run it with a client that stops at the
                 -- first error; print it again where one was refused. Whole device tokens: keep it secret.
 
                 """)
             try back(
                 """
-                -- Takes back what \(files.path.lastName) did. Whole device tokens: keep it secret.
+                -- Takes back what \(files.path.lastName.printable) did; run it after that file only. Whole device tokens: keep it secret.
 
                 """)
-            for statement in MoveStatements.opening(files.engine) { try both(statement + ";\n") }
+            for statement in MoveStatements.frame(files.engine).before {
+                try both(statement + ";\n")
+            }
+        }
+
+        fileprivate func restore() throws {
+            for statement in MoveStatements.frame(files.engine).after {
+                try both(statement + ";\n")
+            }
         }
 
         /// Begins an app.
         mutating func begin(_ pair: EnvironmentPair) throws {
             try end()
-            try move("-- \(pair.partition) to \(pair.stored.elsewhere?.environment ?? "")\n")
-            try back("-- \(pair.partition), back\n")
+            try move(
+                "-- \("\(pair.partition)".printable) to \(pair.stored.elsewhere?.environment ?? "")\n"
+            )
+            try back("-- \("\(pair.partition)".printable), back\n")
         }
 
         /// Adds the statements of one row.

@@ -2,12 +2,12 @@ import APNsProtocol
 import TokenHygiene
 import TokenTable
 
-/// The tokens to ask about, in their order.
+/// The tokens to ask about, in their order. Each group is looked for when it is asked, so that a device that registered
+/// meanwhile is not among them.
 struct ProbeCandidates {
     private let search: EnvironmentSearch
     private let again: Bool
     private var last: DeviceToken?
-    private var waiting: ArraySlice<DeviceToken> = []
 
     init(_ pair: EnvironmentPair, _ store: TokenTable, _ terms: ProbeTerms) throws {
         search = try EnvironmentSearch(store, of: pair.stored)
@@ -16,15 +16,19 @@ struct ProbeCandidates {
 
     /// The next tokens, at most `limit`; nil at the end.
     mutating func next(_ limit: Int) throws -> [DeviceToken]? {
-        guard limit > 0 else { return nil }
-        while waiting.count < limit, let page = try search.next(after: last) {
+        var tokens: [DeviceToken] = []
+        while tokens.count < limit, let page = try search.next(after: last) {
             last = page.last
-            waiting += page.found.filter { token in
-                !token.isElsewhereToo
-                    && (token.standing == .notAsked || again && token.standing == .neither)
-            }.map(\.token)
+            for token in page.found
+            where !token.isElsewhereToo
+                && (token.standing == .notAsked || again && token.standing == .neither)
+            {
+                tokens.append(token.token)
+                guard tokens.count == limit else { continue }
+                last = token.token
+                return tokens
+            }
         }
-        defer { waiting = waiting.dropFirst(limit) }
-        return waiting.isEmpty ? nil : Array(waiting.prefix(limit))
+        return tokens.isEmpty ? nil : tokens
     }
 }

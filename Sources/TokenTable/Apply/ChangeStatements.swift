@@ -43,8 +43,8 @@ struct ChangeStatements {
         enum Effect {
             case removed
             case marked
-            /// The column holds this value; nil where the table has no column of the mark.
-            case holding(String?, SQLValue)
+            /// The column of the mark holds this value.
+            case holding(SQLValue)
         }
 
         let sql: String
@@ -102,7 +102,7 @@ struct ChangeStatements {
                 + (assignments + selfAssignments).joined(separator: ", ")
                 + " WHERE \(condition.sql)",
             values: content.values + condition.values, changes: changes,
-            effect: .holding(stateColumn, stateColumn.flatMap { content[$0] } ?? .null))
+            effect: .holding(stateColumn.flatMap { content[$0] } ?? .null))
     }
 
     /// Keeps the engine from changing the registration by itself.
@@ -217,12 +217,7 @@ struct ChangeStatements {
     /// A query for the column that a statement sets, the registration and the key, where the table has them, of the rows
     /// that it names by key and token. Without those that a trigger has taken out of their partition.
     func rereading(_ statement: Statement) -> BoundSQL {
-        var (shown, condition) = (stateColumn, lookup.condition)
-        if case .holding(let column, _) = statement.effect {
-            shown = column
-            // A row that has moved is in another partition.
-            if column != stateColumn { condition = ("", []) }
-        }
+        let (shown, condition) = (stateColumn, lookup.condition)
         let changes = statement.changes
         let columns =
             [shown, layout.registration?.name].map { $0.map(dialect.quoted) ?? "NULL" }
@@ -241,9 +236,7 @@ struct ChangeStatements {
     /// A statement that fails if no row of the table can be changed in this way, whatever the row.
     func probe(_ statement: Statement) -> String {
         let table = layout.table.sql(dialect)
-        var shown = stateColumn
-        if case .holding(let column, _) = statement.effect { shown = column }
-        let column = dialect.quoted(shown ?? layout.key[0].name)
+        let column = dialect.quoted(stateColumn ?? layout.key[0].name)
         if case .removed = statement.effect {
             return "DELETE FROM \(table) WHERE \(dialect.quoted(layout.key[0].name)) = NULL"
         }

@@ -335,7 +335,7 @@ struct ChangeWriter {
         let rows = try connection.query(reread.sql, reread.values)
         guard rows.count == statement.changes.count else { return .none }
         let marks = (0..<rows.count).map { rows[$0, 0] }
-        if case .holding(_, let value) = statement.effect {
+        if case .holding(let value) = statement.effect {
             guard marks.allSatisfy({ $0.asImaged == value.asImaged }) else { return .none }
         } else {
             let times = Set(statement.changes.map(\.time))

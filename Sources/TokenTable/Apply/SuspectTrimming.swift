@@ -66,7 +66,7 @@ extension Suspects {
                 known.accepted = time
             }
             if let time = elsewhere[suspect.token],
-                suspect.elsewhere.map({ $0.time < time }) ?? true
+                suspect.elsewhere.map({ !$0.isKnown || $0.time < time }) ?? true
             {
                 known.elsewhere = Suspect.Elsewhere(answer: .unregistered, time: time)
             }

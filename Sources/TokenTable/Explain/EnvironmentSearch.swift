@@ -172,25 +172,28 @@ extension Suspect {
 package struct MisplacedShare: Hashable, Sendable {
     /// The app, by the table's value, and the environment.
     package let partition: Partition
-    package var suspects = 0
+    /// Suspects that APNs knows in the other environment, and those that it calls bad there too. Of others it is not known
+    /// what it would say, so they count for nothing.
     package var elsewhere = 0
+    package var neither = 0
 
-    package init(_ partition: Partition, suspects: Int = 0, elsewhere: Int = 0) {
-        (self.partition, self.suspects, self.elsewhere) = (partition, suspects, elsewhere)
+    package init(_ partition: Partition, elsewhere: Int = 0, neither: Int = 0) {
+        (self.partition, self.elsewhere, self.neither) = (partition, elsewhere, neither)
     }
 
-    /// Below this number of suspects a share says nothing.
+    /// The suspects of which an answer from there is known.
+    package var answered: Int { elsewhere + neither }
+    /// Below this number of answers a share says nothing.
     private static let least = 10
 
     /// Whether nine of ten are known there. Rows are under the wrong environment one by one, as an application stores
     /// them; where nearly all tokens that APNs calls bad are of the other one, the two values of the settings may be
     /// exchanged, or the two gateways. Then the rows are right, and moving them would make them wrong.
-    package var mayBeExchanged: Bool { suspects >= Self.least && elsewhere * 10 >= suspects * 9 }
+    package var mayBeExchanged: Bool { answered >= Self.least && elsewhere * 10 >= answered * 9 }
 }
 
 extension Suspects {
-    /// How many suspects each app and environment has, and how many of them APNs knows in the other environment, in the
-    /// order of app and environment.
+    /// What APNs said in the other environment of the suspects of each app and environment, in their order.
     ///
     /// - Throws: any failure of a query.
     package func misplaced() throws(StoreFailure) -> [MisplacedShare] {
@@ -199,8 +202,8 @@ extension Suspects {
             if shares.last?.partition != count.partition {
                 shares.append(MisplacedShare(count.partition))
             }
-            shares[shares.count - 1].suspects += count.tokens
             shares[shares.count - 1].elsewhere += count.elsewhere
+            shares[shares.count - 1].neither += count.neither
         }
         return shares
     }

@@ -2,9 +2,11 @@
 // beside them may have to follow, and only it knows.
 //
 //   UPDATE t SET environment = 'sandbox' WHERE key AND token AND environment AND registration are as they were read
+//     AND no row there has the token
 //
-// So a row that got another token, registered again or moved meanwhile is left alone. The statement back is the same
-// with the two environments exchanged, and finds exactly the rows that the first one moved.
+// So a row that got another token, registered again or moved meanwhile is left alone, and so is one whose device has a row
+// there by now. The statement back is the same with the two environments exchanged: it finds the rows as the first one
+// leaves them.
 
 import APNsProtocol
 import Database
@@ -20,6 +22,8 @@ package struct MoveStatements {
     private let column: PartitionColumn
     /// The values of the column before and after.
     private let here, there: SQLValue
+    /// The column of apps with its value, where the table has one.
+    private let app: (name: String, value: SQLValue)?
 
     /// Prepares the statements for the rows of a search in the same partition.
     ///
@@ -46,13 +50,22 @@ package struct MoveStatements {
         self.column = column
         here = try column.value(for: partition.environment)
         there = try column.value(for: other.environment)
+        app = try layout.app.map { app throws(StoreFailure) in
+            (app.name, try app.value(for: partition.app))
+        }
     }
 
-    /// What a client runs before the statements, so that it reads values as they were read here, and so that triggers which
-    /// spare this program take the change for no registration.
-    package static func opening(_ engine: SQLDialect.Engine) -> [String] {
-        engine == .sqlite
-            ? [] : ["SET time_zone = '+00:00'", "SET NAMES utf8mb4", "SET @pushsweep = 1"]
+    /// What a client runs before the statements, so that it reads times as they were read here, and so that triggers which
+    /// spare this program take the change for no registration; and what it runs behind them.
+    package static func frame(_ engine: SQLDialect.Engine) -> (before: [String], after: [String]) {
+        guard engine == .mariaDB else { return ([], []) }
+        return (
+            [
+                "SET @pushsweep_zone = @@time_zone", "SET time_zone = '+00:00'",
+                "SET @pushsweep = 1",
+            ],
+            ["SET @pushsweep = NULL", "SET time_zone = @pushsweep_zone"]
+        )
     }
 
     /// The statements for a row, without closing semicolons; nil for one with a value that no literal stands for.
@@ -83,10 +96,29 @@ package struct MoveStatements {
         }
         let name = dialect.quoted(column.name)
         conditions.append("\(name) = \(former)")
+        guard let taken = taken(row, next) else { return nil }
+        conditions.append(taken)
         // Keeps the engine from writing the registration by itself.
         let kept = layout.heldColumns.map(dialect.quoted).map { ", \($0) = \($0)" }.joined()
         return "UPDATE\(layout.orAbort) \(layout.table.sql(dialect)) SET \(name) = \(next)\(kept) "
             + "WHERE \(conditions.joined(separator: " AND "))"
+    }
+
+    /// That no row of the other side has the token. A server reads a table that it updates only behind a LIMIT.
+    private func taken(_ row: MisplacedRow, _ next: String) -> String? {
+        guard let place = columns.firstIndex(exactly: layout.token.name),
+            let token = literal(row.values[row.values.startIndex + place])
+        else { return nil }
+        var terms = [
+            "\(dialect.quoted(layout.token.name)) = \(token)",
+            "\(dialect.quoted(column.name)) = \(next)",
+        ]
+        if let app {
+            guard let value = literal(app.value) else { return nil }
+            terms.append("\(dialect.quoted(app.name)) = \(value)")
+        }
+        return "NOT EXISTS (SELECT 1 FROM (SELECT 1 FROM \(layout.table.sql(dialect)) WHERE "
+            + "\(terms.joined(separator: " AND ")) LIMIT 1) AS taken)"
     }
 
     /// A value as a person may paste it; nil for NULL and for text that is not UTF-8.

@@ -21,15 +21,20 @@ package struct AppWords: Sendable {
         }
     }
 
-    /// The app that two words mean. A name goes before a value.
+    /// The app that two words mean, as a name or as a value.
     package func app(_ words: Partition) -> Result<Partition, UnnamedApp> {
         let read = Partition(app: words.app, environment: environment(words.environment))
-        if stored[read] != nil { return .success(read) }
-        var meant = names[read] ?? []
-        // An app of this name in the other environment may be meant too.
-        if !meant.isEmpty { meant += stored.keys.filter { $0.app.isExactly(read.app) } }
-        guard meant.count == 1 else { return .failure(UnnamedApp(words: words, meant: meant)) }
-        return .success(meant[0])
+        var meant = Set(names[read] ?? [])
+        if stored[read] != nil {
+            meant.insert(read)
+        } else if !meant.isEmpty {
+            // An app of this name in the other environment may be meant too.
+            meant.formUnion(stored.keys.filter { $0.app.isExactly(read.app) })
+        }
+        guard let app = meant.first, meant.count == 1 else {
+            return .failure(UnnamedApp(words: words, meant: Array(meant)))
+        }
+        return .success(app)
     }
 
     /// The words that mean an app.

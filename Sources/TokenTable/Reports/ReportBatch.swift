@@ -173,7 +173,8 @@ extension ReportBatch {
         let time = dialect.ownTime("opened_at")
         self.init(
             id: rows.string(row, 0), run: rows.string(row, 1), rows.partition(row, 2),
-            EvidenceSource(rawValue: rows.string(row, 4)) ?? .unregistered,
+            // What this build does not know never counts as a death; see `EvidenceRun.decide`.
+            EvidenceSource(rawValue: rows.string(row, 4)) ?? .unusable,
             Inlet(rawValue: rows.string(row, 5)) ?? .table, label: rows.string(row, 6),
             host: rows.string(row, 7), opened: time.mark(rows[row, 8]) ?? EpochMilliseconds(0))
         ending = FeedEnd(rawValue: rows.string(row, 9)) ?? .clean

@@ -114,8 +114,7 @@ package struct Suspects {
         func elsewhere(_ condition: String) -> String {
             "SUM(CASE WHEN accepted_at IS NULL AND elsewhere \(condition) THEN 1 ELSE 0 END)"
         }
-        let bad = EvidenceSource.allCases.filter(\.isSuspicion)
-            .map { connection.dialect.literal($0.rawValue) }.joined(separator: ", ")
+        let bad = Self.bad(connection.dialect)
         return try table.retries.retrying("counting suspects") { () throws(SQLFailure) in
             let rows = try connection.query(
                 "SELECT app, environment, reason, COUNT(*), MIN(first_at), MAX(last_at), COUNT(accepted_at), "
@@ -282,8 +281,8 @@ package struct Suspects {
             let sql = connection.dialect.insertion(
                 "pushsweep_suspect", key: ["token", "app", "environment"],
                 columns: [
-                    "reason", "first_at", "times", "changed_at", "accepted_at", "elsewhere",
-                    "elsewhere_at", "last_at",
+                    "reason", "first_at", "times", "changed_at", "accepted_at", "elsewhere_at",
+                    "elsewhere", "last_at",
                 ],
                 rows: length
             ) { present, inserted, column in
@@ -294,10 +293,10 @@ package struct Suspects {
                     "\(present(column)) + CASE WHEN \(isLater) THEN \(inserted(column)) ELSE 0 END"
                 case "first_at":
                     "CASE WHEN \(isEarlier) THEN \(inserted(column)) ELSE \(present(column)) END"
-                case "elsewhere":
-                    "CASE WHEN \(inserted("elsewhere_at")) IS NULL OR \(present("elsewhere_at")) > "
-                        + "\(inserted("elsewhere_at")) THEN \(present(column)) ELSE \(inserted(column)) END"
-                case "accepted_at", "elsewhere_at":
+                case "elsewhere", "elsewhere_at":
+                    "CASE WHEN \(Self.isNewsElsewhere(present, inserted, connection.dialect)) "
+                        + "THEN \(inserted(column)) ELSE \(present(column)) END"
+                case "accepted_at":
                     "CASE WHEN \(present(column)) IS NULL OR \(inserted(column)) > \(present(column)) "
                         + "THEN \(inserted(column)) ELSE \(present(column)) END"
                 default: "CASE WHEN \(isLater) THEN \(inserted(column)) ELSE \(present(column)) END"
@@ -309,13 +308,34 @@ package struct Suspects {
                     .bytes(item.token.bytes), .text(partition.app), .text(partition.environment),
                     .text(item.reason), time.value(item.first), .integer(Int64(item.times)),
                     time.value(now), item.accepted.map { time.value($0) } ?? .null,
-                    item.elsewhere.map { .text($0.answer.rawValue) } ?? .null,
                     item.elsewhere.map { time.value($0.time) } ?? .null,
+                    item.elsewhere.map { .text($0.answer.rawValue) } ?? .null,
                     time.value(item.last),
                 ]
             }
             _ = try connection.execute(sql, values)
             rest = rest.dropFirst(length)
         }
+    }
+
+    /// Whether an answer of the other environment takes the place of the one that is there. A token is of one environment
+    /// for ever, so an answer that knows it goes before one that calls it bad, whatever the times: that may have come
+    /// from a wrong gateway. Of two of a kind the later one counts. It reads so before and after the time is set, which
+    /// a server does first.
+    private static func isNewsElsewhere(
+        _ present: (String) -> String, _ inserted: (String) -> String, _ dialect: SQLDialect
+    ) -> String {
+        let (known, new) = (present("elsewhere"), inserted("elsewhere"))
+        let isLater = "\(present("elsewhere_at")) <= \(inserted("elsewhere_at"))"
+        let bad = "(\(bad(dialect)))"
+        return
+            "\(new) IS NOT NULL AND (\(known) IS NULL OR \(new) NOT IN \(bad) AND (\(known) IN \(bad) OR \(isLater)) "
+            + "OR \(new) IN \(bad) AND \(known) IN \(bad) AND \(isLater))"
+    }
+
+    /// What calls a token bad, as a list in SQL.
+    private static func bad(_ dialect: SQLDialect) -> String {
+        EvidenceSource.allCases.filter(\.isSuspicion).map { dialect.literal($0.rawValue) }
+            .joined(separator: ", ")
     }
 }

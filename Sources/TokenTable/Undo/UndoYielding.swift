@@ -3,8 +3,8 @@ import Database
 import Encodings
 import TokenHygiene
 
-// What an undo leaves as it is, because something came after the changes: a token that stands in another row now, later
-// evidence, or what happened to a row in the environment to which it had moved.
+// What an undo leaves as it is, because something came after the changes: a token that stands in another row now, or
+// later evidence.
 
 extension UndoTransaction {
     /// A target with its present state and its state after the undo.

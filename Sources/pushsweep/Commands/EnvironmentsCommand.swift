@@ -64,6 +64,9 @@ struct EnvironmentsCommand: ParsableCommand {
         guard sql != "-" else {
             throw ValidationError("--sql writes two files; give it a name")
         }
+        guard list == nil || sql.map({ [$0, "\($0).back"].contains(list) }) != true else {
+            throw ValidationError("--list and --sql name one file; give each its own")
+        }
     }
 
     func run() throws {

@@ -76,7 +76,7 @@ struct EnvironmentDoubtTests {
         "where nine of ten are of the other environment, values may be exchanged: it is told, and no statement is printed",
         arguments: TestEngine.available)
     func exchangedValues(_ engine: TestEngine) throws {
-        let stage = try EnvironmentStage(engine, rows: 0..<200, misplaced: 0..<45, unknown: 45..<50)
+        let stage = try EnvironmentStage(engine, rows: 0..<200, misplaced: 0..<45, unknown: 45..<52)
         try stage.reportBad(0..<50)
         _ = try stage.environments("--probe")
         let sql = stage.folder.file("move.sql")
@@ -85,7 +85,7 @@ struct EnvironmentDoubtTests {
         #expect(EnvironmentStage.sql(found, "rows") == 0)
         let text = try String(contentsOfFile: sql, encoding: .utf8)
         #expect(!text.contains("UPDATE"))
-        try stage.run("environments").ends(0, "next: nine of ten tokens", "may be exchanged")
+        try stage.run("environments").ends(0, "next: nine of ten answers", "may be exchanged")
         for look in [["check"], ["audit"], ["preflight", "--read-only", "--app", "chat"]] {
             try stage.run(look + (look[0] == "preflight" ? ["--environment", "production"] : []))
                 .says("values or gateways may be exchanged")
@@ -94,8 +94,10 @@ struct EnvironmentDoubtTests {
         let listed = try stage.run("environments", "--list", "-").ends(0).output
         #expect(listed.split(separator: "\n").count == 45)
         // With one more that belongs to neither they are rows like others.
-        try stage.reportBad(190..<192)
-        let more = try stage.environments("--sql", sql)
+        try stage.reportBad(50..<52)
+        #expect(try stage.environments()["exchanged"] as? Bool == true)
+        _ = try stage.environments("--probe")
+        let more = try stage.environments("--sql", sql + ".2")
         #expect(EnvironmentStage.sql(more, "rows") == 45)
     }
 
@@ -110,7 +112,8 @@ struct EnvironmentDoubtTests {
         // It is a suspect no more, and the sandbox was asked about it to tell two gateways apart.
         #expect(found["bad"] as? Int == 11)
         #expect(stage.production.log.requestsByToken.count == 4)
-        #expect((found["probe"] as? [String: Any])?["asked"] as? Int == 11)
+        let probe = found["probe"] as? [String: Any]
+        #expect(probe?["asked"] as? Int == 11 && probe?["controls"] as? Int == 4)
     }
 
     @Test(

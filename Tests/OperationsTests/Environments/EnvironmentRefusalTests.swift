@@ -73,7 +73,8 @@ struct EnvironmentRefusalTests {
 
             """)
         try stage.run(
-            ["import", log, "--from", "jsonl", "--app", "chat", "--environment", "sandbox"], environment: own
+            ["import", log, "--from", "jsonl", "--app", "chat", "--environment", "sandbox"],
+            environment: own
         ).ends(0)
         try stage.run(["environments"], environment: own).ends(
             0, "accepted in the sandbox: 2, dead there: 2; these belong there",
@@ -83,9 +84,22 @@ struct EnvironmentRefusalTests {
             "the sandbox was asked about 1 token: accepted 1, dead 0")
         try stage.run(["audit"], environment: own).ends(
             0, "of them it knows in the other environment")
+        // What knows a token goes before what calls it bad, whatever comes later or names a later time.
+        for (number, status, time) in [(0, 400, 1_700_000_009_000), (2, 410, 1_690_000_000_000)] {
+            _ = try stage.database.sql.execute(
+                "INSERT INTO pushsweep_evidence (app, environment, device_token, status, reason, timestamp_ms) "
+                    + "VALUES ('chat', 'sandbox', ?, ?, ?, ?)",
+                [
+                    .text(DeviceToken.numbered(number).hex), .integer(Int64(status)),
+                    .text(status == 400 ? "BadDeviceToken" : "Unregistered"), .integer(Int64(time)),
+                ])
+        }
+        try stage.run(["sweep"], environment: own).ends(0)
+        try stage.run(["environments"], environment: own).ends(
+            0, "accepted in the sandbox: 3, dead there: 3; these belong there", "bad in both: 0")
         try stage.run(
             ["environments", "--sql", stage.folder.file("move.sql")], environment: own
-        ).ends(0, "statements for 5 rows")
+        ).ends(0, "statements for 6 rows")
         #expect(try stage.database.marked == 0)
     }
 

@@ -457,7 +457,7 @@ extension RuleBook {
             "high where nine of ten tokens that APNs calls bad are of the other environment, else medium",
             """
             APNs calls tokens bad in the environment that their rows name, and knows them in the other one. Nine of ten \
-            of them, among ten or more, show rather that two values of the settings are exchanged, or two gateways.
+            answers from there, among ten or more, show rather that two values of the settings are exchanged, or two gateways.
             Each send to such a row is refused, and the device gets nothing. Under exchanged values each report is about \
             the wrong rows too.
             `pushsweep environments` counts them, and `--list FILE` names the rows. It changes nothing.
@@ -479,7 +479,8 @@ extension RuleBook {
             return nil
         }
         let known =
-            "APNs knows \(share.elsewhere) of \(share.suspects.counting("token")) that it calls bad in the \(other)"
+            "APNs calls \(share.answered.counting("token")) bad here that were asked about in the \(other), and knows "
+            + "\(share.elsewhere) of them there"
         return share.mayBeExchanged
             ? Finding(
                 .high, app, "\(known), so values or gateways may be exchanged",

@@ -205,6 +205,13 @@ struct EvidenceRun {
     ) throws -> ExitStatus {
         var heard = heard
         let batch = heard.batch
+        guard batch.source != .unusable else {
+            throw RunFailure(
+                .configuration, .settings,
+                "judging batch \(batch.id) of \(batch.partition): it is of a kind that this build does not know, so nothing "
+                    + "of it is applied; give it up: pushsweep holds discard \(batch.id) --reason TEXT"
+            )
+        }
         if batch.isReleased, let hold = batch.hold {
             entry.heldSince = (hold.since ?? batch.opened).rfc3339
             entry.heldCause = hold.cause
