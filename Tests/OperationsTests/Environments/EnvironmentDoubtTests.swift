@@ -86,9 +86,9 @@ struct EnvironmentDoubtTests {
         let text = try String(contentsOfFile: sql, encoding: .utf8)
         #expect(!text.contains("UPDATE"))
         try stage.run("environments").ends(0, "next: nine of ten answers", "may be exchanged")
-        for look in [["check"], ["audit"], ["preflight", "--read-only", "--app", "chat"]] {
-            try stage.run(look + (look[0] == "preflight" ? ["--environment", "production"] : []))
-                .says("values or gateways may be exchanged")
+        let gate = ["preflight", "--read-only", "--app", "chat", "--environment", "production"]
+        for look in [["check"], ["audit", "--format", "json"], gate] {
+            try stage.run(look).says("values or gateways may be exchanged")
         }
         // The list is there for whoever knows better.
         let listed = try stage.run("environments", "--list", "-").ends(0).output
