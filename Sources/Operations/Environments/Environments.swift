@@ -145,13 +145,16 @@ package struct Environments {
                     "its rows have another app in the column than those of the other environment (apps[].value), so "
                     + "they cannot move by the environment alone"
             } else if visibility == .readable {
-                var movable = 0
+                // Those whose token a row there has neither move nor are asked about.
+                var (movable, askable) = (0, 0)
                 try eachToken(of: pair, store) {
                     app.count($0)
-                    if $0.standing.isProof, !$0.isElsewhereToo { movable += 1 }
+                    guard !$0.isElsewhereToo else { return }
+                    if $0.standing.isProof { movable += 1 }
+                    if $0.standing == .notAsked { askable += 1 }
                 }
                 app.exchanged = app.share(of: pair).mayBeExchanged ? true : nil
-                app.next = next(for: app, movable: movable, of: pair)
+                app.next = next(for: app, movable: movable, askable: askable, of: pair)
             } else {
                 app.gap =
                     "pushsweep_suspect is not there, lacks a column, or is hidden from the account; run pushsweep check"
@@ -163,7 +166,7 @@ package struct Environments {
 
     /// What a person does next about an app; nil where there is nothing to do.
     private func next(
-        for app: EnvironmentsReport.App, movable: Int, of pair: EnvironmentPair
+        for app: EnvironmentsReport.App, movable: Int, askable: Int, of pair: EnvironmentPair
     ) -> String? {
         if app.exchanged == true { return EnvironmentsReport.App.cureOfExchange }
         let probe = "pushsweep environments --probe"
@@ -182,7 +185,11 @@ package struct Environments {
                 "name \(pair.partition.elsewhere.map { "\($0)" } ?? "") under apps, with its provider and credential"
         }
         if movable > 0 { return wish.sql == nil ? "pushsweep environments --sql FILE" : nil }
-        guard app.notAsked > 0 else { return nil }
+        guard askable > 0 else {
+            return app.elsewhereToo > 0
+                ? "decide which of two rows with one token stays: pushsweep audit --deep counts them"
+                : nil
+        }
         return isRehearsed ? probe : "\(probe) --dry-run"
     }
 
@@ -233,13 +240,14 @@ package struct Environments {
             outcome.report.apps[place].sql = each
             if each.refused != nil { outcome.note(.configuration) }
         }
+        if written.values.allSatisfy({ $0.rows == 0 }) { files.remove() }
     }
 
     private func write(
         _ statements: inout MoveFiles.Statements, of pair: EnvironmentPair,
         _ app: EnvironmentsReport.App, _ store: TokenTable
     ) throws -> EnvironmentsReport.Statements {
-        if app.exchanged == true { return .init(refused: EnvironmentsReport.App.cureOfExchange) }
+        if app.exchanged == true { return .init(refused: "values or gateways may be exchanged") }
         guard pair.isNamed else {
             return .init(
                 refused:

@@ -86,7 +86,7 @@ extension EnvironmentsReport {
         static let cureOfExchange =
             "nine of ten answers from the other environment know the token, so compare "
             + "store.active-users.environment.values, apps[].environment and provider.host first: they may be exchanged, "
-            + "and then the rows are right"
+            + "and then the rows are right; once they are corrected, forget what was heard: DELETE FROM pushsweep_suspect"
 
         /// Counts a token.
         mutating func count(_ token: MisplacedToken) {
@@ -145,7 +145,7 @@ extension EnvironmentsReport {
     }
 
     private var closing: String {
-        let proven = apps.reduce(0) { $0 + $1.accepted + $1.dead }
+        let proven = apps.filter { $0.exchanged != true }.reduce(0) { $0 + $1.accepted + $1.dead }
         let asked = apps.compactMap(\.probe).reduce(0) { $0 + $1.asked }
         let found =
             apps.contains { $0.gap != nil }
@@ -167,7 +167,8 @@ extension EnvironmentsReport.App {
         }
         var lines = [
             "\(partition): APNs calls \(bad.counting("token")) of living rows bad",
-            "  accepted in the \(elsewhere): \(accepted), dead there: \(dead); these belong there",
+            "  accepted in the \(elsewhere): \(accepted), dead there: \(dead)"
+                + (exchanged == true ? "" : "; these belong there"),
             "  bad in both: \(neither), not asked there: \(notAsked), known here too: \(knownHere), of another topic: "
                 + "\(otherTopic), registered since: \(registeredSince)",
         ]

@@ -19,7 +19,7 @@ struct MoveFiles {
 
     /// Requires that neither file is there: the way back of an earlier move may stand in one.
     ///
-    /// - Throws: exit 73.
+    /// - Throws: exit 64, and 73 for a folder that cannot be written.
     func requireNew() throws(RunFailure) {
         guard access(path.parentPath, W_OK) == 0 else {
             throw RunFailure(
@@ -32,11 +32,17 @@ struct MoveFiles {
             var found = stat()
             guard lstat(file, &found) != 0 else {
                 throw RunFailure(
-                    .cannotCreate, .report,
+                    .usage, .report,
                     "writing the statements that move rows to \(path): \(file) is there already, and the way back of an "
                         + "earlier move may stand in it; name another file")
             }
         }
+    }
+
+    /// Removes the files that this run wrote, where they have no statement.
+    func remove() {
+        unlink(path)
+        unlink(back)
     }
 
     /// Collects what the body writes, and replaces both files together at its end: that with the way back first.

@@ -106,7 +106,7 @@ struct EnvironmentTests {
         try stage.execute(file: back)
         #expect(try stage.moved() == 2 + 1)
         // The way back is nobody's to lose.
-        try stage.run("environments", "--sql", move).ends(73, "is there already", "the way back")
+        try stage.run("environments", "--sql", move).ends(64, "is there already", "the way back")
         #expect(try stage.database.marked == 0)
     }
 

@@ -460,9 +460,10 @@ extension RuleBook {
             answers from there, among ten or more, show rather that two values of the settings are exchanged, or two gateways.
             Each send to such a row is refused, and the device gets nothing. Under exchanged values each report is about \
             the wrong rows too.
-            `pushsweep environments` counts them, and `--list FILE` names the rows. It changes nothing.
-            Compare `store.active-users.environment.values`, `apps[].environment` and `provider.host` first. Are they right, \
-            let the application move the rows: `pushsweep environments --sql FILE`. See docs/environments.md.
+            `pushsweep environments` counts them, and `--list FILE` names the proven rows. It changes nothing.
+            Compare `store.active-users.environment.values`, `apps[].environment` and `provider.host` first. Were they \
+            exchanged, correct them and forget what was heard: DELETE FROM pushsweep_suspect; else let the application move \
+            the rows: `pushsweep environments --sql FILE`. See docs/environments.md.
             """, needs: \.misplaced
         ) { misplaced, facts in
             facts.apps.compactMap { app in
