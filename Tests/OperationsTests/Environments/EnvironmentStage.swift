@@ -164,7 +164,7 @@ final class EnvironmentStage: ToolStage {
         let lines = text.split(separator: "\n").filter { !$0.hasPrefix("--") }
         for statement in first + lines.joined(separator: "\n").components(separatedBy: ";\n") {
             let statement = statement.trimmingCharacters(in: ["\n", ";"])
-            if !statement.isEmpty { _ = try connection.execute(statement, []) }
+            if !statement.isEmpty { try connection.run(statement) }
         }
     }
 
