@@ -205,13 +205,7 @@ struct EvidenceRun {
     ) throws -> ExitStatus {
         var heard = heard
         let batch = heard.batch
-        guard batch.source != .unusable else {
-            throw RunFailure(
-                .configuration, .settings,
-                "judging batch \(batch.id) of \(batch.partition): it is of a kind that this build does not know, so nothing "
-                    + "of it is applied; give it up: pushsweep holds discard \(batch.id) --reason TEXT"
-            )
-        }
+        guard batch.source != .unusable else { throw try unknownKind(of: batch) }
         if batch.isReleased, let hold = batch.hold {
             entry.heldSince = (hold.since ?? batch.opened).rfc3339
             entry.heldCause = hold.cause
@@ -261,6 +255,16 @@ struct EvidenceRun {
         entry.refusals = judged.refusals
         entry.state = BatchState.applied.reported
         return status
+    }
+
+    /// Holds a batch of a kind that only another build knows, so that a person can give it up.
+    private func unknownKind(of batch: ReportBatch) throws -> RunFailure {
+        let cause = "it is of a kind that this build does not know"
+        if !plan.dryRun { _ = try batches.hold(batch.id, BatchHold(cause: cause, gate: nil)) }
+        return RunFailure(
+            .configuration, .settings,
+            "judging batch \(batch.id) of \(batch.partition): \(cause), so nothing of it is applied; give it up: "
+                + "pushsweep holds discard \(batch.id) --reason TEXT")
     }
 
     /// Moves the reports of a batch that calls tokens bad, or accepts suspected ones, into the suspects; a dry run
