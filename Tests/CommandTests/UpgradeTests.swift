@@ -89,6 +89,10 @@ struct UpgradeTests {
             let told = try #require(refusal.printed.firstMatch(of: /DROP TABLE [a-z_,; A-Z]+/))
             drops = told.output.split(separator: "; ")
         }
+        let gate = ["preflight", "--read-only", "--app", "chat"]
+        for look in [["audit"], ["environments"], ["sweep", "--dry-run"], gate] {
+            try stage.run(look).ends(78, "pushsweep_feed is of an earlier build", for: "\(look)")
+        }
         #expect(stage.gateway.records.count == asked, "a list was read")
         #expect(try stage.database.texts("SELECT \(Self.kept) FROM pushsweep_feed") == rows)
         #expect(throws: (any Error).self) { try stage.database.rows(of: "pushsweep_report") }

@@ -168,7 +168,9 @@ package struct Environments {
     private func next(
         for app: EnvironmentsReport.App, movable: Int, askable: Int, of pair: EnvironmentPair
     ) -> String? {
-        if app.exchanged == true { return EnvironmentsReport.App.cureOfExchange }
+        if app.exchanged == true {
+            return "nine of ten answers from there know the token: \(MisplacedShare.cureOfExchange)"
+        }
         let probe = "pushsweep environments --probe"
         let isRehearsed = wish.probes && wish.dryRun
         guard app.accepted + app.dead + app.notAsked > 0 else {

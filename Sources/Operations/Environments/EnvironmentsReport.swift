@@ -82,12 +82,6 @@ extension EnvironmentsReport {
             MisplacedShare(pair.stored, elsewhere: accepted + dead, neither: neither)
         }
 
-        /// What to look at where values or gateways may be exchanged.
-        static let cureOfExchange =
-            "nine of ten answers from the other environment know the token, so compare "
-            + "store.active-users.environment.values, apps[].environment and provider.host first: they may be exchanged, "
-            + "and then the rows are right; once they are corrected, forget what was heard: DELETE FROM pushsweep_suspect"
-
         /// Counts a token.
         mutating func count(_ token: MisplacedToken) {
             bad += 1

@@ -99,6 +99,7 @@ extension TokenTable {
         report.findings += partitionFindings(layout, partitions)
         let own = need.requiredTables(hasMarkColumn: layout.mark != nil)
         report.findings += try missingTables(own)
+        if need == .read { report.findings += try earlierTables() }
         if need.writes { report.findings += try ownTriggerFindings(own) }
         if !report.findings.contains(where: { $0.failure?.code == .configuration }) {
             report.findings += try rightsFindings(layout, need, server.account)

@@ -40,6 +40,19 @@ extension TokenTable {
         return findings
     }
 
+    /// That an earlier build made the tables, which a look would take for missing ones. Where the account sees only a part,
+    /// it is not known.
+    func earlierTables() throws(StoreFailure) -> [Finding] {
+        do {
+            _ = try ownTables([.feed])
+        } catch {
+            guard error.code != .permission else { return [] }
+            guard error.code == .configuration else { throw error }
+            return [Finding(error)]
+        }
+        return []
+    }
+
     /// Tables of ours as the database describes them; nil for one that is not there.
     ///
     /// - Throws: `configuration` where an earlier build made some; `permission` where the account sees only some

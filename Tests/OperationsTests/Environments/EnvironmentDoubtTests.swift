@@ -85,7 +85,8 @@ struct EnvironmentDoubtTests {
         #expect(EnvironmentStage.sql(found, "rows") == 0)
         #expect(!FileManager.default.fileExists(atPath: sql))
         #expect(!FileManager.default.fileExists(atPath: sql + ".back"))
-        try stage.run("environments").ends(0, "next: nine of ten answers", "may be exchanged")
+        try stage.run("environments").ends(
+            0, "next: nine of ten answers", "may be exchanged", "DELETE FROM pushsweep_suspect")
         let gate = ["preflight", "--read-only", "--app", "chat", "--environment", "production"]
         for look in [["check"], ["audit", "--format", "json"], gate] {
             try stage.run(look).says("values or gateways may be exchanged")

@@ -28,6 +28,29 @@ extension AuditedSuspects {
     }
 }
 
+extension MisplacedShare {
+    /// What to look at where values or gateways may be exchanged.
+    static let cureOfExchange =
+        "compare store.active-users.environment.values, apps[].environment and provider.host: they may be exchanged, and "
+        + "then the rows are right; once they are corrected, forget what was heard: DELETE FROM pushsweep_suspect"
+
+    /// What follows for an app from its suspects that APNs knows in the other environment; nil where there are none.
+    func finding(of app: String) -> Finding? {
+        guard elsewhere > 0, let other = partition.elsewhere?.environment else { return nil }
+        let known =
+            "APNs calls \(answered.counting("token")) bad here that were asked about in the \(other), and knows "
+            + "\(elsewhere) of them there"
+        return mayBeExchanged
+            ? Finding(
+                .high, app, "\(known), so values or gateways may be exchanged",
+                cause: "nearly all are of the other environment, where rows go wrong one by one",
+                cure: Self.cureOfExchange)
+            : Finding(
+                .medium, app, "\(known), so their rows are under the wrong environment",
+                cure: "look at them with: pushsweep environments")
+    }
+}
+
 /// How many of the tokens of one app APNs called bad.
 struct SuspectShare {
     /// Above this share sending loses more than a little; a fifth of it is worth a look.
