@@ -117,14 +117,24 @@ let package = Package(
             dependencies: [
                 "Findings",
                 "APNsConnection", "APNsProtocol", "Encodings", "EvidenceFiles", "EvidenceJournal",
-                "SecureTransport", "SchemaLook",
-                "Settings", "TokenHygiene", "Database", "PushQueue", "TokenTable", logging,
+                "SecureTransport", "Settings", "TokenHygiene", "Database", "PushQueue",
+                "TokenTable",
+                logging,
+            ],
+            swiftSettings: strict),
+        .target(
+            name: "Looks",
+            dependencies: [
+                "Findings",
+                "APNsConnection", "APNsProtocol", "Encodings", "EvidenceJournal", "Operations",
+                "SecureTransport", "SchemaLook", "Settings", "TokenHygiene", "Database",
+                "PushQueue", "TokenTable", logging,
             ],
             swiftSettings: strict),
         .target(
             name: "AuditFormats",
             dependencies: [
-                "Findings", "Database", "Encodings", "Operations", "SecureTransport",
+                "Findings", "Database", "Encodings", "Looks", "Operations", "SecureTransport",
             ],
             resources: [.embedInCode("Page/Style")], swiftSettings: strict),
         .target(
@@ -138,7 +148,7 @@ let package = Package(
             dependencies: [
                 "Findings",
                 "APNsProtocol", "CCommit", "Encodings", "APNsSimulator", "EvidenceFiles",
-                "EvidenceJournal", "Operations", "SchemaLook",
+                "EvidenceJournal", "Looks", "Operations", "SchemaLook",
                 "SecureTransport", "Settings", "TokenHygiene", "Database", "TokenTable",
                 "AuditFormats", "YAML", argumentParser, logging,
             ],
@@ -153,7 +163,7 @@ let package = Package(
             name: "pushsweep-benchmarks",
             dependencies: [
                 "APNsConnection", "APNsProtocol", "Encodings", "APNsSimulator", "EvidenceJournal",
-                "Operations", "SecureTransport", "Settings", "TokenHygiene", "Database",
+                "Looks", "Operations", "SecureTransport", "Settings", "TokenHygiene", "Database",
                 "PushQueue", "TokenTable", argumentParser,
             ],
             path: "Benchmarks", exclude: ["Peers", "kept.json"], swiftSettings: strict),
@@ -191,7 +201,6 @@ let package = Package(
             name: "APNsSimulatorTests",
             dependencies: [
                 "APNsProtocol", "APNsSimulator", "Encodings", "SecureTransport", "TestSupport",
-                "apns-simulator",
             ],
             swiftSettings: strict),
         .testTarget(
@@ -248,7 +257,7 @@ let package = Package(
             dependencies: [
                 "Findings",
                 "APNsConnection", "APNsProtocol", "Encodings", "APNsSimulator", "EvidenceJournal",
-                "Operations",
+                "Looks", "Operations",
                 "SecureTransport", "Settings", "TokenHygiene", "Database", "PushQueue",
                 "TokenTable", "TestSupport", logging,
             ],
@@ -257,16 +266,16 @@ let package = Package(
             name: "AuditFormatsTests",
             dependencies: [
                 "Findings",
-                "AuditFormats", "Database", "Encodings", "Operations", "SecureTransport",
+                "AuditFormats", "Database", "Encodings", "Looks", "Operations", "SecureTransport",
                 "TestSupport",
             ],
             exclude: ["Copies"], swiftSettings: strict),
         .testTarget(
             name: "CommandTests",
             dependencies: [
-                "APNsProtocol", "APNsSimulator", "EvidenceJournal", "Operations", "SecureTransport",
-                "Settings", "TestSupport", "TokenHygiene", "Database", "PushQueue", "TokenTable",
-                "pushsweep", "YAML",
+                "APNsProtocol", "APNsSimulator", "EvidenceJournal", "Looks", "Operations",
+                "SecureTransport", "Settings", "TestSupport", "TokenHygiene", "Database",
+                "PushQueue", "TokenTable", "YAML",
             ],
             // Compiled by the test that preloads it, linked into nothing.
             exclude: ["Faults/PowerCut", "Golden/Copies"], swiftSettings: strict),

@@ -9,6 +9,7 @@ import APNsProtocol
 import APNsSimulator
 import Database
 import Foundation
+import Looks
 import Operations
 import Settings
 import TokenHygiene

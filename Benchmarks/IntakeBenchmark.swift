@@ -10,7 +10,7 @@
 import Database
 import Encodings
 import Foundation
-import Operations
+import Looks
 import Settings
 import TokenHygiene
 

@@ -3,7 +3,7 @@
 
 import APNsSimulator
 import Foundation
-import Operations
+import Looks
 import Settings
 
 /// The figures `memory` and `start`.

@@ -1,5 +1,5 @@
 import Encodings
-import Operations
+import Looks
 
 /// The words of `audit --format`.
 package enum AuditFormat: String, Hashable, Sendable, CaseIterable {

@@ -1,6 +1,7 @@
 import Database
 import Findings
 
+@testable import Looks
 @testable import Operations
 
 extension SampleReport {

@@ -1,5 +1,6 @@
 import Encodings
 import Foundation
+@testable import Looks
 @testable import Operations
 import TestSupport
 import Testing

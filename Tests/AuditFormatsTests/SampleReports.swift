@@ -1,5 +1,6 @@
 import Database
 import Encodings
+@testable import Looks
 @testable import Operations
 import Findings
 import TestSupport

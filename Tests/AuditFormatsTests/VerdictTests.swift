@@ -4,6 +4,7 @@ import TestSupport
 import Testing
 
 @testable import AuditFormats
+@testable import Looks
 @testable import Operations
 
 @Suite("What the findings of an audit come to")

@@ -1,6 +1,7 @@
 import Encodings
 import Foundation
 import Logging
+import Looks
 import Operations
 import SecureTransport
 import Settings

@@ -81,6 +81,7 @@ mysql_server() {
 }
 
 mysql_data() {
+    mariadb_again MYSQL "$1" && return
     local words
     mkdir -p "$1/tmp"
     mapfile -t words < <(mysql_server "$1")
@@ -113,6 +114,7 @@ mysql_start() {
         cat "$MARIADB_HOME/log" >&2
         return 1
     fi
+    mariadb_keep MYSQL
     mariadb_try mysql_run "$pool" "$@" || return 1
     export PUSHSWEEP_TEST_SERVER=mysql
 }

@@ -1,5 +1,6 @@
 import Database
 import Findings
+import Looks
 import Operations
 
 /// What the findings of an audit come to: one word, one sentence, and the findings in the order in

@@ -4,7 +4,7 @@
 // day is no date counts at the end of the period, so that it is not lost.
 
 import Encodings
-import Operations
+import Looks
 
 /// The outcomes of evidence, with their names for people.
 struct EvidenceOutcome: Sendable {

@@ -1,3 +1,4 @@
+import Looks
 import Operations
 
 /// A table of a report for people, the same in text, Markdown and HTML.

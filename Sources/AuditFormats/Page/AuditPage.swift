@@ -8,7 +8,7 @@
 
 import Encodings
 import FoundationEssentials
-import Operations
+import Looks
 import SecureTransport
 
 /// The report as a page for browsers.

@@ -1,6 +1,6 @@
 import Database
 import Findings
-import Operations
+import Looks
 
 /// What the page shows of a report, cut to limits.
 struct PageContent {

@@ -1,6 +1,7 @@
 // The figures of the page: tiles, charts and tables.
 
 import Database
+import Looks
 import Operations
 
 extension PageContent {

@@ -1,4 +1,4 @@
-import Operations
+import Looks
 
 /// A report as people read it: the verdict first, then what to do, then the figures. Terminals and Markdown
 /// print the same parts.

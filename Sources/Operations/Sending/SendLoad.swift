@@ -94,7 +94,7 @@ struct SendLoad: Sendable {
 
 /// A limit on notifications per second. Unused allowance is kept for a tenth of a second at most, so
 /// that no burst follows a pause.
-struct RateLimit: Hashable, Sendable {
+package struct RateLimit: Hashable, Sendable {
     /// Seconds for which unused allowance is kept.
     static let reserve = 0.1
 
@@ -103,10 +103,10 @@ struct RateLimit: Hashable, Sendable {
     private var last: Double?
 
     /// Limits the rate; at least one per second.
-    init(perSecond: Double) { self.perSecond = max(1, perSecond) }
+    package init(perSecond: Double) { self.perSecond = max(1, perSecond) }
 
     /// How many notifications may be sent at a time, in seconds of a monotonic clock.
-    mutating func allowance(at now: Double) -> Int {
+    package mutating func allowance(at now: Double) -> Int {
         if let last { credit += max(0, now - last) * perSecond }
         last = now
         credit = min(credit, max(1, perSecond * Self.reserve))
@@ -114,5 +114,5 @@ struct RateLimit: Hashable, Sendable {
     }
 
     /// Subtracts the notifications that were sent.
-    mutating func spend(_ count: Int) { credit -= Double(count) }
+    package mutating func spend(_ count: Int) { credit -= Double(count) }
 }

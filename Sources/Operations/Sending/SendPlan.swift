@@ -88,7 +88,7 @@ package struct SendPlan: Sendable {
 
 extension ProviderTarget {
     /// The gateway of an app; nil when the settings name none to send through.
-    init?(_ app: Settings.App, _ send: Settings.Send, _ context: RunContext) {
+    package init?(_ app: Settings.App, _ send: Settings.Send, _ context: RunContext) {
         guard app.sends else { return nil }
         let gateway: Result<ProviderPlan, RunFailure>
         do {
@@ -151,7 +151,7 @@ extension ProviderTarget {
 
 extension Settings.Provider {
     /// The environment of Apple's hosts; nil for another one.
-    var environment: Settings.Environment? {
+    package var environment: Settings.Environment? {
         switch host.lowercased() {
         case "api.push.apple.com": .production
         case "api.sandbox.push.apple.com", "api.development.push.apple.com": .sandbox

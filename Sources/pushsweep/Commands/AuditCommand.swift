@@ -1,6 +1,7 @@
 import ArgumentParser
 import AuditFormats
 import Database
+import Looks
 import Operations
 import Settings
 

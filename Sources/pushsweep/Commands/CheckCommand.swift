@@ -1,5 +1,6 @@
 import ArgumentParser
 import Glibc
+import Looks
 import Operations
 import Settings
 

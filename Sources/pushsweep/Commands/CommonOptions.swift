@@ -4,6 +4,7 @@ import Encodings
 import FoundationEssentials
 import Glibc
 import Logging
+import Looks
 import Operations
 import SecureTransport
 import Settings

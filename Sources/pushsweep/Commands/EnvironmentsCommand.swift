@@ -1,4 +1,5 @@
 import ArgumentParser
+import Looks
 import Operations
 
 /// `pushsweep environments`: finds and proves rows under the wrong environment.

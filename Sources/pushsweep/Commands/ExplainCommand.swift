@@ -1,5 +1,6 @@
 import APNsProtocol
 import ArgumentParser
+import Looks
 import Operations
 
 /// `pushsweep explain`: tells what happened to a token.

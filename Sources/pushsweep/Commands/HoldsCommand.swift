@@ -1,4 +1,5 @@
 import ArgumentParser
+import Looks
 import Operations
 import Settings
 

@@ -5,6 +5,7 @@ import Encodings
 import Findings
 import FoundationEssentials
 import Glibc
+import Looks
 import Operations
 import SchemaLook
 import TokenTable

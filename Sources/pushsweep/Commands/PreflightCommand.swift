@@ -2,6 +2,7 @@ import ArgumentParser
 import Database
 import Encodings
 import Findings
+import Looks
 import Operations
 import Settings
 

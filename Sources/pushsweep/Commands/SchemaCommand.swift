@@ -1,5 +1,6 @@
 import ArgumentParser
 import Database
+import Looks
 import Operations
 import Settings
 import TokenTable

@@ -1,4 +1,5 @@
 import ArgumentParser
+import Looks
 import Operations
 
 /// `pushsweep send`: sends the notifications in the queue.

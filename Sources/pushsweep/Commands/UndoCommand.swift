@@ -2,6 +2,7 @@ import APNsProtocol
 import ArgumentParser
 import Database
 import Encodings
+import Looks
 import Operations
 import Settings
 import TokenHygiene

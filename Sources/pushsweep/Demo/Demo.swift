@@ -9,6 +9,7 @@ import APNsSimulator
 import Encodings
 import FoundationEssentials
 import Glibc
+import Looks
 import Operations
 import Settings
 import TokenHygiene

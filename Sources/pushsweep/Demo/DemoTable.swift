@@ -1,6 +1,6 @@
 import APNsProtocol
 import Database
-import Operations
+import Looks
 import Settings
 import TokenHygiene
 

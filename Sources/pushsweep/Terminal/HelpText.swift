@@ -2,6 +2,7 @@
 // here once, for all commands, and in the man page of the program.
 
 import ArgumentParser
+import Looks
 import Operations
 import Settings
 

@@ -5,6 +5,7 @@ import Testing
 import TokenHygiene
 import TokenTable
 
+@testable import Looks
 @testable import Operations
 
 @Suite("The rules of an audit")

@@ -4,6 +4,7 @@ import Glibc
 import TestSupport
 import Testing
 
+@testable import Looks
 @testable import Operations
 
 @Suite("An audit")

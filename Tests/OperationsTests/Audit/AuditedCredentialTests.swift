@@ -1,5 +1,5 @@
 import APNsProtocol
-import Operations
+import Looks
 import Testing
 
 @Suite("A certificate in an audit")

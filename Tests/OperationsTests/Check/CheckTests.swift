@@ -3,6 +3,7 @@ import APNsSimulator
 import Database
 import Foundation
 import Logging
+import Looks
 import Operations
 import SecureTransport
 import Settings

@@ -1,5 +1,5 @@
 import Foundation
-import Operations
+import Looks
 import Settings
 import TestSupport
 import Testing

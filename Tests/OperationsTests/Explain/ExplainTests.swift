@@ -2,6 +2,7 @@ import APNsProtocol
 import APNsSimulator
 import Database
 import Foundation
+import Looks
 import Operations
 import TestSupport
 import Testing

@@ -6,6 +6,7 @@ import TestSupport
 import Testing
 import TokenHygiene
 
+@testable import Looks
 @testable import Operations
 
 @Suite("Metrics")

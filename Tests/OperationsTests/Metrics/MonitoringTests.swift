@@ -1,6 +1,7 @@
 import Foundation
 import Testing
 
+@testable import Looks
 @testable import Operations
 
 /// The files in `docs/monitoring` are read by other programs, which show nothing for a metric that

@@ -7,6 +7,7 @@ import TestSupport
 import Testing
 import TokenHygiene
 
+@testable import Looks
 @testable import Operations
 
 @Suite("Findings that a person decided to live with")

@@ -5,6 +5,7 @@ import Foundation
 import TestSupport
 import Testing
 
+@testable import Looks
 @testable import Operations
 
 @Suite("The formats of preflight")

@@ -9,6 +9,7 @@ import Settings
 import TestSupport
 import TokenHygiene
 
+@testable import Looks
 @testable import Operations
 
 /// A sender's stage on which the gate is asked in this process, with a clock of the test.

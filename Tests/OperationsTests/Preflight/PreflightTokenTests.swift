@@ -7,6 +7,7 @@ import TestSupport
 import Testing
 import TokenHygiene
 
+@testable import Looks
 @testable import Operations
 
 @Suite("What preflight says about tokens")

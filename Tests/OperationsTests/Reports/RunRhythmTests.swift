@@ -5,6 +5,7 @@ import TestSupport
 import Testing
 import TokenHygiene
 
+@testable import Looks
 @testable import Operations
 
 @Suite("Runs that a host makes no more")

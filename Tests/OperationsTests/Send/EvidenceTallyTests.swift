@@ -1,6 +1,7 @@
 import Testing
 import TokenHygiene
 
+@testable import Looks
 @testable import Operations
 
 @Suite("Evidence counts of a following sender")

@@ -4,6 +4,7 @@ import Testing
 import TokenHygiene
 
 @testable import APNsConnection
+@testable import Looks
 @testable import Operations
 @testable import PushQueue
 

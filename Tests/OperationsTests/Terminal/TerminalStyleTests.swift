@@ -4,6 +4,7 @@ import Foundation
 import TestSupport
 import Testing
 
+@testable import Looks
 @testable import Operations
 
 /// Lines of reports, and ones that nobody would expect.

@@ -69,9 +69,9 @@ package struct FeedReport: Codable, Hashable, Sendable {
         self.end = end.rawValue
     }
 
-    var partition: Partition { Partition(app: app, environment: environment) }
+    package var partition: Partition { Partition(app: app, environment: environment) }
 
-    var counts: Counts {
+    package var counts: Counts {
         get {
             var counts = Counts(
                 applied: applied, already: already, newer: newer, unknown: unknown,

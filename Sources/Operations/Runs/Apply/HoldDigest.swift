@@ -60,9 +60,9 @@ struct HoldDigest {
 
 /// The digest of a mapping: table, columns, and the values of an app. Reports that found no row under one are judged
 /// again under another.
-enum MappingDigest {
+package enum MappingDigest {
     /// The digest for an app of the settings and the store's terms for it, 16 digits in hex.
-    static func of(_ partition: Partition, _ terms: [String]) throws -> String {
+    package static func of(_ partition: Partition, _ terms: [String]) throws -> String {
         let parts = ["pushsweep mapping 1", partition.app, partition.environment] + terms
         let digest = try SHA256Digest()
         try digest.update(Array(parts.map { "\($0.utf8.count):\($0)\n" }.joined().utf8))

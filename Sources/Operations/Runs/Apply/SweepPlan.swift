@@ -10,7 +10,7 @@ import TokenTable
 /// The plan of reading one gateway, made from the settings.
 package struct GatewayPlan: Sendable {
     /// Milliseconds before the end of our certificate at which runs begin to warn: 30 days.
-    static let expiryWarning: Int64 = 30 * 86_400_000
+    package static let expiryWarning: Int64 = 30 * 86_400_000
 
     /// The app and environment of the feed.
     let partition: Partition
@@ -189,13 +189,15 @@ extension SweepPlan {
 
 extension Settings.App {
     /// The partition of this app's evidence.
-    var partition: Partition { Partition(app: name, environment: environment.rawValue) }
+    package var partition: Partition { Partition(app: name, environment: environment.rawValue) }
 
     /// The same partition, as the rows of the table name it.
-    var storedPartition: Partition { Partition(app: value, environment: environment.rawValue) }
+    package var storedPartition: Partition {
+        Partition(app: value, environment: environment.rawValue)
+    }
 
     /// Our certificate, loaded and checked against the time; nil when the settings name none.
-    func identity(at now: EpochMilliseconds) throws(IdentityFailure) -> TLSIdentity? {
+    package func identity(at now: EpochMilliseconds) throws(IdentityFailure) -> TLSIdentity? {
         guard let identity = try certificate?.identity() else { return nil }
         try identity.checkValidity(at: now.rawValue / 1000)
         return identity
@@ -234,7 +236,7 @@ extension GatewayPlan {
 
 extension Settings.App {
     /// Why the address of the feedback gateway cannot be right, with what to do; nil when it may be.
-    func feedbackMistake(among apps: [Settings.App]) -> String? {
+    package func feedbackMistake(among apps: [Settings.App]) -> String? {
         guard let feedback else { return nil }
         let key = "apps[\(partition)].feedback"
         let address = "\(feedback.host):\(feedback.port)"

@@ -4,18 +4,18 @@ import TokenHygiene
 import TokenTable
 
 /// The batches that nobody has decided yet, the same for every host that may read them.
-struct BatchFacts {
+package struct BatchFacts {
     /// Those that are filled, wait, are being judged or are held, in the order in which they were heard.
-    private(set) var open: [ReportBatch] = []
+    package private(set) var open: [ReportBatch] = []
     /// Those with parts that could not be used and that nobody discarded.
-    private(set) var quarantined: [QuarantinedBatch] = []
+    package private(set) var quarantined: [QuarantinedBatch] = []
     /// Why they could not be seen; nil where they were. Nothing is held only for somebody who could see it.
-    private(set) var unseen: RunFailure?
+    package private(set) var unseen: RunFailure?
 
-    init() {}
+    package init() {}
 
     /// Reads the database of a token table.
-    init(_ store: TokenTable) {
+    package init(_ store: TokenTable) {
         do {
             let batches = Batches(store)
             try batches.ensureVisible()
@@ -30,17 +30,17 @@ struct BatchFacts {
     }
 
     /// The holds, oldest first.
-    var holds: [Hold] { Hold.grouped(open.filter { $0.state == .held }) }
+    package var holds: [Hold] { Hold.grouped(open.filter { $0.state == .held }) }
 
     /// Those that the next sweep judges.
-    func waiting(of partition: Partition) -> [ReportBatch] {
+    package func waiting(of partition: Partition) -> [ReportBatch] {
         open.filter { $0.state != .held && !$0.isDraft && $0.partition == partition }
     }
 }
 
 extension ReportBatch {
     /// What it means that it is unstored.
-    var unstoredWords: String {
+    package var unstoredWords: String {
         "\(host) has read a list of \(partition) from \(label) at \(opened.rfc3339) that is not in the database yet: "
             + "only a sweep on that host stores it; if it is gone: pushsweep holds discard \(id) --reason TEXT"
     }

@@ -9,22 +9,22 @@ import TokenHygiene
 import TokenTable
 
 /// How far the clock of the database is from that of this host.
-struct ClockDifference: Hashable, Sendable {
+package struct ClockDifference: Hashable, Sendable {
     /// Milliseconds of a difference that is worth a word.
     private static let slack: Int64 = 5_000
 
     /// Milliseconds by which that of the database is ahead, negative where it is behind.
-    private(set) var ahead: Int64 = 0
+    package private(set) var ahead: Int64 = 0
     /// Milliseconds by which `ahead` may be wrong: half of the time that the answer took.
     private var error: Int64 = 0
 
     /// Makes that of one clock.
-    init() {}
+    package init() {}
 
     /// Asks the database for its time.
     ///
     /// - Throws: any failure of a query.
-    init(to store: TokenTable, _ now: () -> EpochMilliseconds) throws(StoreFailure) {
+    package init(to store: TokenTable, _ now: () -> EpochMilliseconds) throws(StoreFailure) {
         let before = now().rawValue
         let theirs = try store.session.databaseTime().rawValue
         error = (now().rawValue - before) / 2
@@ -32,10 +32,10 @@ struct ClockDifference: Hashable, Sendable {
     }
 
     /// `ahead` where it is more than the asking may have taken and the times of a clock differ by; else 0.
-    var worthwhile: Int64 { ahead.magnitude > (1_000 + error).magnitude ? ahead : 0 }
+    package var worthwhile: Int64 { ahead.magnitude > (1_000 + error).magnitude ? ahead : 0 }
 
     /// The finding, high from where evidence is not believed any more; nil where the clocks agree.
-    func finding(about object: String) -> Finding? {
+    package func finding(about object: String) -> Finding? {
         guard ahead.magnitude > (Self.slack + error).magnitude else { return nil }
         return Finding(
             ahead.magnitude > EvidenceBounds.lead.magnitude ? .high : .medium, object,

@@ -7,39 +7,39 @@ import TokenHygiene
 
 /// What the journals of this host have: those of sweeps and of senders. They are read without their lock,
 /// because another run may be at work.
-struct HostFacts {
+package struct HostFacts {
     /// One journal.
-    struct Journal {
-        let journal: EvidenceJournal
+    package struct Journal {
+        package let journal: EvidenceJournal
         /// The number of the sender's folder; nil for the state folder itself.
-        let sender: Int?
+        package let sender: Int?
         /// The feeds that are not poured into the database.
-        let feeds: [CapturedFeed]
+        package let feeds: [CapturedFeed]
 
-        init(_ journal: EvidenceJournal, sender: Int? = nil) throws(JournalFailure) {
+        package init(_ journal: EvidenceJournal, sender: Int? = nil) throws(JournalFailure) {
             (self.journal, self.sender) = (journal, sender)
             feeds = try journal.feeds(.reading, .pending, .held)
         }
 
-        func feeds(in states: FeedState...) -> [CapturedFeed] {
+        package func feeds(in states: FeedState...) -> [CapturedFeed] {
             feeds.filter { states.contains($0.state) }
         }
     }
 
-    private(set) var journals: [Journal] = []
+    package private(set) var journals: [Journal] = []
     /// The warnings about journals that were set aside as damaged.
-    private(set) var damage: [String] = []
+    package private(set) var damage: [String] = []
     /// What could not be read, and why.
-    private(set) var unreadable: [(place: String, failure: JournalFailure)] = []
+    package private(set) var unreadable: [(place: String, failure: JournalFailure)] = []
     /// How many reports against tokens senders that are gone have left, by the names in the settings.
-    private(set) var leftReports: [Partition: Int] = [:]
+    package private(set) var leftReports: [Partition: Int] = [:]
     /// Whether there is a state folder. A container without a volume has none yet.
-    private(set) var hasState = false
+    package private(set) var hasState = false
 
     init() {}
 
     /// Reads the state folder and those of its senders, besides a folder of this run.
-    init(in state: String, besides own: StateFolder? = nil) {
+    package init(in state: String, besides own: StateFolder? = nil) {
         let (folders, failures) = SenderFolders.neighbours(of: own, in: state)
         hasState = own != nil || !folders.isEmpty || !failures.isEmpty
         unreadable = failures.map { ("state folder", $0) }
@@ -61,7 +61,7 @@ struct HostFacts {
     }
 
     /// Reads more of each journal. One that fails counts as unreadable, and the others are read.
-    mutating func readEach(_ body: (EvidenceJournal) throws(JournalFailure) -> Void) {
+    package mutating func readEach(_ body: (EvidenceJournal) throws(JournalFailure) -> Void) {
         for journal in journals.map(\.journal) {
             do throws(JournalFailure) {
                 try body(journal)
@@ -74,7 +74,7 @@ struct HostFacts {
 
 extension Decodable {
     /// The value of a line of JSON, such as the report of a run; nil for one of another kind or version.
-    init?(line: String?) {
+    package init?(line: String?) {
         guard let line,
             let value = try? JSONDecoder().decode(Self.self, from: Data(line.utf8))
         else { return nil }
@@ -84,16 +84,16 @@ extension Decodable {
 
 extension Settings.Certificate {
     /// The certificate with its key, whether or not it is valid now.
-    func identity() throws(IdentityFailure) -> TLSIdentity {
+    package func identity() throws(IdentityFailure) -> TLSIdentity {
         try TLSIdentity.load(file: file, key: key, passphraseFile: passphraseFile)
     }
 }
 
 extension TLSIdentity {
-    var ends: EpochMilliseconds { EpochMilliseconds(facts.notAfter * 1_000) }
+    package var ends: EpochMilliseconds { EpochMilliseconds(facts.notAfter * 1_000) }
 }
 
 extension Settings.App {
     /// The group of settings of the gateway that takes its notifications.
-    var sendingSetting: GatewaySetting { provider == nil ? .binary : .provider }
+    package var sendingSetting: GatewaySetting { provider == nil ? .binary : .provider }
 }

@@ -36,7 +36,7 @@ package struct Hold {
     package var since: EpochMilliseconds { batches[0].hold?.since ?? batches[0].opened }
 
     /// The reports of its batches.
-    var reports: Int { batches.reduce(0) { $0 + $1.counts.tuples } }
+    package var reports: Int { batches.reduce(0) { $0 + $1.counts.tuples } }
 
     /// Groups held batches, the oldest hold first.
     static func grouped(_ held: [ReportBatch]) -> [Hold] {

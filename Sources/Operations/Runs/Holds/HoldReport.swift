@@ -41,7 +41,7 @@ package struct HoldEntry: PrintedLines, Codable, Hashable, Sendable {
     package private(set) var gap: String?
 
     /// Describes a hold, with its numbers of today.
-    init(_ hold: Hold, _ settings: Settings, _ context: RunContext, in store: TokenTable) {
+    package init(_ hold: Hold, _ settings: Settings, _ context: RunContext, in store: TokenTable) {
         do {
             self = try hold.report(settings, context, in: store).entry
         } catch {

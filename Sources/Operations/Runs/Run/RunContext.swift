@@ -47,11 +47,11 @@ extension RunContext {
     }
 
     /// Milliseconds by which the clocks of two hosts may differ.
-    static let mostClockDifference = EvidenceBounds.lead
+    package static let mostClockDifference = EvidenceBounds.lead
 
     /// The latest end of a run that this host believes at `now`. After it the clock of another host was
     /// wrong, or this one is.
-    static func latestEnd(_ now: EpochMilliseconds) -> EpochMilliseconds {
+    package static func latestEnd(_ now: EpochMilliseconds) -> EpochMilliseconds {
         now.advanced(by: mostClockDifference)
     }
 }
@@ -69,7 +69,7 @@ extension EpochMilliseconds {
 extension StateFolder {
     /// The warning about a journal that was set aside. Every run repeats it until a person has moved
     /// the file.
-    func damage(_ file: String) -> String {
+    package func damage(_ file: String) -> String {
         "\(path)/\(file) is a damaged journal that was set aside and may hold feeds that were not "
             + "applied; keep it for repair elsewhere, and move it out of this folder"
     }
@@ -102,7 +102,7 @@ package struct NoProgress: ProgressDisplay {
 extension Pacing {
     /// The pacing of a run of some kind that begins now. Its time budget counts from here, the log
     /// reports its pauses, and a stop signal ends its patience with failures.
-    func began(_ kind: String, _ context: RunContext) -> Pacing {
+    package func began(_ kind: String, _ context: RunContext) -> Pacing {
         var pacing = self
         pacing.throttle.began = monotonic()
         pacing.throttle.report = { context.log.notice("\(kind) \($0)") }

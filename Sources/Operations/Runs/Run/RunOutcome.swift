@@ -69,7 +69,7 @@ package struct RunOutcome<Report: RunReport>: Sendable {
     }
 
     /// Adds the exit code of a result that is no failure.
-    mutating func note(_ finding: ExitStatus) { findings.insert(finding) }
+    package mutating func note(_ finding: ExitStatus) { findings.insert(finding) }
 
     /// Adds the code for evidence that a journal still has, whatever prevented that it was poured.
     mutating func noteWaiting(in journal: EvidenceJournal) throws(JournalFailure) {
@@ -84,14 +84,14 @@ package struct RunOutcome<Report: RunReport>: Sendable {
 
     /// Adds a failure. A failure that repeats at every step, such as a damaged journal, is added
     /// once.
-    mutating func fail(_ failure: RunFailure) {
+    package mutating func fail(_ failure: RunFailure) {
         guard !failures.contains(failure) else { return }
         failures.append(failure)
         report.problems.append(failure.problem)
     }
 
     /// Enters the end and the exit code of the run into the report.
-    mutating func stamp(at now: EpochMilliseconds) {
+    package mutating func stamp(at now: EpochMilliseconds) {
         report.ended = now.rfc3339
         report.exit = exit.rawValue
     }

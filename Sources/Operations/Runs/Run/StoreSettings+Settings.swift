@@ -47,14 +47,14 @@ extension Pacing {
 
 extension Settings {
     /// The table's values of each app and environment, by the names.
-    var storedPartitions: [Partition: Partition] {
+    package var storedPartitions: [Partition: Partition] {
         Dictionary(
             apps.map { ($0.partition, $0.storedPartition) }, uniquingKeysWith: { first, _ in first }
         )
     }
 
     /// The words by which reports may name the apps.
-    var appWords: AppWords {
+    package var appWords: AppWords {
         AppWords(storedPartitions, environments: store.mapping.environmentValues)
     }
 
@@ -62,7 +62,7 @@ extension Settings {
     /// that have to do with the database alone. SQLite would follow any link that stands there.
     ///
     /// - Throws: exit 77 where somebody else can change what is in the folder.
-    func ensureOwnStore() throws(RunFailure) {
+    package func ensureOwnStore() throws(RunFailure) {
         guard case .sqlite(let path) = store.location, path.hasPrefix(state + "/") else { return }
         try RunFailure.at(.state) { try StateFolder.examine(state) }
     }
@@ -70,7 +70,7 @@ extension Settings {
     /// Opens the token table for a command that only reads, and runs a body with it.
     ///
     /// - Throws: the failures of opening and of the body; 69 where the database cannot be used now.
-    func reading<Value>(
+    package func reading<Value>(
         for use: StoreUse = .reports, pacing: Pacing = Pacing(),
         _ body: (TokenTable) throws -> Value
     ) throws(RunFailure) -> Value {

@@ -1,9 +1,9 @@
 import FoundationEssentials
 
 /// The names of runs and batches: UUIDs in lower case.
-enum UUIDText {
+package enum UUIDText {
     /// A name that no other has.
-    @Sendable static func random() -> String { UUID().uuidString.lowercased() }
+    @Sendable package static func random() -> String { UUID().uuidString.lowercased() }
 
     /// A UUID of the first half of a digest in hex.
     static func name(_ digest: String) -> String {

@@ -306,6 +306,6 @@ package struct Sweep: RecordedRun {
 }
 
 extension RunFailure {
-    static let stopped = RunFailure(
+    package static let stopped = RunFailure(
         .pending, .read, "the run was told to stop; run again to continue")
 }

@@ -90,7 +90,7 @@ extension SweepReport {
         /// Why the guard permits no removal; absent when it does.
         package var cause: String?
 
-        var partition: Partition { Partition(app: app, environment: environment) }
+        package var partition: Partition { Partition(app: app, environment: environment) }
 
         /// The exit code that the removal asks for.
         var status: ExitStatus {

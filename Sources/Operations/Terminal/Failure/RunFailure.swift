@@ -30,7 +30,7 @@ package struct RunFailure: Error, Hashable, Sendable, CustomStringConvertible {
     package private(set) var counts = ClosingCounts()
 
     /// The same failure of a command that did something before; nil where it did nothing.
-    func after(_ counts: ClosingCounts?) -> RunFailure {
+    package func after(_ counts: ClosingCounts?) -> RunFailure {
         var failure = self
         if let counts { failure.counts = counts }
         return failure
@@ -43,7 +43,7 @@ package struct RunFailure: Error, Hashable, Sendable, CustomStringConvertible {
         self.init(exit, stage, sentences: [description], listing: details, reason: reason)
     }
 
-    init(
+    package init(
         _ exit: ExitStatus, _ stage: Stage, sentences: [String], listing details: [String] = [],
         reason: StopReason? = nil
     ) {
@@ -55,7 +55,7 @@ package struct RunFailure: Error, Hashable, Sendable, CustomStringConvertible {
     }
 
     /// The same failure with other words for what its sentences name, such as an option for a setting.
-    func naming(_ names: [String: String]) -> RunFailure {
+    package func naming(_ names: [String: String]) -> RunFailure {
         let sentences = sentences.map { sentence in
             names.sorted { $1.key < $0.key }.reduce(sentence) {
                 $0.replacing($1.key, with: $1.value)
@@ -88,7 +88,7 @@ package struct RunFailure: Error, Hashable, Sendable, CustomStringConvertible {
 
 extension RunFailure {
     /// Runs a body whose failures belong to a stage.
-    static func at<Value>(
+    package static func at<Value>(
         _ stage: Stage, _ body: () throws -> Value
     ) throws(RunFailure) -> Value {
         do {
@@ -99,7 +99,7 @@ extension RunFailure {
     }
 
     /// The failure for an error of a command that reads only, at the stage `store`.
-    static func ofReading(_ error: any Error) -> RunFailure {
+    package static func ofReading(_ error: any Error) -> RunFailure {
         guard let failure = error as? StoreFailure, failure.reason == nil else {
             return wrapping(error, at: .store)
         }
@@ -172,7 +172,7 @@ extension StoreFailure {
     }
     /// The exit code where no evidence was read that could wait: a database that cannot be used now is
     /// one that cannot be reached.
-    var exitOfReading: ExitStatus { exit == .pending ? .unreachable : exit }
+    package var exitOfReading: ExitStatus { exit == .pending ? .unreachable : exit }
 }
 
 /// The group of an app's settings that names a gateway.
@@ -205,7 +205,7 @@ package enum GatewaySetting: String, Sendable {
 
 extension RunFailure {
     /// The failure of a gateway of an app, with the settings that cure it.
-    init(
+    package init(
         _ failure: TransportFailure, of partition: Partition, _ gateway: GatewaySetting,
         at stage: Stage
     ) {
@@ -214,7 +214,7 @@ extension RunFailure {
     }
 
     /// The same failure, with the app in front.
-    func naming(_ partition: Partition) -> RunFailure {
+    package func naming(_ partition: Partition) -> RunFailure {
         RunFailure(exit, stage, "\(partition): \(description)")
     }
 }

@@ -102,7 +102,7 @@ extension Settings {
     /// The apps with the given names, in all their environments; all apps when no name is given.
     ///
     /// - Throws: usage, when the settings have no app of a given name.
-    func apps(named names: [String]) throws(RunFailure) -> [App] {
+    package func apps(named names: [String]) throws(RunFailure) -> [App] {
         for name in names where !apps.contains(where: { $0.name == name }) {
             throw RunFailure(
                 .usage, .settings,
@@ -113,7 +113,7 @@ extension Settings {
     }
 
     /// The failure of settings that name no app.
-    func nameless(_ doing: String) -> RunFailure {
+    package func nameless(_ doing: String) -> RunFailure {
         RunFailure(
             .configuration, .settings,
             "\(doing): the settings name no app; add apps: with name, topic and environment, or try: "
@@ -123,7 +123,7 @@ extension Settings {
     /// The one app with a name and an environment. Either may be nil as long as only one app matches.
     ///
     /// - Throws: usage, when no app matches, or several; configuration, when there is none at all.
-    func app(
+    package func app(
         named name: String?, in environment: String?, for doing: String
     ) throws(RunFailure) -> App {
         guard !apps.isEmpty else { throw nameless(doing) }

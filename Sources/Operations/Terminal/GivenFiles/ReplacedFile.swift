@@ -29,7 +29,7 @@ package struct ReplacedFile {
     /// followed either. The body gets a function that appends text.
     ///
     /// - Throws: exit 73, and the errors of the body; the old file is unchanged then.
-    func replace(writing body: ((String) throws -> Void) throws -> Void) throws {
+    package func replace(writing body: ((String) throws -> Void) throws -> Void) throws {
         let place = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
         guard place >= 0 else { throw failure() }
         defer { close(place) }

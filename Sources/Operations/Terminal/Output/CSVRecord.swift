@@ -1,10 +1,10 @@
 import Encodings
 
 /// One line of comma-separated values (RFC 4180), for the commands that print tables.
-enum CSVRecord {
+package enum CSVRecord {
     /// The fields joined by commas, with a line break. Control characters are escaped, so that every
     /// record is exactly one line.
-    static func line(_ fields: [String]) -> String {
+    package static func line(_ fields: [String]) -> String {
         fields.map(field).joined(separator: ",") + "\n"
     }
 

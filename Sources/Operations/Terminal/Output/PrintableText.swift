@@ -46,7 +46,7 @@ extension Int {
     }
 
     /// The number with a noun and the form of a verb for one and for several: `1 row has`, `2 rows have`.
-    func counting(_ noun: String, _ one: String, _ several: String) -> String {
+    package func counting(_ noun: String, _ one: String, _ several: String) -> String {
         "\(counting(noun)) \(self == 1 ? one : several)"
     }
 }
@@ -57,7 +57,7 @@ extension Int {
 extension String {
     /// The text, with an apostrophe before one that a spreadsheet would take for a formula. The wide
     /// forms of the signs count too: some spreadsheets read them like the narrow ones.
-    var inert: String {
+    package var inert: String {
         let signs: [Unicode.Scalar] = ["=", "+", "-", "@", "＝", "＋", "－", "＠"]
         let first = unicodeScalars.first { !$0.properties.isWhitespace }
         // A tab or line break is escaped as `\t`, but a program may undo that.
