@@ -98,8 +98,9 @@ struct CandidateNameTests {
 
     @Test(
         "a log never beats another table with tokens, however little that one's name says",
-        arguments: TestEngine.available,
-        [("installs", "ios"), ("app_users", "apns"), ("personen", "ios_push")])
+        arguments: TestEngine.inTurn([
+            ("installs", "ios"), ("app_users", "apns"), ("personen", "ios_push"),
+        ]))
     func beside(_ engine: TestEngine, _ place: (table: String, column: String)) throws {
         let database = try TokenDatabase(engine)
         try database.make(
@@ -219,7 +220,7 @@ struct CandidateNameTests {
 
     @Test(
         "what stands beside a cipher may be its hash, whatever its form is",
-        arguments: TestEngine.available, ["token_ciphertext", "push_token_crypt", "sealed_token"])
+        arguments: TestEngine.inTurn(["token_ciphertext", "push_token_crypt", "sealed_token"]))
     func cipher(_ engine: TestEngine, _ name: String) throws {
         for form in Self.forms {
             let database = try TokenDatabase(engine)

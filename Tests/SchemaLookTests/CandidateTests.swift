@@ -127,7 +127,7 @@ struct CandidateTests {
 
     @Test(
         "what is like tokens and is none is not taken, beside the devices or alone, and it is said why",
-        arguments: TestEngine.available, CandidateTests.traps)
+        arguments: TestEngine.inTurn(CandidateTests.traps))
     func trap(_ engine: TestEngine, _ trap: Trap) throws {
         let database = try TokenDatabase(engine)
         let name = String(trap.ddl.prefix { $0 != " " })
@@ -221,7 +221,7 @@ struct CandidateTests {
 
     @Test(
         "one row of Apple's in fifty is enough, whatever the column is called",
-        arguments: TestEngine.available, ["device_token", "push_addr"])
+        arguments: TestEngine.inTurn(["device_token", "push_addr"]))
     func few(_ engine: TestEngine, _ column: String) throws {
         let database = try TokenDatabase(engine)
         try database.make(

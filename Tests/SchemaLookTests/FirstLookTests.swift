@@ -8,13 +8,10 @@ import Testing
 
 @Suite("The first look at a database")
 struct FirstLookTests {
-    private static let cases = DeviceTable.all.flatMap { table in table.engines.map { (table, $0) }
-    }
-
     @Test(
         "proposes what the rows show and asks about the rest; what it proposes finds the tokens",
-        arguments: FirstLookTests.cases)
-    func proposals(_ table: DeviceTable, _ engine: TestEngine) throws {
+        arguments: TestEngine.inTurn(DeviceTable.all) { $0.engines })
+    func proposals(_ engine: TestEngine, _ table: DeviceTable) throws {
         let database = try table.database(engine)
         let (look, found) = try database.firstLook()
         let proposal = try #require(found, "\(look.found)")

@@ -58,8 +58,9 @@ struct LeftOutTests {
 
     @Test(
         "a word in several spellings, and words of two environments, are a question",
-        arguments: TestEngine.available,
-        [(["iOS", "ios", "IOS"], false), (["IOS", "IOD"], true), (["apns", "apns_dev"], true)])
+        arguments: TestEngine.inTurn([
+            (["iOS", "ios", "IOS"], false), (["IOS", "IOD"], true), (["apns", "apns_dev"], true),
+        ]))
     func spellings(_ engine: TestEngine, _ shape: (words: [String], areEnvironments: Bool)) throws {
         let database = try TokenDatabase(engine)
         try database.make(
@@ -81,12 +82,11 @@ struct LeftOutTests {
 
     @Test(
         "the environment of anything but APNs is a question, whose line names each word once",
-        arguments: TestEngine.available,
-        [
+        arguments: TestEngine.inTurn([
             "receipt_environment", "storekit_env", "server_env", "workspace", "release_channel",
             "tier",
             "zweig", "mode",
-        ])
+        ]))
     func otherEnvironments(_ engine: TestEngine, _ name: String) throws {
         let database = try TokenDatabase.withSideTables(engine)
         try database.make(
@@ -105,11 +105,10 @@ struct LeftOutTests {
 
     @Test(
         "a flag of demonstrations and a mode of payments are no environment without an answer",
-        arguments: TestEngine.available,
-        [
+        arguments: TestEngine.inTurn([
             ("is_demo", "1", "0"), ("mode", "test", "live"), ("not_sandbox", "0", "1"),
             ("paypal_sandbox", "1", "0"), ("sandbox_user", "1", "0"), ("apns_status", "d", "p"),
-        ])
+        ]))
     func ofOtherThings(
         _ engine: TestEngine, _ column: (name: String, sandbox: String, production: String)
     ) throws {
@@ -144,13 +143,12 @@ struct LeftOutTests {
 
     @Test(
         "a flag of any spelling is the environment, and of SQLite's own type too",
-        arguments: TestEngine.available,
-        [
+        arguments: TestEngine.inTurn([
             ("sandbox BOOLEAN", "1", "0"), ("is_dev BOOLEAN", "1", "0"),
             ("is_sandbox VARCHAR(5)", "'TRUE'", "'FALSE'"),
             ("is_sandbox VARCHAR(5)", "'True'", "'False'"),
             ("is_production VARCHAR(3)", "'off'", "'on'"),
-        ])
+        ]))
     func flags(_ engine: TestEngine, _ flag: (column: String, sandbox: String, production: String))
         throws
     {

@@ -120,12 +120,11 @@ struct MarkQuestionTests {
 
     @Test(
         "who removed a row, why, or its own key is a question without a line, and a state of many words is one",
-        arguments: TestEngine.available,
-        [
+        arguments: TestEngine.inTurn([
             ("deleted BIGINT", "0", "#"), ("deleted_by INTEGER", "NULL", "#"),
             ("unregistered_reason VARCHAR(40)", "NULL", "'reason #'"),
             ("push_status VARCHAR(40)", "'ok'", "'word#'"),
-        ])
+        ]))
     func varying(
         _ engine: TestEngine, _ shape: (column: String, used: String, unused: String)
     ) throws {
@@ -262,15 +261,14 @@ struct MarkQuestionTests {
 
     @Test(
         "a time is a question whatever its rows have in place of none",
-        arguments: TestEngine.available,
-        [
+        arguments: TestEngine.inTurn([
             ("DATETIME", "'1970-01-01 00:00:00'"), ("DATETIME", "'9999-12-31 23:59:59'"),
             ("DATETIME", "'0001-01-01 00:00:00'"), ("DATETIME", "'2038-01-19 03:14:07'"),
             ("DATETIME", "'1900-01-01'"), ("VARCHAR(30)", "'0000-00-00 00:00:00'"),
             ("VARCHAR(30)", "'0000-00-00'"), ("VARCHAR(30)", "''"), ("VARCHAR(30)", "'null'"),
             ("VARCHAR(30)", "'never'"), ("VARCHAR(30)", "'0'"), ("VARCHAR(30)", "'-1'"),
             ("VARCHAR(30)", "'1970-01-01T00:00:00Z'"), ("VARCHAR(30)", "'9999-12-31'"),
-        ])
+        ]))
     func noTimes(_ engine: TestEngine, _ none: (type: String, value: String)) throws {
         let question = try Self.question(engine, none.type, none.value, "T")
         let line = try #require(question, "\(none.value) is not mentioned")
@@ -282,11 +280,10 @@ struct MarkQuestionTests {
 
     @Test(
         "a number of seconds is a question whatever its rows have in place of none",
-        arguments: TestEngine.available,
-        [
+        arguments: TestEngine.inTurn([
             ("0", true), ("-1", true), ("253402300799", false), ("4294967295", false),
             ("2147483647", false),
-        ])
+        ]))
     func noNumbers(_ engine: TestEngine, _ none: (value: String, isRead: Bool)) throws {
         let question = try Self.question(engine, "BIGINT", none.value, "E")
         let line = try #require(question, "\(none.value) is not mentioned")

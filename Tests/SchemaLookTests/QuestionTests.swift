@@ -105,13 +105,12 @@ struct QuestionTests {
 
     @Test(
         "living and dead that are exchanged are told by the rows, whatever the names and words",
-        arguments: TestEngine.available,
-        [
+        arguments: TestEngine.inTurn([
             ("push_ok SMALLINT", "1", "0"), ("x BOOLEAN", "1", "0"),
             ("aktiv CHAR(1)", "'J'", "'N'"),
             ("push_status VARCHAR(9)", "'A'", "'D'"), ("opt_out INTEGER", "0", "1"),
             ("zustand VARCHAR(20)", "'gut'", "'weg'"),
-        ])
+        ]))
     func exchangedRows(_ engine: TestEngine, _ flag: (column: String, living: String, dead: String))
         throws
     {
@@ -199,8 +198,10 @@ struct QuestionTests {
     }
 
     @Test(
-        "a time of the sender as the registration is warned of", arguments: TestEngine.available,
-        [("last_sent_at", true), ("pushed_at", true), ("last_seen_at", false)])
+        "a time of the sender as the registration is warned of",
+        arguments: TestEngine.inTurn([
+            ("last_sent_at", true), ("pushed_at", true), ("last_seen_at", false),
+        ]))
     func ofSender(_ engine: TestEngine, _ column: (name: String, isWarned: Bool)) throws {
         let database = try Self.table(
             engine, "device_token VARCHAR(255), \(column.name) DATETIME"
@@ -361,7 +362,7 @@ struct QuestionTests {
 
     @Test(
         "a column that the settings leave out is asked about, until one setting answers",
-        arguments: TestEngine.available, QuestionTests.unnamed.indices)
+        arguments: TestEngine.inTurn(QuestionTests.unnamed.indices))
     func leftOut(_ engine: TestEngine, _ place: Int) throws {
         let (columns, values, asked, mixed) = Self.unnamed[place]
         let database = try Self.table(engine, columns, values, mixed: mixed)
@@ -412,8 +413,9 @@ struct QuestionTests {
 
     @Test(
         "documents and addresses as tokens are refused, by check with the statement that serves them",
-        arguments: TestEngine.available,
-        [("{\"t\": \"T\"}", "JSON"), ("https://push.example.com/T", "URL")])
+        arguments: TestEngine.inTurn([
+            ("{\"t\": \"T\"}", "JSON"), ("https://push.example.com/T", "URL"),
+        ]))
     func unsearchable(_ engine: TestEngine, _ form: (value: String, word: String)) throws {
         let database = try Self.table(engine, "device_token VARCHAR(255)") {
             "'\(form.value.replacing("T", with: $0.token))'"

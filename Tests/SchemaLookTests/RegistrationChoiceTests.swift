@@ -50,13 +50,12 @@ struct RegistrationChoiceTests {
 
     @Test(
         "a name that speaks of the token or the device wins over the time of the row, without a question",
-        arguments: TestEngine.available,
-        [
+        arguments: TestEngine.inTurn([
             "token_updated_at", "apns_token_refreshed_at", "token_saved_at", "tokenRefreshedAt",
             "last_token_refresh", "notification_token_updated_at", "device_registered_at",
             "last_seen_at",
             "device_token_modified", "push_token_set_at",
-        ])
+        ]))
     func named(_ engine: TestEngine, _ name: String) throws {
         let found = try Self.choice(engine, name, "updated_at")
         #expect(found.mapped == name && found.asked == [])
@@ -64,12 +63,11 @@ struct RegistrationChoiceTests {
 
     @Test(
         "two times of one kind are a question, and the later one is mapped until it is answered",
-        arguments: TestEngine.available,
-        [
+        arguments: TestEngine.inTurn([
             ("registered_at", "last_seen_at"), ("registered_at", "updated_at"),
             ("token_updated_at", "last_active"),
             ("modified_at", "last_update"), ("reg_date", "upd_date"), ("REG_DTTM", "MOD_DTTM"),
-        ])
+        ]))
     func rivals(_ engine: TestEngine, _ names: (first: String, second: String)) throws {
         let found = try Self.choice(engine, names.first, names.second)
         #expect(found.mapped == names.second)
@@ -78,32 +76,30 @@ struct RegistrationChoiceTests {
 
     @Test(
         "since when something is so, and a visit of something else, never win over a later time of the row",
-        arguments: TestEngine.available,
-        [
+        arguments: TestEngine.inTurn([
             "active_since", "online_since", "active_from", "connected_at", "facebook_connected_at",
             "terms_seen_at", "onboarding_seen_at", "checkin_date", "refresh_token_at",
             "session_token_updated_at",
-        ])
+        ]))
     func setOnce(_ engine: TestEngine, _ name: String) throws {
         #expect(try Self.choice(engine, name, "updated_at").mapped == "updated_at")
     }
 
     @Test(
         "the time at which one value of the row changed is a question",
-        arguments: TestEngine.available,
-        ["status_changed_at", "profile_updated_at", "emailModified"])
+        arguments: TestEngine.inTurn(["status_changed_at", "profile_updated_at", "emailModified"]))
     func ofValue(_ engine: TestEngine, _ name: String) throws {
         let found = try Self.choice(engine, "created_at", name)
         #expect(found.mapped != name && !found.asked.isEmpty, "\(found)")
     }
 
     @Test(
-        "a time of the sender is never the registration", arguments: TestEngine.available,
-        [
+        "a time of the sender is never the registration",
+        arguments: TestEngine.inTurn([
             "last_sent", "last_push_t", "last_pinged_at", "last_success", "pushed_at", "last_push",
             "notified_at", "sent_on", "last_alert_at", "expires_at", "token_expires_at",
             "registration_expires_at",
-        ])
+        ]))
     func sender(_ engine: TestEngine, _ name: String) throws {
         let found = try Self.choice(engine, "updated_at", name)
         #expect(found.mapped == "updated_at" && found.asked == [])
@@ -114,12 +110,11 @@ struct RegistrationChoiceTests {
 
     @Test(
         "a time with the better name that many rows lack is a question, and a time of all rows is mapped",
-        arguments: TestEngine.available,
-        [
+        arguments: TestEngine.inTurn([
             ("token_updated_at", "updated_at", 3), ("token_updated_at", "updated_at", 8),
             ("last_registered_at", "last_seen_at", 3), ("last_seen_at", "updated_at", 4),
             ("updated_at", "created_at", 2),
-        ])
+        ]))
     func lacking(_ engine: TestEngine, _ shape: (name: String, other: String, tenths: Int)) throws {
         func found(_ others: [(name: String, type: String, value: (Device) -> String)]) throws
             -> MappingProposal
@@ -154,8 +149,9 @@ struct RegistrationChoiceTests {
 
     @Test(
         "the time at which the token was made is a question where the row's own time is mapped",
-        arguments: TestEngine.available,
-        ["device_token_created_at", "token_added_at", "pushTokenInsertedAt", "token_issued_on"])
+        arguments: TestEngine.inTurn([
+            "device_token_created_at", "token_added_at", "pushTokenInsertedAt", "token_issued_on",
+        ]))
     func made(_ engine: TestEngine, _ name: String) throws {
         let found = try Self.proposal(
             engine, [("updated_at", "DATETIME", Self.late), (name, "DATETIME", Self.early)])

@@ -192,7 +192,7 @@ struct ServingTimeTests {
 
     @Test(
         "numbers that are times in a form that nothing reads are named by it",
-        arguments: TestEngine.available, ServingTimeTests.otherForms)
+        arguments: TestEngine.inTurn(ServingTimeTests.otherForms))
     func otherNumbers(
         _ engine: TestEngine, _ shape: (type: String, words: String, first: Int, day: Int)
     ) throws {
@@ -213,11 +213,10 @@ struct ServingTimeTests {
 
     @Test(
         "times in a form that nothing reads are said to be so, and no statement is printed for them",
-        arguments: TestEngine.available,
-        [
+        arguments: TestEngine.inTurn([
             "'2026/11/2D 10:00:00'", "'2D.11.2026 10:00'", "'Nov 2D, 2026 10:00 AM'",
             "'2026-11-2D 10:00:00 CET'", "'2026-11-2D 25:00:00'",
-        ])
+        ]))
     func unread(_ engine: TestEngine, _ form: String) throws {
         let database = try TokenDatabase(engine)
         try database.execute(

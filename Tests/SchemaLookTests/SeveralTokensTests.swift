@@ -85,7 +85,7 @@ struct SeveralTokensTests {
 
     @Test(
         "are named by the first look and refused by check, without a statement",
-        arguments: TestEngine.available, [" ", ",", "|", "; ", "\n"])
+        arguments: TestEngine.inTurn([" ", ",", "|", "; ", "\n"]))
     func refused(_ engine: TestEngine, _ separator: String) throws {
         let database = try Self.database(engine, separator)
         let proposal = try #require(try database.firstLook().1)

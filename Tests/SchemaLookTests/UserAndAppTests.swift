@@ -37,7 +37,7 @@ struct UserAndAppTests {
 
     @Test(
         "two values, and numbers that another table explains, may be apps",
-        arguments: TestEngine.available, UserAndAppTests.shapes)
+        arguments: TestEngine.inTurn(UserAndAppTests.shapes))
     func apps(_ engine: TestEngine, _ shape: Shape) throws {
         let database = try TokenDatabase(engine)
         try database.execute(
@@ -57,12 +57,11 @@ struct UserAndAppTests {
 
     @Test(
         "what a device or a person has is no app, however few values it has, nor is a version",
-        arguments: TestEngine.available,
-        [
+        arguments: TestEngine.inTurn([
             ("lang VARCHAR(9)", ["aa", "bb"]), ("push_permission VARCHAR(9)", ["aa", "bb"]),
             ("theme VARCHAR(9)", ["aa", "bb"]), ("os VARCHAR(9)", ["aa", "bb"]),
             ("app VARCHAR(9)", ["2.10.1", "2.9"]),
-        ])
+        ]))
     func noApps(_ engine: TestEngine, _ shape: (column: String, values: [String])) throws {
         let database = try TokenDatabase(engine)
         try database.make(
@@ -114,7 +113,7 @@ struct UserAndAppTests {
 
     @Test(
         "the user is found by a foreign key, by its name, and by an index over values of a few rows each",
-        arguments: TestEngine.available, UserAndAppTests.users)
+        arguments: TestEngine.inTurn(UserAndAppTests.users))
     func owner(_ engine: TestEngine, _ shape: UserShape) throws {
         let database = try TokenDatabase(engine)
         let name = String(shape.column.prefix { $0 != " " })

@@ -15,6 +15,18 @@ package enum TestEngine: String, Sendable, CaseIterable {
     package static let available: [TestEngine] =
         MariaDBServer.fromEnvironment == nil
         ? [.sqlite] : Environment.text("PUSHSWEEP_TEST_SERVER") == nil ? allCases : [.mariaDB]
+
+    /// Cases in which the engine decides nothing, each with an engine that it may be on: in the usual run they
+    /// take turns, in a long one each case meets all.
+    package static func inTurn<Case>(
+        _ cases: some Sequence<Case>, on engines: (Case) -> [TestEngine] = { _ in available }
+    ) -> [(TestEngine, Case)] {
+        zip(0..., cases).flatMap { place, one in
+            let engines = engines(one)
+            guard !Series.isLong, !engines.isEmpty else { return engines.map { ($0, one) } }
+            return [(engines[place % engines.count], one)]
+        }
+    }
 }
 
 /// Numbers in a column `seq`, as the table after FROM; MariaDB and MySQL take this form.

@@ -63,7 +63,7 @@ struct SampleTests {
 
     @Test(
         "reaches the middle of every kind of key, so that a table is refused that loses evidence there",
-        arguments: TestEngine.available, Key.allCases)
+        arguments: TestEngine.inTurn(Key.allCases))
     func middle(_ engine: TestEngine, _ key: Key) throws {
         let database = try Self.database(engine, key: key.columns.0, primary: key.columns.1) {
             (key.value($0), Self.token($0))
@@ -96,7 +96,7 @@ struct SampleTests {
 
     @Test(
         "a few rows that stand together refuse nothing, wherever in a large table they are",
-        arguments: TestEngine.available, [0, 9_000, 19_950])
+        arguments: TestEngine.inTurn([0, 9_000, 19_950]))
     func cluster(_ engine: TestEngine, _ first: Int) throws {
         let database = try Self.database(engine, key: "id INTEGER", primary: "id", 20_000) {
             number in
@@ -113,7 +113,7 @@ struct SampleTests {
 
     @Test(
         "rows behind a gap in the numbers are no more of the sample than of the table",
-        arguments: TestEngine.available, [60, 300])
+        arguments: TestEngine.inTurn([60, 300]))
     func gap(_ engine: TestEngine, _ odd: Int) throws {
         let database = try Self.database(engine, key: "id BIGINT", primary: "id", 20_000 + odd) {
             number in
@@ -128,7 +128,7 @@ struct SampleTests {
 
     @Test(
         "two in a hundred rows everywhere are a refusal, in a small table and in a large one",
-        arguments: TestEngine.available, [500, 20_000])
+        arguments: TestEngine.inTurn([500, 20_000]))
     func everywhere(_ engine: TestEngine, _ count: Int) throws {
         let database = try Self.database(engine, key: "id INTEGER", primary: "id", count) {
             number in

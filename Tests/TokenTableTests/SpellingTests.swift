@@ -105,7 +105,7 @@ struct SpellingTests {
     }
 
     @Test(
-        "tokens of any length are applied", arguments: TestEngine.available, [1, 31, 54, 80, 100])
+        "tokens of any length are applied", arguments: TestEngine.inTurn([1, 31, 54, 80, 100]))
     func anyLength(_ engine: TestEngine, _ length: Int) throws {
         let database = try TokenDatabase.own(engine)
         let token = DeviceToken.numbered(length, count: length)
@@ -208,7 +208,7 @@ struct SpellingTests {
 
     @Test(
         "spaces and line ends around hex are named with their statement where no search finds them",
-        arguments: TestEngine.available, [" ", "\r", "\n", "\r\n", "\t"])
+        arguments: TestEngine.inTurn([" ", "\r", "\n", "\r\n", "\t"]))
     func ends(_ engine: TestEngine, _ end: String) throws {
         for type in try Self.strictColumns(engine) {
             let database = try TokenDatabase.withSideTables(engine)

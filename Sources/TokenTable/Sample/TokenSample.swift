@@ -66,7 +66,23 @@ package struct TokenSample: Hashable, Sendable {
 
     /// Whether a stored value is nothing or a placeholder.
     package static func isBlank(_ value: SQLValue) -> Bool {
-        [.blank, .placeholder].contains(spelling(of: value))
+        switch value {
+        case .null: true
+        case .bytes(let bytes): bytes.isEmpty
+        // Nearly all others have a first byte that no such text has, and all values of a look are asked.
+        case .text(let text):
+            text.utf8.allSatisfy(mayBeBlank)
+                && [.blank, .placeholder].contains(spelling(of: value))
+        default: false
+        }
+    }
+
+    /// Whether a text of nothing or a placeholder may have this byte: a space, `<`, `>` or `0`.
+    private static func mayBeBlank(_ byte: UInt8) -> Bool {
+        switch byte {
+        case 0x20, 0x30, 0x3C, 0x3E: true
+        default: false
+        }
     }
 
     private static func spelling(of value: SQLValue) -> Spelling {
