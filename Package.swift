@@ -130,7 +130,7 @@ let package = Package(
                 "SecureTransport", "SchemaLook", "Settings", "TokenHygiene", "Database",
                 "PushQueue", "TokenTable", logging,
             ],
-            swiftSettings: strict),
+            resources: [.embedInCode("Rules/Texts")], swiftSettings: strict),
         .target(
             name: "AuditFormats",
             dependencies: [

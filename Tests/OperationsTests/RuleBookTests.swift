@@ -30,13 +30,32 @@ struct RuleBookTests {
         #expect(RuleBook.rule("no-such-rule") == nil)
         for rule in RuleBook.all {
             #expect(rule.name.wholeMatch(of: /[a-z]+(-[a-z]+)*/) != nil, "\(rule.name)")
-            for text in [rule.text.seen, rule.text.why, rule.text.look, rule.text.cure] {
+            for text in [rule.text.seen, rule.text.why, rule.text.look, rule.text.next] {
                 #expect(text.count > 20 && text.count < 400, "\(rule.name): \(text)")
                 #expect([".", ";"].contains { text.hasSuffix($0) }, "\(rule.name): \(text)")
             }
-            #expect(!rule.looks.isEmpty && !rule.weight.isEmpty, "\(rule.name)")
+            #expect(!rule.looks.isEmpty && !rule.text.severity.isEmpty, "\(rule.name)")
         }
         #expect(RuleArea.allCases.allSatisfy { area in RuleBook.all.contains { $0.area == area } })
+    }
+
+    @Test("each rule has one text and each text a rule, in the same order")
+    func texts() {
+        let (rules, texts) = (RuleBook.all.map(\.name), RuleText.entries.map(\.name))
+        #expect(Set(rules).subtracting(texts) == [], "no file of Texts has these rules")
+        #expect(Set(texts).subtracting(rules) == [], "no list has a rule for these texts")
+        #expect(rules.count == texts.count, "a name stands twice")
+        let moved = zip(rules, texts).first { $0 != $1 }
+        #expect(moved?.0 == moved?.1, "the first text that stands at another place than its rule")
+    }
+
+    @Test("a paragraph goes on in indented lines, and one that is missing is empty")
+    func paragraphs() {
+        let lines = ["Severity: low", "Seen: one", "  two: three", "    Why: four", "Next: five"]
+        let text = RuleText(lines.map { $0[...] })
+        #expect(text.seen == "one two: three Why: four")
+        #expect((text.severity, text.next) == ("low", "five"))
+        #expect(text.why.isEmpty && text.look.isEmpty)
     }
 
     @Test("each name that an examination gives a finding is in the book, for check")

@@ -2,110 +2,120 @@ import Findings
 import TokenHygiene
 import TokenTable
 
+// What is not as usual: runs that do not come any more, and days whose evidence differs from those before.
+
 extension RuleBook {
-    /// What is not as usual, by app. A sender may go on without evidence, so no gate shuts for it.
+    /// Evidence that is not as usual, by app. A sender may go on without evidence, so no gate shuts for it.
     static let rhythm: [Rule] = [
-        pulse(
-            "evidence-stopped",
-            "medium, in an audit high after four times as long",
-            """
-            No report about the app came for twice its longest usual pause, or for longer.
-            A sender that reports nothing looks like one that hears of no dead token. Dead tokens stay, and sends to \
-            them are wasted.
-            `pushsweep audit` prints the evidence by day and source. SELECT app, source, MAX(opened_at) FROM \
-            pushsweep_feed GROUP BY app, source;
-            See whether the sender still reports, the import still runs, and the gateway still answers. See \
-            docs/evidence.md.
-            """),
-        pulse(
-            "evidence-fits-no-row",
-            "medium, in an audit high from nine tenths on",
-            """
-            Most reports of the last 7 days name tokens that no row has, and it was not so before.
-            These reports change nothing. The dead tokens that they should find stay in use.
-            `pushsweep explain TOKEN` with a token from the reports says what the table has. SELECT app_id, COUNT(*) \
-            FROM active_users GROUP BY app_id;
-            Correct `store.active-users.table`, `apps[].value` or the environment. The next sweep judges such reports \
-            of 30 days again: docs/tables.md.
-            """),
-        pulse(
-            "evidence-of-returned", "medium",
-            """
-            Most reports of the last 7 days are about devices that registered later than the report, and it was not so \
-            before.
-            Such a report keeps its row living. If something else than a registration writes the time, dead tokens \
-            stay in use.
-            `pushsweep explain TOKEN` shows the times of the report and the registration of one device.
-            Find what writes the column under `registered-at`, or whether an old log was read. See \
-            docs/registrations.md.
-            """),
-        pulse(
-            "evidence-surge", "note",
-            """
-            Yesterday had at least four times the reports of a large day, and a hundred more.
-            Many devices may be gone at once. A wrong credential or an old log can also cause such a day, and then \
-            marks are wrong.
-            `pushsweep audit --since DATE` shows evidence by day and source. `pushsweep undo --list` shows the runs \
-            that changed rows.
-            Look at `pushsweep holds list` and at the credentials of the sender. If marks are wrong, take them back: \
-            docs/undo.md.
-            """),
-        pulse(
-            "bad-tokens-rise", "medium",
-            """
-            APNs called tokens bad at least three times as often in the last 7 days as in the largest week before.
-            With a wrong certificate, topic or environment every token looks bad. Then the devices get nothing.
-            `pushsweep audit --suspects FILE` lists the rows with the reason. It says whether APNs had known each \
-            token before.
-            Correct certificate, topic and environment of the senders. See docs/evidence.md, Bad tokens.
-            """),
+        pulse("evidence-stopped"),
+        pulse("evidence-fits-no-row"),
+        pulse("evidence-of-returned"),
+        pulse("evidence-surge"),
+        pulse("bad-tokens-rise"),
         .each(
             "suspect-tokens", .evidence, in: [.audit, .preflight],
-            "high above 5 % (in preflight above --max-suspect), medium above a fifth of that, else note",
-            """
-            APNs answered 400 BadDeviceToken or DeviceTokenNotForTopic about living tokens. Such an answer makes a \
-            token suspect and marks nothing.
-            A send to such a token is refused, and the device gets nothing. Most are of another environment or another \
-            app.
-            `pushsweep audit --suspects FILE` lists their rows. `pushsweep explain TOKEN` tells the history of one.
-            If APNs had known most of them before, correct the sender's credentials. Else correct environment or app \
-            of the rows: docs/evidence.md.
-            """, needs: \.suspects
-        ) { suspects, _ in suspects.compactMap(\.finding) },
+            needs: \.suspects, judge: suspectTokens),
         .each(
             "wrong-environment", .evidence, in: [.check, .audit, .preflight],
-            "high where nine of ten answers from the other environment know the token, else medium",
-            """
-            APNs calls tokens bad in the environment that their rows name, and knows them in the other one. Nine of ten \
-            answers from there, among ten or more, show rather that two values of the settings are exchanged, or two gateways.
-            Each send to such a row is refused, and the device gets nothing. Under exchanged values each report is about \
-            the wrong rows too.
-            `pushsweep environments` counts them, and `--list FILE` names the proven rows. It changes nothing.
-            Compare `store.active-users.environment.values`, `apps[].environment` and `provider.host` first. Were they \
-            exchanged, correct them and forget what was heard: DELETE FROM pushsweep_suspect; else let the application move \
-            the rows: `pushsweep environments --sql FILE`. See docs/environments.md.
-            """, needs: \.misplaced
-        ) { misplaced, facts in
-            facts.apps.compactMap { app in
-                misplaced.first { $0.partition == app.storedPartition }?
-                    .finding(of: "\(app.partition)")
-            }
-        },
+            needs: \.misplaced, judge: wrongEnvironment),
     ]
 
     /// A rule of `Pulse` about each app that is looked at.
-    private static func pulse(_ name: String, _ weight: String, _ text: String) -> Rule {
+    private static func pulse(_ name: String) -> Rule {
         .each(
-            name, .evidence, in: [.check, .audit, .preflight.atMost(.medium)], weight, text,
-            needs: \.pulse
-        ) { pulse, facts in
-            pulse.found.filter { found in
-                found.finding.rule == name && facts.apps.contains { $0.partition == found.app }
-            }.map {
-                Finding(
-                    $0.finding.severity, "\($0.app)", $0.finding.sentence,
-                    cause: $0.finding.cause, cure: $0.finding.cure)
-            }
+            name, .evidence, in: [.check, .audit, .preflight.atMost(.medium)],
+            needs: \.pulse, judge: { unusual(name, $0, $1) })
+    }
+
+    private static func unusual(_ rule: String, _ pulse: PulseLook, _ facts: Facts) -> [Finding] {
+        pulse.found.filter { found in
+            found.finding.rule == rule && facts.apps.contains { $0.partition == found.app }
+        }.map {
+            Finding(
+                $0.finding.severity, "\($0.app)", $0.finding.sentence,
+                cause: $0.finding.cause, cure: $0.finding.cure)
         }
+    }
+
+    private static func suspectTokens(_ suspects: [SuspectShare], _: Facts) -> [Finding] {
+        suspects.compactMap(\.finding)
+    }
+
+    private static func wrongEnvironment(
+        _ misplaced: [MisplacedShare], _ facts: Facts
+    ) -> [Finding] {
+        facts.apps.compactMap { app in
+            misplaced.first { $0.partition == app.storedPartition }?
+                .finding(of: "\(app.partition)")
+        }
+    }
+
+    // MARK: Runs
+
+    static func noRecentSweep(_ sweeps: SweepFacts, _ facts: Facts) -> Finding? {
+        guard let last = sweeps.last, let hours = sweeps.hours else {
+            return noKnownSweep(sweeps, facts)
+        }
+        guard hours > sweeps.mostHours else {
+            return Finding(
+                .ok, facts.subject, "the last good sweep was \(hours.spanOfHours) ago")
+        }
+        let isHeld = facts.batches?.holds.isEmpty == false
+        return Finding(
+            .high, facts.subject,
+            "the last sweep that succeeded ended at \(last.rfc3339), \(hours.spanOfHours) ago",
+            cause: isHeld
+                ? "a removal waits for a decision, so each run ends with 3"
+                : "the hourly job does not run, or each run fails",
+            cure: isHeld
+                ? "decide about it: pushsweep holds list"
+                : "see the output of the cron job or service, and run pushsweep check")
+    }
+
+    private static func noKnownSweep(_ sweeps: SweepFacts, _ facts: Facts) -> Finding? {
+        let future = sweeps.successes.max()
+        // Before the first sweep a check has nothing to tell.
+        if facts.look == .check, future == nil, !sweeps.isBegun { return nil }
+        return Finding(
+            .medium, facts.subject,
+            future.map {
+                "the only sweep known to have succeeded ended at \($0.rfc3339), which is in the "
+                    + "future, so a clock was or is wrong and it counts as none"
+            } ?? "neither this host nor the database knows a sweep that succeeded",
+            cause: "dead tokens stay until a sweep applies what is known about them",
+            cure: "run a sweep, or check that its timer runs")
+    }
+
+    static func sweepGap(_ gap: Double, _ facts: Facts) -> Finding? {
+        guard facts.sweeps?.last != nil, gap > SweepFacts.usualHours else { return nil }
+        return Finding(
+            .low, "this host",
+            "the longest time between two sweeps of the period was \(gap.spanOfHours)",
+            cure: "see why the job paused: host down, timer off, another host's turn")
+    }
+
+    static func noRecentImport(_ runs: RunRhythm, _: Facts) -> Finding? { missing("import", runs) }
+
+    static func noRecentSend(_ runs: RunRhythm, _: Facts) -> Finding? { missing("send", runs) }
+
+    /// What is said of runs of a kind that this host makes no more.
+    private static func missing(_ kind: String, _ runs: RunRhythm) -> Finding? {
+        guard let missing = runs.missing[kind] else { return nil }
+        let before =
+            missing.usual > 0
+            ? "it never paused longer than \(missing.usual.counting("day"))"
+            : "there was one each day"
+        return Finding(
+            .medium, "this host",
+            "no \(kind) for \(missing.days.counting("whole day")), where \(before)",
+            cause: "a job that was dropped fails nowhere",
+            cure: "start the job again, unless another host has it now")
+    }
+}
+
+extension Facts {
+    /// The app of a gate; for a look at all apps their sweeps.
+    var subject: String {
+        look == .preflight ? apps.map { "\($0.partition)" }.joined(separator: ", ") : "sweeps"
     }
 }

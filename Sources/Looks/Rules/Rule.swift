@@ -5,8 +5,14 @@
 //   rule      name, area, the commands that ask it, the part that it needs, a judgement, a text
 //   finding   what a rule found about one object; `--ignore` names it by rule and object
 //
-// To add a rule write it into the list of its area, in the file of that area: `check`, `audit` and `preflight` ask
-// it, `pushsweep help RULE` prints its text, and docs/rules.md is written anew with PUSHSWEEP_TEST_WRITE_DOCS=1.
+// To add a rule:
+//
+//   1. Write its judgement, a function with declared types, and an entry that names it into the list of its area.
+//   2. Write its text into the file of that list in `Texts`, at the same place among the others.
+//   3. Write docs/rules.md anew: PUSHSWEEP_TEST_WRITE_DOCS=1 scripts/test --filter RuleBookTests
+//
+// Then its commands ask it, and `pushsweep help RULE` prints its text. No entry has a closure of several lines: the
+// compiler finds the types of a whole list at once, and with such closures one wrong name took it minutes.
 //
 // What an examination finds by itself, as of a file, a server or the form of a table, has its rule's name already
 // (`Facts.examined`); its rule has no judgement of its own. Scripts and ignore files name findings by their rules, so
@@ -34,19 +40,7 @@ package enum RuleArea: String, Hashable, Sendable, CaseIterable {
     case ignoring = "The ignore file"
 }
 
-/// What `pushsweep help RULE` says.
-package struct RuleText: Hashable, Sendable {
-    /// What was seen, why it matters, how to look closer, what to do.
-    package let seen, why, look, cure: String
-
-    /// Takes the four from the lines of a text.
-    init(_ text: String) {
-        let lines = text.split(separator: "\n").map(String.init) + Array(repeating: "", count: 4)
-        (seen, why, look, cure) = (lines[0], lines[1], lines[2], lines[3])
-    }
-}
-
-/// A rule: its name, what it says, and the function that finds what it is about.
+/// A rule: its name, who asks it, and the function that finds what it is about.
 package struct Rule: Sendable {
     /// A command that asks a rule, and the gravest that it takes from it.
     struct Asker: Sendable {
@@ -63,9 +57,6 @@ package struct Rule: Sendable {
 
     package let name: String
     package let area: RuleArea
-    /// The severities and when each, in words.
-    package let weight: String
-    package let text: RuleText
     package var looks: [Look] { askers.map(\.look) }
 
     private let askers: [Asker]
@@ -73,34 +64,39 @@ package struct Rule: Sendable {
 
     /// A rule that may find several things in the part of the facts that it needs.
     static func each<Part>(
-        _ name: String, _ area: RuleArea, in askers: [Asker], _ weight: String,
-        _ text: String, needs part: @escaping @Sendable (Facts) -> Part?,
+        _ name: String, _ area: RuleArea, in askers: [Asker],
+        needs part: @escaping @Sendable (Facts) -> Part?,
         judge: @escaping @Sendable (Part, Facts) -> [Finding]
     ) -> Rule {
-        Rule(
-            name: name, area: area, weight: weight, text: RuleText(text),
-            askers: askers, judge: { facts in part(facts).map { judge($0, facts) } ?? [] })
+        Rule(name: name, area: area, askers: askers) { facts in
+            part(facts).map { judge($0, facts) } ?? []
+        }
     }
 
     /// A rule that finds one thing at most.
     static func one<Part>(
-        _ name: String, _ area: RuleArea, in askers: [Asker], _ weight: String,
-        _ text: String, needs part: @escaping @Sendable (Facts) -> Part?,
+        _ name: String, _ area: RuleArea, in askers: [Asker],
+        needs part: @escaping @Sendable (Facts) -> Part?,
         judge: @escaping @Sendable (Part, Facts) -> Finding?
     ) -> Rule {
-        .each(name, area, in: askers, weight, text, needs: part) { part, facts in
+        .each(name, area, in: askers, needs: part) { part, facts in
             judge(part, facts).map { [$0] } ?? []
         }
     }
 
-    /// A rule about what an examination finds by itself.
-    static func examined(
-        _ name: String, _ area: RuleArea, in askers: [Asker], _ weight: String,
-        _ text: String
+    /// A rule that finds one thing at most in the numbers of each app.
+    static func app(
+        _ name: String, _ area: RuleArea, in askers: [Asker],
+        judge: @escaping @Sendable (AuditedApp) -> Finding?
     ) -> Rule {
-        Rule(
-            name: name, area: area, weight: weight, text: RuleText(text),
-            askers: askers, judge: { _ in [] })
+        .each(name, area, in: askers, needs: \.report) { report, _ in
+            report.apps.compactMap(judge)
+        }
+    }
+
+    /// A rule about what an examination finds by itself.
+    static func examined(_ name: String, _ area: RuleArea, in askers: [Asker]) -> Rule {
+        Rule(name: name, area: area, askers: askers, judge: { _ in [] })
     }
 
     /// What it finds, with its name. A failure that stops a run keeps its weight whoever asks, and in `check` nothing

@@ -8,7 +8,7 @@ import Settings
 
 /// All rules, in the order of the page and of reports.
 package enum RuleBook {
-    package static let all =
+    package static let all: [Rule] =
         settings + credentials + server + table + evidence + rhythm + tokens + send + queue
         + ignoring
 
@@ -35,104 +35,15 @@ package enum RuleBook {
     }
 }
 
-// MARK: The text of a rule
-
-extension Rule {
-    /// What `pushsweep help RULE` prints, a paragraph each.
-    package var lines: [String] {
-        [
-            name, "", "Severity: \(weight).",
-            "Told by: \(looks.map(\.rawValue).joined(separator: ", ")).", "", text.seen, "",
-            "Why it matters: \(text.why)", "", "Look closer: \(text.look)", "",
-            "Next: \(text.cure)",
-        ]
-    }
-}
-
-extension RuleBook {
-    /// What `pushsweep help rules` prints: all names, by area.
-    package static var index: [String] {
-        RuleArea.allCases.flatMap { area in
-            [area.rawValue] + all.filter { $0.area == area }.map { "  \($0.name)" } + [""]
-        } + ["One of them: pushsweep help NAME"]
-    }
-
-    /// The page of all rules: docs/rules.md.
-    package static var page: String {
-        let areas = RuleArea.allCases.map { area in
-            "## \(area.rawValue)\n\n"
-                + all.filter { $0.area == area }.map(entry).joined(separator: "\n")
-        }
-        return """
-            # Rules
-
-            What `check`, `audit` and `preflight` find has the name of a rule. `pushsweep help RULE` prints its entry. The \
-            names are part of the version promise. Written from the rules themselves; do not edit.
-
-            `--ignore FILE` of the three commands takes [decisions to live with findings](preflight.md#findings-to-live-with).
-
-            \(areas.joined(separator: "\n"))
-            """
-    }
-
-    private static func entry(_ rule: Rule) -> String {
-        """
-        ### \(rule.name)
-
-        *\(rule.weight). Told by \(rule.looks.map { "`\($0.rawValue)`" }.joined(separator: ", ")).*
-
-        \(rule.text.seen)
-
-        - **Why it matters.** \(rule.text.why)
-        - **Look closer.** \(rule.text.look)
-        - **Next.** \(rule.text.cure)
-
-        """
-    }
-}
-
 // MARK: The ignore file
 
 extension RuleBook {
     /// What `IgnoreList` finds in itself, once the other findings are known.
     static let ignoring: [Rule] = [
-        .examined(
-            "ignore-without-reason", .ignoring, in: [.check, .audit, .preflight], "medium",
-            """
-            An entry of the ignore file has no `reason`, so it has no effect.
-            Its finding counts as before. A later reader would not know why it was accepted.
-            `pushsweep preflight --app NAME --ignore FILE --read-only` names the entry and its place in the file.
-            Write a `reason` into the entry, or remove it. See docs/preflight.md, Findings to live with.
-            """
-        ),
-        .examined(
-            "ignore-without-date", .ignoring, in: [.check, .audit, .preflight], "medium",
-            """
-            An entry of the ignore file has no last day under `until`, so it has no effect.
-            Its finding counts as before. An entry without an end would hide later faults.
-            `pushsweep preflight --app NAME --ignore FILE --read-only` names the entry and its place in the file.
-            Give a day in `until`, such as 2026-12-31, or remove the entry. See docs/preflight.md.
-            """
-        ),
-        .examined(
-            "ignore-past-date", .ignoring, in: [.check, .audit, .preflight], "medium",
-            """
-            The last day of an entry of the ignore file is over, so it has no effect.
-            Its finding counts again, and preflight can end with 2.
-            `pushsweep preflight --app NAME --ignore FILE --read-only` names the entry, its rule and the day.
-            Cure the finding. If it has to stay, decide again and give a later day in `until`.
-            """
-        ),
-        .examined(
-            "ignore-unused", .ignoring, in: [.check, .audit, .preflight], "note",
-            """
-            An entry of the ignore file matches no finding of this look.
-            A later finding of the same rule would be ignored, though nobody has looked at it.
-            `pushsweep preflight --app NAME --ignore FILE --read-only` names the entry with its rule and object.
-            Remove the entry, unless its finding comes and goes. If rule or object is misspelled, correct it: \
-            docs/preflight.md.
-            """
-        ),
+        .examined("ignore-without-reason", .ignoring, in: [.check, .audit, .preflight]),
+        .examined("ignore-without-date", .ignoring, in: [.check, .audit, .preflight]),
+        .examined("ignore-past-date", .ignoring, in: [.check, .audit, .preflight]),
+        .examined("ignore-unused", .ignoring, in: [.check, .audit, .preflight]),
     ]
 }
 
