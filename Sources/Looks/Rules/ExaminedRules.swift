@@ -1,4 +1,5 @@
 import Findings
+import Operations
 
 // Most of what is wrong with files, a server or a table an examination finds by itself, before a run begins. What
 // forbids a run is a failure of `check`, and the run's own refusal.

@@ -1,4 +1,5 @@
 import Findings
+import Operations
 import PushQueue
 import TokenTable
 
