@@ -6,6 +6,10 @@ let strict: [SwiftSetting] = [
     .swiftLanguageMode(.v6),
     .treatAllWarnings(as: .error),
     .enableUpcomingFeature("ExistentialAny"),
+    // A build for debugging knows its lines, for what a crash prints; to write down each variable takes a third of
+    // the time of a test target. An optimized one is stripped when it is installed.
+    .unsafeFlags(["-gline-tables-only"], .when(configuration: .debug)),
+    .unsafeFlags(["-gnone"], .when(configuration: .release)),
 ]
 
 let logging = Target.Dependency.product(name: "Logging", package: "swift-log")

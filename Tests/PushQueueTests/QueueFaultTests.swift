@@ -27,7 +27,9 @@ struct QueueFaultTests {
     func anyStatement(_ queueCase: QueueCase, _ kind: SQLFailure.Kind) throws {
         let count = try Self.operations(queueCase)
         #expect(count > 20)
-        for fault in FaultyConnection.Fault.spread(over: count, most: 10, kind: kind) {
+        for fault in FaultyConnection.Fault.spread(
+            over: count, most: 10, kind: kind, on: queueCase.engine)
+        {
             let stage = try Self.stage(queueCase)
             let note: Comment = "\(fault) of \(count)"
             let (queue, _) = try stage.queue([fault])
@@ -46,7 +48,9 @@ struct QueueFaultTests {
         arguments: QueueCase.all)
     func kill(_ queueCase: QueueCase) throws {
         let count = try Self.operations(queueCase)
-        for fault in FaultyConnection.Fault.spread(over: count, most: 6, kind: .other) {
+        for fault in FaultyConnection.Fault.spread(
+            over: count, most: 6, kind: .other, on: queueCase.engine)
+        {
             let stage = try Self.stage(queueCase)
             let broken = FaultyConnection(stage.database.driver(), [fault])
             // It throws at its fault and is dead then.

@@ -31,14 +31,19 @@ package final class FaultyConnection: SQLConnection {
         /// - Parameters:
         ///   - most: about how many operations fail in the usual run.
         ///   - last: how many of the last operations fail in any case: those around the commit.
+        ///   - engine: the engine of the run, where each is given the same operations. In the usual run they
+        ///     share the others, every second one each.
         package static func spread(
             over count: Int, from first: Int = 1, most: Int, last: Int = 1,
-            kind: SQLFailure.Kind = .lost
+            kind: SQLFailure.Kind = .lost, on engine: TestEngine? = nil
         ) -> [Fault] {
             // Statements come in pairs, and an even step would meet one of each pair only.
             let step = max(1, (count - first) / (Series.isLong ? 10 * most : most)) | 1
-            let operations = Set(stride(from: first, through: count, by: step))
-                .union(max(first, count - last + 1)...count)
+            let share = TestEngine.available.count > 1 && !Series.isLong ? engine : nil
+            let spread = Array(stride(from: first, through: count, by: step)).enumerated().filter {
+                share == nil || ($0.offset % 2 == 0) == (share == .mariaDB)
+            }
+            let operations = Set(spread.map(\.element)).union(max(first, count - last + 1)...count)
             // A conflict rolls back, so it cannot be reported of a commit that was executed.
             let moments = kind == .conflict ? [false] : [false, true]
             return operations.sorted().flatMap { operation in

@@ -53,7 +53,7 @@ struct EvidenceHistoryTests {
             #expect(try days(database) == before, "\(fault as Any)")
             return connection.operations
         }
-        for fault in FaultyConnection.Fault.spread(over: try run(nil), most: 6) {
+        for fault in FaultyConnection.Fault.spread(over: try run(nil), most: 6, on: engine) {
             _ = try run(fault)
         }
     }

@@ -75,7 +75,7 @@ struct EvidenceIntakeTests {
             return connection.operations
         }
         let count = try run(nil)
-        for fault in FaultyConnection.Fault.spread(over: count, most: count) {
+        for fault in FaultyConnection.Fault.spread(over: count, most: count, on: engine) {
             _ = try run(fault)
         }
         // A lost answer to the commit is among them, and the run knows what became of it.

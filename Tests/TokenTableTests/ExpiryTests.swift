@@ -134,7 +134,7 @@ struct ExpiryTests {
                     ], note)
             return connection.operations
         }
-        for fault in FaultyConnection.Fault.spread(over: try run(nil), most: 6) {
+        for fault in FaultyConnection.Fault.spread(over: try run(nil), most: 6, on: engine) {
             _ = try run(fault)
         }
     }

@@ -58,7 +58,9 @@ struct FaultTests {
     func anyStatement(_ engine: TestEngine, _ kind: SQLFailure.Kind) throws {
         let action: RemovalPolicy.Action = kind == .lost ? .delete : .mark
         let count = try Self.operations(engine, action)
-        for fault in FaultyConnection.Fault.spread(over: count, most: 20, last: 13, kind: kind) {
+        for fault in FaultyConnection.Fault.spread(
+            over: count, most: 20, last: 13, kind: kind, on: engine)
+        {
             let database = try Self.database(engine)
             let (store, _) = try Self.store(database, [fault])
             let progress = try store.apply(Self.evidence, policy: RemovalPolicy(action: action))
@@ -72,7 +74,9 @@ struct FaultTests {
     func resumes(_ engine: TestEngine, _ action: RemovalPolicy.Action) throws {
         let count = try Self.operations(engine, action)
         let policy = RemovalPolicy(action: action)
-        for fault in FaultyConnection.Fault.spread(over: count, from: 4, most: 8, kind: .other) {
+        for fault in FaultyConnection.Fault.spread(
+            over: count, from: 4, most: 8, kind: .other, on: engine)
+        {
             let database = try Self.database(engine)
             let (dying, _) = try Self.store(database, [fault])
             _ = try? dying.apply(Self.evidence, policy: policy, feed: "f", run: "one")

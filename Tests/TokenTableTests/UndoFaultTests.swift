@@ -51,7 +51,7 @@ struct UndoFaultTests {
         let action: RemovalPolicy.Action = kind == .lost ? .delete : .mark
         let (trial, _) = try Self.database(engine, action)
         let count = try Self.undo(trial, []).1.operations
-        for fault in FaultyConnection.Fault.spread(over: count, most: 12, kind: kind) {
+        for fault in FaultyConnection.Fault.spread(over: count, most: 12, kind: kind, on: engine) {
             let (database, before) = try Self.database(engine, action)
             let (progress, _) = try Self.undo(database, [fault])
             try Self.check(progress, database, before, "\(fault) of \(count)")
@@ -64,7 +64,9 @@ struct UndoFaultTests {
     func resumes(_ engine: TestEngine, _ action: RemovalPolicy.Action) throws {
         let (trial, _) = try Self.database(engine, action)
         let count = try Self.undo(trial, []).1.operations
-        for fault in FaultyConnection.Fault.spread(over: count, from: 4, most: 6, kind: .other) {
+        for fault in FaultyConnection.Fault.spread(
+            over: count, from: 4, most: 6, kind: .other, on: engine)
+        {
             let (database, before) = try Self.database(engine, action)
             _ = try? Self.undo(database, [fault])
             let progress = try database.store(pacing: hurried()).undo(.run("wrong"))

@@ -66,6 +66,8 @@ struct Transcript {
         for (name, word) in uuids {
             text = text.replacing(name.prefix(8) + " ", with: word.dropLast() + ", beginning> ")
         }
+        let place = FileManager.default.temporaryDirectory.standardizedFileURL.path
+        text = text.replacing(place + "/ps_", with: "/tmp/ps_")
         text = text.replacing(/\/tmp\/ps_[0-9a-f]{32}/, with: { _ in "<database>" })
         // Columns are as wide as the widest folder of the run.
         text = text.replacing(/(\S) {2,}(?=\S)/) { "\($0.1)  " }

@@ -64,7 +64,7 @@ struct BatchTests {
         #expect(try Self.fill(TokenTable(whole.settings, probe, hurried()), all))
         for kind in [SQLFailure.Kind.lost, .conflict] {
             for fault in FaultyConnection.Fault.spread(
-                over: probe.operations, most: 40, last: 6, kind: kind)
+                over: probe.operations, most: 40, last: 6, kind: kind, on: engine)
             {
                 let database = try TokenDatabase.own(engine, 0..<70)
                 let connection = FaultyConnection(database.driver(), [fault])
@@ -264,7 +264,9 @@ struct BatchTests {
         let first = try stage()
         let probe = FaultyConnection(first.driver())
         try move(probe, first)
-        for fault in FaultyConnection.Fault.spread(over: probe.operations, most: 60, last: 6) {
+        for fault in FaultyConnection.Fault.spread(
+            over: probe.operations, most: 60, last: 6, on: engine)
+        {
             let database = try stage()
             let connection = FaultyConnection(database.driver(), [fault])
             connection.staysAway = true
@@ -312,7 +314,9 @@ struct BatchTests {
             return moved
         }
         #expect(try move(TokenTable(first.settings, probe, hurried()), old, next) == 15)
-        for fault in FaultyConnection.Fault.spread(over: probe.operations, most: 40, last: 6) {
+        for fault in FaultyConnection.Fault.spread(
+            over: probe.operations, most: 40, last: 6, on: engine)
+        {
             let (database, old, next) = try stage()
             let connection = FaultyConnection(database.driver(), [fault])
             connection.staysAway = true

@@ -70,7 +70,8 @@ struct FileClaimTests {
         #expect(try Self.claim(plain))
         for kind in [SQLFailure.Kind.lost, .conflict] {
             for fault in FaultyConnection.Fault.spread(
-                over: probe.operations, most: Series.isLong ? 30 : 12, last: 8, kind: kind)
+                over: probe.operations, most: Series.isLong ? 30 : 12, last: 8, kind: kind,
+                on: engine)
             {
                 let database = try TokenDatabase.own(engine)
                 let connection = FaultyConnection(database.driver(), [fault])

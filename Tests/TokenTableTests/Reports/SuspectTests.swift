@@ -67,7 +67,9 @@ struct SuspectTests {
             return connection.operations
         }
         let count = try run(nil)
-        for fault in FaultyConnection.Fault.spread(over: count, most: 24) { _ = try run(fault) }
+        for fault in FaultyConnection.Fault.spread(over: count, most: 24, on: engine) {
+            _ = try run(fault)
+        }
     }
 
     @Test(
