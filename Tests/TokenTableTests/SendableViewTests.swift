@@ -147,6 +147,7 @@ struct SendableViewTests {
         "a row whose key is NULL counts for lookup, fingerprints, view and audit, and no sweep changes it",
         arguments: [
             "TEXT PRIMARY KEY", "INT PRIMARY KEY", "TEXT, b INTEGER DEFAULT 1, PRIMARY KEY (id, b)",
+            "INTEGER, b INTEGER DEFAULT 1, PRIMARY KEY (id, b)",
         ],
         ["2024-01-01 00:01:00", nil])
     func nullKey(_ key: String, _ mark: String?) throws {

@@ -19,8 +19,10 @@ struct KeyRanges {
 
     /// The columns that order the reading; their values are a position.
     let columns: [String]
-    /// Those of them that may be NULL, which SQLite allows, and whose rows are read too.
+    /// Those of them that may be NULL, which SQLite allows.
     private let nullable: [String]
+    /// Whether rows with NULL there are left out.
+    private let namedOnly: Bool
     private let table: TableName
     private let hint: String
     private let connection: any SQLConnection
@@ -35,25 +37,23 @@ struct KeyRanges {
         _ layout: TableLayout, _ catalog: CatalogTable, _ connection: any SQLConnection,
         span: Int = KeyRanges.span, namedOnly: Bool = false
     ) {
-        self.connection = connection
-        self.span = span
+        (self.connection, self.span, self.namedOnly) = (connection, span, namedOnly)
         table = layout.table
         let names = Dictionary(
             layout.key.map { ($0.name.lowercased(), $0.name) },
             uniquingKeysWith: { first, _ in first })
         let index = catalog.uniqueIndex(within: layout.key.map(\.name))
         columns = index?.columns.compactMap { names[$0.lowercased()] } ?? layout.key.map(\.name)
-        // SQLite calls its own number of a row nullable, too.
-        let isRowid = columns == catalog.primaryKey && catalog.column(columns[0])?.type == "integer"
-        nullable =
-            namedOnly || isRowid
-            ? [] : columns.filter { catalog.column($0)?.isNullable == true }
+        // SQLite calls its own number of a row nullable, too. It is the one primary key of which SQLite keeps no
+        // index: not one of several columns, of another type than INTEGER, or INTEGER with DESC.
+        let isRowid = columns.count == 1 && columns == catalog.primaryKey && index == nil
+        nullable = isRowid ? [] : columns.filter { catalog.column($0)?.isNullable == true }
         hint = connection.dialect.indexHint(index?.name)
     }
 
     /// Prepares the reading of the marks in `pushsweep_invalid`, in the order of their tokens.
     init(ofTokenMarks connection: any SQLConnection) {
-        (self.connection, span) = (connection, KeyRanges.span)
+        (self.connection, span, namedOnly) = (connection, KeyRanges.span, true)
         table = TableName(name: PushsweepTable.invalid.name)
         (columns, nullable, hint) = (["token"], [], "")
     }
@@ -102,6 +102,8 @@ struct KeyRanges {
             let bound = comparison(">", ">", position)
             parts.append(bound.sql)
             values += bound.values
+            // Where a column is greater, the comparison does not look at those behind it.
+            parts += nullable.map { "\(name($0)) IS NOT NULL" }
         }
         if let end {
             let bound = comparison("<", "<=", end)
@@ -109,7 +111,7 @@ struct KeyRanges {
             values += bound.values
         }
         let range = parts.joined(separator: " AND ")
-        guard position.isEmpty, !nullable.isEmpty else { return (range, values) }
+        guard position.isEmpty, !namedOnly, !nullable.isEmpty else { return (range, values) }
         let unnamed = nullable.map { "\(name($0)) IS NULL" }
         return ("(\(range) OR \(unnamed.joined(separator: " OR ")))", values)
     }
