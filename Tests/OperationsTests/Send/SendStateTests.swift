@@ -114,6 +114,30 @@ struct SendStateTests {
         #expect(third && state.stop == wrong && !state.isOutage)
     }
 
+    @Test("after outages no row that was returned counts as waiting, and the sender claims")
+    func afterOutages() {
+        var state = Self.state()
+        for _ in 0..<2 {
+            // Of the first claim two are on the wire, one is withdrawn and two are ready; the second is held.
+            state.take(Self.claim(5), at: 0, now: Self.now)
+            state.handedOver(isOurs: true, at: Self.now)
+            let items = state.nextItems { nil }
+            state.take(Self.claim(4), at: 1, now: Self.now)
+            #expect(items.count == 3 && state.load.waiting == 6 * 2)
+            _ = state.halt(RunFailure(.unreachable, .send, "gone"), isOutage: true)
+            state.withdraw([items[2]])
+            state.returnUnsent()
+            for item in items[..<2] { _ = state.record(Self.outcome(item, .unknown("cut"))) }
+            #expect(state.load.waiting == 0 && state.load.bytes == 0 && state.isIdle)
+            for place in 0...1 {
+                if let claim = state.batch(at: place)?.claim { state.wrote(claim, at: place) }
+                state.releaseIfDone(place)
+            }
+            state.startAgain()
+            #expect(state.freePlace == 0 && state.claimSize == 3)
+        }
+    }
+
     @Test(
         "returns a row whose token is called bad after sending stopped, whatever the detector has found"
     )
