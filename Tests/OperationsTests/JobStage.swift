@@ -27,12 +27,15 @@ extension ToolStage {
     }
 
     private func job<Report>(
+        stopping phrase: String? = nil,
         _ run: (Settings, RunContext) throws -> RunOutcome<Report>
     ) throws -> ToolResult {
-        let heard = HeardWords()
+        let (heard, interrupt) = (HeardWords(), try Interrupt())
         let context = RunContext(
-            interrupt: try Interrupt(),
-            log: Logger(label: "test") { _ in HeardWords.Handler(heard: heard) })
+            interrupt: interrupt,
+            log: Logger(label: "test") { _ in HeardWords.Handler(heard: heard) },
+            progress: phrase.map { StopAfter(1, interrupt, doing: $0) as any ProgressDisplay }
+                ?? NoProgress())
         let outcome: RunOutcome<Report>
         do {
             outcome = try run(try loaded(), context)
@@ -48,9 +51,11 @@ extension ToolStage {
             error: said.filter { !$0.isEmpty }.map { $0 + "\n" }.joined())
     }
 
-    /// Sweeps.
-    func swept(_ apps: String..., dryRun: Bool = false) throws -> ToolResult {
-        try job { settings, context in
+    /// Sweeps, and stops once it shows some progress with words that begin so.
+    func swept(
+        _ apps: String..., dryRun: Bool = false, stopping phrase: String? = nil
+    ) throws -> ToolResult {
+        try job(stopping: phrase) { settings, context in
             var plan = try SweepPlan(sweeping: settings, apps: apps, dryRun: dryRun, context)
             plan.metrics = MetricsPlan(settings, dryRun: dryRun)
             return Sweep.run(plan, context)

@@ -35,17 +35,19 @@ final class HeardWords: Sendable {
     }
 }
 
-/// Stops a sender after a number of its checks for a stop.
-private final class StopAfter: ProgressDisplay {
+/// Stops a job after a number of its checks for a stop, or of those about one thing.
+final class StopAfter: ProgressDisplay {
     private let left: Atomic<Int>
+    private let phrase: String
     private let interrupt: Interrupt
 
-    init(_ looks: Int, _ interrupt: Interrupt) {
+    init(_ looks: Int, _ interrupt: Interrupt, doing phrase: String = "") {
         left = Atomic(looks)
-        self.interrupt = interrupt
+        (self.phrase, self.interrupt) = (phrase, interrupt)
     }
 
     func show(_ phrase: String, _ count: Int, of total: Int?) {
+        guard phrase.hasPrefix(self.phrase) else { return }
         if left.subtract(1, ordering: .relaxed).newValue == 0 { interrupt.trip() }
     }
 

@@ -41,6 +41,19 @@ struct SweepTests {
         }
     }
 
+    @Test(
+        "a stop between two chunks leaves the batch pending with its numbers, and the next run ends it"
+    )
+    func stopped() throws {
+        let stage = try SweepStage(.sqlite, dead: 1_000)
+        try stage.swept(stopping: "applying ").ends(
+            75, "code=75", "stopped after 900 of 1000 reports"
+        ).app(has: ["state": "pending", "applied": 900])
+        #expect(try stage.database.marked == 900)
+        try stage.swept().ends(0).app(has: ["state": "applied", "resumed": true, "applied": 1_000])
+        #expect(try stage.database.marked == 1_000)
+    }
+
     @Test("a run whose database refuses leaves an older feed pending and ends with 75")
     func pendingAndUnreachable() throws {
         let stage = try SweepStage.mixed()
