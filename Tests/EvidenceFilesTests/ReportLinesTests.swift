@@ -82,6 +82,9 @@ struct ReportLinesTests {
         arguments: [
             ("{\"device\":\"c9\"", "it begins a JSON object and is not one JSON value"),
             ("{\"device\":\"c9\"} trailing", "it begins a JSON object and is not one JSON value"),
+            ("{\"device\" \"c9\"}", "it begins a JSON object and is not one JSON value"),
+            ("{\"x\" 1,\"device\":\"c9\"}", "it begins a JSON object and is not one JSON value"),
+            ("{\"device\":\"c9\",\"x\" 1}", "it begins a JSON object and is not one JSON value"),
             ("{\"device\":\"c9\"}{\"device\":\"c8\"}", "several JSON values stand in it"),
             ("2023-11-14T22:13:20Z {\"device\":\"c9\"}", "text stands before its JSON object"),
             ("{\"device\":\"c9\",\"device\":\"c8\"}", "it has the key 'device' twice"),
