@@ -71,12 +71,17 @@ struct QueueResultTests {
     }
 
     @Test(
-        "rows deleted by another program are reported, and nothing else changes",
+        "rows deleted by another program are reported, though another queue of the side table has their keys",
         arguments: QueueCase.all)
     func deletedRows(_ queueCase: QueueCase) throws {
         let stage = try QueueStage(queueCase, 0..<4)
         let queue = try stage.queue()
         var claim = try #require(try queue.claim())
+        if queueCase.tables == .tutorial {
+            try stage.database.execute(
+                "INSERT INTO pushsweep_delivery (queue, queue_key, state, attempts) "
+                    + "SELECT 'other_queue', message_id, 'sent', 1 FROM push_queue")
+        }
         try stage.database.execute("DELETE FROM push_queue WHERE \(stage.key) = 2")
         #expect(try queue.record(claim.results(.sent), of: &claim) == 1)
     }
