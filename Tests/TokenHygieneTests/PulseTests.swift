@@ -63,6 +63,10 @@ struct PulseTests {
         let usual = Self.days((0..<30).map { 100 + 50 * ($0 % 3) })
         #expect(Pulse.findings(usual + Self.days([600])).isEmpty)
         #expect(Pulse.findings(usual + Self.days([800])) == [.surge(reports: 800, usual: 200)])
+        // One peak before is not usual, and what a day itself has says nothing of what is usual.
+        let peak = Self.steady(Pulse.fewest - 1, 100) + Self.days([800])
+        #expect(Pulse.findings(peak + Self.days([800])) == [.surge(reports: 800, usual: 100)])
+        #expect(Pulse.findings(Self.steady(Pulse.fewest - 1, 100) + Self.days([800])).isEmpty)
         // Of a small app a few reports more are nothing.
         #expect(Pulse.findings(Self.steady(30, 1) + Self.days([90])).isEmpty)
     }
