@@ -287,6 +287,29 @@ struct HoldsTests {
         try stage.run("quarantine", "list").ends(0, "nothing is quarantined\n")
     }
 
+    @Test(
+        "a quarantine whose tables are missing or unreadable is not taken for an empty one",
+        arguments: TestEngine.available)
+    func unseenQuarantine(_ engine: TestEngine) throws {
+        let stage = try SweepStage(engine, schema: false)
+        func expectRefusal(
+            _ exit: Operations.ExitStatus, _ cure: String, _ environment: [String: String] = [:]
+        ) throws {
+            let settings = try stage.loaded(stage.settingsText, environment)
+            let failure = #expect(throws: RunFailure.self) { try QuarantineList(of: settings) }
+            #expect(failure?.exit == exit, "\(failure as Any)")
+            #expect("\(failure as Any)".contains(cure), "\(failure as Any)")
+        }
+        try expectRefusal(.configuration, "run `pushsweep schema apply`")
+        guard engine == .mariaDB else { return }
+        try stage.database.createOwnSchema()
+        let account = try ServerAccount(of: stage.database)
+        for table in ["active_users", "pushsweep_feed", "pushsweep_report"] {
+            try account.grant(on: table)
+        }
+        try expectRefusal(.permission, "grant SELECT on them", account.environment)
+    }
+
     @Test("a dry run announces a hold and holds nothing")
     func dryRun() throws {
         let stage = try stage(.sqlite, feed(0..<500))
