@@ -58,12 +58,12 @@ struct RuleBookTests {
         #expect(text.why.isEmpty && text.look.isEmpty)
     }
 
-    @Test("each name that an examination gives a finding is in the book, for check")
+    @Test("each name that an examination gives a finding is in the book, for check, and none else")
     func examined() throws {
         let sources = Self.root.appending(path: "Sources")
         let files = try #require(
             FileManager.default.enumerator(at: sources, includingPropertiesForKeys: nil))
-        var names: Set<String> = []
+        var (names, examined): (Set<String>, Set<String>) = ([], [])
         for case let file as URL in files where file.pathExtension == "swift" {
             let text = try String(contentsOf: file, encoding: .utf8)
             for match in text.matches(
@@ -71,12 +71,19 @@ struct RuleBookTests {
             {
                 names.insert(String(match.1))
             }
+            for match in text.matches(of: /\.examined\(\s*"([a-z-]+)"/) {
+                examined.insert(String(match.1))
+            }
         }
         #expect(names.count > 25, "\(names)")
         for name in names {
             let rule = RuleBook.all.first { $0.name == name }
             #expect(rule?.looks.contains(.check) == true, "\(name)")
         }
+        // The rules about the ignore file find its entries themselves.
+        let told = names.union(StoreFailure.Code.allCases.map(\.rule))
+        let entries = RuleBook.ignoring.map(\.name)
+        #expect(examined.subtracting(told) == Set(entries).subtracting(told))
         for code in StoreFailure.Code.allCases {
             #expect(RuleBook.all.contains { $0.name == code.rule }, "\(code)")
         }

@@ -5,7 +5,8 @@ import Foundation
 import TestSupport
 import Testing
 import TokenHygiene
-import TokenTable
+
+@testable import TokenTable
 
 @Suite("Examination before use")
 struct ExaminationTests {
@@ -147,8 +148,8 @@ struct ExaminationTests {
         ]
         func warnings() throws -> [String] {
             try database.store { $0.environmentValues = ["production": "prod"] }
-                .examine(.read, partitions: partitions).findings.map(\.sentence)
-                .filter { $0.contains("no row has") }
+                .examine(.read, partitions: partitions).findings
+                .filter { $0.rule == "value-in-no-row" }.map(\.sentence)
         }
         #expect(try warnings().isEmpty)
         // The collation of the server would take CHAT for chat, the judgement of rows does not.
@@ -163,6 +164,25 @@ struct ExaminationTests {
         try database.execute(
             "UPDATE active_users SET app_id = 'chat', environment = 'prod' WHERE id = 1")
         #expect(try warnings().isEmpty)
+    }
+
+    @Test(
+        "a platform that no row has is a failure, one that none of the rows looked at has a warning",
+        arguments: [
+            (4, "unfit-table", "no row has"), (3, "value-in-no-row", "none of the first 3"),
+        ])
+    func absentPlatform(_ most: Int, _ rule: String, _ words: String) throws {
+        let database = try TokenDatabase(.sqlite)
+        try database.execute(
+            "CREATE TABLE active_users (id INTEGER PRIMARY KEY, device_token VARCHAR(64), os TEXT)")
+        try database.execute(
+            "INSERT INTO active_users (os) VALUES ('ios'), ('ios'), ('android'), ('ios')")
+        let store = try database.store {
+            $0.platform = PlatformMapping(column: "os", value: "tvos")
+        }
+        let found = try store.platformFindings(store.layout(), most: most)
+        #expect(found.map(\.rule) == [rule])
+        #expect(found.first?.sentence.contains(words) == true, "\(found)")
     }
 
     @Test(

@@ -280,9 +280,11 @@ extension TokenTable {
     }
 
     /// Refuses a platform that no row has: every signal would be unknown, and its evidence lost. Reads
-    /// until the first row with the value, at most `mostRows` rows where no index leads to it, because
+    /// until the first row with the value, at most `most` rows where no index leads to it, because
     /// each run asks. A table without rows waits for its first device.
-    func platformFindings(_ layout: TableLayout) throws(StoreFailure) -> [Finding] {
+    func platformFindings(
+        _ layout: TableLayout, most: Int = 200_000
+    ) throws(StoreFailure) -> [Finding] {
         guard let platform = layout.platform else { return [] }
         let (dialect, column) = (connection.dialect, platform.column)
         let (table, name) = (layout.table.sql(dialect), dialect.quoted(column.name))
@@ -292,7 +294,7 @@ extension TokenTable {
         let read =
             isIndexed
             ? "SELECT \(name) FROM \(table) WHERE \(name) = ?"
-            : "SELECT \(name) FROM \(table) LIMIT \(Self.mostRows)"
+            : "SELECT \(name) FROM \(table) LIMIT \(most)"
         let (isFound, isWhole) = try retries.retrying(
             "looking for rows of \(layout.table) with `\(platform.word)`"
         ) { () throws(SQLFailure) in
@@ -305,7 +307,7 @@ extension TokenTable {
             if found.count > 0 { return (true, true) }
             guard try hasRow(0) else { return (true, true) }
             if isIndexed { return (false, true) }
-            return (false, try !hasRow(Self.mostRows))
+            return (false, try !hasRow(most))
         }
         if isFound { return [] }
         let cure = "compare platform.value with the table"
@@ -313,7 +315,7 @@ extension TokenTable {
             return [
                 .warning(
                     "value-in-no-row",
-                    "\(layout.table): none of the first \(Self.mostRows) rows, and none of a sample, has "
+                    "\(layout.table): none of the first \(most) rows, and none of a sample, has "
                         + "`\(platform.word)` in column \(column.name); if no row has it, every signal is "
                         + "lost, so \(cure), or add an index on the column")
             ]
@@ -326,9 +328,6 @@ extension TokenTable {
                 isAboutRows: true)
         ]
     }
-
-    /// The most rows among which the platform is looked for. An index on its column leads to it.
-    private static let mostRows = 200_000
 
     /// A condition on a column by equality of characters, as rows are judged, whatever the collation is.
     private func exactly(_ column: PartitionColumn) -> String {
