@@ -14,7 +14,7 @@ import Testing
 @Suite("A killed sweep", .serialized)
 struct KillTests {
     /// Kills per engine; the printed seed and this number repeat a run.
-    private static let kills = Series.length("PUSHSWEEP_TEST_KILLS", short: 24, long: 200) / 2
+    private static let kills = Series.length("PUSHSWEEP_TEST_KILLS", short: 16, long: 200) / 2
 
     /// Kills that each phase must have met.
     private static let leastMeetings = 3

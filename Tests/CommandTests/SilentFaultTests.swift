@@ -81,7 +81,7 @@ private struct SharedStage {
 struct SilentFaultTests {
     @Test(
         "tokens that APNs calls bad are told by audit, explain and the gate, and marked by nobody",
-        arguments: TestEngine.available, HeardBy.allCases)
+        arguments: TestEngine.inTurn(HeardBy.allCases))
     func bad(_ engine: TestEngine, _ inlet: HeardBy) throws {
         let answers = Dictionary(
             uniqueKeysWithValues: (0..<36).map { ($0, ProviderReason.badDeviceToken) })
@@ -104,8 +104,7 @@ struct SilentFaultTests {
 
     @Test(
         "evidence that fits no row is told by audit, check and the gate",
-        arguments: TestEngine.available,
-        [HeardBy.insert, .file])
+        arguments: TestEngine.inTurn([HeardBy.insert, .file]))
     func noRow(_ engine: TestEngine, _ inlet: HeardBy) throws {
         // A sender of ours asks for no token without a row.
         let shared = try SharedStage(engine, 40)
@@ -124,7 +123,7 @@ struct SilentFaultTests {
 
     @Test(
         "evidence that stopped two weeks ago is told by audit, check and the gate",
-        arguments: TestEngine.available, HeardBy.allCases)
+        arguments: TestEngine.inTurn(HeardBy.allCases))
     func stopped(_ engine: TestEngine, _ inlet: HeardBy) throws {
         let answers = Dictionary(
             uniqueKeysWithValues: (0..<16).map { ($0, ProviderReason.unregistered) })

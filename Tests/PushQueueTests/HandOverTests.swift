@@ -80,7 +80,7 @@ struct HandOverTests {
 
     @Test(
         "a fault at any statement, before or after the database ran it, leaves each key in one claim",
-        arguments: QueueCase.all, [SQLFailure.Kind.lost, .conflict])
+        arguments: QueueCase.crossed, [SQLFailure.Kind.lost, .conflict])
     func faults(_ queueCase: QueueCase, _ kind: SQLFailure.Kind) throws {
         for isExecuted in [false, true] {
             for operation in 1...12 {

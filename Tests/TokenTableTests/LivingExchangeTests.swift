@@ -43,7 +43,7 @@ struct LivingExchangeTests {
 
     @Test(
         "a run refuses them, whatever share of the rows is marked, and names both values",
-        arguments: TestEngine.available, [1, 3, 12, 20])
+        arguments: TestEngine.inTurn([1, 3, 12, 20]))
     func refused(_ engine: TestEngine, _ marked: Int) throws {
         for (type, living, dead) in [("INTEGER", "1", "0"), ("VARCHAR(9)", "on", "off")] {
             let database = try Self.database(
@@ -176,7 +176,7 @@ struct LivingExchangeTests {
 
     @Test(
         "devices that came back are no exchange, with a later registration or without",
-        arguments: TestEngine.available, Memory.allCases)
+        arguments: TestEngine.inTurn(Memory.allCases))
     func cameBack(_ engine: TestEngine, _ memory: Memory) throws {
         let database = try Self.database(engine, rows: 40, type: "INTEGER", living: "1")
         let store = try Self.store(database, "1", "0")
