@@ -6,10 +6,10 @@ let strict: [SwiftSetting] = [
     .swiftLanguageMode(.v6),
     .treatAllWarnings(as: .error),
     .enableUpcomingFeature("ExistentialAny"),
-    // A build for debugging knows its lines, for what a crash prints; to write down each variable takes a third of
-    // the time of a test target. An optimized one is stripped when it is installed.
-    .unsafeFlags(["-gline-tables-only"], .when(configuration: .debug)),
-    .unsafeFlags(["-gnone"], .when(configuration: .release)),
+    // A build for debugging knows its lines, for what a crash prints; an optimized one is stripped when it is
+    // installed. The frontend is told, since SwiftPM puts a -g of its own behind these words.
+    .unsafeFlags(["-Xfrontend", "-gline-tables-only"], .when(configuration: .debug)),
+    .unsafeFlags(["-Xfrontend", "-gnone"], .when(configuration: .release)),
 ]
 
 let logging = Target.Dependency.product(name: "Logging", package: "swift-log")

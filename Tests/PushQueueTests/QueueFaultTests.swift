@@ -28,7 +28,7 @@ struct QueueFaultTests {
         let count = try Self.operations(queueCase)
         #expect(count > 20)
         for fault in FaultyConnection.Fault.spread(
-            over: count, most: 10, kind: kind, on: queueCase.engine)
+            over: count, most: 10, kind: kind)
         {
             let stage = try Self.stage(queueCase)
             let note: Comment = "\(fault) of \(count)"

@@ -59,7 +59,7 @@ struct QueueSettlingTests {
         "a fault at any statement, before or after the database ran it, changes no result",
         arguments: QueueCase.crossed)
     func faults(_ queueCase: QueueCase) throws {
-        for fault in FaultyConnection.Fault.spread(over: 16, most: 16, on: queueCase.engine) {
+        for fault in FaultyConnection.Fault.spread(over: 16, most: 16) {
             let (stage, claim) = try Self.abandoned(queueCase)
             let (queue, _) = try stage.queue([fault], run: "next")
             #expect(try Self.settle(Self.answers(claim), of: claim, queue) == "4 []")

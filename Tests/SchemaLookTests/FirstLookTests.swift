@@ -10,7 +10,7 @@ import Testing
 struct FirstLookTests {
     @Test(
         "proposes what the rows show and asks about the rest; what it proposes finds the tokens",
-        arguments: TestEngine.inTurn(DeviceTable.all) { $0.engines })
+        arguments: DeviceTable.all.flatMap { table in table.engines.map { ($0, table) } })
     func proposals(_ engine: TestEngine, _ table: DeviceTable) throws {
         let database = try table.database(engine)
         let (look, found) = try database.firstLook()

@@ -58,9 +58,10 @@ struct LeftOutTests {
 
     @Test(
         "a word in several spellings, and words of two environments, are a question",
-        arguments: TestEngine.inTurn([
+        arguments: TestEngine.available,
+        [
             (["iOS", "ios", "IOS"], false), (["IOS", "IOD"], true), (["apns", "apns_dev"], true),
-        ]))
+        ])
     func spellings(_ engine: TestEngine, _ shape: (words: [String], areEnvironments: Bool)) throws {
         let database = try TokenDatabase(engine)
         try database.make(
@@ -143,12 +144,13 @@ struct LeftOutTests {
 
     @Test(
         "a flag of any spelling is the environment, and of SQLite's own type too",
-        arguments: TestEngine.inTurn([
+        arguments: TestEngine.available,
+        [
             ("sandbox BOOLEAN", "1", "0"), ("is_dev BOOLEAN", "1", "0"),
             ("is_sandbox VARCHAR(5)", "'TRUE'", "'FALSE'"),
             ("is_sandbox VARCHAR(5)", "'True'", "'False'"),
             ("is_production VARCHAR(3)", "'off'", "'on'"),
-        ]))
+        ])
     func flags(_ engine: TestEngine, _ flag: (column: String, sandbox: String, production: String))
         throws
     {

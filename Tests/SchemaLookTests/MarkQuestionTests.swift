@@ -261,14 +261,15 @@ struct MarkQuestionTests {
 
     @Test(
         "a time is a question whatever its rows have in place of none",
-        arguments: TestEngine.inTurn([
+        arguments: TestEngine.available,
+        [
             ("DATETIME", "'1970-01-01 00:00:00'"), ("DATETIME", "'9999-12-31 23:59:59'"),
             ("DATETIME", "'0001-01-01 00:00:00'"), ("DATETIME", "'2038-01-19 03:14:07'"),
             ("DATETIME", "'1900-01-01'"), ("VARCHAR(30)", "'0000-00-00 00:00:00'"),
             ("VARCHAR(30)", "'0000-00-00'"), ("VARCHAR(30)", "''"), ("VARCHAR(30)", "'null'"),
             ("VARCHAR(30)", "'never'"), ("VARCHAR(30)", "'0'"), ("VARCHAR(30)", "'-1'"),
             ("VARCHAR(30)", "'1970-01-01T00:00:00Z'"), ("VARCHAR(30)", "'9999-12-31'"),
-        ]))
+        ])
     func noTimes(_ engine: TestEngine, _ none: (type: String, value: String)) throws {
         let question = try Self.question(engine, none.type, none.value, "T")
         let line = try #require(question, "\(none.value) is not mentioned")

@@ -105,12 +105,13 @@ struct QuestionTests {
 
     @Test(
         "living and dead that are exchanged are told by the rows, whatever the names and words",
-        arguments: TestEngine.inTurn([
+        arguments: TestEngine.available,
+        [
             ("push_ok SMALLINT", "1", "0"), ("x BOOLEAN", "1", "0"),
             ("aktiv CHAR(1)", "'J'", "'N'"),
             ("push_status VARCHAR(9)", "'A'", "'D'"), ("opt_out INTEGER", "0", "1"),
             ("zustand VARCHAR(20)", "'gut'", "'weg'"),
-        ]))
+        ])
     func exchangedRows(_ engine: TestEngine, _ flag: (column: String, living: String, dead: String))
         throws
     {
@@ -362,7 +363,7 @@ struct QuestionTests {
 
     @Test(
         "a column that the settings leave out is asked about, until one setting answers",
-        arguments: TestEngine.inTurn(QuestionTests.unnamed.indices))
+        arguments: TestEngine.available, QuestionTests.unnamed.indices)
     func leftOut(_ engine: TestEngine, _ place: Int) throws {
         let (columns, values, asked, mixed) = Self.unnamed[place]
         let database = try Self.table(engine, columns, values, mixed: mixed)

@@ -192,7 +192,7 @@ struct ServingTimeTests {
 
     @Test(
         "numbers that are times in a form that nothing reads are named by it",
-        arguments: TestEngine.inTurn(ServingTimeTests.otherForms))
+        arguments: TestEngine.available, ServingTimeTests.otherForms)
     func otherNumbers(
         _ engine: TestEngine, _ shape: (type: String, words: String, first: Int, day: Int)
     ) throws {

@@ -58,7 +58,7 @@ struct ServingTokenTests {
 
     @Test(
         "an expression that does not find what the look found is not printed, and the question says why",
-        arguments: TestEngine.inTurn(ServingTokenTests.keys.indices))
+        arguments: TestEngine.available, ServingTokenTests.keys.indices)
     func unfound(_ engine: TestEngine, _ place: Int) throws {
         let database = try TokenDatabase(engine)
         try database.execute(
@@ -148,7 +148,7 @@ struct ServingTokenTests {
 
     @Test(
         "a generated column without any token is refused by check, and a column without one is warned of",
-        arguments: TestEngine.inTurn([true, false]))
+        arguments: TestEngine.available, [true, false])
     func withoutTokens(_ engine: TestEngine, _ isIndexed: Bool) throws {
         let database = try TokenDatabase.withSideTables(engine)
         try database.execute(

@@ -113,7 +113,7 @@ struct UserAndAppTests {
 
     @Test(
         "the user is found by a foreign key, by its name, and by an index over values of a few rows each",
-        arguments: TestEngine.inTurn(UserAndAppTests.users))
+        arguments: TestEngine.available, UserAndAppTests.users)
     func owner(_ engine: TestEngine, _ shape: UserShape) throws {
         let database = try TokenDatabase(engine)
         let name = String(shape.column.prefix { $0 != " " })

@@ -31,8 +31,8 @@ package final class FaultyConnection: SQLConnection {
         /// - Parameters:
         ///   - most: about how many operations fail in the usual run.
         ///   - last: how many of the last operations fail in any case: those around the commit.
-        ///   - engine: the engine of the run, where each is given the same operations. In the usual run they
-        ///     share the others, every second one each.
+        ///   - engine: the engine of the run, where each runs the same operations. In the usual run they share
+        ///     the others, two and two, so that each meets both of a pair.
         package static func spread(
             over count: Int, from first: Int = 1, most: Int, last: Int = 1,
             kind: SQLFailure.Kind = .lost, on engine: TestEngine? = nil
@@ -41,7 +41,7 @@ package final class FaultyConnection: SQLConnection {
             let step = max(1, (count - first) / (Series.isLong ? 10 * most : most)) | 1
             let share = TestEngine.available.count > 1 && !Series.isLong ? engine : nil
             let spread = Array(stride(from: first, through: count, by: step)).enumerated().filter {
-                share == nil || ($0.offset % 2 == 0) == (share == .mariaDB)
+                share == nil || ($0.offset / 2 % 2 == 0) == (share == .mariaDB)
             }
             let operations = Set(spread.map(\.element)).union(max(first, count - last + 1)...count)
             // A conflict rolls back, so it cannot be reported of a commit that was executed.

@@ -16,15 +16,12 @@ package enum TestEngine: String, Sendable, CaseIterable {
         MariaDBServer.fromEnvironment == nil
         ? [.sqlite] : Environment.text("PUSHSWEEP_TEST_SERVER") == nil ? allCases : [.mariaDB]
 
-    /// Cases in which the engine decides nothing, each with an engine that it may be on: in the usual run they
-    /// take turns, in a long one each case meets all.
-    package static func inTurn<Case>(
-        _ cases: some Sequence<Case>, on engines: (Case) -> [TestEngine] = { _ in available }
-    ) -> [(TestEngine, Case)] {
+    /// Cases in which the engine decides nothing, neither a type nor a collation nor a statement of its own, each
+    /// with an engine: in the usual run they take turns, in a long one each case meets all.
+    package static func inTurn<Case>(_ cases: some Sequence<Case>) -> [(TestEngine, Case)] {
         zip(0..., cases).flatMap { place, one in
-            let engines = engines(one)
-            guard !Series.isLong, !engines.isEmpty else { return engines.map { ($0, one) } }
-            return [(engines[place % engines.count], one)]
+            Series.isLong
+                ? available.map { ($0, one) } : [(available[place % available.count], one)]
         }
     }
 }

@@ -206,6 +206,19 @@ struct KeyRangesTests {
                 == Array(repeating: 2, count: rows.count - 1) + [1])
     }
 
+    @Test("SQLite's own number of a row is never NULL, also beside an index over it")
+    func rowNumber() throws {
+        let database = try TokenDatabase(.sqlite)
+        try database.execute(
+            "CREATE TABLE active_users (id INTEGER PRIMARY KEY, device_token TEXT, app_id TEXT, "
+                + "invalidated_at DATETIME)")
+        try database.execute("CREATE UNIQUE INDEX again ON active_users (id)")
+        let store = try database.store { $0.key = ["id"] }
+        let ranges = KeyRanges(try store.layout(), try store.catalogTable(), database.sql, span: 2)
+        // To ask for NULL, too, would read the whole index for the first range.
+        #expect(!ranges.condition(after: [], upTo: [.integer(2)]).sql.contains("IS NULL"))
+    }
+
     /// What a walk reads of each row, step by step. SQLite searches the rows of each step but the first.
     private static func steps(
         _ ranges: KeyRanges, _ database: TokenDatabase, _ list: String? = nil

@@ -176,7 +176,7 @@ struct LivingExchangeTests {
 
     @Test(
         "devices that came back are no exchange, with a later registration or without",
-        arguments: TestEngine.inTurn(Memory.allCases))
+        arguments: TestEngine.available, Memory.allCases)
     func cameBack(_ engine: TestEngine, _ memory: Memory) throws {
         let database = try Self.database(engine, rows: 40, type: "INTEGER", living: "1")
         let store = try Self.store(database, "1", "0")

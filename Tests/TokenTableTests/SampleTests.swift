@@ -63,7 +63,7 @@ struct SampleTests {
 
     @Test(
         "reaches the middle of every kind of key, so that a table is refused that loses evidence there",
-        arguments: TestEngine.inTurn(Key.allCases))
+        arguments: TestEngine.available, Key.allCases)
     func middle(_ engine: TestEngine, _ key: Key) throws {
         let database = try Self.database(engine, key: key.columns.0, primary: key.columns.1) {
             (key.value($0), Self.token($0))

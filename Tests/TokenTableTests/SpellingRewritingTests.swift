@@ -100,10 +100,11 @@ struct SpellingRewritingTests {
 
     @Test(
         "they pass where a unique column has the token in two spellings",
-        arguments: TestEngine.inTurn([
+        arguments: TestEngine.available,
+        [
             "VARCHAR(200) NOT NULL UNIQUE", "VARCHAR(200) NULL UNIQUE",
             "VARCHAR(200) NOT NULL, app INTEGER DEFAULT 7, UNIQUE (app, device_token)",
-        ]))
+        ])
     func unique(_ engine: TestEngine, _ columns: String) throws {
         let stage = try GroupedStage(engine, columns)
         try stage.insert(1, GroupedStage.grouped(1))
@@ -156,7 +157,7 @@ struct SpellingRewritingTests {
 
     @Test(
         "no statement for other rows welds the tokens of a list together",
-        arguments: TestEngine.inTurn([" ", ", ", "|", ":"]))
+        arguments: TestEngine.available, [" ", ", ", "|", ":"])
     func unwelded(_ engine: TestEngine, _ separator: String) throws {
         let stage = try GroupedStage(engine, "VARCHAR(255)")
         let list = DeviceToken.numbered(1).hex + separator + DeviceToken.numbered(2).hex

@@ -208,7 +208,7 @@ struct SpellingTests {
 
     @Test(
         "spaces and line ends around hex are named with their statement where no search finds them",
-        arguments: TestEngine.inTurn([" ", "\r", "\n", "\r\n", "\t"]))
+        arguments: TestEngine.available, [" ", "\r", "\n", "\r\n", "\t"])
     func ends(_ engine: TestEngine, _ end: String) throws {
         for type in try Self.strictColumns(engine) {
             let database = try TokenDatabase.withSideTables(engine)

@@ -56,7 +56,7 @@ struct TokenBeginningTests {
 
     @Test(
         "tokens are found by their first digits in the table, in the marks and in the ledger",
-        arguments: TestEngine.inTurn(["BLOB", "lower", "UPPER"]))
+        arguments: TestEngine.available, ["BLOB", "lower", "UPPER"])
     func found(_ engine: TestEngine, _ kind: String) throws {
         let database = try TokenDatabase(engine)
         try database.createOwnSchema()
@@ -127,7 +127,7 @@ struct TokenBeginningTests {
         #expect(try apple.tokens(beginning: beginning, limit: 21) == [own])
     }
 
-    @Test("each search reads a range of an index", arguments: TestEngine.inTurn([true, false]))
+    @Test("each search reads a range of an index", arguments: TestEngine.available, [true, false])
     func indexed(_ engine: TestEngine, _ isText: Bool) throws {
         let database = try TokenDatabase(engine)
         try database.createOwnSchema()

@@ -148,6 +148,8 @@ package struct CatalogIndex: Hashable, Sendable {
     /// Whether it keeps some rows, or the beginnings of values, apart: an index with a condition in SQLite, one
     /// over part of a column on a server.
     var isUniqueInPart = false
+    /// Whether SQLite made it for the primary key. A primary key that is the number of the row has none.
+    package var isOfPrimaryKey = false
 }
 
 /// Reads the descriptions of tables from the database.
@@ -377,7 +379,7 @@ package struct Catalog {
     private func sqliteIndexes(_ name: TableName) throws(SQLFailure) -> [CatalogIndex] {
         let schema = SQLValue.text(name.schema ?? "main")
         let list = try connection.query(
-            "SELECT name, \"unique\", partial FROM pragma_index_list(?, ?)",
+            "SELECT name, \"unique\", partial, origin = 'pk' FROM pragma_index_list(?, ?)",
             [.text(name.name), schema])
         var indexes: [CatalogIndex] = []
         for row in 0..<list.count {
@@ -388,7 +390,8 @@ package struct Catalog {
                     name: list[row, 0].text ?? "",
                     isUnique: list[row, 1].count != 0 && list[row, 2].count == 0,
                     columns: (0..<columns.count).map { columns[$0, 0].text ?? "" },
-                    isUniqueInPart: list[row, 1].count != 0 && list[row, 2].count != 0))
+                    isUniqueInPart: list[row, 1].count != 0 && list[row, 2].count != 0,
+                    isOfPrimaryKey: list[row, 3].count != 0))
         }
         return indexes
     }

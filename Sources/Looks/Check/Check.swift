@@ -87,11 +87,11 @@ package struct Check {
     /// first.
     private mutating func examineFiles() {
         for (key, path) in settings.files {
-            var facts = stat()
-            let error = stat(path, &facts) == 0 ? 0 : errno
+            var file = stat()
+            let error = stat(path, &file) == 0 ? 0 : errno
             let isMissing = [ENOENT, ENOTDIR].contains(error)
             // A library that opens a pipe waits for its writer.
-            let isIrregular = error == 0 && facts.st_mode & S_IFMT != S_IFREG
+            let isIrregular = error == 0 && file.st_mode & S_IFMT != S_IFREG
             guard isMissing || isIrregular else { continue }
             missing.insert(path)
             let fault =
@@ -110,8 +110,8 @@ package struct Check {
     /// Checks a state folder as the next run will, before anything in it is read. A check creates no
     /// folder, because the folder could belong to the wrong user then.
     private mutating func examineState() {
-        var facts = stat()
-        if stat(settings.state, &facts) == 0, facts.st_mode & S_IFMT != S_IFDIR {
+        var file = stat()
+        if stat(settings.state, &file) == 0, file.st_mode & S_IFMT != S_IFDIR {
             report.fail(
                 "state-unusable", "state", .cannotCreate,
                 "\(settings.state) is no folder; move it away, or name another folder in state:")

@@ -5,11 +5,16 @@
 //   rule      name, area, the commands that ask it, the part that it needs, a judgement, a text
 //   finding   what a rule found about one object; `--ignore` names it by rule and object
 //
-// To add a rule:
+// To add a rule, once `pushsweep help rules` has none that tells it:
 //
-//   1. Write its judgement, a function with declared types, and an entry that names it into the list of its area.
-//   2. Write its text into the file of that list in `Texts`, at the same place among the others.
-//   3. Write docs/rules.md anew: PUSHSWEEP_TEST_WRITE_DOCS=1 scripts/test --filter RuleBookTests
+//   1. A new fact is an optional field of `Facts`, nil where it was not looked at; the commands fill it.
+//      What `Check` sees in passing it may note itself, under the rule's name; then the entry is `.examined`.
+//   2. Write the judgement, a function with declared types, and an entry that names it into the list of its area:
+//      settings, server and table are in ExaminedRules.swift, queue in TokenRules.swift, each other one in its own.
+//   3. Write its text into the file of that list in `Texts`, at the same place among the others (RuleText.swift): each
+//      paragraph has 21 to 399 characters and ends with a full stop.
+//   4. Write docs/rules.md anew: PUSHSWEEP_TEST_WRITE_DOCS=1 scripts/test --filter RuleBookTests. Test the
+//      judgement (AuditRuleTests is an example), and tell users in CHANGELOG.md.
 //
 // Then its commands ask it, and `pushsweep help RULE` prints its text. No entry has a closure of several lines: the
 // compiler finds the types of a whole list at once, and with such closures one wrong name took it minutes.

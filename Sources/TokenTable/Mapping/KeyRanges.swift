@@ -46,7 +46,9 @@ struct KeyRanges {
         columns = index?.columns.compactMap { names[$0.lowercased()] } ?? layout.key.map(\.name)
         // SQLite calls its own number of a row nullable, too. It is the one primary key of which SQLite keeps no
         // index: not one of several columns, of another type than INTEGER, or INTEGER with DESC.
-        let isRowid = columns.count == 1 && columns == catalog.primaryKey && index == nil
+        let isRowid =
+            columns.count == 1 && columns == catalog.primaryKey
+            && !catalog.indexes.contains(where: \.isOfPrimaryKey)
         nullable = isRowid ? [] : columns.filter { catalog.column($0)?.isNullable == true }
         hint = connection.dialect.indexHint(index?.name)
     }

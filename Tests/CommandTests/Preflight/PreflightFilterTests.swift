@@ -66,7 +66,7 @@ struct PreflightFilterTests {
 
     @Test(
         "a table of another shape is filtered by its own column of living rows, or by the side table",
-        arguments: TestEngine.inTurn([true, false]))
+        arguments: TestEngine.available, [true, false])
     func otherTable(_ engine: TestEngine, _ hasLiving: Bool) throws {
         let stage = try SendStage(engine, schema: false)
         try stage.database.createSideTables()
