@@ -69,8 +69,10 @@ package struct FeedReport: Codable, Hashable, Sendable {
         self.end = end.rawValue
     }
 
+    /// The app and the environment as the settings name them.
     package var partition: Partition { Partition(app: app, environment: environment) }
 
+    /// The fields of numbers as one value.
     package var counts: Counts {
         get {
             var counts = Counts(

@@ -12,6 +12,7 @@ package struct BatchFacts {
     /// Why they could not be seen; nil where they were. Nothing is held only for somebody who could see it.
     package private(set) var unseen: RunFailure?
 
+    /// Nothing seen: no batches, and no reason either.
     package init() {}
 
     /// Reads the database of a token table.

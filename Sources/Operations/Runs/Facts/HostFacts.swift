@@ -10,22 +10,28 @@ import TokenHygiene
 package struct HostFacts {
     /// One journal.
     package struct Journal {
+        /// Read without its lock.
         package let journal: EvidenceJournal
         /// The number of the sender's folder; nil for the state folder itself.
         package let sender: Int?
         /// The feeds that are not poured into the database.
         package let feeds: [CapturedFeed]
 
+        /// Reads which feeds it has.
+        ///
+        /// - Throws: where its file cannot be read.
         package init(_ journal: EvidenceJournal, sender: Int? = nil) throws(JournalFailure) {
             (self.journal, self.sender) = (journal, sender)
             feeds = try journal.feeds(.reading, .pending, .held)
         }
 
+        /// Those of its feeds that are in one of some states.
         package func feeds(in states: FeedState...) -> [CapturedFeed] {
             feeds.filter { states.contains($0.state) }
         }
     }
 
+    /// Those that could be read.
     package private(set) var journals: [Journal] = []
     /// The warnings about journals that were set aside as damaged.
     package private(set) var damage: [String] = []
@@ -90,6 +96,7 @@ extension Settings.Certificate {
 }
 
 extension TLSIdentity {
+    /// When its certificate ends to be valid (RFC 5280, 4.1.2.5).
     package var ends: EpochMilliseconds { EpochMilliseconds(facts.notAfter * 1_000) }
 }
 

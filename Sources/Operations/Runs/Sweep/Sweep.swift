@@ -306,6 +306,7 @@ package struct Sweep: RecordedRun {
 }
 
 extension RunFailure {
+    /// A signal ended the run between two steps; exit 75, and the next run goes on.
     package static let stopped = RunFailure(
         .pending, .read, "the run was told to stop; run again to continue")
 }

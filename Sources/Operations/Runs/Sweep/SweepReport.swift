@@ -90,6 +90,7 @@ extension SweepReport {
         /// Why the guard permits no removal; absent when it does.
         package var cause: String?
 
+        /// The app and the environment as the settings name them.
         package var partition: Partition { Partition(app: app, environment: environment) }
 
         /// The exit code that the removal asks for.

@@ -43,6 +43,7 @@ package struct RunFailure: Error, Hashable, Sendable, CustomStringConvertible {
         self.init(exit, stage, sentences: [description], listing: details, reason: reason)
     }
 
+    /// A failure of several sentences, and lines that list what it is about.
     package init(
         _ exit: ExitStatus, _ stage: Stage, sentences: [String], listing details: [String] = [],
         reason: StopReason? = nil
