@@ -109,6 +109,33 @@ struct RightsTests {
         }
     }
 
+    @Test("a GRANT UPDATE without one of its columns is named by the check, each column in turn")
+    func eachUpdatedColumn() throws {
+        let database = try TokenDatabase.own(.mariaDB)
+        let account = try ServerAccount(of: database)
+        let grants = try database.store().grants(for: RemovalPolicy(), user: account.name)
+        let right = try #require(
+            grants.first { $0.contains("`active_users`") && $0.contains("UPDATE (") }?
+                .split(separator: " TO ").first)
+        let list = try #require(right.firstMatch(of: /UPDATE \(([^)]*)\)/)?.1)
+        let columns = list.split(separator: ", ")
+        #expect(columns.count > 1, "\(right)")
+        for column in columns {
+            let holder = try ServerAccount(of: database)
+            let others = columns.filter { $0 != column }.joined(separator: ", ")
+            try holder.run(
+                grants.map {
+                    $0.replacing("UPDATE (\(list))", with: "UPDATE (\(others))")
+                        .replacing(account.name, with: holder.name)
+                })
+            let failure = expectFailure(.permission) {
+                try TokenTable(holder.settings).require(.apply(RemovalPolicy()))
+            }
+            #expect(
+                failure?.sentence.contains(right) == true, "without \(column): \(failure as Any)")
+        }
+    }
+
     @Test("a follower needs SELECT on two tables and no other right, and a missing one is named")
     func followerGrants() throws {
         let database = try TokenDatabase.own(.mariaDB)
