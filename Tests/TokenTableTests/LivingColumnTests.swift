@@ -139,9 +139,9 @@ struct LivingColumnTests {
         try store.sweep("one", stage.evidence())
         _ = try store.undo(.run("one"), as: "u1")
         var follower = try ChangeFollower(store.session, from: .time(EpochMilliseconds(0)))
-        var states: [String] = []
+        var states: [String?] = []
         while case let page = try follower.next(), !page.isEmpty {
-            states += page.compactMap(\.entry.state)
+            states += page.map(\.entry.state)
         }
         #expect(states == ["invalid", "invalid", "valid", "valid"])
     }
