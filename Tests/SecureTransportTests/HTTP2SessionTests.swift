@@ -62,6 +62,27 @@ struct HTTP2SessionTests {
         #expect(client.kinds.count == 2_000)
     }
 
+    @Test(
+        "a header is kept by its name: another of the same length, before it or alone, is not taken for it"
+    )
+    func foreignHeaders() throws {
+        let peer = try HTTP2Peer { session in
+            session.serve { request in
+                let isLast = request.streamID == 3
+                session.answer(
+                    request.streamID,
+                    ScriptedReply(
+                        status: 200,
+                        fields: [HTTP2Field("x-trace", "foreign")]
+                            + (isLast ? [] : [HTTP2Field("apns-id", "own")])))
+            }
+        }
+        let client = try peer.client()
+        client.run(1...2)
+        #expect(client.accepted == [1, 2])
+        #expect(client.ids == [1: Array("own".utf8)])
+    }
+
     @Test("an oversized header list is an unknown outcome, and the other requests are answered")
     func headerList() throws {
         let peer = try HTTP2Peer { session in
