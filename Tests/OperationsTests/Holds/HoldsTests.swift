@@ -6,6 +6,7 @@ import Looks
 import Operations
 import TestSupport
 import Testing
+import TokenTable
 
 private let after: Int64 = 1_800_000_000_000
 
@@ -279,7 +280,10 @@ struct HoldsTests {
         try stage.replayed(garbage).ends(65)
         try stage.moveStateToSender()
         let list = try stage.json("quarantine", "list")
-        let feed = try #require((list.json["feeds"] as? [[String: Any]])?.first?["feed"] as? String)
+        let listed = try #require((list.json["feeds"] as? [[String: Any]])?.first)
+        let feed = try #require(listed["feed"] as? String)
+        let heard = try Batches(stage.database.store()).batch(feed)?.opened.rfc3339
+        #expect(heard != nil && listed["opened"] as? String == heard)
         let copy = stage.folder.file("copy")
         try stage.run("quarantine", "export", feed, copy).ends(0)
         #expect(FileManager.default.contents(atPath: copy)?.count == 100)
