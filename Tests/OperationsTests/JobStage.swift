@@ -27,12 +27,12 @@ extension ToolStage {
     }
 
     private func job<Report>(
-        stopping phrase: String? = nil,
+        stopping phrase: String? = nil, clockAhead: Int64 = 0,
         _ run: (Settings, RunContext) throws -> RunOutcome<Report>
     ) throws -> ToolResult {
         let (heard, interrupt) = (HeardWords(), try Interrupt())
         let context = RunContext(
-            interrupt: interrupt,
+            now: { .current.advanced(by: clockAhead) }, interrupt: interrupt,
             log: Logger(label: "test") { _ in HeardWords.Handler(heard: heard) },
             progress: phrase.map { StopAfter(1, interrupt, doing: $0) as any ProgressDisplay }
                 ?? NoProgress())
@@ -51,11 +51,13 @@ extension ToolStage {
             error: said.filter { !$0.isEmpty }.map { $0 + "\n" }.joined())
     }
 
-    /// Sweeps, and stops once it shows some progress with words that begin so.
+    /// Sweeps, and stops once it shows some progress with words that begin so. The clock of the host is ahead of
+    /// that of the database by some milliseconds.
     func swept(
-        _ apps: String..., dryRun: Bool = false, stopping phrase: String? = nil
+        _ apps: String..., dryRun: Bool = false, stopping phrase: String? = nil,
+        clockAhead: Int64 = 0
     ) throws -> ToolResult {
-        try job(stopping: phrase) { settings, context in
+        try job(stopping: phrase, clockAhead: clockAhead) { settings, context in
             var plan = try SweepPlan(sweeping: settings, apps: apps, dryRun: dryRun, context)
             plan.metrics = MetricsPlan(settings, dryRun: dryRun)
             return Sweep.run(plan, context)

@@ -1,8 +1,11 @@
 import APNsProtocol
 import APNsSimulator
 import Foundation
+import Operations
 import TestSupport
 import Testing
+import TokenHygiene
+import TokenTable
 
 @Suite("A sweep")
 struct SweepTests {
@@ -52,6 +55,18 @@ struct SweepTests {
         #expect(try stage.database.marked == 900)
         try stage.swept().ends(0).app(has: ["state": "applied", "resumed": true, "applied": 1_000])
         #expect(try stage.database.marked == 1_000)
+    }
+
+    @Test(
+        "the database's clock says when a batch was heard, also where that of the host is an hour off",
+        arguments: [-3_600_000, 3_600_000])
+    func wrongClock(_ clockAhead: Int64) throws {
+        let stage = try SweepStage(.sqlite, dead: 1)
+        let swept = try stage.swept(clockAhead: clockAhead).ends(0)
+        let name = try #require(swept.app()["feed"] as? String)
+        let batch = try #require(try Batches(stage.database.store()).batch(name))
+        let age = EpochMilliseconds.current.rawValue - batch.opened.rawValue
+        #expect(age.magnitude < 600_000, "\(age) ms")
     }
 
     @Test("a run whose database refuses leaves an older feed pending and ends with 75")
