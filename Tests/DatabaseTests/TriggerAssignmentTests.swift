@@ -17,6 +17,19 @@ struct TriggerAssignmentTests {
         ("SET NEW.`seen_at` := UTC_TIMESTAMP(3)", .always),
         ("BEGIN SET NEW.name = UPPER(NEW.name), NEW.seen_at = NOW(); END", .always),
         ("BEGIN /* @pushsweep IS NULL */ SET NEW.seen_at = NOW(); END", .always),
+        ("BEGIN # the last visit (of the app\n SET NEW.seen_at = NOW(); END", .always),
+        (
+            "SET NEW.name = CAST(NEW.other AS CHAR CHARACTER SET utf8mb4), NEW.seen_at = NOW()",
+            .always
+        ),
+        (
+            "BEGIN DECLARE a CHAR(9) CHARACTER SET utf8mb4; SET NEW.name = a, NEW.seen_at = NOW(); END",
+            .always
+        ),
+        ("SET NEW.name = 'x', CHARACTER SET utf8mb4, NEW.seen_at = NOW()", .always),
+        ("SET NEW.name = UPPER(NEW.`set`), NEW.seen_at = NOW()", .always),
+        ("SET NEW.name = CONCAT(NEW.name, \";(\", \";\", \"(\"), NEW.seen_at = NOW()", .always),
+        ("IF NEW.name = \"(\" THEN SET NEW.seen_at = NOW(); END IF", .always),
         ("BEGIN SET @a = '@pushsweep is null'; SET NEW.seen_at = NOW(); END", .always),
         ("IF NEW.active = 1 THEN SET NEW.seen_at = NOW(); END IF", .always),
         ("IF NEW.token <=> OLD.token THEN SET NEW.seen_at = NOW(); END IF", .always),
@@ -63,6 +76,7 @@ struct TriggerAssignmentTests {
         (lite("UPDATE ON devices"), .always),
         (lite("UPDATE ON devices FOR EACH ROW WHEN OLD.seen_at = NEW.seen_at"), .always),
         (lite("UPDATE OF name, active ON devices"), .always),
+        (lite("UPDATE ON devices", "name = upper(\"set\"), seen_at = datetime('now')"), .always),
         (lite("UPDATE OF token ON devices"), .withToken),
         (lite("UPDATE OF name, \"Token\" ON devices"), .withToken),
         (lite("UPDATE ON devices WHEN NEW.token IS NOT OLD.token"), .withToken),

@@ -185,7 +185,7 @@ extension Catalog {
         var rest = sql.unicodeScalars[...]
         var closing: Unicode.Scalar?
         while let character = rest.first {
-            if closing == nil, rest.starts(with: "--".unicodeScalars) {
+            if closing == nil, rest.first == "#" || rest.starts(with: "--".unicodeScalars) {
                 rest = rest.drop { $0 != "\n" }
             } else if closing == nil, rest.starts(with: "/*".unicodeScalars) {
                 let end = rest.firstRange(of: "*/".unicodeScalars)?.upperBound

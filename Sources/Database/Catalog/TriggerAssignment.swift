@@ -3,11 +3,11 @@
 //
 // A trigger may mention a column in many ways, and only an assignment writes it. On a server that is
 // `SET NEW.column = ...`, in SQLite `UPDATE table SET ..., column = ...`. Both are lists after SET, so the
-// words of a trigger are read one by one, and a column counts at the beginning of an entry. Whether the entry
-// is reached is read from the conditions around it, as far as two questions go: does it compare the old
-// token with the new one, and does it spare this program, whose sessions set `@pushsweep`? What cannot be
-// read counts as an assignment at any update. Nothing is believed for good: a run reads the time again after
-// its own statement.
+// words of a trigger are read one by one, and a column counts at the beginning of an entry. Within parentheses
+// SET begins no list: it is a column there, or a part of CHARACTER SET. Whether the entry is reached is read
+// from the conditions around it, as far as two questions go: does it compare the old token with the new one,
+// and does it spare this program, whose sessions set `@pushsweep`? What cannot be read counts as an assignment
+// at any update. Nothing is believed for good: a run reads the time again after its own statement.
 
 /// When a trigger assigns a column.
 package enum TriggerAssignment: Int, Hashable, Sendable, Comparable {
@@ -41,7 +41,10 @@ extension TableReach.Trigger {
     ) -> TriggerAssignment {
         guard event == "UPDATE" else { return .never }
         let reading = TriggerReading(
-            words: Catalog.words(body).map { $0.isQuoted && $0.text == "''" ? "''" : $0.text },
+            words: Catalog.words(body).map {
+                // A sign in quotes is a text.
+                $0.isQuoted && ["(", ")", ",", ";"].contains($0.text) ? "''" : $0.text
+            },
             token: token.lowercased(), changed: Set(changed.map { $0.lowercased() }),
             table: table.name.lowercased(), engine: engine, countsKeeping: countsKeeping)
         return columns.map { reading.assignment(of: $0.lowercased()) }.max() ?? .never
@@ -92,15 +95,14 @@ private struct TriggerReading {
             case ")": depth -= 1
             case ";": (depth, isList) = (0, false)
             case "update": updated = []
-            case "set":
+            case "set" where depth == 0:
                 // A server's trigger cannot assign NEW in another statement.
                 isList = engine == .mariaDB || updated.contains(table)
-                depth = 0
             case "leave": isSpared = isSpared || leavesUs(guards)
             default: if !isList { updated.append(word) }
             }
             if engine == .mariaDB { step(index, &guards) }
-            guard isList, word == "set" || word == "," && depth == 0 else { continue }
+            guard isList, depth == 0, word == "set" || word == "," else { continue }
             let entry = words[(index + 1)...]
             guard entry.starts(with: target),
                 ["=", ":"].contains(entry.dropFirst(target.count).first ?? "")
