@@ -28,22 +28,31 @@ final class Certification: Sendable {
 
 /// The order in which a fast node and slow ones claim, which does not depend on the machine: between what a
 /// slow node reads and what it writes, the fast one commits a claim, and between two claims of the fast one
-/// each slow node tries one. So a slow node loses every race for the same rows.
+/// each slow node tries one. So a slow node loses every race for the same rows to the fast one. The slow ones
+/// then write one after the other, and each is the first of them in every other round: none of them is
+/// faster than the other.
 ///
 /// `@unchecked` holds because the state is read and changed under the condition's lock only.
 final class ClaimRounds: @unchecked Sendable {
     private let condition = NSCondition()
+    private let slow: Range<Int>
     private var fastClaims = 0
     private var isFastDone = false
-    /// By slow node: the number of fast claims when it last tried.
+    /// By slow node: the number of fast claims when it began its last try.
     private var tries: [Int: Int] = [:]
+    /// The slow nodes whose last try has neither been committed nor lost.
+    private var trying: Set<Int> = []
 
     init(slow: Range<Int>) {
+        self.slow = slow
         for node in slow { tries[node] = -1 }
     }
 
     /// Whether a node did not come in time, which ends the order for all.
     private(set) var isBroken = false
+
+    /// The fast claims so far, which a try reads.
+    var round: Int { condition.withLock { fastClaims } }
 
     private func wait(until isTrue: () -> Bool) {
         let end = Date(timeIntervalSinceNow: 60)
@@ -65,13 +74,32 @@ final class ClaimRounds: @unchecked Sendable {
         }
     }
 
-    /// Makes a slow node wait while the fast one claims.
-    func trySlow(_ node: Int) {
+    /// Lets the other slow nodes end their tries of the round, so that a new one sees what they claimed.
+    func beginSlow(_ node: Int) {
         condition.withLock {
-            let before = fastClaims
-            tries[node] = before
+            wait { isFastDone || trying.allSatisfy { $0 == node || tries[$0] == fastClaims } }
+        }
+    }
+
+    /// Makes a slow node that has read in a round wait while the fast one claims, and for its turn.
+    func trySlow(_ node: Int, readIn round: Int) {
+        condition.withLock {
+            tries[node] = round
+            trying.insert(node)
             condition.broadcast()
-            wait { fastClaims > before || isFastDone }
+            wait { fastClaims > round || isFastDone }
+            let first = slow.lowerBound + round % slow.count
+            wait {
+                isFastDone || node == first || !trying.contains(first) || tries[first] != round
+            }
+        }
+    }
+
+    /// Notes that the try of a slow node is committed or lost.
+    func triedSlow(_ node: Int) {
+        condition.withLock {
+            trying.remove(node)
+            condition.broadcast()
         }
     }
 
@@ -79,6 +107,7 @@ final class ClaimRounds: @unchecked Sendable {
     func end(_ node: Int) {
         condition.withLock {
             if tries.removeValue(forKey: node) == nil { isFastDone = true }
+            trying.remove(node)
             condition.broadcast()
         }
     }
@@ -91,6 +120,7 @@ final class CertifiedConnection: PassingConnection {
     /// The order of claims with this node's number in it, of which 0 is fast; nil for any order.
     private let rounds: (order: ClaimRounds, node: Int)?
     private var start = 0
+    private var round = 0
     private var names: Set<String> = []
     /// Whether every commit of a claim fails.
     var losesAlways = false
@@ -107,7 +137,9 @@ final class CertifiedConnection: PassingConnection {
 
     override func execute(_ sql: String, _ parameters: [SQLValue]) throws(SQLFailure) -> Int {
         if sql.hasPrefix("UPDATE pushsweep_queue"), let name = parameters[1].text {
-            if names.isEmpty, let rounds, rounds.node > 0 { rounds.order.trySlow(rounds.node) }
+            if names.isEmpty, let rounds, rounds.node > 0 {
+                rounds.order.trySlow(rounds.node, readIn: round)
+            }
             names.insert(name)
         }
         return try real.execute(sql, parameters)
@@ -115,8 +147,20 @@ final class CertifiedConnection: PassingConnection {
 
     override func run(_ sql: String) throws(SQLFailure) {
         if sql == dialect.begin {
-            if let rounds, rounds.node == 0 { rounds.order.beginFast() }
+            if let rounds {
+                if rounds.node == 0 {
+                    rounds.order.beginFast()
+                } else {
+                    rounds.order.beginSlow(rounds.node)
+                }
+                round = rounds.order.round
+            }
             (start, names) = (cluster.last, [])
+        }
+        defer {
+            if ["COMMIT", "ROLLBACK"].contains(sql), let rounds, rounds.node > 0 {
+                rounds.order.triedSlow(rounds.node)
+            }
         }
         if sql == "COMMIT", !names.isEmpty, losesAlways || !cluster.certify(names, since: start) {
             conflicts += 1
@@ -138,7 +182,26 @@ struct QueueRaceTests {
         var failure: String?
     }
 
-    /// Drains a queue with three senders, each on a node of its own, of which two lose every race.
+    /// Sends all that is due, and claims the next batch while the last one is on the wire, as a sender does: so it
+    /// always has an open claim, by which the others know it. Gives the rows that it had.
+    private static func drain(_ queue: PushQueue) throws -> [Int64] {
+        var (cursor, keys) = (QueueCursor(), [Int64]())
+        var last: Batch?
+        repeat {
+            let next = try queue.claim(chat, limit: 500, from: &cursor)
+            if var claim = last {
+                let isOurs = try queue.handOver(claim)
+                guard isOurs, try queue.record(claim.results(.sent), of: &claim) == 0 else {
+                    throw TestFailure("lease lost")
+                }
+            }
+            keys += next?.keys ?? []
+            last = next
+        } while last != nil
+        return keys
+    }
+
+    /// Drains a queue with three senders, each on a node of its own, of which two lose every race to the first.
     private static func drain(_ stage: QueueStage) -> [Sender] {
         let settings = stage.database.settings
         let drivers = (0..<3).map { _ in stage.database.driver() }
@@ -164,7 +227,7 @@ struct QueueRaceTests {
                     }
                     start.leave()
                     start.wait()
-                    let keys = try opened.get().drain(limit: 500).keys
+                    let keys = try drain(opened.get())
                     senders.withLock { $0[number].keys = keys }
                 } catch {
                     senders.withLock { $0[number].failure = "\(error)" }
