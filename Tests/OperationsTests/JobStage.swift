@@ -84,9 +84,11 @@ extension ToolStage {
         }
     }
 
-    /// Releases the held set with a digest.
-    func released(_ digest: String, because reason: String? = nil) throws -> ToolResult {
-        try job { settings, context in
+    /// Releases the held set with a digest, and stops once it shows some progress with words that begin so.
+    func released(
+        _ digest: String, because reason: String? = nil, stopping phrase: String? = nil
+    ) throws -> ToolResult {
+        try job(stopping: phrase) { settings, context in
             Sweep.run(
                 SweepPlan(releasing: digest, because: reason, settings: settings), context)
         }
