@@ -146,7 +146,9 @@ final class RogueStage {
             log: Logger(label: "rogue") { _ in HeardWords.Handler(heard: heard) },
             progress: stopsAfter.map { StopAfter($0, interrupt) as any ProgressDisplay }
                 ?? NoProgress(), host: "rogue")
-        var plan = try plan(for: gateway, connections, isSlow: isSlow, context)
+        var plan = try plan(
+            for: gateway, connections, isSlow: isSlow,
+            isSilent: scenario.connections.contains { $0.opening == .silent }, context)
         change(&plan)
         let outcome = Send.run(plan, context)
         gateway.stop()
@@ -156,16 +158,18 @@ final class RogueStage {
         return try result(outcome, heard, gateway.log.records)
     }
 
-    /// The plan for sending to a gateway, with deadlines of milliseconds where it is slow.
+    /// The plan for sending to a gateway, with deadlines of milliseconds where it leaves requests without an
+    /// answer, or the first bytes of a connection.
     func plan(
-        for gateway: ProviderGateway, _ connections: Int, isSlow: Bool, _ context: RunContext
+        for gateway: ProviderGateway, _ connections: Int, isSlow: Bool, isSilent: Bool = false,
+        _ context: RunContext
     ) throws -> SendPlan {
         let certificates = try SweepStage.certificates.get()
         var plan = try SendPlan(settings, apps: [], context)
         var limits = ProviderPlan.Limits()
         limits.pace = 0.02
         limits.request = isSlow ? .milliseconds(150) : .seconds(20)
-        limits.handshake = .milliseconds(500)
+        limits.handshake = isSilent ? .milliseconds(500) : .seconds(20)
         let now = EpochSeconds(1_750_000_000)
         let provider = ProviderPlan(
             .http2(nil, connections: connections), host: "127.0.0.1", port: gateway.port,
