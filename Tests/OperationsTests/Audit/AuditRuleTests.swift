@@ -35,6 +35,27 @@ struct AuditRuleTests {
         return report
     }
 
+    @Test("a baseline tells what fell and what grew since, app by app, and nothing of what stayed")
+    func changes() {
+        let earlier = troubled
+        var later = troubled
+        later.apps[0].tokens.malformed = 1
+        later.apps[0].forecast.waiting = 5
+        later.apps[0].queue = nil
+        later.apps.append(AuditedApp(app: "shop", environment: "production"))
+        later.apps[2].tokens.living = 7
+        let chat = "chat/production"
+        #expect(
+            later.changes(since: earlier) == [
+                AuditChange(object: chat, figure: "malformed", before: 4, after: 1),
+                AuditChange(object: chat, figure: "waiting", before: 3, after: 5),
+                AuditChange(object: chat, figure: "queued", before: 5, after: 0),
+                AuditChange(object: chat, figure: "queued to stale tokens", before: 3, after: 0),
+                AuditChange(object: "shop/production", figure: "living", before: 0, after: 7),
+            ])
+        #expect(later.changes(since: later) == [])
+    }
+
     @Test("each names its object, its weight and what it counted")
     func findings() {
         var report = troubled

@@ -4,6 +4,7 @@ import Database
 import Foundation
 import SecureTransport
 import Settings
+import Synchronization
 import TestSupport
 import Testing
 import TokenHygiene
@@ -281,6 +282,28 @@ struct PreflightSurroundingsTests {
     }
 
     // MARK: Clocks
+
+    @Test("a look begins before what waits is applied, and ends after it")
+    func times() throws {
+        let stage = try PreflightStage()
+        try stage.report(0..<1)
+        // A clock that goes on by a second whenever somebody looks at it.
+        let clock = Mutex(EpochMilliseconds.current)
+        let silent = try RunContext.silent()
+        let context = RunContext(
+            now: {
+                clock.withLock { time in
+                    time = time.advanced(by: 1_000)
+                    return time
+                }
+            }, interrupt: silent.interrupt, log: silent.log)
+        let look = try Preflight.run(try stage.plan(PreflightPlan.Subject.none), context)
+        let applied = try #require(look.applied?.report)
+        #expect(applied.apps.map(\.applied) == [1])
+        // Times of one form are in the order of their texts.
+        #expect(look.report.started < applied.started && applied.started < applied.ended)
+        #expect(applied.ended < look.report.ended)
+    }
 
     @Test("a difference of the clocks is medium, above five minutes high")
     func clocks() throws {

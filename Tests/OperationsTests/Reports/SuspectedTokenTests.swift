@@ -1,5 +1,6 @@
 import APNsProtocol
 import Foundation
+import Looks
 import TestSupport
 import Testing
 import TokenHygiene
@@ -69,6 +70,29 @@ struct SuspectedTokenTests {
         try stage.run(["audit"], environment: other).ends(
             0, "APNs called 2 of 100 living tokens bad")
         #expect(try stage.database.rows(where: "invalidated_at IS NULL") == 100)
+    }
+
+    @Test(
+        "the file of suspects has the first and the last time of a token that was called bad twice")
+    func twice() throws {
+        let stage = try SweepStage(.sqlite, feeds: [.tuples([])])
+        try stage.database.register(0..<10, at: before)
+        for time in [dead + 5_000, dead] {
+            try stage.database.report(
+                DeviceToken.numbered(3).hex, status: 400, reason: "BadDeviceToken", time: time)
+        }
+        try stage.swept().ends(0)
+        var wish = AuditWish()
+        let list = stage.folder.file("suspects.csv")
+        wish.suspectsFile = list
+        _ = try Audit.run(stage.loaded(), wish, version: "1", .silent())
+        let lines = try String(contentsOfFile: list, encoding: .utf8).split(separator: "\n")
+        #expect(lines.count == 2 && lines[0].hasSuffix(",reason,first,last,times,known"))
+        let cells = lines[1].split(separator: ",", omittingEmptySubsequences: false).suffix(5)
+        #expect(
+            cells == [
+                "BadDeviceToken", "2023-11-14T22:13:20.000Z", "2023-11-14T22:13:25.000Z", "2", "",
+            ], "\(lines)")
     }
 
     @Test(
