@@ -238,6 +238,19 @@ struct CandidateTests {
         #expect(proposal.line(.platform)?.value == "{column: os, value: ios}")
     }
 
+    @Test(
+        "the address of a browser tells a column of identifiers, and the beginning of one tells nothing",
+        arguments: TestEngine.inTurn([("https://push.example.com/", true), ("https://", false)]))
+    func addresses(_ engine: TestEngine, _ shape: (text: String, isOfTokens: Bool)) throws {
+        // So few of Apple's are a column of tokens only beside identifiers of other platforms.
+        let database = try TokenDatabase(engine)
+        try database.make("geraete", "id INTEGER PRIMARY KEY, push_addr VARCHAR(255)") {
+            "\($0.number), '\($0.number % 10 == 1 ? $0.token : shape.text)'"
+        }
+        let found = try database.firstLook().0.found
+        #expect(found.map(\.place) == (shape.isOfTokens ? ["geraete.push_addr"] : []), "\(found)")
+    }
+
     @Test("placeholders are no identifiers of another platform", arguments: TestEngine.available)
     func placeholders(_ engine: TestEngine) throws {
         let database = try TokenDatabase(engine)

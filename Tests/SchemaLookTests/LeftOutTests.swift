@@ -179,6 +179,19 @@ struct LeftOutTests {
     }
 
     @Test(
+        "a flag with one value names both environments, and only the one that has rows is proposed",
+        arguments: TestEngine.inTurn([("0", "production"), ("1", "sandbox")]))
+    func oneEnvironment(_ engine: TestEngine, _ flag: (value: String, environment: String)) throws {
+        let database = try TokenDatabase(engine)
+        try database.make(
+            "devices", "id INTEGER PRIMARY KEY, device_token VARCHAR(255), is_sandbox SMALLINT"
+        ) { "\($0.number), '\($0.token)', \(flag.value)" }
+        let proposal = try #require(try database.firstLook().1)
+        #expect(proposal.environments == [flag.environment])
+        #expect(proposal.mapping.environmentValues == ["production": "0", "sandbox": "1"])
+    }
+
+    @Test(
         "a flag is the platform of SQLite's own type, too", arguments: TestEngine.available)
     func platform(_ engine: TestEngine) throws {
         let database = try TokenDatabase.withSideTables(engine)

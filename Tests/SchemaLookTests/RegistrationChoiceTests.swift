@@ -136,6 +136,19 @@ struct RegistrationChoiceTests {
         #expect(question.map(\.answer) == ["--registered-at \(shape.name)"], "\(question)")
     }
 
+    @Test(
+        "the time of the row is taken where half of the rows have it, and not where fewer do",
+        arguments: TestEngine.inTurn([(60, "created_at"), (59, nil)]))
+    func half(_ engine: TestEngine, _ shape: (known: Int, mapped: String?)) throws {
+        let found = try Self.proposal(
+            engine,
+            [("created_at", "DATETIME", { $0.number < shape.known ? Self.late($0) : "NULL" })])
+        #expect(found.line(.registeredAt)?.column == shape.mapped)
+        let asked = found.questions.filter { $0.part == .registeredAt }.map(\.reason)
+        #expect(asked.count == (shape.mapped == nil ? 1 : 0), "\(asked)")
+        #expect(asked.allSatisfy { $0.hasPrefix("no column has the time") }, "\(asked)")
+    }
+
     @Test("a time that few rows lack is taken without a question", arguments: TestEngine.available)
     func hardlyLacking(_ engine: TestEngine) throws {
         let found = try Self.proposal(
