@@ -101,6 +101,25 @@ struct QueueExaminationTests {
     }
 
     @Test(
+        "an empty text as the default of the environment is told as one, which no app sends",
+        arguments: QueueCase.own)
+    func emptyDefault(_ queueCase: QueueCase) throws {
+        let database = try QueueStage(queueCase).database
+        if queueCase.engine == .mariaDB {
+            try database.execute("ALTER TABLE push_queue ALTER COLUMN environment SET DEFAULT ''")
+        } else {
+            let made = try database.texts("SELECT sql FROM sqlite_master WHERE name = 'push_queue'")
+            try database.execute("DROP TABLE push_queue")
+            try database.execute(
+                made[0][0].replacing("DEFAULT 'production'", with: "DEFAULT ''"))
+        }
+        let said = try database.store().examineQueue(.send, partitions: [chat]).map(\.sentence)
+            .filter { $0.contains("inserted without it") }
+        #expect(said.count == 1, "\(said)")
+        #expect(said.allSatisfy { $0.contains("is '' in a row") }, "\(said)")
+    }
+
+    @Test(
         "a queue that schema apply makes has the mapping's word, so a row without an environment is sent",
         arguments: TestEngine.available)
     func mappedDefault(_ engine: TestEngine) throws {
