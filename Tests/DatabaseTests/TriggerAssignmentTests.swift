@@ -82,7 +82,17 @@ struct TriggerAssignmentTests {
         (lite("UPDATE ON devices WHEN NEW.token IS NOT OLD.token"), .withToken),
         (lite("UPDATE OF name ON devices"), .never),
         (lite("UPDATE ON devices", "last_seen_at = datetime('now')"), .never),
+        // Several columns at once, and an upsert.
+        (lite("UPDATE ON devices", "(name, seen_at) = ('x', datetime('now'))"), .always),
+        (lite("UPDATE ON devices", "name = 'x', (seen_at) = (datetime('now'))"), .always),
+        (lite("UPDATE ON devices", "(name, place) = ('x', (SELECT seen_at FROM other))"), .never),
+        (upsert("devices"), .always), (upsert("other"), .never),
     ]
+
+    private static func upsert(_ table: String) -> String {
+        "CREATE TRIGGER touch AFTER UPDATE ON devices BEGIN INSERT INTO \(table) (id, seen_at) VALUES "
+            + "(NEW.id, 1) ON CONFLICT (id) DO UPDATE SET seen_at = datetime('now'); END"
+    }
 
     @Test("is read from the conditions around the assignment", arguments: server)
     func onServer(_ body: String, _ expected: TriggerAssignment) {

@@ -89,7 +89,7 @@ mariadb_keep() {
 # Makes FOLDER/data from the copy that mariadb_keep has; fails where there is none: mariadb_again KIND FOLDER
 mariadb_again() {
     local -n kept=PUSHSWEEP_TEST_MARIADB_DATA_OF_$1
-    [ -d "${kept:-}" ] && mkdir -p "$2/tmp" && cp -a "$kept" "$2/data"
+    [ -d "${kept:-}" ] && mkdir -p "$2/tmp" && { cp -a "$kept" "$2/data" || { rm -rf "$2/data"; return 1; }; }
 }
 
 mariadb_data() {

@@ -94,7 +94,9 @@ private struct TriggerReading {
             case "(": depth += 1
             case ")": depth -= 1
             case ";": (depth, isList) = (0, false)
-            case "update": updated = []
+            // What an upsert sets is of the table behind INTO.
+            case "update" where index == 0 || words[index - 1] != "do": updated = []
+            case "insert": updated = []
             case "set" where depth == 0:
                 // A server's trigger cannot assign NEW in another statement.
                 isList = engine == .mariaDB || updated.contains(table)
@@ -104,6 +106,12 @@ private struct TriggerReading {
             if engine == .mariaDB { step(index, &guards) }
             guard isList, depth == 0, word == "set" || word == "," else { continue }
             let entry = words[(index + 1)...]
+            // SQLite sets several columns at once, whose values are not told apart here.
+            if engine == .sqlite, entry.first == "(",
+                entry.prefix(while: { $0 != ")" }).contains(column)
+            {
+                found = max(found, when(guards, []))
+            }
             guard entry.starts(with: target),
                 ["=", ":"].contains(entry.dropFirst(target.count).first ?? "")
             else { continue }

@@ -8,7 +8,7 @@ import TokenHygiene
 /// What the journals of this host have: those of sweeps and of senders. They are read without their lock,
 /// because another run may be at work.
 package struct HostFacts {
-    /// One journal.
+    /// What one of them has that no batch has yet, and whose it is.
     package struct Journal {
         /// Read without its lock.
         package let journal: EvidenceJournal
