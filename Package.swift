@@ -147,8 +147,8 @@ let package = Package(
                 "APNsProtocol", "CNGHTTP2", "COpenSSL", "Encodings", "SecureTransport",
             ],
             swiftSettings: strict),
-        .executableTarget(
-            name: "pushsweep",
+        .target(
+            name: "Commands",
             dependencies: [
                 "Findings",
                 "APNsProtocol", "CCommit", "Encodings", "APNsSimulator", "EvidenceFiles",
@@ -156,7 +156,10 @@ let package = Package(
                 "SecureTransport", "Settings", "TokenHygiene", "Database", "TokenTable",
                 "AuditFormats", "YAML", argumentParser, logging,
             ],
-            resources: [.embedInCode("Help")], swiftSettings: strict, linkerSettings: lean),
+            resources: [.embedInCode("Help")], swiftSettings: strict),
+        .executableTarget(
+            name: "pushsweep", dependencies: ["Commands"], swiftSettings: strict,
+            linkerSettings: lean),
         .executableTarget(
             name: "apns-simulator",
             dependencies: [
@@ -273,6 +276,10 @@ let package = Package(
                 "AuditFormats", "Database", "Encodings", "Looks", "Operations", "SecureTransport",
                 "TestSupport",
             ],
+            exclude: ["Copies"], swiftSettings: strict),
+        .testTarget(
+            name: "CommandsTests",
+            dependencies: ["APNsProtocol", "Commands", "Encodings", "Operations", "TestSupport"],
             exclude: ["Copies"], swiftSettings: strict),
         .testTarget(
             name: "CommandTests",

@@ -23,29 +23,6 @@ struct GoldenTests {
             + ports.flatMap { [(" \($0)", " <port>"), ("\"\($0)\"", "\"<port>\"")] }
     }
 
-    @Test("the help texts match the copy", arguments: ["pushsweep", "apns-simulator"])
-    func help(_ program: String) throws {
-        var pages: [String] = []
-        var waiting = [[String]]()
-        waiting.append([])
-        while !waiting.isEmpty {
-            let words = waiting.removeFirst()
-            let page = try RunningTool(program, words + ["--help"]).wait().ends(0)
-            pages.append(
-                "$ \(([program] + words + ["--help"]).joined(separator: " "))\n\(page.output)")
-            let list = page.output.split(separator: "SUBCOMMANDS:\n").dropFirst().first ?? ""
-            for line in list.split(separator: "\n") where line.hasPrefix("  ") {
-                let rest = line.dropFirst(2)
-                guard let first = rest.first, first.isLowercase else { continue }
-                waiting.append(words + [String(rest.prefix { !$0.isWhitespace })])
-            }
-        }
-        #expect(pages.count > 3)
-        let difference = try GoldenCopy(name: "help-\(program)")
-            .difference(from: pages.joined(separator: "\n"))
-        #expect(difference == nil, "\(difference ?? "")")
-    }
-
     @Test(
         "the schema matches the copy",
         arguments: ["mysql://u@db/push", "sqlite:///var/push.sqlite"])

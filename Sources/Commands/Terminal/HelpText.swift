@@ -111,6 +111,11 @@ enum HelpRequest {
 }
 
 extension ParsableCommand {
+    /// Whether a command is this one, or one below it.
+    static func has(_ command: any ParsableCommand.Type) -> Bool {
+        self == command || configuration.subcommands.contains { $0.has(command) }
+    }
+
     /// This command and those below it that the first words name, and the first word that names none.
     static func path(
         _ words: some Sequence<String>
