@@ -69,9 +69,11 @@ extension FuzzTarget {
         _ step: ChangeImages, over current: RowContent?, _ layout: TableLayout
     ) throws {
         var row = UndoneRow(current)
-        row.undo(step) { content in
-            content?["registered_at"].flatMap { layout.registration?.registration($0) }
-        }
+        let reading = ContentReading(
+            registeredAt: { content in
+                content?["registered_at"].flatMap { layout.registration?.registration($0) }
+            }, token: { _ in nil })
+        row.undo(step, reading)
         try promise(
             row.restored + row.already + row.kept.values.reduce(0, +) == 1,
             "an entry ended in no count or in several")

@@ -207,7 +207,7 @@ struct UndoTests {
             #expect(
                 undone.kept
                     == (action == .delete
-                        ? ["taken": 1, "present": 2] : ["registered": 1, "changed": 2, "gone": 1]))
+                        ? ["taken": 1, "foreign": 2] : ["registered": 1, "changed": 2, "gone": 1]))
             #expect(undone.entries == 250 && undone.restored == 250 - (action == .delete ? 3 : 4))
             #expect(trial.kept == undone.kept && trial.entries == undone.entries)
             // Whether the table takes removed rows again is not tried.

@@ -8,6 +8,8 @@ import TokenHygiene
 struct ChangeImages {
     let before: RowContent?
     let after: RowContent?
+    /// The token that the row had; nil where it had none.
+    let token: DeviceToken?
     /// The time of the evidence.
     let time: EpochMilliseconds
     /// Whether the entry stays if the device registered after it. A row that an undo inserted is
@@ -44,6 +46,7 @@ struct ChangeImages {
     init?(_ entry: LedgerEntry, image: String?, _ layout: TableLayout) {
         if Self.isForeign(entry, image: image, layout) { return nil }
         time = entry.evidence
+        token = entry.token
         isCompanion = entry.isCompanion
         yieldsToRegistration = entry.action != "insert"
         isUndated =

@@ -57,7 +57,7 @@ package final class UndoPlan {
 
     /// Entries per insert: their values fit into the 999 parameters that every SQLite accepts.
     private static let entriesPerInsert = 64
-    private static let width = 12
+    private static let width = 13
 
     init(_ selection: UndoScope, _ runs: [RunRecord]) throws(SQLFailure) {
         self.selection = selection
@@ -69,7 +69,7 @@ package final class UndoPlan {
             """
             CREATE TABLE entry (target TEXT, moment INTEGER, newness INTEGER, age INTEGER, \
             rank INTEGER, part INTEGER, seq INTEGER, action TEXT, time INTEGER, source TEXT, \
-            image INTEGER, companion INTEGER, PRIMARY KEY (target, moment, newness, age, rank, part, seq)) WITHOUT ROWID
+            image INTEGER, companion INTEGER, token BLOB, PRIMARY KEY (target, moment, newness, age, rank, part, seq)) WITHOUT ROWID
             """)
         try scratch.run("CREATE TABLE waiting (target TEXT PRIMARY KEY) WITHOUT ROWID")
         try scratch.run("BEGIN")
@@ -101,6 +101,7 @@ package final class UndoPlan {
             .integer(entry.sequence), .text(entry.action), .integer(entry.evidence.rawValue),
             .text(entry.source), .integer(entry.hasImage ? 1 : 0),
             .integer(entry.isCompanion ? 1 : 0),
+            entry.token.map { .bytes($0.bytes) } ?? .null,
         ]
         if pending.count == Self.entriesPerInsert * Self.width { try insertPending() }
         entries += 1
@@ -157,7 +158,7 @@ package final class UndoPlan {
         var room = limit + 64
         while true {
             let rows = try scratch.query(
-                "SELECT target, part, seq, action, time, source, image, companion, moment FROM entry WHERE "
+                "SELECT target, part, seq, action, time, source, image, companion, moment, token FROM entry WHERE "
                     + (waitingOnly ? "target IN (SELECT target FROM waiting) AND " : "")
                     + "target > ? ORDER BY target, moment, newness, age, rank, part, seq LIMIT ?",
                 [.text(position ?? ""), .integer(Int64(room))])
@@ -207,7 +208,7 @@ package final class UndoPlan {
             action: rows.string(row, 3), evidence: EpochMilliseconds(rows[row, 4].integer ?? 0),
             source: rows.string(row, 5),
             changed: EpochMilliseconds(0 &- (rows[row, 8].integer ?? 0)),
-            hasImage: rows[row, 6].count == 1,
+            token: rows.token(row, 9), hasImage: rows[row, 6].count == 1,
             isCompanion: rows[row, 7].count == 1)
     }
 }

@@ -45,8 +45,8 @@ package enum UndoObstacle: String, Hashable, Sendable, CaseIterable {
     case refused
     /// A trigger of the table would change or remove other rows with it.
     case others
-    /// The change was made to another table than the settings name now, or for another key, token or mark
-    /// column.
+    /// The row has another token than the one that was changed, or its key belongs to another row now; or the
+    /// change was made to another table than the settings name now, or for another key, token or mark column.
     case foreign
     /// The ledger's entry cannot be read.
     case unreadable
@@ -63,7 +63,7 @@ package enum UndoObstacle: String, Hashable, Sendable, CaseIterable {
         case .refused: "refused by the table"
         case .others:
             "because a trigger of the table would change or remove other rows with them; undo again without it"
-        case .foreign: "in another table or column, or under another key, than the settings name"
+        case .foreign: "about another token, table, column or key than is there now"
         case .unreadable: "unreadable in the ledger"
         }
     }

@@ -122,16 +122,17 @@ struct UndoTransaction {
         targets.filter { !$0.isTokenMark }.map { target in
             let values = found.rows[target.key]
             let current = values.map { RowContent(lookup.columns, $0) }
-            let row = undoneRow(target, from: current, images) { content in
-                content.flatMap(lookup.registration)
-            }
+            let reading = ContentReading(
+                registeredAt: { $0.flatMap(lookup.registration) },
+                token: { $0[layout.token.name].flatMap(layout.token.token) })
+            let row = undoneRow(target, from: current, images, reading)
             return Undone(target: target, current: current, values: values, row: row)
         }
     }
 
     private func undoneRow(
         _ target: UndoTarget, from current: RowContent?, _ images: [LedgerEntry.ID: String],
-        registeredAt: (RowContent?) -> EpochMilliseconds?
+        _ reading: ContentReading
     ) -> UndoneRow {
         var row = UndoneRow(current)
         var changes: [ChangeImages] = []
@@ -144,7 +145,7 @@ struct UndoTransaction {
                 if !entry.isCompanion { row.keep(isForeign ? .foreign : .unreadable) }
             }
         }
-        row.undo(changes, registeredAt: registeredAt)
+        row.undo(changes, reading)
         return row
     }
 
@@ -161,7 +162,9 @@ struct UndoTransaction {
             for target in targets {
                 let current = target.token.flatMap { marks[$0] }.map { RowContent($0) }
                 let registered = target.token.flatMap { latest[$0] }
-                let row = undoneRow(target, from: current, images) { _ in registered }
+                let reading = ContentReading(
+                    registeredAt: { _ in registered }, token: { _ in target.token })
+                let row = undoneRow(target, from: current, images, reading)
                 undone.append(Undone(target: target, current: current, values: nil, row: row))
             }
         }

@@ -9,10 +9,22 @@
 //
 // A state is the absence of the row, or the values of some columns: all columns for a row that was
 // removed, mark and reason for a row that was marked.
+//
+// An entry is about a token, and its row is known by its key. The application may have put another token into the
+// row since, or given the key to another row, whose mark may look just like the one that the entry left. So an
+// entry is undone only where the row has the entry's token.
 
 import APNsProtocol
 import Database
 import TokenHygiene
+
+/// What the content of a row says besides its values.
+struct ContentReading {
+    /// The registration time of a state; nil without one.
+    let registeredAt: (RowContent?) -> EpochMilliseconds?
+    /// The token of a row; nil where its value is none.
+    let token: (RowContent) -> DeviceToken?
+}
 
 /// One row, or one mark of the side table, with its entries undone in sequence.
 struct UndoneRow {
@@ -35,13 +47,11 @@ struct UndoneRow {
     init(_ current: RowContent?) { state = current }
 
     /// Undoes an entry where that is possible; newer entries have to come before older ones.
-    /// `registeredAt` returns the registration of a state.
-    mutating func undo(
-        _ change: ChangeImages, registeredAt: (RowContent?) -> EpochMilliseconds?
-    ) {
+    mutating func undo(_ change: ChangeImages, _ reading: ContentReading) {
+        if let state, reading.token(state) != change.token { return keep(.foreign, change) }
         if ChangeImages.agree(state, change.after) {
             if change.isUndated { return keep(.undated, change) }
-            if change.yieldsToRegistration, let registered = registeredAt(state),
+            if change.yieldsToRegistration, let registered = reading.registeredAt(state),
                 registered > change.time
             {
                 return keep(.registered, change)
@@ -95,13 +105,10 @@ struct UndoneRow {
 // may leave entries in place but never produces a wrong row.
 
 extension UndoneRow {
-    /// Undoes entries, which come in the order of their times, newest first. `registeredAt` returns
-    /// the registration of a state.
-    mutating func undo(
-        _ changes: [ChangeImages], registeredAt: (RowContent?) -> EpochMilliseconds?
-    ) {
+    /// Undoes entries, which come in the order of their times, newest first.
+    mutating func undo(_ changes: [ChangeImages], _ reading: ContentReading) {
         var inOrder = self
-        for change in changes { inOrder.undo(change, registeredAt: registeredAt) }
+        for change in changes { inOrder.undo(change, reading) }
         guard changes.count > 1, inOrder.undone < changes.count else {
             self = inOrder
             return
@@ -110,7 +117,7 @@ extension UndoneRow {
         var rest = changes
         while !rest.isEmpty {
             let next = rest.firstIndex { ChangeImages.agree(chained.state, $0.after) } ?? 0
-            chained.undo(rest.remove(at: next), registeredAt: registeredAt)
+            chained.undo(rest.remove(at: next), reading)
         }
         self = chained.undone > inOrder.undone ? chained : inOrder
     }

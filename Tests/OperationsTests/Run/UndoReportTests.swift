@@ -21,7 +21,7 @@ struct UndoReportTests {
                     "refused by the table",
                     "because a trigger of the table would change or remove other rows with them; undo again "
                         + "without it",
-                    "in another table or column, or under another key, than the settings name",
+                    "about another token, table, column or key than is there now",
                     "unreadable in the ledger",
                 ])
     }
