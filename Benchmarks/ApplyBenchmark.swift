@@ -129,7 +129,7 @@ struct ApplyBenchmark {
         var run = Run()
         let application = FeedApplication(
             run: "run", feed: UUID().uuidString.lowercased(), partition: partition, policy: policy,
-            source: .feedback)
+            source: .feedback, hearing: .unknown)
         let batch = ReportBatch(
             id: application.feed, run: application.run, partition, .feedback, .gateway,
             label: "benchmark", host: "h", opened: EpochMilliseconds(0))

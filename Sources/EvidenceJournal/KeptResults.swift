@@ -1,6 +1,6 @@
 // Answers about rows of a claim as the log has them. One record holds what one write has about one claim:
 //
-//   1 byte   the form, 2
+//   1 byte   the form, 4
 //   8 bytes  the claim, big-endian
 //   text     the app, the environment, and the gateway that answered; each with its length in 2 bytes before it
 //   and for each result
@@ -13,6 +13,7 @@
 //   1 byte   255
 //   text     the source
 //   8 bytes  the time, milliseconds since 1970, big-endian
+//   8 bytes  when it was heard, by the database's clock, likewise; 0 where that is not known
 //   2 bytes  the length of the token, big-endian, and the token
 //
 // A suspect's result waits for the mismatch detector. Its record says what follows if the detector never
@@ -25,7 +26,7 @@ import TokenHygiene
 
 /// Answers about rows of one claim.
 package struct KeptResults: Hashable, Sendable {
-    private static let (form, released): (UInt8, UInt8) = (2, 3)
+    private static let (form, released): (UInt8, UInt8) = (4, 3)
     private static let report: UInt8 = 255
 
     /// The claim's number.
@@ -77,6 +78,7 @@ package struct KeptResults: Hashable, Sendable {
             bytes.append(Self.report)
             Self.append(text: report.source.rawValue, to: &bytes)
             Self.append(report.time.rawValue, to: &bytes)
+            Self.append(report.heard?.rawValue ?? 0, to: &bytes)
             Self.append(UInt16(clamping: report.token.count), to: &bytes)
             report.token.append(to: &bytes)
         }
@@ -156,12 +158,15 @@ package struct KeptResults: Hashable, Sendable {
         _ rest: inout ArraySlice<UInt8>, about row: Int64
     ) -> HeardReport? {
         guard let source = text(&rest).flatMap(EvidenceSource.init(rawValue:)),
-            let time = number(&rest, as: Int64.self), let count = number(&rest, as: UInt16.self),
+            let time = number(&rest, as: Int64.self), let heard = number(&rest, as: Int64.self),
+            let count = number(&rest, as: UInt16.self),
             rest.count >= Int(count)
         else { return nil }
         defer { rest = rest.dropFirst(Int(count)) }
         return DeviceToken(Array(rest.prefix(Int(count)))).map {
-            HeardReport(row: row, token: $0, source: source, time: EpochMilliseconds(time))
+            HeardReport(
+                row: row, token: $0, source: source, time: EpochMilliseconds(time),
+                heard: heard == 0 ? nil : EpochMilliseconds(heard))
         }
     }
 

@@ -9,11 +9,15 @@ package struct HeardReport: Hashable, Sendable {
     package let source: EvidenceSource
     /// The time since which APNs calls the token dead.
     package let time: EpochMilliseconds
+    /// When the sender had the answer, by the database's clock; nil: now.
+    package var heard: EpochMilliseconds?
 
     package init(
-        row: Int64, token: DeviceToken, source: EvidenceSource, time: EpochMilliseconds
+        row: Int64, token: DeviceToken, source: EvidenceSource, time: EpochMilliseconds,
+        heard: EpochMilliseconds? = nil
     ) {
         (self.row, self.token, self.source, self.time) = (row, token, source, time)
+        self.heard = heard
     }
 }
 

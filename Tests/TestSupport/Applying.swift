@@ -61,13 +61,13 @@ extension TokenTable {
         _ evidence: [TokenEvidence], app: String = "chat", environment: String = "production",
         policy: RemovalPolicy = RemovalPolicy(), feed: String = UUID().uuidString.lowercased(),
         run: String = UUID().uuidString.lowercased(), source: EvidenceSource = .feedback,
-        lease: Lease? = nil,
+        lease: Lease? = nil, hearing: Hearing = .at(EpochMilliseconds(.max)),
         shouldStop: () -> Bool = { false }, report: (FeedProgress) -> Void = { _ in }
     ) throws -> FeedProgress {
         var list = EvidenceList(evidence)
         let application = FeedApplication(
             run: run, feed: feed, partition: Partition(app: app, environment: environment),
-            policy: policy, source: source, lease: lease)
+            policy: policy, source: source, lease: lease, hearing: hearing)
         return try apply(&list, application, shouldStop: shouldStop, report: report)
     }
 

@@ -86,7 +86,8 @@ struct FaultTests {
             let progress = try store.apply(
                 &rest,
                 FeedApplication(
-                    run: "two", feed: "f", partition: chat, policy: policy, source: .feedback))
+                    run: "two", feed: "f", partition: chat, policy: policy, source: .feedback,
+                    hearing: .unknown))
             try Self.check(progress, database, action, "\(fault)")
         }
     }

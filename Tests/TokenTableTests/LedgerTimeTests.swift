@@ -111,10 +111,10 @@ struct LedgerTimeTests {
             EpochMilliseconds(present + day), EpochMilliseconds(present - 300 * day)
         )
         #expect(try store.purge(before: later, records: earlier).changes == 20)
-        #expect(try store.undoTimes().count == 1)
+        #expect(try store.refusalTimes(mustSee: true).count == 1)
         #expect(try database.rows(of: "pushsweep_change", "source = 'undo'") == 20)
         #expect(try store.purge(before: later).changes == 20)
-        #expect(try store.undoTimes().isEmpty)
+        #expect(try store.refusalTimes(mustSee: true).isEmpty)
     }
 
     @Test(

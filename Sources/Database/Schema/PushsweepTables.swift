@@ -100,15 +100,17 @@ extension PushsweepTable {
             Index(name: "open", columns: ["state", "trimmed", "changed_at"], isUnique: false),
         ])
 
-    /// What a batch has besides its checkpoint. `inlet` is empty for an undo and a removal. `inlet` and `reports` have
+    /// What a batch has besides its checkpoint. `inlet` is empty for an undo and a removal. `heard_at` is when its
+    /// first report was heard, by the database's clock, NULL where nobody knows. `inlet` and `reports` have
     /// no default, so a table without them is of an earlier build. `reports` counts what is or was in `pushsweep_report`, `quarantined` what could not be
     /// used. `decision` is the reason of a person who discarded it, `terms` the digest of what a release would do that
-    /// a person saw, `asked_at` when one released or replayed it, and `mappings` are the digests of the mappings under which its reports were judged. `moved_to` is the batch into which those moved that found no row. `trimmed` says what the end of its time removed: 1 its reports about dead rows, 2 all.
+    /// a person saw, `asked_at` when one released, replayed, imported
+    /// again or discarded it, and `mappings` are the digests of the mappings under which its reports were judged. `moved_to` is the batch into which those moved that found no row. `trimmed` says what the end of its time removed: 1 its reports about dead rows, 2 all.
     private static let batchColumns = [
         Column("inlet", "VARCHAR(16) NOT NULL", "TEXT NOT NULL"),
         Column("label", "VARCHAR(1024) NULL", "TEXT NULL"),
         Column("host", "VARCHAR(255) NULL", "TEXT NULL"),
-        column("opened_at", timeOrNull),
+        column("opened_at", timeOrNull), column("heard_at", timeOrNull),
         Column("ending", "VARCHAR(16) NULL", "TEXT NULL"),
         Column("detail", "VARCHAR(1024) NULL", "TEXT NULL"),
         column("held_at", timeOrNull),
@@ -163,6 +165,20 @@ extension PushsweepTable {
             column("elsewhere_at", timeOrNull),
         ],
         primaryKey: ["token", "app", "environment"], isClustered: true)
+
+    /// One row per token about which a person said no: he undid a change of it or discarded evidence about it.
+    /// `until_at` is the latest evidence that he did not want, `undone_at` when an undo last left its row living,
+    /// `heard_until` when he last discarded such evidence, both by the database's clock; see `SparedTokens`.
+    /// `by_run` is the run that said it last. A note ends after 400 days, or when he asks for the evidence.
+    package static let spared = PushsweepTable(
+        name: "pushsweep_spared",
+        columns: [
+            Column("token", "VARBINARY(1024) NOT NULL", "BLOB NOT NULL"),
+            column("app", word), column("environment", word), column("until_at", time),
+            column("heard_until", timeOrNull), column("undone_at", timeOrNull),
+            column("by_run", uuid),
+        ],
+        primaryKey: ["token"], isClustered: true)
 
     /// One row per part of a batch that is no usable report: a line of a file, a row of `pushsweep_evidence`, or
     /// bytes of a gateway's list. `place` is the number of the line or row, or the offset of the first byte.
@@ -279,7 +295,7 @@ extension PushsweepTable {
 
     /// The tables that this program keeps beside the user's.
     package static let sideTables = [
-        run, feed, change, commit, invalid, lease, evidence, intake, day, report, suspect,
+        run, feed, change, commit, invalid, lease, evidence, intake, day, report, suspect, spared,
         quarantine,
     ]
 }

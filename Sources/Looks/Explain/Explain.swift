@@ -57,6 +57,7 @@ package struct Explain {
         try readRows()
         read("pushsweep_change") { try $0.readChanges() }
         var facts = BatchFacts()
+        read("pushsweep_spared") { try $0.readSpared() }
         read("pushsweep_report") { facts = try $0.readReports() }
         read("pushsweep_quarantine") { try $0.readUnusable() }
         noteJournals()
@@ -148,6 +149,12 @@ package struct Explain {
                 "\(token.redacted): the ledger has more than \(TokenHistory.mostChanges) changes; "
                     + "the latest of them are explained")
         }
+    }
+
+    private mutating func readSpared() throws {
+        let columns = PushsweepTable.spared.columns.map(\.name).joined(separator: ", ")
+        guard try mayRead(.spared, columns) else { return }
+        for (token, note) in try store.spared(among: tokens) { stories[token]?.spared = note }
     }
 
     /// Reads what batches say about the tokens. Returns the batches that are open.

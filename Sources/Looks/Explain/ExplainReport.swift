@@ -119,6 +119,8 @@ package struct ExplainedEvent: Codable, Hashable, Sendable {
         case held
         /// A person discarded it.
         case discarded
+        /// A person undid or discarded as much, so it changes nothing.
+        case spared
         /// The bytes or the report cannot be used.
         case quarantined
         /// It calls the token bad, which removes no row.

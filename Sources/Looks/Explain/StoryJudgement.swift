@@ -24,20 +24,20 @@ extension TokenStory {
         return others.isEmpty ? nil : Set(others).sorted().joined(separator: " and ")
     }
 
-    /// What evidence of a time about an app does to the rows as they are now. It gives way to undos since it was
-    /// heard.
+    /// What evidence of a time about an app does to the rows as they are now. It gives way to what a person said no to.
     func judgement(
-        dead time: EpochMilliseconds, _ app: Partition, heard: EpochMilliseconds?
+        dead time: EpochMilliseconds, _ app: Partition, heard: Hearing
     ) -> EvidenceJudgement {
-        let isPreceded = changes.contains {
-            $0.isOfUndo && $0.changed > heard ?? $0.changed
-        }
-        if isPreceded {
-            return (
-                .newer,
-                "it changes nothing, because an undo came after it was heard"
-            )
-        }
+        let judged = ofRows(dead: time, app)
+        guard judged.rule.changesRows, let spared,
+            spared.spares(frame.history.floor(time), heard: heard)
+        else { return judged }
+        return (.spared, "it changes nothing, because \(spared.words)")
+    }
+
+    private func ofRows(
+        dead time: EpochMilliseconds, _ app: Partition
+    ) -> EvidenceJudgement {
         guard frame.app(app) != nil else {
             return (.noApp, "the settings name no \(app), so no row can change")
         }
@@ -116,6 +116,17 @@ extension TokenStory {
         case .unknown where !row.hasUnreadableRegistration: return .undated
         default: return .marked
         }
+    }
+}
+
+extension SparedToken {
+    /// Who said no, and when, as a clause.
+    var words: String {
+        let (undone, discarded) = (undoneAt?.rawValue ?? .min, heardUntil?.rawValue ?? .min)
+        let at = max(undoneAt ?? until, heardUntil ?? until).rfc3339
+        return undone >= discarded
+            ? "a person undid as much at \(at) (undo \(run.prefix(8)))"
+            : "a person discarded as much at \(at) (run \(run.prefix(8)))"
     }
 }
 

@@ -46,6 +46,8 @@ struct TokenStory {
     let rows: [TokenRow]
     /// The entries of the ledger, the latest first.
     var changes: [LedgerEntry] = []
+    /// What persons said no to about it; nil where nobody did, or that cannot be read.
+    var spared: SparedToken?
     /// What the next sweep judges: of which app, in words, and whether it would change a row.
     private(set) var open: [(app: Partition, words: String, changes: Bool)] = []
     /// The apps whose hold has evidence about the token.
@@ -201,7 +203,7 @@ struct TokenStory {
     ) -> String {
         let batch = report.batch
         switch batch.state {
-        case .discarded:
+        case .discarding, .discarded:
             let reason = batch.decision
             (event.rule, event.reason) = (.discarded, reason)
             return
@@ -214,7 +216,7 @@ struct TokenStory {
         }
         guard report.state != .waiting else {
             let (rule, words) = judgement(
-                dead: report.time, app, heard: batch.asked ?? batch.opened)
+                dead: report.time, app, heard: batch.hearing)
             (event.rule, event.basis) = (rule, "waiting")
             open.append(
                 (app, "apply the evidence of \(report.time.rfc3339): \(words)", rule.changesRows))
@@ -239,6 +241,10 @@ struct TokenStory {
         case .newer:
             event.rule = .newer
             return "judged\(when): the row was kept, because \(whyKept(by: report))"
+        case .spared:
+            event.rule = .spared
+            return "judged\(when): the row was kept, because "
+                + (spared?.words ?? "a person had undone or discarded as much")
         case .unknown:
             let others = otherApps(than: app)
             event.rule = others == nil ? .unknown : .otherApp
@@ -256,7 +262,7 @@ struct TokenStory {
         let batch = report.batch
         guard let mapping = frame.mappings[app], batch.isJudgedAgain(under: mapping, at: frame.now)
         else { return "" }
-        var (rule, words) = judgement(dead: report.time, app, heard: batch.opened)
+        var (rule, words) = judgement(dead: report.time, app, heard: batch.hearing)
         if [.undecided, .undated].contains(rule) {
             // By itself a second judgement changes nothing that is in doubt.
             (rule, words) = (.newer, "the order is in doubt, so it is left to pushsweep replay")
@@ -272,21 +278,7 @@ struct TokenStory {
 
     /// Why a report left a row as it was.
     private func whyKept(by report: TokenReport) -> String {
-        let (batch, decided) = (report.batch, report.decided ?? EpochMilliseconds(.max))
-        let heard = batch.asked ?? batch.opened
-        let isUndone = changes.contains {
-            $0.isOfUndo && $0.changed > heard && $0.changed <= decided
-        }
-        if isUndone { return "an undo came after this evidence was heard" }
-        // Of a line of a log it is not known when it was heard.
-        let isLine = batch.inlet == .file && batch.source != .feedback
-        let isLater = rows(of: batch.partition).contains {
-            $0.registeredAt.map { $0 > report.time } ?? false
-        }
-        if isLine, !isLater, changes.contains(where: { $0.isOfUndo && $0.changed <= decided }) {
-            return
-                "an undo came after a report that said as much, and import --again makes it count"
-        }
+        let batch = report.batch
         return batch.isJudgedByItself
             ? "it was judged again by itself, and then only a row changes that certainly registered before the "
                 + "evidence"
@@ -359,7 +351,8 @@ struct TokenStory {
                 event.rule = .suspect
                 words = "it calls the token bad, which never removes a row"
             case .evidence(_, _, let dead):
-                let (rule, judged) = judgement(dead: dead, app, heard: row.arrived)
+                let (rule, judged) = judgement(
+                    dead: dead, app, heard: row.heard.map(Hearing.at) ?? .unknown)
                 (event.rule, time, changes) = (rule, dead, rule.changesRows)
                 words = "judged now: \(judged)"
             }

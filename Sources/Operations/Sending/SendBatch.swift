@@ -99,13 +99,17 @@ struct SendBatch {
         return items
     }
 
-    /// Adds the consequences of one row's outcome.
-    mutating func decide(_ index: Int, _ judgement: DeliveryRules.Judgement) {
+    /// Adds the consequences of one row's outcome, which was heard at a time of the database's clock; nil for
+    /// one that nobody gave.
+    mutating func decide(
+        _ index: Int, _ judgement: DeliveryRules.Judgement, at heard: EpochMilliseconds?
+    ) {
         let row = claim.notifications[index]
         outstanding -= 1
         let result = DeliveryResult(key: row.row, judgement.result)
         let report = judgement.evidence.map {
-            HeardReport(row: row.row, token: row.token, source: $0.source, time: $0.time)
+            HeardReport(
+                row: row.row, token: row.token, source: $0.source, time: $0.time, heard: heard)
         }
         if judgement.isSuspect {
             let deferred = DeliveryRules.deferral(

@@ -208,7 +208,7 @@ struct SendState {
         if stop != nil, judgement.isSuspect {
             judgement = DeliveryRules.Judgement(.returned)
         }
-        batches[place]?.decide(index, judgement)
+        batches[place]?.decide(index, judgement, at: request.heardAt)
         return ends
     }
 
@@ -300,7 +300,7 @@ struct SendState {
 
     private mutating func giveBack(_ key: UInt64) {
         let (place, index) = SendBatch.position(key)
-        batches[place]?.decide(index, DeliveryRules.Judgement(.returned))
+        batches[place]?.decide(index, DeliveryRules.Judgement(.returned), at: nil)
     }
 
     /// The gateway is tried again after an outage.

@@ -27,7 +27,7 @@ struct ChunkTransaction {
     private let decisions: ReportDecisions
     private let tokenMarks: InvalidTokenTable
     private let lateWriter: ChangeWriter
-    private let precedence: LedgerPrecedence?
+    private let notes: SparedTokens
 
     private var lookup: RowLookup { transaction.lookup }
 
@@ -38,9 +38,8 @@ struct ChunkTransaction {
     ) throws(StoreFailure) {
         self.application = application
         layout = try table.layout()
-        precedence = try table.precedence(
-            application.precedence, mayGrow: application.lease == nil)
         let connection = table.connection
+        notes = SparedTokens(connection: connection)
         checkpoint = FeedCheckpoint(feed: application.feed, connection: connection)
         decisions = ReportDecisions(batch: application.feed, connection: connection)
         let lookup = try RowLookup(
@@ -77,7 +76,10 @@ struct ChunkTransaction {
             if !read.isCutShort, areMarks(judged.changes) {
                 return try write(
                     judged, of: chunk, isLast: isLast, after: progress, bytes: read.bytes
-                ) { () throws(SQLFailure) in _ = try lateWriter.write(judged.changes.rows) }
+                ) { () throws(SQLFailure) in
+                    _ = try lateWriter.write(judged.changes.rows)
+                    try ensureUnspared(judged, of: chunk)
+                }
             }
         }
         let found = try lookup.rows(for: chunk, locking: true, mostBytes: mostBytes)
@@ -119,10 +121,39 @@ struct ChunkTransaction {
             ? try tokenMarks.marks(of: found.rows, in: chunk, locking: true) : [:]
         var terms = ClassifiedChunk.Terms(
             layout: layout, policy: application.policy, source: application.source)
-        terms.preceded = try precedence?.preceded(chunk, lookup.connection) ?? []
+        terms.hearing = application.hearing
+        terms.spared = try notes.notes(on: chunk, of: found.rows.lazy.map(\.evidence))
         return ClassifiedChunk(chunk, found.rows, marks: marks, by: terms) {
             lookup.isExact($0.values)
         }
+    }
+
+    /// Requires that nobody said no to a change since its row was read without a lock.
+    ///
+    /// - Throws: a conflict where somebody did; the next try reads his note.
+    private func ensureUnspared(
+        _ judged: ClassifiedChunk, of chunk: ArraySlice<TokenEvidence>
+    ) throws(SQLFailure) {
+        let notes = try notes.notes(on: chunk, of: judged.changes.rows.lazy.map(\.row.evidence))
+        for change in judged.changes.rows {
+            guard let note = notes[chunk[change.row.evidence].token],
+                note.spares(change.time, heard: application.hearing)
+            else { continue }
+            throw SQLFailure(
+                kind: .conflict, code: 0,
+                message: "a person undid or discarded what a chunk was about to apply")
+        }
+    }
+
+    /// Removes the notes of tokens whose rows are dead now at the word of a person.
+    private func forgetAsked(
+        _ changes: ChangeSet, of chunk: ArraySlice<TokenEvidence>, _ noted: Set<DeviceToken>
+    ) throws(SQLFailure) {
+        guard case .asked(let asked) = application.hearing, !noted.isEmpty else { return }
+        let dead = Set(changes.rows.map { chunk[$0.row.evidence].token })
+            .union(changes.tokenMarks.map(\.token))
+        try SparingNotes(connection: lookup.connection, run: application.run)
+            .remove(dead.intersection(noted), askedFor: asked)
     }
 
     /// Writes the ledger, makes the changes that are left to `changing`, moves the checkpoint and
@@ -149,6 +180,7 @@ struct ChunkTransaction {
             transaction.names(changes)
         } moving: { () throws(SQLFailure) in
             try changing()
+            try forgetAsked(changes, of: chunk, classified.noted)
             try decisions.write(chunk, classified)
             try checkpoint.update(next, run: application.run, layout)
         }

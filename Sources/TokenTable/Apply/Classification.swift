@@ -14,8 +14,16 @@ struct ClassifiedChunk {
         var source: EvidenceSource?
         /// The time since which registrations are counted; nil for none.
         var since: EpochMilliseconds?
-        /// Tokens whose rows are left as they are, because the ledger has a change of them that precedes the evidence.
-        var preceded: Set<DeviceToken> = []
+        /// When the evidence was heard; nil where nothing is asked about what persons said no to.
+        var hearing: Hearing?
+        /// What persons said no to about the tokens of the evidence.
+        var spared: [DeviceToken: SparedToken] = [:]
+
+        /// Whether a change of a token's row gives way to what a person said.
+        fileprivate func spares(_ token: DeviceToken, _ time: EpochMilliseconds) -> Bool {
+            guard let hearing, let note = spared[token] else { return false }
+            return note.spares(time, heard: hearing)
+        }
 
         /// Why a row with a token stays against a verdict; nil where it does not.
         fileprivate func refusal(
@@ -30,6 +38,8 @@ struct ClassifiedChunk {
         }
     }
 
+    /// The tokens about which a person said no.
+    let noted: Set<DeviceToken>
     private(set) var counts = Counts()
     /// The changes that follow. Refused rows are those that cannot be judged and, after writing,
     /// those that refused the change.
@@ -43,8 +53,8 @@ struct ClassifiedChunk {
     private(set) var weeks: [Int64?: Int] = [:]
     /// The number of rows that registered since `Terms.since`, among all rows found.
     private(set) var registeredSince = 0
-    /// Statements whose rows were left because of a change that precedes them; they count as newer.
-    private(set) var preceded = 0
+    /// Statements that would have changed a row and gave way to a person's no; they count as newer.
+    private(set) var spared = 0
     /// What became of each entry of the evidence, by its place.
     private(set) var outcomes: [Int: ReportState] = [:]
     /// The counted outcomes of each entry of the evidence, by its place.
@@ -61,6 +71,7 @@ struct ClassifiedChunk {
         isExact: (MatchedRow) -> Bool = { _ in true }
     ) {
         let (layout, policy) = (terms.layout, terms.policy)
+        noted = Set(terms.spared.keys)
         var next = rows.startIndex
         var verdicts: [Verdict] = []
         for index in evidence.indices {
@@ -70,16 +81,18 @@ struct ClassifiedChunk {
             var needsTokenMark = false
             let refusedBefore = changes.refused.count
             let changesBefore = changes.rows.count
+            var isSpared = false
             verdicts.removeAll(keepingCapacity: true)
             while next < rows.endIndex, rows[next].evidence == index {
                 let row = rows[next]
                 next += 1
-                if terms.preceded.contains(item.token) {
+                let registered = row.judged(markedAt: tokenMark?.time)
+                let verdict = policy.verdict(on: registered, dead: time)
+                if verdict.changesRow, terms.spares(item.token, time) {
+                    isSpared = true
                     verdicts.append(.newer)
                     continue
                 }
-                let registered = row.judged(markedAt: tokenMark?.time)
-                let verdict = policy.verdict(on: registered, dead: time)
                 if let refusal = terms.refusal(of: row, verdict, time, isExact) {
                     changes.refused.append(refusal)
                     continue
@@ -109,8 +122,8 @@ struct ClassifiedChunk {
                 one.count(item, verdicts: verdicts)
             }
             counts += one
-            if terms.preceded.contains(item.token) { preceded += one.newer }
-            outcomes[index] = one.state
+            if isSpared { spared += one.newer }
+            outcomes[index] = isSpared && one.state == .newer ? .spared : one.state
             if changes.rows.count > changesBefore { counted[index] = one }
             if layout.living != nil { tokens[index] = item.token }
         }
@@ -175,8 +188,8 @@ package struct Classification: Hashable, Sendable {
     package var weeks: [Int64?: Int] = [:]
     /// The number of rows that registered since that time.
     package var registeredSince = 0
-    /// Statements that count as newer because of a change in the ledger that precedes them.
-    package var preceded = 0
+    /// Statements that count as newer because a person said no to them.
+    package var spared = 0
     /// Whether the evidence was read to its end.
     package var isComplete = false
 
@@ -194,7 +207,7 @@ package struct Classification: Hashable, Sendable {
         left.candidateRows += chunk.invalidated
         left.undatedRows += chunk.undated
         left.registeredSince += chunk.registeredSince
-        left.preceded += chunk.preceded
+        left.spared += chunk.spared
         left.weeks.merge(chunk.weeks, uniquingKeysWith: +)
     }
 
@@ -204,7 +217,7 @@ package struct Classification: Hashable, Sendable {
         left.candidateRows += right.candidateRows
         left.undatedRows += right.undatedRows
         left.registeredSince += right.registeredSince
-        left.preceded += right.preceded
+        left.spared += right.spared
         left.weeks.merge(right.weeks, uniquingKeysWith: +)
     }
 }
@@ -217,13 +230,13 @@ extension TokenTable {
     /// - Throws: any failure of reading.
     package func classify(
         _ evidence: inout some EvidenceStream, in partition: Partition, policy: RemovalPolicy,
-        precedence: LedgerPrecedence? = nil,
+        hearing: Hearing? = nil,
         since: EpochMilliseconds? = nil, shouldStop: () -> Bool = { false },
         report: (Classification) -> Void = { _ in }
     ) throws(StoreFailure) -> Classification {
         var terms = ClassifiedChunk.Terms(layout: try layout(), policy: policy, since: since)
-        // What is judged afterwards looks again.
-        let precedence = try self.precedence(precedence, mayGrow: false)
+        terms.hearing = hearing
+        let notes = SparedTokens(connection: connection)
         let lookup = try RowLookup(terms.layout, connection, partition, wholeRows: false)
         let readsTokenMarks = terms.layout.mark == nil ? try canReadTokenMarks() : false
         let tokenMarks =
@@ -244,13 +257,15 @@ extension TokenTable {
             }
             result += try retries.retrying("reading rows of \(terms.layout.table)") {
                 () throws(SQLFailure) in
-                terms.preceded = try precedence?.preceded(batch[...], connection) ?? []
-                return try connection.reading { () throws(SQLFailure) in
+                try connection.reading { () throws(SQLFailure) in
                     var share = Classification()
                     // The rows of one list at a time are in memory.
                     for list in batch.runs(of: StatementShape.longest) {
                         let rows = try lookup.rows(for: list, locking: false).rows
                         let marks = try tokenMarks?.marks(of: rows, in: list, locking: false)
+                        if hearing != nil {
+                            terms.spared = try notes.notes(on: list, of: rows.lazy.map(\.evidence))
+                        }
                         share += ClassifiedChunk(list, rows, marks: marks ?? [:], by: terms)
                     }
                     return share

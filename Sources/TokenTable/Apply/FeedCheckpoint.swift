@@ -22,16 +22,16 @@ package struct FeedApplication: Hashable, Sendable {
     package let isReleased: Bool
     /// The digests of all mappings under which the reports were or are judged.
     package let mappings: [String]
-    /// The changes of the ledger to which the evidence gives way; nil for none.
-    package let precedence: LedgerPrecedence?
+    /// When the reports were heard, by which they give way to what a person said no to.
+    package let hearing: Hearing
 
     /// Makes the judgement of a batch; by default not released and without a lease.
     package init(
         run: String, feed: String, partition: Partition, policy: RemovalPolicy,
         source: EvidenceSource, lease: Lease? = nil, isReleased: Bool = false,
-        mappings: [String] = [], precedence: LedgerPrecedence? = nil
+        mappings: [String] = [], hearing: Hearing
     ) {
-        (self.mappings, self.precedence) = (mappings, precedence)
+        (self.mappings, self.hearing) = (mappings, hearing)
         self.run = run
         self.feed = feed
         self.partition = partition

@@ -85,6 +85,7 @@ package enum TableUse: Hashable, Sendable {
                     SideAccess(table: .change, access: .add),
                     SideAccess(table: .report, access: .change, deletes: true),
                     SideAccess(table: .suspect, access: .change, deletes: true),
+                    SideAccess(table: .spared, access: .change, deletes: true),
                     SideAccess(table: .quarantine, access: .change, deletes: true),
                 ]
                 + (hasMarkColumn
@@ -98,6 +99,7 @@ package enum TableUse: Hashable, Sendable {
             ]
             if !isDry {
                 used += [.lease, .commit].map { SideAccess(table: $0, access: change) }
+                used.append(SideAccess(table: .spared, access: .change, deletes: true))
             }
             if actions.contains(where: LedgerEntry.isBeside) {
                 used.append(SideAccess(table: .invalid, access: change, deletes: !isDry))
@@ -109,6 +111,7 @@ package enum TableUse: Hashable, Sendable {
                 return SideAccess(
                     table: $0, access: isCounted ? .change : .read, deletes: !isDry)
             } + [SideAccess(table: .quarantine, access: .read)]
+                + [SideAccess(table: .spared, access: .read, deletes: !isDry)]
                 + (isDry ? [] : [SideAccess(table: .day, access: .change)])
         }
     }

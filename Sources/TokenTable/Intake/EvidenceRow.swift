@@ -33,6 +33,12 @@ package struct EvidenceRow: Hashable, Sendable {
     /// When it came, by the clock of the session that inserted it; nil where that cannot be read.
     package var arrived: EpochMilliseconds? { dialect.ownTime("created_at").mark(self[8]) }
 
+    /// When its sender heard it, as it says so and before it came; nil where neither can be read.
+    package var heard: EpochMilliseconds? {
+        guard let arrived else { return nil }
+        return ((try? time(7)) ?? nil).map { min($0, arrived) } ?? arrived
+    }
+
     /// Its token; nil where it spells none.
     package var token: DeviceToken? { self[3].spelledToken }
 

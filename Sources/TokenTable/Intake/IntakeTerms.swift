@@ -12,9 +12,9 @@ package struct IntakeTerms: Sendable {
     let host: String
     let apps: AppWords
     let reader: ReportReader
-    /// When undos last changed rows, by the database's clock. Rows that came before an undo are batches of their
-    /// own, which give way to it.
-    let undone: [EpochMilliseconds]
+    /// When persons said no, by the database's clock. Rows that were heard before a no are batches of their own,
+    /// which give way to it.
+    let refused: [EpochMilliseconds]
     /// The lease that the transaction renews; nil for none.
     let lease: Lease?
     /// Makes the name of a batch, a random UUID.
@@ -23,17 +23,17 @@ package struct IntakeTerms: Sendable {
     /// Takes rows about `apps` for a run on a host.
     package init(
         run: String, host: String, _ apps: AppWords, _ reader: ReportReader,
-        undone: [EpochMilliseconds] = [], lease: Lease? = nil,
+        refused: [EpochMilliseconds] = [], lease: Lease? = nil,
         name: @escaping @Sendable () -> String
     ) {
         (self.run, self.host, self.apps) = (run, host, apps)
-        (self.reader, self.undone, self.lease, self.name) = (reader, undone, lease, name)
+        (self.reader, self.refused, self.lease, self.name) = (reader, refused, lease, name)
     }
 
-    /// The first undo that came after a row; nil for none.
-    package func undo(after row: EvidenceRow) -> EpochMilliseconds? {
-        guard !undone.isEmpty, let arrived = row.arrived else { return nil }
-        return undone.filter { $0 >= arrived }.min()
+    /// The first no of a person that came after a row was heard; nil for none.
+    package func refusal(after row: EvidenceRow) -> EpochMilliseconds? {
+        guard !refused.isEmpty, let heard = row.heard else { return nil }
+        return refused.filter { $0 >= heard }.min()
     }
 
     /// What becomes of a row at a time of the database's clock.

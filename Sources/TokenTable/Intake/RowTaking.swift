@@ -41,13 +41,12 @@ package struct TakenRows {
     private struct Key: Hashable {
         let partition: Partition
         let source: EvidenceSource
-        /// The first undo that came after them.
-        var undo: EpochMilliseconds?
+        /// The first no of a person that came after them.
+        var refusal: EpochMilliseconds?
     }
 
-    /// When the first row came of those with an undo after them. An undo may take hours, and of a row that comes
-    /// meanwhile it is not known what it follows.
-    private var arrived: [Key: EpochMilliseconds] = [:]
+    /// When the first row of those was heard.
+    private var first: [Key: EpochMilliseconds] = [:]
     private var heard: [Key: [(token: DeviceToken, time: EpochMilliseconds)]] = [:]
     /// What APNs accepted. Only what it called bad, in these rows or before, is of use.
     private var accepted: [Partition: [(token: DeviceToken, time: EpochMilliseconds)]] = [:]
@@ -99,11 +98,10 @@ package struct TakenRows {
             case .evidence(let token, let source, let time):
                 counts.evidence += 1
                 let key = Key(
-                    partition: app, source: source, undo: terms.undo(after: row))
+                    partition: app, source: source, refusal: terms.refusal(after: row))
                 heard[key, default: []].append((token, time))
-                if key.undo != nil, let at = row.arrived {
-                    arrived[key] = min(arrived[key] ?? at, at)
-                }
+                let at = min(row.heard ?? now, now)
+                first[key] = min(first[key] ?? at, at)
             }
         } catch {
             counts.quarantined += 1
@@ -119,9 +117,11 @@ package struct TakenRows {
         func batch(
             _ partition: Partition, _ source: EvidenceSource, _ heard: EpochMilliseconds? = nil
         ) -> ReportBatch {
-            ReportBatch(
+            var batch = ReportBatch(
                 id: terms.name(), run: terms.run, partition, source, .table,
-                label: PushsweepTable.evidence.name, host: terms.host, opened: heard ?? now)
+                label: PushsweepTable.evidence.name, host: terms.host, opened: now)
+            batch.heard = heard
+            return batch
         }
         let ordered = heard.sorted {
             ($0.key.source.turn, "\($0.key)") < ($1.key.source.turn, "\($1.key)")
@@ -141,7 +141,7 @@ package struct TakenRows {
                     evidence.append(TokenEvidence(token: item.token, time: item.time))
                 }
             }
-            var batch = batch(key.partition, key.source, arrived[key])
+            var batch = batch(key.partition, key.source, first[key])
             batch.reports = numbered.count
             batches.append((batch, evidence))
             reports.append(numbered)

@@ -46,7 +46,8 @@ struct BatchRow {
         let time = dialect.ownTime("opened_at")
         let columns = [
             "feed", "run", "app", "environment", "source", "table_name", "state", "inlet", "label",
-            "host", "opened_at", "ending", "detail", "gate", "cause", "held_at", "origin",
+            "host", "opened_at", "heard_at", "ending", "detail", "gate", "cause", "held_at",
+            "origin",
             "reports",
             "quarantined", "out_of_bounds", "bytes", "quarantined_bytes", "last_token", "app_name",
             "mappings",
@@ -58,13 +59,14 @@ struct BatchRow {
         _ = try connection.execute(
             "INSERT INTO pushsweep_feed (\(columns.joined(separator: ", ")), changed_at, asked_at) VALUES "
                 + "(\(placeholders(columns.count)), \(dialect.now), "
-                + "\(batch.origin == nil ? "NULL" : dialect.now))",
+                + "\(batch.isAsked ? dialect.now : "NULL"))",
             [
                 .text(batch.id), .text(batch.run), .text(batch.partition.app),
                 .text(batch.partition.environment), .text(batch.source.rawValue), .text(""),
                 .text(state(of: batch, isLast).rawValue), .text(batch.inlet.rawValue),
                 text(batch.label, 1_024), text(batch.host, 255), time.value(batch.opened),
-                .text(batch.ending.rawValue), text(batch.detail, 1_024),
+                batch.heard.map(time.value) ?? .null, .text(batch.ending.rawValue),
+                text(batch.detail, 1_024),
                 text(batch.hold?.gate?.rawValue, 32), text(batch.hold?.cause, 1_024),
                 since.map(time.value) ?? .null, text(batch.origin, 36),
             ] + numbers.map { .integer(Int64($0)) }
@@ -79,9 +81,13 @@ struct BatchRow {
     func open(_ batch: ReportBatch) throws(SQLFailure) {
         try move(batch, to: batch.reports, nil, isLast: true)
         try describe(batch)
+        let time = dialect.ownTime("opened_at")
         _ = try connection.execute(
-            "UPDATE pushsweep_feed SET opened_at = ? WHERE feed = ? AND part = 0",
-            [dialect.ownTime("opened_at").value(batch.opened), .text(batch.id)])
+            "UPDATE pushsweep_feed SET opened_at = ?, heard_at = ?, asked_at = "
+                + "\(batch.isAsked ? dialect.now : "NULL") WHERE feed = ? AND part = 0",
+            [
+                time.value(batch.opened), batch.heard.map(time.value) ?? .null, .text(batch.id),
+            ])
     }
 
     /// Enters what is known of a batch whose row was made before, when it was heard. By then the clocks of host and
@@ -108,16 +114,19 @@ struct BatchRow {
             ?? .null
     }
 
-    /// Moves the row to a number of reports.
+    /// Moves the row to a number of reports, of which the first new one may have been heard before the others.
     func move(
         _ batch: ReportBatch, to reports: Int, _ last: DeviceToken?, isLast: Bool
     ) throws(SQLFailure) {
+        let heard = batch.heard.map(dialect.ownTime("heard_at").value)
         _ = try connection.execute(
             "UPDATE pushsweep_feed SET reports = ?, last_token = ?, state = ?, "
+                + (heard == nil
+                    ? "" : "heard_at = CASE WHEN heard_at < ? THEN heard_at ELSE ? END, ")
                 + "changed_at = \(dialect.now) WHERE feed = ? AND part = 0",
             [
                 .integer(Int64(reports)), last.map { .bytes($0.bytes) } ?? .null,
-                .text(state(of: batch, isLast).rawValue), .text(batch.id),
-            ])
+                .text(state(of: batch, isLast).rawValue),
+            ] + (heard.map { [$0, $0] } ?? []) + [.text(batch.id)])
     }
 }

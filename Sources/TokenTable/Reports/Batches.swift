@@ -74,7 +74,7 @@ package struct Batches {
             let rows = try connection.query(
                 "SELECT \(ReportBatch.columns) FROM pushsweep_feed WHERE part = 0 AND inlet <> '' AND "
                     + "\(condition) ORDER BY opened_at, feed\(end)", values)
-            try rows.require(width: 37)
+            try rows.require(width: 38)
             return (0..<rows.count).map { ReportBatch(rows, $0, connection.dialect) }
         }
     }
@@ -126,6 +126,18 @@ package struct Batches {
                 + (person ? ", asked_at = \(connection.dialect.now)" : ""))
     }
 
+    /// Notes that a person asks for what a batch says that nobody has decided yet. It counts from then on.
+    ///
+    /// - Throws: any failure of the database.
+    package func ask(for id: String) throws(StoreFailure) {
+        try session.retries.retrying("changing batch \(id)") { () throws(SQLFailure) in
+            _ = try connection.execute(
+                "UPDATE pushsweep_feed SET asked_at = \(connection.dialect.now) WHERE feed = ? AND part = 0 AND "
+                    + "asked_at IS NULL AND state IN ('filling', 'waiting', 'applying')",
+                [.text(id)])
+        }
+    }
+
     /// Lets held batches be judged without the guard, because a person has seen what that does, by the digest
     /// `terms`: all, or none where one
     /// of them is not held any more. A run that is killed before it has judged them leaves that to the next.
@@ -163,31 +175,6 @@ package struct Batches {
                     ).scalar?.count ?? 0
             }
             return done == ids.count
-        }
-    }
-
-    /// Discards a batch that is in a state, with the reason in a person's words; false where it is in another one,
-    /// or another run has discarded it. From then on it belongs to the run that did. One in `filling` is discarded
-    /// only while the database has no report of it.
-    ///
-    /// - Throws: any failure of the database.
-    package func discard(
-        _ id: String, in state: BatchState = .held, because reason: String, run: String
-    ) throws(StoreFailure) -> Bool {
-        try session.retries.retrying("changing batch \(id)") { () throws(SQLFailure) in
-            let discarded = SQLValue.text(BatchState.discarded.rawValue)
-            return try connection.changesRow(
-                "UPDATE pushsweep_feed SET state = ?, decision = ?, run = ?, "
-                    + "changed_at = \(connection.dialect.now) WHERE feed = ? AND part = 0 AND state = ? "
-                    + "AND (state <> 'filling' OR reports = 0)",
-                [discarded, .text(reason.cut), .text(run), .text(id), .text(state.rawValue)]
-            ) { () throws(SQLFailure) in
-                // The answer to an earlier try may have been lost.
-                let found = try connection.query(
-                    "SELECT 1 FROM pushsweep_feed WHERE feed = ? AND part = 0 AND state = ? AND run = ?",
-                    [.text(id), discarded, .text(run)])
-                return found.count > 0
-            }
         }
     }
 
@@ -272,9 +259,4 @@ extension Batches {
     package func holdAgain(_ id: String) throws(StoreFailure) -> Bool {
         try change(id, to: .held, from: [.waiting], ", released = 0, terms = NULL, asked_at = NULL")
     }
-}
-
-extension String {
-    /// What fits into the column of a cause.
-    fileprivate var cut: String { String(String.UnicodeScalarView(unicodeScalars.prefix(1_024))) }
 }

@@ -23,8 +23,8 @@ package enum Inlet: String, Hashable, Sendable, CaseIterable {
 ///      |    \                      |  ^  ^
 ///      |     the guard stopped    stopped  a person       a person judges it again
 ///      |     one before it         |  |  releases it       |
-///      |                       --> held --a person discards it--> discarded
-///      +-- nobody stores the rest: discarded                       ^
+///      |                       --> held --a person discards it--> discarding --noted--> discarded
+///      +-- nobody stores the rest: discarding                      ^
 ///                                  waiting, of an app that no settings name --+
 ///
 /// A batch in `filling` belongs to the run that inserts its reports. One that a transaction takes in whole, as from
@@ -41,6 +41,8 @@ package enum BatchState: String, Hashable, Sendable, CaseIterable {
     case applied
     /// It waits for a person's decision.
     case held
+    /// A person discards it: what he said no to is being noted, and nobody may judge or release it.
+    case discarding
     /// A person discarded it.
     case discarded
 }
@@ -59,6 +61,8 @@ package enum ReportState: Int, Hashable, Sendable, CaseIterable {
     case unknown = 4
     /// A row could not be judged or refused the change.
     case refused = 5
+    /// It would have changed a row, and gave way to a person who undid or discarded what it says.
+    case spared = 6
 }
 
 /// Why a batch is held.
@@ -91,6 +95,8 @@ package struct ReportBatch: Hashable, Sendable {
     /// The host that heard the reports.
     package let host: String
     package let opened: EpochMilliseconds
+    /// When the first of its reports was heard, by the database's clock; nil where nobody knows.
+    package var heard: EpochMilliseconds?
     /// How the reading of the reports ended, with one sentence where it was not complete.
     package var ending = FeedEnd.clean
     package var detail: String?
@@ -112,14 +118,16 @@ package struct ReportBatch: Hashable, Sendable {
     package var terms: String?
     /// The digests of the mappings under which its reports were judged.
     package var mappings: [String] = []
-    /// When a person released or replayed it, by the database's clock; nil where nobody did.
-    package private(set) var asked: EpochMilliseconds?
+    /// When a person released, replayed, imported again or discarded it, by the database's clock; nil where nobody did.
+    package var asked: EpochMilliseconds?
     /// The batch into which those of its reports moved that found no row; nil where none did.
     package private(set) var movedTo: String?
     /// Reports that moved into another batch, or whose time is over.
     package var removed = 0
     /// The batch whose reports it judges again; nil for the first judgement.
     package var origin: String?
+    /// Whether a person asks for it with the step that lets it be judged: a replay, or a file imported again.
+    package var isAsked = false
     /// The last token inserted or judged, and the outcomes so far.
     package var progress = FeedProgress()
 
@@ -132,6 +140,9 @@ package struct ReportBatch: Hashable, Sendable {
         (self.source, self.inlet, self.label) = (source, inlet, label)
         (self.host, self.opened) = (host, opened)
     }
+
+    /// When it was heard, as it counts against what persons said no to.
+    package var hearing: Hearing { asked.map(Hearing.asked) ?? heard.map(Hearing.at) ?? .unknown }
 
     /// Whether it is of an import that has not ended, or never will.
     package var isDraft: Bool {
@@ -166,7 +177,7 @@ extension ReportBatch {
     static let columns =
         "feed, run, COALESCE(app_name, app), environment, source, inlet, label, host, opened_at, ending, detail, state, "
         + "held_at, gate, cause, origin, reports, quarantined, out_of_bounds, bytes, quarantined_bytes, "
-        + "last_token, \(Counts.columns.joined(separator: ", ")), rows_changed, invalidated, rows_refused, released, decision, terms, removed, mappings, asked_at, moved_to"
+        + "last_token, \(Counts.columns.joined(separator: ", ")), rows_changed, invalidated, rows_refused, released, decision, terms, removed, mappings, asked_at, moved_to, heard_at"
 
     /// Reads a row of `columns`. Words that this version does not know read as the least harmful.
     init(_ rows: SQLRows, _ row: Int, _ dialect: SQLDialect) {
@@ -192,6 +203,7 @@ extension ReportBatch {
         )
         mappings = (rows[row, 34].text ?? "").split(separator: " ").map(String.init)
         (asked, movedTo) = (time.mark(rows[row, 35]), rows[row, 36].text)
+        heard = time.mark(rows[row, 37])
         (reports, quarantined) = (rows[row, 16].count ?? 0, rows[row, 17].count ?? 0)
         outOfBounds = rows[row, 18].count ?? 0
         (bytes, quarantinedBytes) = (rows[row, 19].count ?? 0, rows[row, 20].count ?? 0)

@@ -63,9 +63,11 @@ package struct SenderBatches {
             (name, known) = (newName(), nil)
         }
         open[key] = name
-        let batch = ReportBatch(
+        var batch = ReportBatch(
             id: name, run: run, key.origin.partition, key.source, .sender,
             label: key.origin.gateway, host: host, opened: now)
+        // Reports come in the order in which they were heard; a log of a killed sender makes batches of its own.
+        batch.heard = reports.map { min($0.heard ?? now, now) }.min()
         if let known {
             try row.move(batch, to: known.reports + reports.count, nil, isLast: false)
         } else {

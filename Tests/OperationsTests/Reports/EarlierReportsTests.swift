@@ -118,7 +118,7 @@ struct EarlierReportsTests {
         try stage.swept().ends(0)
         #expect(try stage.database.marked == 2, "only 2 and 3 were never undone")
         try stage.run("explain", DeviceToken.numbered(0).hex).ends(
-            0, "an undo came after this evidence was heard")
+            0, "the row was kept, because a person undid as much at ")
         // A person may say so.
         let batch = try stage.database.texts(
             "SELECT feed FROM pushsweep_feed WHERE inlet = 'earlier'")[0][0]
@@ -142,7 +142,7 @@ struct EarlierReportsTests {
         try stage.database.report(DeviceToken.numbered(1).hex, time: dead)
         try stage.undone(run.json["run"] as? String ?? "").ends(0)
         try stage.run("explain", DeviceToken.numbered(0).hex).ends(
-            0, "it changes nothing, because an undo came after it was heard")
+            0, "it changes nothing, because a person undid as much at ")
         let dry = try stage.swept(dryRun: true)
         #expect(
             (dry.json["apps"] as? [[String: Any]])?.compactMap { $0["applied"] as? Int }.reduce(
@@ -152,7 +152,7 @@ struct EarlierReportsTests {
         #expect(try stage.database.marked == 1, "only the token 1, which nobody undid")
         #expect(try stage.database.rows(of: "pushsweep_evidence") == 0)
         try stage.run("explain", DeviceToken.numbered(0).hex).ends(
-            0, "an undo came after this evidence was heard")
+            0, "the row was kept, because a person undid as much at ")
         try stage.database.report(DeviceToken.numbered(0).hex, time: dead)
         try stage.swept().ends(0)
         #expect(try stage.database.marked == 2)
@@ -220,9 +220,10 @@ struct EarlierReportsTests {
         // A value that was corrected since changes nothing of that.
         try stage.database.execute("UPDATE active_users SET app_id = 'talk'")
         stage.lines.certificate += Self.wrongValue
-        let swept = try stage.swept().ends(0, "60 reports of batch", "because an undo came after")
+        let swept = try stage.swept().ends(
+            0, "60 reports of batch", "because a person undid or discarded what they say")
         #expect(try stage.database.marked == 5)
-        let told = (swept.json["apps"] as? [[String: Any]])?.compactMap { $0["undone"] as? Int }
+        let told = (swept.json["apps"] as? [[String: Any]])?.compactMap { $0["spared"] as? Int }
         #expect(told == [60])
         for number in 0..<60 {
             try stage.database.report(DeviceToken.numbered(number).hex, time: dead)
@@ -232,9 +233,10 @@ struct EarlierReportsTests {
         let shown = try stage.run("holds", "show").ends(0)
         #expect(!shown.output.contains("a person undid"), "these were reported after the undo")
         try stage.database.execute(
-            "UPDATE pushsweep_feed SET opened_at = ? WHERE state = 'held'",
+            "UPDATE pushsweep_feed SET heard_at = ? WHERE state = 'held'",
             [stage.database.time(dead)])
-        try stage.run("holds", "show").ends(0, "a person undid changes of 60 tokens")
+        try stage.run("holds", "show").ends(
+            0, "a person undid or discarded what is said of 60 tokens")
     }
 
     @Test("reports from before and after an undo are judged again as two batches")
@@ -279,12 +281,12 @@ struct EarlierReportsTests {
         try stage.undone(run).ends(0)
         lines += [line(1, dead + 60_000), line(2, dead)]
         _ = try imported(lines).ends(
-            0, "1 report of batch", "because an undo came after",
-            "0 kept because they registered again, 1 because an undo came after them")
+            0, "1 report of batch", "because a person undid or discarded what it says",
+            "0 kept because they registered again, 1 because a person undid or discarded them")
         #expect(
             try stage.database.marked == 2, "1, which has a new line, and 2, which nobody undid")
         try stage.run("explain", DeviceToken.numbered(0).hex).ends(
-            0, "an undo came after a report that said as much")
+            0, "the row was kept, because a person undid as much at ")
         _ = try imported(lines, "--again").ends(0)
         #expect(try stage.database.marked == 3)
     }

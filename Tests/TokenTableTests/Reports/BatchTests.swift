@@ -51,7 +51,8 @@ struct BatchTests {
         return try store.applyReports(
             &stream,
             FeedApplication(
-                run: "r", feed: id, partition: chat, policy: RemovalPolicy(), source: .feedback))
+                run: "r", feed: id, partition: chat, policy: RemovalPolicy(), source: .feedback,
+                hearing: .unknown))
     }
 
     @Test(
@@ -166,7 +167,8 @@ struct BatchTests {
         }
         #expect(try Self.fill(one, all))
         let application = FeedApplication(
-            run: "r", feed: "b", partition: chat, policy: RemovalPolicy(), source: .feedback)
+            run: "r", feed: "b", partition: chat, policy: RemovalPolicy(), source: .feedback,
+            hearing: .unknown)
         var (first, second) = (
             StoredReports(of: "b", in: one), StoredReports(of: "b", in: other)
         )

@@ -36,7 +36,8 @@ struct SuspectTests {
     ) throws -> FeedProgress {
         try store.noteSuspects(
             FeedApplication(
-                run: "r", feed: id, partition: chat, policy: RemovalPolicy(), source: source))
+                run: "r", feed: id, partition: chat, policy: RemovalPolicy(), source: source,
+                hearing: .unknown))
     }
 
     @Test(

@@ -160,8 +160,8 @@ extension RemovalProposal {
         _ policy: RemovalPolicy
     ) {
         var counts = forecast.counts
-        // A person's undo says nothing about clocks.
-        counts.newer -= forecast.preceded
+        // What a person said no to says nothing about clocks.
+        counts.newer -= forecast.spared
         if batches.allSatisfy({ $0.inlet == .earlier }) {
             // They were chosen because they found no row.
             (counts.newer, counts.unknown) = (0, 0)

@@ -136,7 +136,8 @@ struct EvidenceRun {
     /// where nobody did.
     private func enterDecision(about batch: ReportBatch, _ result: inout Result) -> Bool {
         guard !plan.dryRun, [.waiting, .applying].contains(batch.state),
-            let state = try? batches.batch(batch.id)?.state, [.held, .discarded].contains(state)
+            let state = try? batches.batch(batch.id)?.state,
+            [.held, .discarding, .discarded].contains(state)
         else { return false }
         (result.entry.state, result.isSilent) = (state.reported, false)
         result.entry.detail =
@@ -186,16 +187,12 @@ struct EvidenceRun {
         return policy
     }
 
-    /// The undos to which a batch gives way. Of one that a person released or replayed, his word counts from then on.
-    private func precedence(over batch: ReportBatch) -> LedgerPrecedence? {
-        guard !plan.isAboutOneBatch else { return nil }
-        // An account of a dry run may see the token table alone.
-        guard !plan.dryRun || (try? store.seesUndos()) == true else { return nil }
-        // A log that has grown has its old lines too.
-        let isLog = batch.inlet == .file && batch.source != .feedback
-        return LedgerPrecedence(
-            heard: batch.asked ?? batch.opened,
-            ofRepeats: isLog && batch.asked == nil && plan.file?.again != true)
+    /// When a batch was heard. What a person names counts from now on; a dry run cannot note that.
+    private func hearing(of batch: ReportBatch) -> Hearing {
+        if plan.dryRun, plan.isAboutOneBatch || batch.isAsked {
+            return .asked(EpochMilliseconds(.max))
+        }
+        return batch.hearing
     }
 
     // MARK: Judging
@@ -226,6 +223,10 @@ struct EvidenceRun {
                 heard.batch.state = .waiting
             }
         }
+        if plan.isAboutOneBatch, !plan.dryRun {
+            try batches.ask(for: batch.id)
+            heard.batch.asked = try batches.batch(batch.id)?.asked
+        }
         let stored = try partition(of: batch)
         if batch.isReleased, batch.state == .waiting, try !isReleased(batch, stored) {
             return try holdAgain(batch, &entry)
@@ -242,8 +243,8 @@ struct EvidenceRun {
         }
         entry.counts = batch.counts.judged(judged.progress.counts)
         entry.rowsChanged = judged.progress.rowsChanged
-        let undone = min(judged.undone, entry.newer)
-        entry.undone = undone > 0 ? undone : nil
+        let spared = min(judged.spared, entry.newer)
+        entry.spared = spared > 0 ? spared : nil
         let status = ExitStatus.following(batch, entry.counts)
         if plan.dryRun {
             let guarded = judged.hold == nil ? ExitStatus.done : .held
@@ -276,7 +277,8 @@ struct EvidenceRun {
         let progress = try store.noteSuspects(
             FeedApplication(
                 run: run, feed: batch.id, partition: stored, policy: plan.policy,
-                source: batch.source, lease: lease), shouldStop: { context.interrupt.isTripped }
+                source: batch.source, lease: lease, hearing: .unknown),
+            shouldStop: { context.interrupt.isTripped }
         ) {
             context.progress.show(
                 "suspects of \(batch.partition) (reports)", $0.counts.total, of: batch.reports)
@@ -333,8 +335,8 @@ struct EvidenceRun {
         var hold: GuardHold?
         /// The first rows that refused the changes; nil where none did.
         var refusals: [String]?
-        /// Reports that change nothing because an undo came after them.
-        var undone = 0
+        /// Reports that change nothing because a person said no to them.
+        var spared = 0
     }
 
     /// Logs the first rows that refused the changes of a batch. The applied changes are kept, whether or not
@@ -374,7 +376,7 @@ struct EvidenceRun {
             counts += known?.counts ?? Counts()
             foretold.note(heard.batch, forecast.candidateRows, isHeld: hold != nil, in: partition)
             return Judged(
-                progress: FeedProgress(counts: counts), hold: hold, undone: forecast.preceded)
+                progress: FeedProgress(counts: counts), hold: hold, spared: forecast.spared)
         }
         if batch.reports > 0 {
             opinions.note(hold, about: batch.partition, asked: asksGuard)
@@ -386,13 +388,16 @@ struct EvidenceRun {
             run: run, feed: batch.id, partition: partition, policy: policy(for: batch),
             source: batch.source, lease: lease, isReleased: batch.isReleased,
             mappings: batch.mappings.filter { $0 != mapping } + [mapping],
-            precedence: precedence(over: batch))
+            hearing: hearing(of: heard.batch))
         let applied = try write(application, heard, after: known?.position)
         return Judged(
             progress: applied, refusals: refusals(batch, applied),
             // Of what an earlier run had judged nobody counted them.
-            undone: known == nil ? forecast.preceded : 0)
+            spared: known == nil ? forecast.spared : 0)
     }
+
+    /// Whether it can be asked what persons said no to. An account of a dry run may see the token table alone.
+    private var mayLookForRefusals: Bool { !plan.dryRun || (try? store.seesSpared()) == true }
 
     private func forecast(
         _ heard: HeardBatch, after position: DeviceToken?, in partition: Partition
@@ -401,7 +406,8 @@ struct EvidenceRun {
         let (interrupt, context) = (context.interrupt, context)
         let forecast = try store.classify(
             &stream, in: partition, policy: policy(for: heard.batch),
-            precedence: precedence(over: heard.batch), shouldStop: { interrupt.isTripped },
+            hearing: mayLookForRefusals ? hearing(of: heard.batch) : nil,
+            shouldStop: { interrupt.isTripped },
             report: {
                 context.progress.show(
                     "comparing \(partition) (reports)", $0.counts.total, of: heard.batch.reports)
@@ -413,12 +419,12 @@ struct EvidenceRun {
                 "partition": "\(partition)", "reports": "\(heard.batch.reports)",
                 "candidates": "\(forecast.counts.applied)",
             ])
-        if forecast.preceded > 0 {
+        if forecast.spared > 0 {
             context.log.warning(
                 """
-                \(heard.batch.partition): \(forecast.preceded.counting("report")) of batch \(heard.batch.id) \
-                \(forecast.preceded == 1 ? "changes" : "change") nothing, because an undo came after \
-                \(forecast.preceded == 1 ? "it was" : "they were") heard; pushsweep replay --feed makes them count
+                \(heard.batch.partition): \(forecast.spared.counting("report")) of batch \(heard.batch.id) \
+                \(forecast.spared == 1 ? "changes" : "change") nothing, because a person undid or discarded what \
+                \(forecast.spared == 1 ? "it says" : "they say"); pushsweep replay --feed makes them count
                 """)
         }
         guard forecast.isComplete else {
@@ -464,6 +470,7 @@ extension BatchState {
         switch self {
         case .filling, .waiting, .applying: FeedState.pending.rawValue
         case .applied, .held, .discarded: rawValue
+        case .discarding: BatchState.discarded.rawValue
         }
     }
 }

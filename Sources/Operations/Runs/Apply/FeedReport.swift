@@ -38,7 +38,7 @@ package struct FeedReport: Codable, Hashable, Sendable {
     package var held = 0
     package var quarantined = 0
     /// Among `newer`: reports that change nothing because an undo came after them; absent for none.
-    package var undone: Int?
+    package var spared: Int?
     /// The first rows that stayed unchanged against the evidence; absent when there are none.
     package var refusals: [String]?
     /// The most rows that `refusals` names.

@@ -60,7 +60,9 @@ struct Pouring {
         context.progress.clear()
         guard isWhole else { throw RunFailure.stopped }
         heard.batch = try evidence.batches.batch(heard.batch.id) ?? heard.batch
-        guard heard.batch.state != .discarded || heard.batch.reports > 0 || read.counts.usable == 0
+        guard
+            ![.discarding, .discarded].contains(heard.batch.state) || heard.batch.reports > 0
+                || read.counts.usable == 0
         else {
             throw RunFailure(
                 .pending, .apply,
@@ -88,10 +90,13 @@ struct Pouring {
     }
 
     private func batch(of feed: CapturedFeed, named name: String? = nil) -> ReportBatch {
-        ReportBatch(
+        var batch = ReportBatch(
             id: name ?? feed.id, run: evidence.run, feed.partition, .feedback,
             feed.end == .file ? .file : .gateway, label: feed.source, host: evidence.context.host,
             opened: feed.opened.advanced(by: evidence.ahead))
+        // A person who gives a list by hand asks for it.
+        if feed.end == .file { batch.isAsked = true } else { batch.heard = batch.opened }
+        return batch
     }
 
     private func batch(of read: FeedEvidence, named name: String? = nil) -> ReportBatch {

@@ -193,8 +193,8 @@ package struct HoldReport: PrintedLines, Encodable, Hashable, Sendable {
         var registrations: [Registration] = []
         /// Rows that registered since the first batch was held: their devices were alive.
         var registeredSince = 0
-        /// Tokens of which an undo changed something since they were reported; absent where there are none.
-        var undone: Int?
+        /// Tokens about which a person undid or discarded as much since; absent where there are none.
+        var spared: Int?
         /// Tokens of the sample and all others by age of their evidence.
         var ages = HoldReport.ages.map { Age(age: $0.name, tokens: 0) }
         /// Some of the tokens, redacted.
@@ -244,10 +244,10 @@ package struct HoldReport: PrintedLines, Encodable, Hashable, Sendable {
                     + "\(details.registeredSince == 1 ? "its device was" : "their devices were") alive"
             )
         }
-        if let undone = details.undone {
+        if let spared = details.spared {
             lines.append(
-                "a person undid changes of \(undone.counting("token")) since \(undone == 1 ? "it was" : "they were") "
-                    + "reported, and a release makes them again")
+                "a person undid or discarded what is said of \(spared.counting("token")), and a release makes "
+                    + "\(spared == 1 ? "it" : "them") dead again")
         }
         lines.append("for example:")
         lines += details.sample.map { "  \($0.line)" }
@@ -380,16 +380,19 @@ extension Hold {
     ) throws -> [DeviceToken] {
         var sample: [DeviceToken] = []
         var stream = evidence(in: store)
-        // An account that looks at holds may not see the ledger.
-        let undos =
-            try store.seesUndos()
-            ? store.undoneTokens(since: batches.map(\.opened).min() ?? since) : { _ in [] }
-        var undone = 0
+        // An account that looks at holds may not see what was undone.
+        let seesSpared = try store.seesSpared()
+        let heard = batches.compactMap(\.heard)
+        let hearing = heard.count == batches.count ? heard.min().map(Hearing.at) : nil
+        var spared = 0
         // Tokens are close to random, so every n-th in their order is a fair sample.
         let step = max(1, details.tokens / Self.sampleSize)
         var place = 0
         while case let page = try stream.next(1_000), !page.isEmpty {
-            undone += try undos(page).count
+            let notes = seesSpared ? try store.spared(among: page.map(\.token)) : [:]
+            spared += page.count { item in
+                notes[item.token]?.spares(item.time, heard: hearing ?? .unknown) == true
+            }
             for item in page {
                 let age = now.distance(from: item.time)
                 let range = HoldReport.ages.firstIndex { age < $0.upTo }
@@ -402,7 +405,7 @@ extension Hold {
                 place += 1
             }
         }
-        if undone > 0 { details.undone = undone }
+        if spared > 0 { details.spared = spared }
         return sample
     }
 

@@ -40,8 +40,11 @@ extension ReportIntake {
         let isKnown = try isTaken(content)
         // Taken once more it needs a name of its own.
         let name = isKnown && file.again ? UUIDText.random() : content
-        let batches = try read.batches.map {
-            try heard($0, .file, named: self.name(of: $0, in: name), from: source.name)
+        let batches = try read.batches.map { read in
+            var heard = try heard(
+                read, .file, named: self.name(of: read, in: name), from: source.name)
+            heard.batch.isAsked = isKnown && file.again
+            return heard
         }
         let report = IntakeReport(read.counts)
         guard !batches.isEmpty || read.counts.quarantined > 0 else { return ([], report) }
@@ -163,7 +166,7 @@ extension ReportIntake {
         report.known = true
         let states = try batches.compactMap { try evidence.batches.batch($0.batch.id)?.state }
         report.holds = states.contains(.held)
-        let discarded = states.count { $0 == .discarded }
+        let discarded = states.count { [.discarding, .discarded].contains($0) }
         if discarded > 0 {
             report.discarded = true
             report.discardedInPart = discarded < states.count ? true : nil

@@ -13,8 +13,8 @@ struct ReadReports {
     private struct Key: Hashable {
         let partition: Partition
         let source: EvidenceSource
-        /// The first undo that came after them.
-        var undo: EpochMilliseconds?
+        /// The first no of a person that came after them.
+        var refusal: EpochMilliseconds?
     }
 
     private let folder: StateFolder
@@ -23,7 +23,7 @@ struct ReadReports {
     private var keys: [Key] = []
     /// The place in `keys` by key, and that of the last report, which most reports share.
     private var places: [Key: Int] = [:]
-    /// When the first of those came that an undo followed.
+    /// When the first of those was heard of which that is known.
     private var first: [Key: EpochMilliseconds] = [:]
     private var last: (key: Key, place: Int)?
     private(set) var counts = ReportCounts()
@@ -38,12 +38,12 @@ struct ReadReports {
     }
 
     /// Adds one report, and returns why it cannot be used; nil where it can. `text` is its line as it
-    /// came, which is asked for only where it cannot; `place` is the number of its line or row. Rows that `arrived` before
-    /// an undo stand alone.
+    /// came, which is asked for only where it cannot; `place` is the number of its line or row. What was heard before a
+    /// person's no stands alone.
     @discardableResult mutating func add<Cause: Error>(
         _ reading: Result<ReportReading, Cause>, about partition: Partition,
-        text: @autoclosure () -> [UInt8], place: Int, undo: EpochMilliseconds? = nil,
-        arrived: EpochMilliseconds? = nil
+        text: @autoclosure () -> [UInt8], place: Int, refusal: EpochMilliseconds? = nil,
+        heard: EpochMilliseconds? = nil
     ) throws -> Cause? {
         counts.reports += 1
         if counts.reports % Self.step == 0 { try folder.ensureRoom() }
@@ -75,8 +75,8 @@ struct ReadReports {
             if let token { try add(token, time, Key(partition: partition, source: source)) }
         case .success(.evidence(let token, let source, let time)):
             counts.evidence += 1
-            let key = Key(partition: partition, source: source, undo: undo)
-            if undo != nil, let at = arrived { first[key] = min(first[key] ?? at, at) }
+            let key = Key(partition: partition, source: source, refusal: refusal)
+            if let heard { first[key] = min(first[key] ?? heard, heard) }
             try add(token, time, key)
         }
         return nil
@@ -135,15 +135,15 @@ struct ReadReports {
             let partition: Partition
             let source: EvidenceSource
             let evidence: SortedEvidence
-            /// When the first report came, of those that an undo followed; nil for all others.
-            let arrived: EpochMilliseconds?
+            /// When the first report was heard; nil where nobody knows.
+            let heard: EpochMilliseconds?
 
             init(
                 _ partition: Partition, _ source: EvidenceSource, _ evidence: SortedEvidence,
-                _ arrived: EpochMilliseconds?
+                _ heard: EpochMilliseconds?
             ) {
                 (self.partition, self.source, self.evidence) = (partition, source, evidence)
-                self.arrived = arrived
+                self.heard = heard
             }
         }
 

@@ -49,12 +49,12 @@ struct ReportIntake {
 
     /// What this run takes out of the table.
     ///
-    /// - Throws: failures of looking for undos, which a dry run does where its account sees them.
+    /// - Throws: failures of looking for undos and discards, which a dry run does where its account sees them.
     func terms() throws -> IntakeTerms {
         IntakeTerms(
             run: run, host: context.host, apps,
             ReportReader(now: context.now(), mayUseArrival: plan.mayUseArrival),
-            undone: try !plan.dryRun || store.seesUndos() ? store.undoTimes() : [],
+            refused: try store.refusalTimes(mustSee: !plan.dryRun),
             lease: evidence.lease, name: UUIDText.random)
     }
 
@@ -98,7 +98,7 @@ struct ReportIntake {
                 case .taken(let app, let reading):
                     try reports.add(
                         reading, about: app, text: Array(row.line.utf8), place: Int(row.id),
-                        undo: terms.undo(after: row), arrived: row.arrived)
+                        refusal: terms.refusal(after: row), heard: row.heard ?? now)
                 }
             }
             last = end
@@ -126,11 +126,7 @@ struct ReportIntake {
         var batch = ReportBatch(
             id: name, run: run, read.partition, read.source, inlet, label: label,
             host: context.host, opened: context.now().advanced(by: evidence.ahead))
-        if let arrived = read.arrived {
-            batch = ReportBatch(
-                id: name, run: run, read.partition, read.source, inlet, label: label,
-                host: context.host, opened: arrived)
-        }
+        batch.heard = read.heard
         batch.reports = read.evidence.reports
         return HeardBatch(batch, .sorted(read.evidence))
     }

@@ -231,6 +231,7 @@ package struct Sweep: RecordedRun {
 
     /// Ends what other runs have begun to fill and fill no more, so that it is judged or gone.
     private func endLeftFillings(_ evidence: EvidenceRun) throws {
+        try evidence.batches.completeDiscards(lease: evidence.lease)
         try evidence.batches.dropDrafts(lease: evidence.lease)
         try evidence.batches.completeFilling()
         try evidence.batches.closeAbandonedTurns()

@@ -14,13 +14,12 @@ extension Sweep {
         if plan.dryRun, (try? evidence.batches.visibility()) != .readable { return }
         do {
             guard try evidence.store.layout().registration != nil else { return }
-            let sees = try !plan.dryRun || evidence.store.seesUndos()
-            let undone = sees ? try evidence.store.undoTimes() : []
+            let refused = try evidence.store.refusalTimes(mustSee: !plan.dryRun)
             for (name, stored) in plan.partitions.sorted(by: { "\($0.key)" < "\($1.key)" })
             where plan.isAbout(name) {
                 let mapping = try MappingDigest.of(name, evidence.store.terms(of: stored))
                 let old = try evidence.batches.judged(neverUnder: mapping, about: name)
-                try judge(old, again: mapping, undone, evidence)
+                try judge(old, again: mapping, refused, evidence)
             }
         } catch let end as CancellationError {
             throw end
@@ -34,18 +33,24 @@ extension Sweep {
         }
     }
 
-    /// What becomes one batch: reports of one source, before or after the same undo.
+    /// What becomes one batch: reports of one source, before or after the same no of a person, and those of which
+    /// nobody knows when they were heard.
     private struct Group: Hashable {
         let source: EvidenceSource
-        let undo: EpochMilliseconds?
+        let refusal: EpochMilliseconds?
+        let isKnown: Bool
     }
 
     private mutating func judge(
-        _ old: [ReportBatch], again mapping: String, _ undone: [EpochMilliseconds],
+        _ old: [ReportBatch], again mapping: String, _ refused: [EpochMilliseconds],
         _ evidence: EvidenceRun
     ) throws {
         let groups = Dictionary(grouping: old) { batch in
-            Group(source: batch.source, undo: undone.filter { $0 >= batch.opened }.min())
+            let heard = batch.asked ?? batch.heard
+            return Group(
+                source: batch.source,
+                refusal: heard.flatMap { at in refused.filter { $0 >= at }.min() },
+                isKnown: heard != nil)
         }
         let batches = try groups.values.compactMap { old -> HeardBatch? in
             guard let batch = earlier(old) else { return nil }
@@ -68,6 +73,8 @@ extension Sweep {
             id: UUIDText.random(), run: run, first.partition, first.source, .earlier,
             label: "reports that found no row", host: context.host,
             opened: old.map(\.opened).min() ?? first.opened)
+        let heard = old.compactMap { $0.asked ?? $0.heard }
+        batch.heard = heard.count == old.count ? heard.min() : nil
         batch.mappings = old.reduce(into: []) { known, next in
             known += next.mappings.filter { !known.contains($0) }
         }

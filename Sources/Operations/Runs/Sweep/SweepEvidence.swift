@@ -51,7 +51,7 @@ extension Sweep {
         let earlier = try Pouring.name(after: name)
         // A list that was given up and came after all has another name.
         let named = try evidence.batches.batch(name)
-        let isEmpty = named?.state == .discarded && named?.reports == 0
+        let isEmpty = named?.state.reported == BatchState.discarded.rawValue && named?.reports == 0
         let known = try (isEmpty ? nil : named) ?? evidence.batches.batch(earlier) ?? named
         // Of a list that is not stored yet its host has the bytes.
         let isHere = known?.isUnstored == true && (try? pouring.journal.feed(name)) != nil
@@ -92,7 +92,7 @@ extension Sweep {
                         : "sweep there, then run again")
             )
         case .waiting, .applying, .held: try judge(HeardBatch(last), evidence, resumed: true)
-        case .discarded:
+        case .discarding, .discarded:
             if !plan.dryRun { _ = try evidence.batches.reopen(last.id, atWordOf: true) }
             try judge(
                 HeardBatch(evidence.batches.batch(last.id) ?? last), evidence, resumed: true)
@@ -112,7 +112,7 @@ extension Sweep {
         var batch = ReportBatch(
             id: UUIDText.random(), run: run, old.partition, old.source, old.inlet, label: old.label,
             host: context.host, opened: old.opened)
-        (batch.ending, batch.origin) = (old.ending, old.id)
+        (batch.ending, batch.origin, batch.isAsked) = (old.ending, old.id, true)
         var moved = 0
         for each in all {
             moved += try evidence.batches.move(.all, of: each, to: batch, lease: evidence.lease)

@@ -127,12 +127,12 @@ extension SweepReport {
         }
         let verb = dryRun ? "would become invalid" : "became invalid"
         let noun = apps.allSatisfy { $0.bytes == 0 } ? "report" : "tuple"
-        let undone = apps.reduce(0) { $0 + ($1.undone ?? 0) }
+        let spared = apps.reduce(0) { $0 + ($1.spared ?? 0) }
         let stopped = apps.filter(\.wouldBeHeld).reduce(0) { $0 + $1.applied }
         return "\(kind): \(sum.tuples.counting(noun)), \(sum.applied - stopped) \(verb), "
             + (stopped > 0 ? "\(stopped) would be held, " : "")
-            + "\(sum.newer - undone) kept because they registered again"
-            + (undone > 0 ? ", \(undone) because an undo came after them" : "")
+            + "\(sum.newer - spared) kept because they registered again"
+            + (spared > 0 ? ", \(spared) because a person undid or discarded them" : "")
             + (dryRun ? "; no row was changed" : "")
             + (untried == true
                 ? ", and it was not tried whether the table takes each change, and each removed row back"
@@ -164,8 +164,8 @@ extension FeedReport {
                 "  \(read ?? tuples.counting("report")): "
                     + "\(applied) \(dryRun ? "would be " : "")applied"
                     + (wouldBeHeld && applied > 0 ? " if a person released it, " : ", ")
-                    + "\(already) already invalid, \(newer - (undone ?? 0)) registered again, "
-                    + (undone.map { "\($0) undone before, " } ?? "")
+                    + "\(already) already invalid, \(newer - (spared ?? 0)) registered again, "
+                    + (spared.map { "\($0) refused by a person, " } ?? "")
                     + "\(unknown) unknown, \(held) held, "
                     + "\(quarantined) quarantined"
                     + (refused > 0 ? ", \(refused) refused" : ""))

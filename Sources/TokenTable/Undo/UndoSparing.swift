@@ -1,0 +1,66 @@
+import APNsProtocol
+import Database
+import TokenHygiene
+
+// An undo says no to the evidence behind the changes that it takes back. The tokens whose rows it leaves living are
+// noted (see `SparedTokens`), also those that were so already, and rows that it brings back marked. The undo of an undo
+// makes rows dead again, and forgets that no.
+
+extension UndoTransaction {
+    /// What an undo leaves of one token.
+    private struct Left {
+        var isSpared: Bool
+        /// Whether the row was living before, or there, and is not any more.
+        var isRemoved: Bool
+    }
+
+    /// Notes the tokens of some targets after their changes, in the same transaction.
+    func noteSpared(_ undone: [Undone]) throws(SQLFailure) {
+        var (notes, cleared) = ([SparingNotes.Note](), Set<DeviceToken>())
+        for item in undone {
+            guard let token = item.target.token ?? token(of: item.row.state ?? item.current),
+                let until = item.target.entries.filter({ $0.token == token }).map(\.evidence).max()
+            else { continue }
+            let left = left(item)
+            if left.isSpared {
+                notes.append(
+                    SparingNotes.Note(token: token, partition: item.target.partition, until: until))
+            } else if left.isRemoved {
+                cleared.insert(token)
+            }
+        }
+        let writer = SparingNotes(connection: lookup.connection, run: work.run)
+        // A device of a column of two values has two targets, and its row decides.
+        let spared = Set(notes.map(\.token))
+        if !cleared.subtracting(spared).isEmpty {
+            try writer.clearUndo(of: cleared.subtracting(spared))
+        }
+        guard !notes.isEmpty else { return }
+        let time = lookup.dialect.ownTime("undone_at")
+        let now = try lookup.connection.query("SELECT \(lookup.dialect.now)").scalar
+        guard let now = now.flatMap(time.mark) else {
+            throw SQLFailure(
+                kind: .other, code: 0, message: "the database told a time that is no time")
+        }
+        try writer.add(notes, .undid, at: now)
+    }
+
+    private func left(_ item: Undone) -> Left {
+        let (before, after) = (item.current, item.row.state)
+        guard !item.target.isTokenMark else {
+            // Of a column of two values the row decides.
+            guard layout.living == nil else { return Left(isSpared: false, isRemoved: false) }
+            return Left(isSpared: after == nil, isRemoved: before == nil && after != nil)
+        }
+        guard let after else { return Left(isSpared: false, isRemoved: before != nil) }
+        let isBack = item.target.entries.contains { $0.action == "delete" }
+        let isLiving = lookup.ledgerState(of: after) == .valid
+        return Left(
+            isSpared: isLiving || isBack,
+            isRemoved: !isLiving && before.map { lookup.ledgerState(of: $0) == .valid } == true)
+    }
+
+    private func token(of content: RowContent?) -> DeviceToken? {
+        content?[layout.token.name].flatMap(layout.token.token)
+    }
+}
