@@ -23,10 +23,10 @@ package struct CapturedFeed: Hashable, Sendable {
     package let partition: Partition
     /// `host:port` of the gateway, or the path of the file.
     package let source: String
-    /// The time at which the run opened it.
+    /// The time at which the run opened it, by the database's clock.
     package let opened: EpochMilliseconds
-    /// The time at which reading ended, by this host's clock, against which times are judged; that of the
-    /// opening while it is read.
+    /// The time at which reading ended, by the database's clock, against which times are judged; that of the
+    /// opening while it is read, and where the run was killed.
     package let read: EpochMilliseconds
     /// Number of bytes the journal has stored.
     package let bytes: Int

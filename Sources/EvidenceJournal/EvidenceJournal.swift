@@ -173,13 +173,12 @@ package final class EvidenceJournal {
 
     /// Makes pending the feeds whose run ended without recording it. Call it under the lock, before reading. Returns the number of interrupted feeds.
     @discardableResult
-    package func recoverInterrupted(at now: EpochMilliseconds) throws(JournalFailure) -> Int {
+    package func recoverInterrupted() throws(JournalFailure) -> Int {
         try takeArrived()
         return try change(
             "recovering feeds of an interrupted run",
             """
-            UPDATE feed SET state = \(FeedState.pending), end = \(CaptureEnd.crashed),
-            closed = \(now) WHERE state = \(FeedState.reading)
+            UPDATE feed SET state = \(FeedState.pending), end = \(CaptureEnd.crashed) WHERE state = \(FeedState.reading)
             """)
     }
 

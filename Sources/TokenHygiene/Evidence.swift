@@ -58,6 +58,8 @@ package enum EvidenceSource: String, Hashable, Sendable, CaseIterable {
     /// The device registered another token later, as another sender reports. APNs has said nothing, and no answer of its
     /// gateways has this source.
     case superseded = "Superseded"
+    /// The grace period of a marked row has ended (`policy.delete-after`): the row goes. It says nothing that APNs said.
+    case grace
     /// Reports of other senders that cannot be used. Their feed is quarantined whole and marks
     /// nothing.
     case unusable

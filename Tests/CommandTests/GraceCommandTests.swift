@@ -28,9 +28,9 @@ struct GraceCommandTests {
             }
         }
         let trial = try stage.sweep("--dry-run", "--app", "chat")
-        let would = (trial.json["removals"] as? [[String: Any]] ?? []).compactMap {
-            $0["app"] as? String
-        }
+        let would = (trial.json["apps"] as? [[String: Any]] ?? []).filter {
+            $0["grace"] as? Bool == true
+        }.compactMap { $0["app"] as? String }
         #expect(would == ["chat"], "\(trial.output)")
         try stage.sweep("--app", "chat").ends(0)
         #expect(try rows(stage) == 0)
@@ -57,7 +57,7 @@ struct GraceCommandTests {
         try clock.set("+20d")
         let ahead = try stage.json("sweep", environment: clock.environment)
         #expect(ahead.exit == 0 || ahead.exit == 69, "\(ahead.error)")
-        #expect((ahead.json["removals"] as? [Any])?.isEmpty == true, "\(ahead.output)")
+        #expect(!ahead.output.contains("\"grace\""), "\(ahead.output)")
         #expect(try rows(stage) == 20)
         try stage.json("purge", environment: clock.environment).ends(0).json(has: ["changes": 0])
         #expect(try stage.database.rows(of: "pushsweep_change", "action = 'mark'") == 20)

@@ -48,7 +48,7 @@ struct ArrivingBytesTests {
             let bytes = random.bytes(count)
             let id = try killed(bytes, stored: stored, capacity: capacity, &random)
             let journal = try fixture.journal()
-            #expect(try journal.recoverInterrupted(at: noon) == 1)
+            #expect(try journal.recoverInterrupted() == 1)
             let feed = try journal.feed(id)
             #expect(feed.bytes == count && feed.end == .crashed && feed.state == .pending)
             #expect(try journal.bytes(of: id) == bytes, "seed \(random.seed), round \(round)")
@@ -64,13 +64,13 @@ struct ArrivingBytesTests {
         let kept = try Data(contentsOf: URL(fileURLWithPath: file))
         do {
             let journal = try fixture.journal()
-            try journal.recoverInterrupted(at: noon)
+            try journal.recoverInterrupted()
         }
         // As if the run had died before it removed the file, and before the feed was pending.
         try kept.write(to: URL(fileURLWithPath: file))
         let journal = try fixture.journal()
         try journal.change("", "UPDATE feed SET state = \(FeedState.reading) WHERE id = \(id)")
-        #expect(try journal.recoverInterrupted(at: noon) == 1)
+        #expect(try journal.recoverInterrupted() == 1)
         #expect(try journal.bytes(of: id) == bytes)
     }
 
@@ -109,7 +109,7 @@ struct ArrivingBytesTests {
         try #require(rename(other, identity) == 0)
         chmod(identity, 0o600)
         let journal = try fixture.journal()
-        #expect(try journal.recoverInterrupted(at: noon) == 1)
+        #expect(try journal.recoverInterrupted() == 1)
         #expect(try journal.bytes(of: id) == bytes)
     }
 
@@ -127,7 +127,7 @@ struct ArrivingBytesTests {
             content[place] ^= 1 << UInt8.random(in: 0..<8, using: &random)
             try content.write(to: URL(fileURLWithPath: file))
             let journal = try fixture.journal()
-            #expect(try journal.recoverInterrupted(at: noon) == 1)
+            #expect(try journal.recoverInterrupted() == 1)
             #expect(try journal.bytes(of: id) == Array(bytes.prefix(100)), "at \(place)")
             #expect(!FileManager.default.fileExists(atPath: file))
         }
@@ -152,7 +152,7 @@ struct ArrivingBytesTests {
             }
             try content.write(to: URL(fileURLWithPath: file))
             let journal = try fixture.journal()
-            #expect(try journal.recoverInterrupted(at: noon) == 1)
+            #expect(try journal.recoverInterrupted() == 1)
             let found = try journal.bytes(of: id)
             #expect(
                 found.count >= stored && found == Array(bytes.prefix(found.count)),
@@ -168,7 +168,7 @@ struct ArrivingBytesTests {
             let id = try killed(bytes, stored: 100, capacity: 1_000, &random)
             truncate(file, length)
             let journal = try fixture.journal()
-            #expect(try journal.recoverInterrupted(at: noon) == 1)
+            #expect(try journal.recoverInterrupted() == 1)
             #expect(try journal.bytes(of: id) == Array(bytes.prefix(100)))
             #expect(!FileManager.default.fileExists(atPath: file))
         }

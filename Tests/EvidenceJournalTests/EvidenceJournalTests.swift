@@ -33,12 +33,12 @@ struct EvidenceJournalTests {
         let id = try fixture.journal().capture([bytes], end: nil)
         let journal = try fixture.journal()
         #expect(try journal.feeds(.pending).isEmpty)
-        #expect(try journal.recoverInterrupted(at: noon) == 1)
+        #expect(try journal.recoverInterrupted() == 1)
         let feed = try #require(try journal.feeds(.pending).first)
         #expect(feed.id == id)
         #expect(feed.end == .crashed)
         #expect(try journal.bytes(of: id) == bytes)
-        #expect(try journal.recoverInterrupted(at: noon) == 0)
+        #expect(try journal.recoverInterrupted() == 0)
     }
 
     @Test("the journal keeps a feed in exactly one state")

@@ -59,7 +59,7 @@ extension FuzzTarget {
     /// Uses a journal as runs do. Where a step fails the others still have to end.
     private static func use(_ journal: EvidenceJournal) {
         let noon = EpochMilliseconds(1_700_000_000_000)
-        _ = try? journal.recoverInterrupted(at: noon)
+        _ = try? journal.recoverInterrupted()
         let feeds = (try? journal.feeds(.reading, .pending, .applied, .held)) ?? []
         for feed in feeds.prefix(8) {
             try? journal.forEachChunk(of: feed.id) { _ in }

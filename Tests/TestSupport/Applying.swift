@@ -44,16 +44,6 @@ package struct ExpandedReports<Stream: EvidenceStream>: ReportSource {
     }
 }
 
-extension Expiry {
-    /// The removal of rows a week after their mark, as a feed of its own.
-    package static func afterAWeek(at now: Int64, run: String = "sweep") -> Expiry {
-        Expiry(
-            run: run, feed: UUID().uuidString.lowercased(), partition: chat,
-            policy: RemovalPolicy(action: .delete, deletesAfter: 7 * 86_400_000),
-            now: EpochMilliseconds(now))
-    }
-}
-
 extension TokenTable {
     /// Applies evidence as a feed of its own.
     @discardableResult
@@ -107,23 +97,5 @@ extension TokenTable {
         var list = EvidenceList(evidence)
         return try classify(
             &list, in: Partition(app: app, environment: environment), policy: policy)
-    }
-}
-
-extension TokenTable {
-    /// The number of due rows; see `TableExpiry`.
-    package func due(
-        _ expiry: Expiry, shouldStop: () -> Bool = { false },
-        noticing: (EpochMilliseconds) -> Void = { _ in }
-    ) throws(StoreFailure) -> Int? {
-        try TableExpiry(self).due(expiry, shouldStop: shouldStop, noticing: noticing)
-    }
-
-    /// Removes the due rows; see `TableExpiry`.
-    package func remove(
-        _ expiry: Expiry, shouldStop: () -> Bool = { false },
-        report: (ExpiryProgress) -> Void = { _ in }
-    ) throws(StoreFailure) -> Int? {
-        try TableExpiry(self).remove(expiry, shouldStop: shouldStop, report: report)
     }
 }

@@ -90,7 +90,7 @@ struct ChangeFollowerTests {
             [.text(DeviceToken.numbered(7).hex), database.time(start)])
         let store = try database.store()
         try store.sweep("mark", Self.dead(7..<8))
-        let expiry = Expiry(
+        let expiry = GraceEnd(
             run: "gone", feed: "g", partition: chat,
             policy: RemovalPolicy(action: .delete, deletesAfter: 1),
             now: EpochMilliseconds(start + 2 * 86_400_000))
@@ -130,7 +130,7 @@ struct ChangeFollowerTests {
         try database.register(.numbered(1), at: start, app: "mail")
         try database.register(.numbered(2), at: start, mark: start + 3_600_000)
         let store = try database.store()
-        let expiry = Expiry(
+        let expiry = GraceEnd(
             run: "grace", feed: "g", partition: chat,
             policy: RemovalPolicy(action: .delete, deletesAfter: 1),
             now: EpochMilliseconds(start + 2 * 86_400_000))
@@ -146,7 +146,7 @@ struct ChangeFollowerTests {
         #expect(
             changes.map { [$0.run, $0.app ?? "-", $0.action, $0.source ?? "-", $0.state ?? "-"] }
                 == [
-                    ["grace", "chat", "delete", "delete-after", "deleted"],
+                    ["grace", "chat", "delete", "grace", "deleted"],
                     ["chat", "chat", "mark", "feedback", "invalid"],
                     ["mail", "mail", "mark", "feedback", "invalid"],
                     ["undo", "chat", "restore", "undo", "valid"],

@@ -191,7 +191,7 @@ struct EntryColumnTests {
         try voip.sweep(
             "voip", [.dead(115, at: start + 8 * day)], at: start + 8 * day, policy: policy)
         var untouched: EpochMilliseconds?
-        let expiry = Expiry.afterAWeek(at: start + 9 * day)
+        let expiry = GraceEnd.afterAWeek(at: start + 9 * day)
         #expect(try push.due(expiry, noticing: { untouched = $0 }) == 10)
         #expect(untouched == nil)
     }

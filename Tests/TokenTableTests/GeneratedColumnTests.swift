@@ -115,7 +115,7 @@ struct GeneratedColumnTests {
         try database.forgetLedger()
         let now = EpochMilliseconds(start + 30 * day)
         try store.session.record(RunRecord(id: "run", kind: "sweep", started: now, host: "h"))
-        let removal = Expiry.afterAWeek(at: start + 30 * day, run: "run")
+        let removal = GraceEnd.afterAWeek(at: start + 30 * day, run: "run")
         #expect(try store.remove(removal) == 3)
         #expect(try store.undo(.run("run"), at: start + 31 * day).restored == 3)
         #expect(try database.contents(of: "devices") == marked)

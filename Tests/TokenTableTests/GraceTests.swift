@@ -168,6 +168,10 @@ struct GraceTests {
         let store = try TokenTable(database.settings, connection, hurried())
         #expect(try store.remove(.afterAWeek(at: present + day)) == 15)
         #expect(try database.rows(of: "active_users", "id <= 5") == 5)
+        // What a batch left in place is looked at again after a day.
+        #expect(try store.due(.afterAWeek(at: present + 9 * day)) == 0)
+        try database.execute(
+            "UPDATE pushsweep_report SET changed_at = ?", [database.time(present - 2 * day)])
         #expect(try store.due(.afterAWeek(at: present + 9 * day)) == 5)
     }
 

@@ -70,7 +70,7 @@ struct LargeRowTests {
         let before = engine == .mariaDB ? try database.texts(sum) : []
         let store = try database.store(pacing: hurried()) { $0.table = "devices" }
         try store.record("run", at: start)
-        let expiry = Expiry.afterAWeek(at: start + 30 * 86_400_000, run: "run")
+        let expiry = GraceEnd.afterAWeek(at: start + 30 * 86_400_000, run: "run")
         #expect(try store.remove(expiry) == 12)
         #expect(try database.rows(of: "devices") == 0)
         let undone = try store.undo(.run("run"))

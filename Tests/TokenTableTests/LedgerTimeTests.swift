@@ -71,11 +71,12 @@ struct LedgerTimeTests {
             "DELETE FROM pushsweep_change" + (isPartial ? " WHERE seq < 5" : ""))
         var untouched: [EpochMilliseconds] = []
         #expect(
-            try store.due(Expiry.afterAWeek(at: present), noticing: { untouched.append($0) }) == 0)
+            try store.due(GraceEnd.afterAWeek(at: present), noticing: { untouched.append($0) }) == 0
+        )
         let end = try #require(untouched.first).rawValue
         #expect(abs(end - present - 7 * day) < 60_000)
-        #expect(try store.remove(Expiry.afterAWeek(at: present)) == 0)
-        #expect(try store.due(Expiry.afterAWeek(at: end + 1)) == 20)
+        #expect(try store.remove(GraceEnd.afterAWeek(at: present)) == 0)
+        #expect(try store.due(GraceEnd.afterAWeek(at: end + 1)) == 20)
     }
 
     @Test(
@@ -124,11 +125,11 @@ struct LedgerTimeTests {
         try database.register(20..<12_020, at: start)
         try store.apply(
             (20..<12_020).map { .dead($0, at: present - 20 * day) }, policy: grace, run: "sender")
-        #expect(try store.due(Expiry.afterAWeek(at: present)) == 0)
+        #expect(try store.due(GraceEnd.afterAWeek(at: present)) == 0)
         try database.execute(
             "UPDATE pushsweep_commit SET committed_at = ? WHERE number > 1",
             [database.time(present - 10 * day)])
-        #expect(try store.due(Expiry.afterAWeek(at: present)) == 12_000)
+        #expect(try store.due(GraceEnd.afterAWeek(at: present)) == 12_000)
     }
 }
 

@@ -229,7 +229,7 @@ struct LivingColumnTests {
         try stage.set([1], to: column.living)
         try stage.database.forgetLedger()
         let now = EpochMilliseconds(start + 30 * day)
-        let removal = Expiry.afterAWeek(at: start + 30 * day, run: "run")
+        let removal = GraceEnd.afterAWeek(at: start + 30 * day, run: "run")
         #expect(try store.due(removal) == 2)
         try store.session.record(
             RunRecord(id: "run", kind: "sweep", started: now, host: "h"))

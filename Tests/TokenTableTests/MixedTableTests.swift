@@ -107,7 +107,7 @@ struct MixedTableTests {
         try all.apply((0..<40).map { .dead($0, at: start + 60_000) })
         try database.forgetLedger()
         let store = try Self.store(database, platform)
-        let removal = Expiry.afterAWeek(at: start + 30 * day, run: "run")
+        let removal = GraceEnd.afterAWeek(at: start + 30 * day, run: "run")
         #expect(try store.due(removal) == 19)
         #expect(try store.remove(removal) == 19)
         #expect(try database.rows() == 21)

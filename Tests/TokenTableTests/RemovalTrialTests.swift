@@ -270,7 +270,7 @@ struct RemovalTrialTests {
         }
         try store.record("run")
         if isExpiry {
-            let expiry = Expiry.afterAWeek(at: start + 30 * 86_400_000, run: "run")
+            let expiry = GraceEnd.afterAWeek(at: start + 30 * 86_400_000, run: "run")
             let removed = try store.remove(expiry, report: { _ in fill() })
             #expect(removed == 400)
         } else {

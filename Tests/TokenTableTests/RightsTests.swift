@@ -14,7 +14,7 @@ struct RightsTests {
         RemovalPolicy(action: .delete, deletesAfter: 86_400_000),
     ]
 
-    private static let expiry = Expiry.afterAWeek(at: start)
+    private static let expiry = GraceEnd.afterAWeek(at: start)
 
     private static func schemas() -> [(String, (TokenDatabase) throws -> Void)] {
         [

@@ -87,7 +87,8 @@ struct SparedTests {
         try store.sweep("first", dead)
         try store.undo(.run("first"), as: "undo1")
         try database.execute(
-            "UPDATE active_users SET registered_at = ? WHERE id = 2", [database.time(start + 120_000)])
+            "UPDATE active_users SET registered_at = ? WHERE id = 2",
+            [database.time(start + 120_000)])
         let partition = Partition(app: "chat", environment: "production")
         var list = EvidenceList(dead + [.dead(9, at: start)])
         let foretold = try store.classify(

@@ -135,7 +135,7 @@ struct StatementTests {
             let now = try store.session.databaseTime()
             return {
                 _ = try store.remove(
-                    Expiry(
+                    GraceEnd(
                         run: "two", feed: UUID().uuidString.lowercased(), partition: chat,
                         policy: grace, now: now))
             }

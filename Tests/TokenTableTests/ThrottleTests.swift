@@ -224,7 +224,7 @@ struct ThrottleTests {
             case .removal:
                 let run = UUID().uuidString
                 try store.session.record(RunRecord(id: run, kind: "sweep", started: end, host: "h"))
-                let expiry = Expiry.afterAWeek(at: Self.end, run: run)
+                let expiry = GraceEnd.afterAWeek(at: Self.end, run: run)
                 return try store.remove(expiry, shouldStop: shouldStop) != nil
             }
         }

@@ -69,7 +69,7 @@ extension PushsweepTable {
     /// One row per batch of reports, and per checkpoint of an undo or a removal. Of a batch it has where the
     /// reports came from, its state, and how many of its reports had each outcome; see `BatchState`. `app_name` is
     /// the app in the settings; `app` too while it waits, and the value of the table's rows once it is judged. The row changes in the transaction of every chunk, so it is right after any crash. The
-    /// guard reads 30 days of it. `key_columns` are the columns by which the ledger names the rows, with
+    /// guard reads 30 days of it, without the rows that an undo made living again (`taken_back`). `key_columns` are the columns by which the ledger names the rows, with
     /// those of the token and the mark. Only an undo has parts: its partitions.
     package static let feed = PushsweepTable(
         name: "pushsweep_feed",
@@ -85,7 +85,8 @@ extension PushsweepTable {
             Column("last_token", "BLOB NULL", "BLOB NULL"),
             column("applied", number), column("already", number), column("newer", number),
             column("unknown_tokens", number), column("rows_changed", number),
-            column("invalidated", number), column("refused", number),
+            column("invalidated", number), column("taken_back", number),
+            column("refused", number),
             column("rows_refused", number),
             Column("released", "SMALLINT NOT NULL DEFAULT 0", "INTEGER NOT NULL DEFAULT 0"),
             Column("state", "VARCHAR(16) NOT NULL", "TEXT NOT NULL"),
@@ -104,7 +105,7 @@ extension PushsweepTable {
     /// first report was heard, by the database's clock, NULL where nobody knows. `inlet` and `reports` have
     /// no default, so a table without them is of an earlier build. `reports` counts what is or was in `pushsweep_report`, `quarantined` what could not be
     /// used. `decision` is the reason of a person who discarded it, `terms` the digest of what a release would do that
-    /// a person saw, `asked_at` when one released, replayed, imported
+    /// a person saw, `released_as` the digest of the set that he released, `asked_at` when one released, replayed, imported
     /// again or discarded it, and `mappings` are the digests of the mappings under which its reports were judged. `moved_to` is the batch into which those moved that found no row. `trimmed` says what the end of its time removed: 1 its reports about dead rows, 2 all.
     private static let batchColumns = [
         Column("inlet", "VARCHAR(16) NOT NULL", "TEXT NOT NULL"),
@@ -121,6 +122,8 @@ extension PushsweepTable {
         Column(
             "mappings", "VARCHAR(1024) CHARACTER SET ascii COLLATE ascii_bin NULL", "TEXT NULL"),
         Column("app_name", "VARCHAR(64) NULL", "TEXT NULL"), column("asked_at", timeOrNull),
+        Column(
+            "released_as", "CHAR(64) CHARACTER SET ascii COLLATE ascii_bin NULL", "TEXT NULL"),
         Column("moved_to", "VARCHAR(36) CHARACTER SET ascii COLLATE ascii_bin NULL", "TEXT NULL"),
         Column("origin", "VARCHAR(36) CHARACTER SET ascii COLLATE ascii_bin NULL", "TEXT NULL"),
         Column("reports", "BIGINT NOT NULL", "INTEGER NOT NULL"), column("quarantined", number),

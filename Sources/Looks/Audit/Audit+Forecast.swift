@@ -54,7 +54,6 @@ extension Audit {
         context.progress.clear()
         if context.interrupt.isTripped { throw stopped() }
         for entry in outcome.report.apps { enter(entry) }
-        for removal in outcome.report.removals { enter(removal) }
         report.gaps += outcome.failures.map { "what a sweep would do: \($0)" }
         withExtendedLifetime(folder) {}
         return outcome.failures.isEmpty
@@ -73,6 +72,11 @@ extension Audit {
         guard entry.state != FeedState.held.rawValue,
             let place = place(of: entry.partition)
         else { return }
+        guard entry.grace == nil else {
+            report.apps[place].forecast.removals += entry.applied
+            if entry.gate != nil { report.apps[place].forecast.held = true }
+            return
+        }
         var forecast = report.apps[place].forecast
         forecast.waiting += entry.tuples - entry.quarantined
         forecast.applied += entry.applied
@@ -80,12 +84,6 @@ extension Audit {
         forecast.unknown += entry.unknown
         if entry.gate != nil { forecast.held = true }
         report.apps[place].forecast = forecast
-    }
-
-    private mutating func enter(_ removal: SweepReport.Removal) {
-        guard let place = place(of: removal.partition) else { return }
-        report.apps[place].forecast.removals += removal.due
-        if removal.cause != nil { report.apps[place].forecast.held = true }
     }
 }
 

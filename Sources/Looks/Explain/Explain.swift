@@ -44,7 +44,7 @@ package struct Explain {
             let frame = StoryFrame(
                 settings: settings, apps: settings.appWords, history: try TokenHistory(store),
                 now: now,
-                reader: ReportReader(now: context.now(), mayUseArrival: settings.mayUseArrival),
+                reader: ReportReader(now: now, mayUseArrival: settings.mayUseArrival),
                 wholeTokens: wholeTokens, mappings: try Self.mappings(settings, store))
             var explain = Explain(
                 context: context, store: store, tokens: tokens, frame: frame, report: report)

@@ -120,7 +120,7 @@ extension TokenStory {
     private typealias RowExpiry = (words: String, due: EpochMilliseconds?)
 
     /// What `policy.delete-after` does to the rows. The period begins at the mark, and again at each
-    /// change that this program made, an undo too (see `Expiry`).
+    /// change that this program made, an undo too (see `GracePeriod`).
     private func expiry(_ rows: [TokenRow]) -> RowExpiry? {
         let policy = frame.settings.policy
         guard policy.action == .delete, let period = policy.deletesAfter else { return nil }
@@ -149,7 +149,7 @@ extension TokenStory {
     ) -> EpochMilliseconds {
         let keeping = changes.compactMap { change -> Range<EpochMilliseconds>? in
             guard change.refusal == nil, change.action != "delete",
-                change.origin?.source != "delete-after",
+                change.origin?.source != EvidenceSource.grace.rawValue,
                 change.isBeside ? row.mark == nil : change.key == row.key
             else { return nil }
             let isGivenBack = ["insert", "restore", "side-restore"].contains(change.action)

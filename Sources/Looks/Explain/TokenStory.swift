@@ -129,7 +129,10 @@ struct TokenStory {
     /// Adds what a batch says, and what the guard and persons decided about the batch.
     mutating func add(_ report: TokenReport, _ decisions: [RunRecord]) {
         let (batch, app) = (report.batch, report.batch.partition)
-        var event = ExplainedEvent(.evidence, of: app, at: report.time)
+        let isOfGrace = batch.source == .grace
+        // Of a row that went the ledger tells.
+        if isOfGrace, report.state == .applied { return addDecisions(about: batch, app, decisions) }
+        var event = ExplainedEvent(isOfGrace ? .expiry : .evidence, of: app, at: report.time)
         (event.source, event.arrived, event.feed) = (batch.label, batch.opened.rfc3339, batch.id)
         if batch.source != .feedback { event.reason = batch.source.rawValue }
         if batch.source == .accepted {
@@ -148,7 +151,7 @@ struct TokenStory {
             timed.append((report.time, event))
             return
         }
-        let what = report.claim
+        let what = isOfGrace ? "its period of policy.delete-after was over" : report.claim
         let outcome = outcome(of: report, app, &event)
         event.text = "\(app): \(what), read at \(batch.opened.rfc3339): \(outcome)"
         timed.append((report.time, event))
@@ -213,6 +216,10 @@ struct TokenStory {
             heldApps.insert(app)
             return "held (\(batch.hold?.cause ?? "no cause was noted")), so it changed nothing yet"
         case .filling, .waiting, .applying, .applied: break
+        }
+        if batch.source == .grace, report.state == .waiting {
+            event.basis = "waiting"
+            return "the row goes when that is judged"
         }
         guard report.state != .waiting else {
             let (rule, words) = judgement(
@@ -279,6 +286,7 @@ struct TokenStory {
     /// Why a report left a row as it was.
     private func whyKept(by report: TokenReport) -> String {
         let batch = report.batch
+        if batch.source == .grace { return "its mark or its registration had changed meanwhile" }
         return batch.isJudgedByItself
             ? "it was judged again by itself, and then only a row changes that certainly registered before the "
                 + "evidence"
@@ -375,7 +383,7 @@ struct TokenStory {
         let app = change.origin.map { frame.named($0.partition) }
         let source = change.origin?.source ?? change.reason ?? "undo"
         let isUndo = source == "undo" || run?.kind == "undo"
-        let isExpiry = source == "delete-after"
+        let isExpiry = source == EvidenceSource.grace.rawValue
         let (before, after) = frame.history.states(of: change)
         let key = change.key.text(wholeTokens: frame.wholeTokens)
         var words =

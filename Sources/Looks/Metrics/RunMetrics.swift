@@ -194,12 +194,14 @@ extension SweepReport {
         _ labels: [MetricFamily.Label]
     ) {
         var sums: [Partition: Counts] = [:]
-        for feed in apps { sums[feed.partition, default: Counts()] += feed.counts }
+        for feed in apps where feed.grace == nil {
+            sums[feed.partition, default: Counts()] += feed.counts
+        }
         for (partition, counts) in sums.sorted(by: { "\($0.key)" < "\($1.key)" }) {
             tuples.add(counts, labels + partition.labels)
         }
-        for removal in self.removals {
-            removals.add(removal.removed, labels + removal.partition.labels)
+        for entry in apps where entry.grace == true {
+            removals.add(entry.applied, labels + entry.partition.labels)
         }
     }
 }

@@ -10,6 +10,8 @@ struct ChangeImages {
     let after: RowContent?
     /// The token that the row had; nil where it had none.
     let token: DeviceToken?
+    /// Where the ledger has the entry.
+    let place: LedgerPlace
     /// The time of the evidence.
     let time: EpochMilliseconds
     /// Whether the entry stays if the device registered after it. A row that an undo inserted is
@@ -46,7 +48,7 @@ struct ChangeImages {
     init?(_ entry: LedgerEntry, image: String?, _ layout: TableLayout) {
         if Self.isForeign(entry, image: image, layout) { return nil }
         time = entry.evidence
-        token = entry.token
+        (token, place) = (entry.token, entry.place)
         isCompanion = entry.isCompanion
         yieldsToRegistration = entry.action != "insert"
         isUndated =

@@ -28,15 +28,17 @@ struct ChunkTransaction {
     private let tokenMarks: InvalidTokenTable
     private let lateWriter: ChangeWriter
     private let notes: SparedTokens
+    private let grace: GracePeriod?
 
     private var lookup: RowLookup { transaction.lookup }
 
     /// Prepares the transactions of one application. `isolation` is shared with the loop that tries
     /// them.
     init(
-        _ application: FeedApplication, _ table: TokenTable, _ isolation: RowIsolation
+        _ application: FeedApplication, _ table: TokenTable, _ isolation: RowIsolation,
+        _ grace: GracePeriod?
     ) throws(StoreFailure) {
-        self.application = application
+        (self.application, self.grace) = (application, grace)
         layout = try table.layout()
         let connection = table.connection
         notes = SparedTokens(connection: connection)
@@ -44,11 +46,13 @@ struct ChunkTransaction {
         decisions = ReportDecisions(batch: application.feed, connection: connection)
         let lookup = try RowLookup(
             layout, connection, application.partition,
-            wholeRows: application.policy.deletesAtOnce,
+            wholeRows: application.policy.deletesAtOnce || grace != nil,
             changesRows: TableUse.apply(application.policy).changesRows(of: layout))
         transaction = ChangeTransaction(
             lookup: lookup,
-            writer: ChangeWriter(lookup, isolation, marksFrom: application.source),
+            writer: grace == nil
+                ? ChangeWriter(lookup, isolation, marksFrom: application.source)
+                : ChangeWriter(repeatingMarks: lookup, isolation),
             isolation: isolation, lease: application.lease)
         lateWriter = ChangeWriter(unlocked: lookup, isolation, marksFrom: application.source)
         ledger = ChangeLedger(
@@ -103,7 +107,7 @@ struct ChunkTransaction {
     /// Whether rows need not be locked when they are read.
     private var mayLockLate: Bool {
         lookup.connection.certifiesCommits && lookup.mark != nil && lookup.living == nil
-            && !application.policy.deletesAtOnce
+            && !application.policy.deletesAtOnce && grace == nil
             && transaction.isolation.isUntroubled
     }
 
@@ -121,7 +125,9 @@ struct ChunkTransaction {
             ? try tokenMarks.marks(of: found.rows, in: chunk, locking: true) : [:]
         var terms = ClassifiedChunk.Terms(
             layout: layout, policy: application.policy, source: application.source)
-        terms.hearing = application.hearing
+        (terms.hearing, terms.grace) = (application.hearing, grace)
+        terms.lookup = lookup
+        try grace?.refresh()
         terms.spared = try notes.notes(on: chunk, of: found.rows.lazy.map(\.evidence))
         return ClassifiedChunk(chunk, found.rows, marks: marks, by: terms) {
             lookup.isExact($0.values)
@@ -169,7 +175,8 @@ struct ChunkTransaction {
         next.position = chunk.last?.token ?? progress.position
         next.counts += classified.counts
         next.rowsChanged += changes.count
-        next.rowsInvalidated += classified.invalidated
+        // Rows whose grace period has ended were invalid before.
+        next.rowsInvalidated += grace == nil ? classified.invalidated : 0
         next.rowsRefused += changes.refused.count
         next.isApplied = isLast
         let written = LedgerRange(

@@ -14,10 +14,36 @@ struct ClassifiedChunk {
         var source: EvidenceSource?
         /// The time since which registrations are counted; nil for none.
         var since: EpochMilliseconds?
+        /// The grace period whose end the evidence is; nil for any other.
+        var grace: GracePeriod?
+        /// What has read the rows; the grace period asks it for their names and reasons.
+        var lookup: RowLookup?
         /// When the evidence was heard; nil where nothing is asked about what persons said no to.
         var hearing: Hearing?
         /// What persons said no to about the tokens of the evidence.
         var spared: [DeviceToken: SparedToken] = [:]
+
+        /// What evidence of a time does to a row.
+        fileprivate func verdict(
+            on row: MatchedRow, _ token: DeviceToken, dead time: EpochMilliseconds,
+            _ tokenMark: TokenMark?
+        ) -> Verdict {
+            let registered = row.judged(markedAt: tokenMark?.time)
+            guard let grace, let lookup else {
+                return policy.verdict(on: registered, dead: time)
+            }
+            let mark = layout.mark == nil ? RowImage.key([.bytes(token.bytes)]) : nil
+            return grace.isDue(registered, time, lookup.name(of: row), mark: mark)
+                ? .delete : .newer
+        }
+
+        /// The reason of the mark with which a row goes, which the ledger has in place of the batch's source; nil for
+        /// other changes.
+        fileprivate func reason(of row: MatchedRow, _ tokenMark: TokenMark?) -> String? {
+            guard grace != nil, let lookup else { return nil }
+            let reason = lookup.reason.flatMap { row[$0].text } ?? tokenMark?.reason
+            return reason.map { String($0.prefix(64)) } ?? "unknown"
+        }
 
         /// Whether a change of a token's row gives way to what a person said.
         fileprivate func spares(_ token: DeviceToken, _ time: EpochMilliseconds) -> Bool {
@@ -40,6 +66,7 @@ struct ClassifiedChunk {
 
     /// The tokens about which a person said no.
     let noted: Set<DeviceToken>
+    private let isOfGrace: Bool
     private(set) var counts = Counts()
     /// The changes that follow. Refused rows are those that cannot be judged and, after writing,
     /// those that refused the change.
@@ -71,39 +98,49 @@ struct ClassifiedChunk {
         isExact: (MatchedRow) -> Bool = { _ in true }
     ) {
         let (layout, policy) = (terms.layout, terms.policy)
+        isOfGrace = terms.grace != nil
         noted = Set(terms.spared.keys)
         var next = rows.startIndex
         var verdicts: [Verdict] = []
         for index in evidence.indices {
             let item = evidence[index]
-            let time = layout.floor(item.time)
+            // The end of a grace period has the mark as it is stored.
+            let time = isOfGrace ? item.time : layout.floor(item.time)
             let tokenMark = layout.mark == nil ? marks[item.token] : nil
             var needsTokenMark = false
             let refusedBefore = changes.refused.count
             let changesBefore = changes.rows.count
-            var isSpared = false
+            var (isSpared, staysStale) = (false, false)
             verdicts.removeAll(keepingCapacity: true)
             while next < rows.endIndex, rows[next].evidence == index {
                 let row = rows[next]
                 next += 1
-                let registered = row.judged(markedAt: tokenMark?.time)
-                let verdict = policy.verdict(on: registered, dead: time)
+                let verdict = terms.verdict(on: row, item.token, dead: time, tokenMark)
                 if verdict.changesRow, terms.spares(item.token, time) {
-                    isSpared = true
+                    (isSpared, staysStale) = (true, true)
                     verdicts.append(.newer)
                     continue
                 }
-                if let refusal = terms.refusal(of: row, verdict, time, isExact) {
+                if !isOfGrace || verdict == .delete,
+                    let refusal = terms.refusal(of: row, verdict, time, isExact)
+                {
                     changes.refused.append(refusal)
+                    staysStale = true
                     continue
                 }
                 verdicts.append(verdict)
+                if verdict != .delete, row.judged(markedAt: tokenMark?.time).isStale {
+                    staysStale = true
+                }
                 if verdict.removes { invalidated += 1 }
                 if let since = terms.since { note(row.registeredAt, since, verdict) }
                 if policy.order(of: row.registeredAt, to: time) == .unknown { undated += 1 }
                 let isInRow = layout.mark != nil || layout.living != nil && verdict == .mark
                 if !verdict.setsMark && verdict.changesRow || verdict.setsMark && isInRow {
-                    changes.rows.append(RowChange(verdict: verdict, row: row, time: time))
+                    changes.rows.append(
+                        RowChange(
+                            verdict: verdict, row: row, time: time,
+                            source: terms.reason(of: row, tokenMark)))
                 }
                 if verdict.setsMark && layout.mark == nil {
                     needsTokenMark = true
@@ -115,6 +152,11 @@ struct ClassifiedChunk {
                         token: item.token, former: tokenMark,
                         mark: TokenMark(time: time, reason: terms.source?.rawValue)))
             }
+            // A mark left behind would make a returning device stale where no registration time exists.
+            if isOfGrace, let tokenMark, !staysStale, verdicts.contains(.delete) {
+                changes.tokenMarks.append(
+                    TokenMarkChange(token: item.token, former: tokenMark, mark: nil))
+            }
             var one = Counts()
             if changes.refused.count > refusedBefore {
                 one.refused = item.statements
@@ -125,7 +167,7 @@ struct ClassifiedChunk {
             if isSpared { spared += one.newer }
             outcomes[index] = isSpared && one.state == .newer ? .spared : one.state
             if changes.rows.count > changesBefore { counted[index] = one }
-            if layout.living != nil { tokens[index] = item.token }
+            if layout.living != nil || isOfGrace { tokens[index] = item.token }
         }
     }
 
@@ -142,7 +184,8 @@ struct ClassifiedChunk {
         let refused = changes.refuse(at: places)
         if !tokens.isEmpty {
             // A time without a row that is dead would tell the opposite of the row.
-            let kept = Set(changes.rows.map(\.row.evidence))
+            // A mark that goes with its rows stays with any of them.
+            let kept = isOfGrace ? [] : Set(changes.rows.map(\.row.evidence))
             let dropped = Set(refused.map(\.row.evidence)).subtracting(kept)
             let without = Set(dropped.compactMap { tokens[$0] })
             changes.tokenMarks.removeAll { without.contains($0.token) }
@@ -190,6 +233,8 @@ package struct Classification: Hashable, Sendable {
     package var registeredSince = 0
     /// Statements that count as newer because a person said no to them.
     package var spared = 0
+    /// Statements about unknown tokens of which earlier batches said as much; where that was asked.
+    package var repeated = 0
     /// Whether the evidence was read to its end.
     package var isComplete = false
 
@@ -218,6 +263,7 @@ package struct Classification: Hashable, Sendable {
         left.undatedRows += right.undatedRows
         left.registeredSince += right.registeredSince
         left.spared += right.spared
+        left.repeated += right.repeated
         left.weeks.merge(right.weeks, uniquingKeysWith: +)
     }
 }
@@ -225,19 +271,21 @@ package struct Classification: Hashable, Sendable {
 extension TokenTable {
     /// Classifies evidence against the rows of a partition. Reads only and locks nothing.
     /// `shouldStop` is called between batches; `report` receives the counts so far. With `since` the registrations
-    /// are counted too.
+    /// are counted too, and with the name of the `repeating` batch what it repeats of earlier ones.
     ///
     /// - Throws: any failure of reading.
     package func classify(
         _ evidence: inout some EvidenceStream, in partition: Partition, policy: RemovalPolicy,
-        hearing: Hearing? = nil,
+        hearing: Hearing? = nil, grace: GracePeriod? = nil, repeating batch: String? = nil,
         since: EpochMilliseconds? = nil, shouldStop: () -> Bool = { false },
         report: (Classification) -> Void = { _ in }
     ) throws(StoreFailure) -> Classification {
         var terms = ClassifiedChunk.Terms(layout: try layout(), policy: policy, since: since)
-        terms.hearing = hearing
+        (terms.hearing, terms.grace) = (hearing, grace)
         let notes = SparedTokens(connection: connection)
+        let repeated = batch.map { RepeatedReports(batch: $0, connection: connection) }
         let lookup = try RowLookup(terms.layout, connection, partition, wholeRows: false)
+        terms.lookup = lookup
         let readsTokenMarks = terms.layout.mark == nil ? try canReadTokenMarks() : false
         let tokenMarks =
             readsTokenMarks
@@ -245,13 +293,13 @@ extension TokenTable {
         var result = Classification()
         while !shouldStop() {
             guard try session.waitForThrottle(shouldStop: shouldStop) else { break }
-            let batch: [TokenEvidence]
+            let some: [TokenEvidence]
             do {
-                batch = try evidence.next(Classification.batch)
+                some = try evidence.next(Classification.batch)
             } catch {
                 throw StoreFailure(.evidence, "reading evidence: \(error); run again")
             }
-            if batch.isEmpty {
+            if some.isEmpty {
                 result.isComplete = true
                 break
             }
@@ -260,13 +308,19 @@ extension TokenTable {
                 try connection.reading { () throws(SQLFailure) in
                     var share = Classification()
                     // The rows of one list at a time are in memory.
-                    for list in batch.runs(of: StatementShape.longest) {
+                    for list in some.runs(of: StatementShape.longest) {
                         let rows = try lookup.rows(for: list, locking: false).rows
                         let marks = try tokenMarks?.marks(of: rows, in: list, locking: false)
                         if hearing != nil {
                             terms.spared = try notes.notes(on: list, of: rows.lazy.map(\.evidence))
                         }
-                        share += ClassifiedChunk(list, rows, marks: marks ?? [:], by: terms)
+                        let chunk = ClassifiedChunk(list, rows, marks: marks ?? [:], by: terms)
+                        share += chunk
+                        guard let repeated else { continue }
+                        share.repeated += try repeated.count(
+                            of: list.indices.filter { chunk.outcomes[$0] == .unknown }.map {
+                                list[$0]
+                            })
                     }
                     return share
                 }

@@ -29,11 +29,16 @@ struct FeedApplier {
     private var waiting: [TokenEvidence] = []
     private var isEnded = false
 
-    init(_ application: FeedApplication, _ table: TokenTable) throws(StoreFailure) {
+    private let grace: GracePeriod?
+
+    init(
+        _ application: FeedApplication, _ table: TokenTable, _ grace: GracePeriod?
+    ) throws(StoreFailure) {
+        self.grace = grace
         self.application = application
         self.table = table
         isolation = RowIsolation(table.connection)
-        transaction = try ChunkTransaction(application, table, isolation)
+        transaction = try ChunkTransaction(application, table, isolation, grace)
     }
 
     /// Applies the evidence after the feed's checkpoint, until the evidence ends or `shouldStop`
@@ -124,7 +129,7 @@ struct FeedApplier {
         }
         if transaction.isOutdated {
             try table.renewLayout(of: .apply(application.policy))
-            transaction = try ChunkTransaction(application, table, isolation)
+            transaction = try ChunkTransaction(application, table, isolation, grace)
         }
         return progress
     }
@@ -134,14 +139,15 @@ extension TokenTable {
     /// Judges a batch chunk by chunk, each in a transaction that changes the rows, decides the reports and
     /// moves the batch's checkpoint. Evidence up to the checkpoint is skipped, so the caller may pass it from
     /// its start or from `progress(of:)`. `shouldStop` is called between chunks. After a stop the result is
-    /// not `isApplied`, and the next call continues.
+    /// not `isApplied`, and the next call continues. A batch of the source `grace` needs its period.
     ///
     /// - Throws: any failure; committed chunks stay applied, and the checkpoint shows the progress.
     package func applyReports(
         _ evidence: inout some EvidenceStream, _ application: FeedApplication,
+        grace: GracePeriod? = nil,
         shouldStop: () -> Bool = { false }, report: (FeedProgress) -> Void = { _ in }
     ) throws(StoreFailure) -> FeedProgress {
-        var applier = try FeedApplier(application, self)
+        var applier = try FeedApplier(application, self, grace)
         return try applier.run(&evidence, shouldStop: shouldStop, report: report)
     }
 }

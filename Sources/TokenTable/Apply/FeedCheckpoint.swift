@@ -92,9 +92,6 @@ struct FeedCheckpoint {
             ])
     }
 
-    /// The source of changes that follow from the end of a grace period.
-    static let expirySource = "delete-after"
-
     /// The values of a new checkpoint.
     struct Origin {
         let run: String

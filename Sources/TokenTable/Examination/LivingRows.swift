@@ -140,22 +140,27 @@ extension TokenTable {
     /// The number of days that the guard looks back; checkpoints have to be kept for as long.
     package static let guardDays: Int64 = 30
 
-    /// The removals from a partition in the last 30 days; empty and with `isAny` unknown where
+    /// The removals from a partition in the last 30 days, or the rows that went `afterGrace` periods; empty and with `isAny` unknown where
     /// `pushsweep_feed` is missing or cannot be read, as with the account of a dry run.
     ///
     /// - Throws: any failure of reading.
     package func removals(
-        from partition: Partition
+        from partition: Partition, afterGrace: Bool = false
     ) throws(StoreFailure) -> RemovalHistory {
-        let columns = "changed_at, invalidated, released, rows_changed, state"
+        let columns = "changed_at, invalidated, taken_back, released, rows_changed, state"
         guard try session.canRead("pushsweep_feed", columns) else { return RemovalHistory() }
         let dialect = connection.dialect
         // The first 13 characters of a time are its date and hour, in every engine.
         let hour = "SUBSTR(changed_at, 1, 13)"
+        // Rows that go after a grace period were invalid before, so they have a history of their own.
+        let count =
+            afterGrace
+            ? "CASE WHEN source = '\(EvidenceSource.grace.rawValue)' THEN applied ELSE 0 END"
+            : "invalidated - taken_back"
         let sql =
-            "SELECT released, \(hour), SUBSTR(\(dialect.now), 1, 13), SUM(invalidated), "
-            + "SUM(CASE WHEN changed_at > \(dialect.now(adding: -86_400)) THEN invalidated ELSE 0 END) "
-            + "FROM pushsweep_feed WHERE app = ? AND environment = ? AND invalidated > 0 "
+            "SELECT released, \(hour), SUBSTR(\(dialect.now), 1, 13), SUM(\(count)), "
+            + "SUM(CASE WHEN changed_at > \(dialect.now(adding: -86_400)) THEN \(count) ELSE 0 END) "
+            + "FROM pushsweep_feed WHERE app = ? AND environment = ? AND \(count) > 0 "
             + "AND changed_at > \(dialect.now(adding: -86_400 * Int(Self.guardDays))) GROUP BY released, \(hour)"
         let ours: [SQLValue] = [.text(partition.app), .text(partition.environment)]
         return try retries.retrying("reading what was removed from \(partition)") {

@@ -94,7 +94,7 @@ package enum TableUse: Hashable, Sendable {
             let (change, add): (SideTableAccess, SideTableAccess) =
                 isDry ? (.read, .read) : (.change, .add)
             var used = [
-                SideAccess(table: .run, access: change), SideAccess(table: .feed, access: add),
+                SideAccess(table: .run, access: change), SideAccess(table: .feed, access: change),
                 SideAccess(table: .change, access: add),
             ]
             if !isDry {

@@ -93,15 +93,15 @@ extension EvidenceIntake {
 }
 
 extension Batches {
-    /// Empties what killed imports and lists of proofs have left in `filling`: the file was not taken, and the proofs are
-    /// there. The rows of the batches stay,
+    /// Empties what killed imports and searches for due rows have left in `filling`: the file was not taken, and the rows
+    /// are found again. The rows of the batches stay,
     /// since an account that imports may not delete them; the same content fills them again, and a purge removes
     /// them. Only a run that has the lease imports, so none is at work where this run has it.
     ///
     /// - Throws: any failure of the database; what is removed stays removed.
     package func dropDrafts(lease: Lease?) throws(StoreFailure) {
         let drafts = try read(
-            "state = 'filling' AND inlet = 'file' AND source <> 'feedback' AND origin IS NULL AND "
+            "state = 'filling' AND (inlet = 'file' AND source <> 'feedback' OR inlet = 'grace') AND origin IS NULL AND "
                 + "reports + quarantined > 0", [])
         for batch in drafts {
             _ = try Quarantine(session).discard(batch.id, lease: lease)

@@ -89,7 +89,9 @@ extension Batches {
         }
         let page = try StoredReports.page(
             of: id, after: start.position, limit: size, on: connection)
-        if EvidenceSource.ofMarks.contains(batch.source), let asked = batch.asked {
+        if EvidenceSource.ofMarks.contains(batch.source) || batch.source == .grace,
+            let asked = batch.asked
+        {
             let notes = page.map {
                 SparingNotes.Note(token: $0.token, partition: batch.partition, until: $0.time)
             }

@@ -122,7 +122,7 @@ package struct Batches {
         // then on, also where the run is killed before it has judged it.
         try change(
             id, to: .waiting, from: [.held, .discarded],
-            ", released = 0, terms = NULL"
+            ", released = 0, terms = NULL, released_as = NULL"
                 + (person ? ", asked_at = \(connection.dialect.now)" : ""))
     }
 
@@ -138,12 +138,21 @@ package struct Batches {
         }
     }
 
+    /// The batches of a set that a person released by its digest, and that are not judged to their end.
+    ///
+    /// - Throws: any failure of a query.
+    package func releasing(_ digest: String) throws(StoreFailure) -> [ReportBatch] {
+        try read("state IN ('waiting', 'applying') AND released_as = ?", [.text(digest)])
+    }
+
     /// Lets held batches be judged without the guard, because a person has seen what that does, by the digest
     /// `terms`: all, or none where one
     /// of them is not held any more. A run that is killed before it has judged them leaves that to the next.
     ///
     /// - Throws: any failure of the database.
-    package func release(_ ids: [String], under terms: String) throws(StoreFailure) -> Bool {
+    package func release(
+        _ ids: [String], under terms: String, as digest: String
+    ) throws(StoreFailure) -> Bool {
         let steps = ids.runs(of: StatementShape.longest).map {
             StatementShape.padded($0.map(SQLValue.text))
         }
@@ -155,10 +164,10 @@ package struct Batches {
             var found = 0
             for names in steps {
                 found += try connection.execute(
-                    "UPDATE pushsweep_feed SET state = 'waiting', released = 1, terms = ?, "
+                    "UPDATE pushsweep_feed SET state = 'waiting', released = 1, terms = ?, released_as = ?, "
                         + "asked_at = \(connection.dialect.now), "
                         + "changed_at = \(connection.dialect.now) WHERE \(which(names))state = 'held'",
-                    [.text(terms)] + names)
+                    [.text(terms), .text(digest)] + names)
             }
             if found == ids.count {
                 try connection.commit()
@@ -238,7 +247,7 @@ extension Batches {
         let old = "changed_at < \(connection.dialect.now(adding: -86_400))"
         // A sender's turn and a draft of an import end in other ways.
         let isOthers =
-            "inlet <> 'sender' AND (inlet <> 'gateway' OR reports > 0) "
+            "inlet NOT IN ('sender', 'grace') AND (inlet <> 'gateway' OR reports > 0) "
             + "AND (inlet <> 'file' OR source = 'feedback') AND \(old)"
         let isMoving = "(origin IS NOT NULL OR inlet = 'earlier')"
         for batch in try read("state = 'filling' AND (\(isMoving) OR \(isOthers))", []) {
@@ -257,6 +266,8 @@ extension Batches {
     ///
     /// - Throws: any failure of the database.
     package func holdAgain(_ id: String) throws(StoreFailure) -> Bool {
-        try change(id, to: .held, from: [.waiting], ", released = 0, terms = NULL, asked_at = NULL")
+        try change(
+            id, to: .held, from: [.waiting],
+            ", released = 0, terms = NULL, released_as = NULL, asked_at = NULL")
     }
 }

@@ -15,6 +15,8 @@ package enum Inlet: String, Hashable, Sendable, CaseIterable {
     case sender
     /// Reports that were judged before, under other terms.
     case earlier
+    /// Rows whose grace period has ended.
+    case grace
 }
 
 /// The state of a batch:
@@ -146,7 +148,8 @@ package struct ReportBatch: Hashable, Sendable {
 
     /// Whether it is of an import that has not ended, or never will.
     package var isDraft: Bool {
-        state == .filling && origin == nil && inlet == .file && source != .feedback
+        state == .filling && origin == nil
+            && (inlet == .file && source != .feedback || inlet == .grace)
     }
 
     /// Whether its host has bytes of a gateway's list of which the database has no report yet.

@@ -4,6 +4,9 @@ import TokenHygiene
 
 /// Writes what a person said no to, in the transaction that does what he said.
 struct SparingNotes {
+    /// Days for which a no is remembered.
+    static let days = 400
+
     let connection: any SQLConnection
     /// The run by which he said it.
     let run: String

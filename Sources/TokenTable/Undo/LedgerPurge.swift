@@ -62,7 +62,9 @@ extension TokenTable {
             report(purge.progress)
         }
         if !isDry {
-            guard try dropNumbers(before: cutoff, shouldStop) else { return purge.progress }
+            guard try dropNumbers(before: cutoff, shouldStop), try dropNotes(shouldStop) else {
+                return purge.progress
+            }
         }
         purge.progress.isDone = true
         return purge.progress
@@ -100,6 +102,31 @@ extension TokenTable {
                 }
                 let isFull = rows.count == StatementShape.longest
                 return (isFull ? rows[rows.count - 1, 0] : nil, last ?? previous)
+            }
+        }
+        return true
+    }
+
+    /// Drops what persons said no to 400 days ago.
+    ///
+    /// - Returns: false where it was stopped early.
+    private func dropNotes(_ shouldStop: () -> Bool) throws(StoreFailure) -> Bool {
+        let old = connection.dialect.now(adding: -SparingNotes.days * 86_400)
+        var isLast = false
+        while !isLast {
+            guard try shouldContinue(shouldStop) else { return false }
+            isLast = try retries.retrying("dropping what was undone or discarded long ago") {
+                () throws(SQLFailure) in
+                let rows = try connection.query(
+                    "SELECT token FROM pushsweep_spared WHERE (undone_at IS NULL OR undone_at < \(old)) AND "
+                        + "(heard_until IS NULL OR heard_until < \(old)) ORDER BY token LIMIT "
+                        + "\(StatementShape.longest)")
+                guard rows.count > 0 else { return true }
+                let tokens = StatementShape.padded((0..<rows.count).map { rows[$0, 0] })
+                _ = try connection.execute(
+                    "DELETE FROM pushsweep_spared WHERE token IN (\(placeholders(tokens.count)))",
+                    tokens)
+                return rows.count < StatementShape.longest
             }
         }
         return true

@@ -264,7 +264,7 @@ extension TableLayout {
     fileprivate var companionsTwice: String {
         guard !hasMarkTime else { return "0" }
         let removal =
-            "CASE WHEN source = '\(FeedCheckpoint.expirySource)' THEN rows_changed - rows_changed % 2 "
+            "CASE WHEN source = '\(EvidenceSource.grace.rawValue)' THEN rows_changed - rows_changed % 2 "
         guard living != nil else { return removal + "ELSE 0 END" }
         let besides = "rows_changed - invalidated"
         return removal + "WHEN invalidated >= rows_changed THEN 0 "

@@ -45,6 +45,30 @@ extension UndoTransaction {
         try writer.add(notes, .undid, at: now)
     }
 
+    /// Counts the rows that are living again in the batches that had made them invalid, so that the guard does not take
+    /// them for removed.
+    func takeBack(_ undone: [Undone]) throws(SQLFailure) {
+        var living: [LedgerPlace: Int64] = [:]
+        for item in undone where item.isChanged && !isDead(item.row.state, item) {
+            guard let place = item.row.oldest, isDead(item.current, item) else { continue }
+            living[place, default: 0] += 1
+        }
+        for (place, count) in living.sorted(by: { $0.key.feed < $1.key.feed }) {
+            _ = try lookup.connection.execute(
+                "UPDATE pushsweep_feed SET taken_back = taken_back + ? WHERE feed = ? AND part = ? AND "
+                    + "invalidated >= taken_back + ?",
+                [.integer(count), .text(place.feed), .integer(place.part), .integer(count)])
+        }
+    }
+
+    /// Whether a target is dead in a state: gone, or marked. Of a column of two values the row decides.
+    private func isDead(_ state: RowContent?, _ item: Undone) -> Bool {
+        guard item.target.isTokenMark else {
+            return state.map { lookup.ledgerState(of: $0) == .invalid } ?? true
+        }
+        return layout.living == nil && state != nil
+    }
+
     private func left(_ item: Undone) -> Left {
         let (before, after) = (item.current, item.row.state)
         guard !item.target.isTokenMark else {

@@ -248,6 +248,7 @@ struct UndoTransaction {
                 try invalidTokens(of: partition).write(items.compactMap(\.tokenMarkChange))
             }
             try noteSpared(undone)
+            try takeBack(undone)
             try checkpoint.update(next, ended: next.isDone ? work.now() : nil)
         }
     }

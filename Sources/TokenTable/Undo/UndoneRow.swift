@@ -40,6 +40,8 @@ struct UndoneRow {
     private(set) var kept: [UndoObstacle: Int] = [:]
     /// Whether an entry is undone that accompanies the change of a row, which counts as the device.
     var takesCompanionBack: Bool { undone > restored }
+    /// The place of the oldest entry undone that counts.
+    private(set) var oldest: LedgerPlace?
     /// The evidence time of the newest entry undone.
     private(set) var time: EpochMilliseconds?
 
@@ -64,6 +66,7 @@ struct UndoneRow {
             undone += 1
             restored += change.isCompanion ? 0 : 1
             time = time ?? change.time
+            oldest = change.place
         } else if ChangeImages.agree(state, change.before) || isBack(change) {
             already += change.isCompanion ? 0 : 1
         } else {
@@ -85,7 +88,7 @@ struct UndoneRow {
     mutating func keepAll(_ obstacle: UndoObstacle, current: RowContent?) {
         if restored > 0 { kept[obstacle, default: 0] += restored }
         (undone, restored) = (0, 0)
-        time = nil
+        (time, oldest) = (nil, nil)
         state = current
     }
 

@@ -13,11 +13,9 @@ struct SweepReportTextTests {
         var feed = FeedReport(
             Partition(app: "chat", environment: "production"), source: "g:2196", end: .clean)
         (feed.bytes, feed.tuples, feed.applied, feed.newer) = (114, 3, 2, 1)
-        report.apps = [feed]
-        report.removals = [
-            SweepReport.Removal(
-                app: "chat", environment: "production", due: 7, removed: dryRun ? 0 : 7)
-        ]
+        var gone = FeedReport(feed.partition, source: "policy.delete-after", end: .clean)
+        (gone.tuples, gone.applied, gone.grace) = (7, 7, true)
+        report.apps = [feed, gone]
         return report
     }
 
@@ -25,11 +23,15 @@ struct SweepReportTextTests {
     func tense() {
         let done = Self.report(dryRun: false).lines.joined(separator: "\n")
         #expect(done.contains("3 tuples: 2 applied, 0 already invalid, 1 registered again"))
-        #expect(done.contains("7 rows marked for long enough, 7 removed"))
-        #expect(done.contains("2 became invalid"))
+        #expect(
+            done.contains("chat/production, marked for long enough\n  7 tokens: 7 removed, 0 left"))
+        #expect(
+            done.contains("2 became invalid, 1 kept because they registered again, 7 gone after"))
         let trial = Self.report(dryRun: true).lines.joined(separator: "\n")
         #expect(trial.contains("3 tuples: 2 would be applied, 0 already invalid"))
-        #expect(trial.contains("7 rows marked for long enough, would be removed"))
+        #expect(
+            trial.contains("7 tokens: 7 would be removed, 0 left")
+                && trial.contains("7 would go after"))
         #expect(trial.contains("2 would become invalid") && trial.contains("no row was changed"))
         var stopped = Self.report(dryRun: true)
         (stopped.apps[0].cause, stopped.apps[0].asked) = ("too many", true)
@@ -58,11 +60,11 @@ struct SweepReportTextTests {
     func singular() {
         var report = Self.report(dryRun: false)
         (report.apps[0].bytes, report.apps[0].tuples, report.apps[0].quarantinedBytes) = (39, 1, 1)
-        report.removals[0].due = 1
+        report.apps[1].tuples = 1
         let text = report.lines.joined(separator: "\n")
         #expect(text.contains("39 bytes, 1 tuple: 2 applied"))
         #expect(text.contains("quarantined after the last whole tuple: 1 byte\n"))
-        #expect(text.contains("1 row marked for long enough") && text.contains("sweep: 1 tuple,"))
+        #expect(text.contains("1 token: 7 removed") && text.contains("sweep: 1 tuple,"))
     }
 
     @Test("a content that was imported before is called discarded in part where some of it is not")

@@ -305,7 +305,7 @@ struct TableCourse {
         let before = try printed()
         injectFaults(&random, &tally)
         let removed = try store.remove(
-            Expiry(
+            GraceEnd(
                 run: run, feed: run, partition: partition, policy: policy,
                 now: store.session.databaseTime()))
         connection.faults = []

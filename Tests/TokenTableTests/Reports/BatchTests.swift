@@ -205,7 +205,7 @@ struct BatchTests {
         #expect(try batches.holder(of: chat, .file)?.id == "b")
         #expect(try batches.holder(of: chat, .sender) == nil)
         #expect(throws: StoreFailure.self) { try Self.settle(store) }
-        #expect(try !batches.release(["b", "d"], under: "t"), "one of them is not held")
+        #expect(try !batches.release(["b", "d"], under: "t", as: "t"), "one of them is not held")
         #expect(try batches.batch("b")?.state == .held)
         #expect(try batches.discard("b", because: "a mistake", run: "me"))
         // The second of two people hears that it was not he; one whose answer was lost, that it was.
@@ -227,9 +227,11 @@ struct BatchTests {
         #expect(try batches.discard("d", because: "a mistake", run: "me") && batches.reopen("d"))
         #expect(try batches.hold("d", BatchHold(cause: "z", gate: .volume)))
         #expect(try batches.batch("d")?.hold?.since != since)
-        #expect(try batches.release(["d"], under: "t") && batches.batch("d")?.isReleased == true)
+        #expect(
+            try batches.release(["d"], under: "t", as: "t")
+                && batches.batch("d")?.isReleased == true)
         // The same again, as after a lost answer.
-        #expect(try batches.release(["d"], under: "t"))
+        #expect(try batches.release(["d"], under: "t", as: "t"))
         // Given up before it was judged, it comes back without its release.
         #expect(try batches.discard("d", in: .waiting, because: "gone", run: "me"))
         #expect(try batches.reopen("d") && batches.batch("d")?.isReleased == false)

@@ -11,16 +11,22 @@ struct GuardHold {
     let candidates: Int?
     /// Whether nothing was removed from these rows before, so that many at once are usual.
     var isFirstRemoval = false
+    /// Whether rows would go whose grace period has ended.
+    var isOfGrace = false
 
     /// The cause in words, which the batch keeps.
-    var words: String { cause.words(isFirstRemoval: isFirstRemoval) }
+    var words: String { cause.words(isFirstRemoval: isFirstRemoval, isOfGrace: isOfGrace) }
 }
 
 extension GuardCause {
     /// The cause in words. A first removal is called what it is: all that died in the years before a
     /// table was ever swept comes at once, and that is no sign of a mistake.
-    func words(isFirstRemoval: Bool) -> String {
-        isFirstRemoval
+    func words(isFirstRemoval: Bool, isOfGrace: Bool = false) -> String {
+        if isOfGrace {
+            return "\(self)".replacing(
+                "would have become invalid", with: "would have gone after their grace period")
+        }
+        return isFirstRemoval
             ? "this is the first look at an old table, where nothing was removed in 30 days: \(self)"
             : "\(self)"
     }
@@ -114,15 +120,27 @@ extension EvidenceRun {
         if let hold = try holdBehind(batch) { return hold }
         guard forecast.counts.total > 0 else { return nil }
         let spread = try heard.spread(in: store)
-        let proposal = RemovalProposal(
+        var proposal = RemovalProposal(
             forecast, of: [batch], tokens: spread.tokens, atOneTime: spread.atOneTime,
             policy(for: batch))
         let judge = RemovalGuard(plan.limits)
-        let history = foretold.adding(to: try store.removals(from: partition), of: partition)
+        let isOfGrace = batch.source == .grace
+        let removed = try store.removals(from: partition, afterGrace: isOfGrace)
+        // A dry run foretells rows that become invalid, and those that go are so already.
+        let history = isOfGrace ? removed : foretold.adding(to: removed, of: partition)
         let living = store.livingRows(in: partition)
-        let cause = try judge.cause(toHold: proposal, after: history) {
-            limit throws(StoreFailure) in
-            try living.count(atMost: limit)
+        let due = isOfGrace ? forecast.candidateRows : 0
+        func ask() throws(StoreFailure) -> GuardCause? {
+            try judge.cause(toHold: proposal, after: history) { limit throws(StoreFailure) in
+                try living.count(atMost: limit) + due
+            }
+        }
+        var cause = try ask()
+        if cause?.gate == .unknownTokens, batch.inlet == .file, batch.source != .feedback,
+            !plan.dryRun || (try? batches.visibility()) == .readable
+        {
+            proposal.counts.unknown -= try repeated(by: heard, in: partition)
+            cause = try ask()
         }
         if cause == nil, let warning = judge.warning(about: proposal, after: history) {
             context.log.warning(
@@ -132,8 +150,17 @@ extension EvidenceRun {
         return cause.map {
             GuardHold(
                 cause: $0, candidates: forecast.candidateRows,
-                isFirstRemoval: $0.isFirstRemoval(after: history))
+                isFirstRemoval: $0.isFirstRemoval(after: history), isOfGrace: isOfGrace)
         }
+    }
+
+    /// Statements of a log about unknown tokens of which earlier imports said as much.
+    private func repeated(by heard: HeardBatch, in partition: Partition) throws -> Int {
+        var stream = heard.stream(after: nil, in: store)
+        return try store.classify(
+            &stream, in: partition, policy: policy(for: heard.batch), repeating: heard.batch.id,
+            shouldStop: { context.interrupt.isTripped }
+        ).repeated
     }
 
     /// Holds a batch and logs why.
@@ -162,8 +189,8 @@ extension RemovalProposal {
         var counts = forecast.counts
         // What a person said no to says nothing about clocks.
         counts.newer -= forecast.spared
-        if batches.allSatisfy({ $0.inlet == .earlier }) {
-            // They were chosen because they found no row.
+        if batches.allSatisfy({ $0.inlet == .earlier || $0.source == .grace }) {
+            // They were chosen because they found no row, or by the rows.
             (counts.newer, counts.unknown) = (0, 0)
         }
         self.init(

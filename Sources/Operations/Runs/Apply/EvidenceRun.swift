@@ -73,8 +73,8 @@ struct EvidenceRun {
     var lease: Lease?
     /// Whether nothing of it is kept: a dry run, or rows that are looked at and not taken.
     var isTrial = false
-    /// The milliseconds by which the database's clock is ahead of this host's. By it undos are told from evidence.
-    var ahead: Int64 = 0
+    /// How far the database's clock is from this host's, as the run found it at its beginning.
+    var clock = ClockDifference()
     /// The guard's decisions so far.
     let opinions = GuardLog()
     /// What a dry run would have done so far.
@@ -83,6 +83,8 @@ struct EvidenceRun {
     private let seen = SeenProgress()
 
     var batches: Batches { Batches(store) }
+    /// The present by the database's clock, which is that of all hosts.
+    var now: EpochMilliseconds { context.now().advanced(by: clock.ahead) }
 
     /// What the database records of the run before its end.
     func record(guardResult: String? = nil) -> RunRecord {
@@ -396,6 +398,11 @@ struct EvidenceRun {
             spared: known == nil ? forecast.spared : 0)
     }
 
+    /// What the judgement of a batch needs of its grace period; nil for other batches.
+    private func grace(of batch: ReportBatch) throws(StoreFailure) -> GracePeriod? {
+        batch.source == .grace ? try gracePeriod() : nil
+    }
+
     /// Whether it can be asked what persons said no to. An account of a dry run may see the token table alone.
     private var mayLookForRefusals: Bool { !plan.dryRun || (try? store.seesSpared()) == true }
 
@@ -407,7 +414,7 @@ struct EvidenceRun {
         let forecast = try store.classify(
             &stream, in: partition, policy: policy(for: heard.batch),
             hearing: mayLookForRefusals ? hearing(of: heard.batch) : nil,
-            shouldStop: { interrupt.isTripped },
+            grace: grace(of: heard.batch), shouldStop: { interrupt.isTripped },
             report: {
                 context.progress.show(
                     "comparing \(partition) (reports)", $0.counts.total, of: heard.batch.reports)
@@ -446,7 +453,8 @@ struct EvidenceRun {
         try store.renewLayout(for: application.policy)
         var stream = heard.stream(after: position, in: store)
         return try store.applyReports(
-            &stream, application, shouldStop: { context.interrupt.isTripped }
+            &stream, application, grace: grace(of: heard.batch),
+            shouldStop: { context.interrupt.isTripped }
         ) { progress in
             seen.enter(progress)
             context.progress.show(
@@ -484,6 +492,7 @@ extension FeedReport {
         detail = batch.detail
         bytes = batch.bytes
         quarantinedBytes = batch.quarantinedBytes
+        grace = batch.source == .grace ? true : nil
         counts = batch.counts.judged(Counts())
     }
 }

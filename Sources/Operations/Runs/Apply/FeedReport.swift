@@ -37,7 +37,9 @@ package struct FeedReport: Codable, Hashable, Sendable {
     package var refused = 0
     package var held = 0
     package var quarantined = 0
-    /// Among `newer`: reports that change nothing because an undo came after them; absent for none.
+    /// True for rows whose grace period has ended, which are removed and not marked; absent for reports.
+    package var grace: Bool?
+    /// Among `newer`: reports that change nothing because a person said no to them; absent for none.
     package var spared: Int?
     /// The first rows that stayed unchanged against the evidence; absent when there are none.
     package var refusals: [String]?

@@ -93,7 +93,7 @@ struct Pouring {
         var batch = ReportBatch(
             id: name ?? feed.id, run: evidence.run, feed.partition, .feedback,
             feed.end == .file ? .file : .gateway, label: feed.source, host: evidence.context.host,
-            opened: feed.opened.advanced(by: evidence.ahead))
+            opened: feed.opened)
         // A person who gives a list by hand asks for it.
         if feed.end == .file { batch.isAsked = true } else { batch.heard = batch.opened }
         return batch

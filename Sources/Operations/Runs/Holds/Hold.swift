@@ -346,7 +346,7 @@ extension SweepPlan {
 }
 
 extension EvidenceRun {
-    /// The batches that a digest names, with the digest of what their release would do.
+    /// The held batches that a digest names, with the digest of what their release would do.
     ///
     /// - Throws: `RunFailure` when no held set has this digest: the set changed, was released or
     ///   discarded, or its release would now do something else.

@@ -84,6 +84,9 @@ package struct HoldEntry: PrintedLines, Codable, Hashable, Sendable {
         let (candidates, living) = (candidates ?? 0, living ?? 0)
         let tenths = living > 0 ? (candidates * 1_000 + living / 2) / living : 0
         let share = living > 0 ? " (\(tenths / 10).\(tenths % 10) %)" : ""
+        if inlet == Inlet.grace.rawValue {
+            return "\(candidates) marked rows would go after their grace period"
+        }
         return "\(candidates) of \(living) living rows\(share) would become invalid"
     }
 }
@@ -331,8 +334,10 @@ extension Hold {
         let sample = try survey(store, at: context.now(), into: &details)
         try name(sample, in: stored, store, into: &details)
         var stream = evidence(in: store)
+        let isOfGrace = batches.allSatisfy { $0.source == .grace }
         let forecast = try store.classify(
-            &stream, in: stored, policy: policy, since: since,
+            &stream, in: stored, policy: policy,
+            grace: isOfGrace ? store.gracePeriod(policy, mustSee: false) : nil, since: since,
             shouldStop: { context.interrupt.isTripped })
         guard forecast.isComplete else { throw RunFailure.stopped }
         let (outcome, living) = (
@@ -348,12 +353,14 @@ extension Hold {
         if gate != nil, outcome.total > 0 {
             let proposal = RemovalProposal(
                 forecast, of: batches, tokens: spread.tokens, atOneTime: spread.atOneTime, policy)
-            let history = try store.removals(from: stored)
+            let history = try store.removals(from: stored, afterGrace: isOfGrace)
+            let due = isOfGrace ? forecast.candidateRows : 0
             let cause = try RemovalGuard(settings.guardLimits).cause(
                 toHold: proposal, after: history
-            ) { _ throws(StoreFailure) in living }
+            ) { _ throws(StoreFailure) in living + due }
             entry.judgement = cause.map {
-                $0.words(isFirstRemoval: $0.isFirstRemoval(after: history))
+                $0.words(
+                    isFirstRemoval: $0.isFirstRemoval(after: history), isOfGrace: isOfGrace)
             }
         }
         return HoldReport(entry: entry, details: details)

@@ -108,7 +108,7 @@ extension ReportIntake {
         let name = try Pouring.name(after: file)
         var batch = ReportBatch(
             id: name, run: run, .noApp, .unusable, .file, label: source.name, host: context.host,
-            opened: context.now())
+            opened: evidence.now)
         batch.quarantined = read.counts.quarantined
         guard
             try store.fill(

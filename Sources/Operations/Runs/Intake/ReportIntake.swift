@@ -53,7 +53,7 @@ struct ReportIntake {
     func terms() throws -> IntakeTerms {
         IntakeTerms(
             run: run, host: context.host, apps,
-            ReportReader(now: context.now(), mayUseArrival: plan.mayUseArrival),
+            ReportReader(now: evidence.now, mayUseArrival: plan.mayUseArrival),
             refused: try store.refusalTimes(mustSee: !plan.dryRun),
             lease: evidence.lease, name: UUIDText.random)
     }
@@ -116,7 +116,7 @@ struct ReportIntake {
     func newReports() throws -> ReadReports {
         try ReadReports(
             in: journal.folder,
-            ReportReader(now: context.now(), mayUseArrival: plan.mayUseArrival))
+            ReportReader(now: evidence.now, mayUseArrival: plan.mayUseArrival))
     }
 
     /// A batch of what was read.
@@ -125,7 +125,7 @@ struct ReportIntake {
     ) -> HeardBatch {
         var batch = ReportBatch(
             id: name, run: run, read.partition, read.source, inlet, label: label,
-            host: context.host, opened: context.now().advanced(by: evidence.ahead))
+            host: context.host, opened: evidence.now)
         batch.heard = read.heard
         batch.reports = read.evidence.reports
         return HeardBatch(batch, .sorted(read.evidence))

@@ -72,7 +72,7 @@ extension RecordedRun {
         }
         try journal.beginRun(
             run, kind: outcome.report.kind, by: context.operator, at: context.now())
-        try journal.recoverInterrupted(at: context.now())
+        try journal.recoverInterrupted()
         do {
             try work(opened)
         } catch {

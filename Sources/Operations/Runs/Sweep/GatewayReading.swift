@@ -13,11 +13,12 @@ extension Sweep {
     /// Copies the raw bytes of a feedback list, as another program saved them, into a journal as a feed.
     /// Returns the feed's name.
     func copy(
-        _ source: GivenSource, about partition: Partition, into journal: EvidenceJournal
+        _ source: GivenSource, about partition: Partition, _ pouring: Pouring
     ) throws -> String {
+        let (journal, evidence) = (pouring.journal, pouring.evidence)
         try journal.folder.ensureRoom()
         let capture = try journal.beginFeed(
-            run: run, partition: partition, source: source.name, at: context.now())
+            run: run, partition: partition, source: source.name, at: evidence.now)
         do {
             while try source.next({ bytes in
                 try journal.folder.ensureRoom()
@@ -27,7 +28,7 @@ extension Sweep {
             try journal.discard(capture.id)
             throw error
         }
-        try capture.close(.file, at: context.now())
+        try capture.close(.file, at: evidence.now)
         return capture.id
     }
 
@@ -76,7 +77,7 @@ extension Sweep {
         _ source: GatewayPlan, _ limits: FeedbackReader.Limits, _ pouring: Pouring,
         _ entry: inout FeedReport
     ) throws -> String? {
-        let journal = pouring.journal
+        let (journal, evidence) = (pouring.journal, pouring.evidence)
         let tls: TLSClientContext
         switch source.context {
         case .success(let made): tls = made
@@ -87,7 +88,7 @@ extension Sweep {
         }
         try journal.folder.ensureRoom()
         let capture = try journal.beginFeed(
-            run: run, partition: source.partition, source: source.name, at: context.now())
+            run: run, partition: source.partition, source: source.name, at: evidence.now)
         let feedback = source.feedback
         let reader = FeedbackReader(
             host: feedback.host, port: UInt16(feedback.port), hostName: feedback.hostName,
@@ -119,7 +120,7 @@ extension Sweep {
             return nil
         case .misdirected(let failure, let end, _):
             // The bytes are no list: the settings name another kind of server.
-            try capture.close(end, at: context.now())
+            try capture.close(end, at: evidence.now)
             outcome.fail(RunFailure(failure, of: source.partition, .feedback, at: .read))
         case .captured(let end, bytes: 0) where end == .closeNotify || end == .idle:
             try capture.abandon()
@@ -127,7 +128,7 @@ extension Sweep {
             return nil
         case .captured(let end, _):
             try capture.close(
-                end, at: context.now(),
+                end, at: evidence.now,
                 heldBecause: end == .full ? "the feed reached feedback.max-bytes" : nil)
         }
         return capture.id

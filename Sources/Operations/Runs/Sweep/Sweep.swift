@@ -161,9 +161,7 @@ package struct Sweep: RecordedRun {
         var evidence = EvidenceRun(
             store: store, plan: plan, context: context, run: run, started: started, lease: lease,
             isTrial: plan.isTrial)
-        if lease != nil {
-            evidence.ahead = try ClockDifference(to: store, context.now).worthwhile
-        }
+        evidence.clock = try ClockDifference(to: store, context.now)
         let intake = ReportIntake(journal: journal, evidence: evidence)
         do {
             try judgePlanned(opened, intake)
@@ -173,7 +171,7 @@ package struct Sweep: RecordedRun {
         }
         if isWhole { settleSenders(evidence) }
         if isWhole && !context.interrupt.isTripped {
-            removeExpired(evidence)
+            endGracePeriods(evidence, in: opened.folder)
             removeOldReports(evidence)
         }
         return evidence
@@ -194,19 +192,6 @@ package struct Sweep: RecordedRun {
                 at: now, Set(plan.partitions.values), lease: evidence.lease, shouldStop: isTripped)
         } catch {
             context.log.warning("\(error)")
-        }
-    }
-
-    /// Removes the rows that have stayed marked for the grace period of the settings.
-    private mutating func removeExpired(_ evidence: EvidenceRun) {
-        guard evidence.removesExpired else { return }
-        do {
-            try evidence.removeExpired { removal in
-                outcome.note(removal.status)
-                outcome.report.removals.append(removal)
-            }
-        } catch {
-            outcome.fail(.wrapping(error, at: .apply))
         }
     }
 
@@ -256,7 +241,7 @@ package struct Sweep: RecordedRun {
 
     /// Says once, with the first marks that no column of the table has, that a sender has to read them.
     private func noteMarksBeside(in store: TokenTable) {
-        let marked = outcome.report.apps.reduce(0) { $0 + $1.applied }
+        let marked = outcome.report.apps.filter { $0.grace == nil }.reduce(0) { $0 + $1.applied }
         // What cannot be known is told by `check`.
         guard marked > 0, (try? store.areFirstMarks(marked)) == true else { return }
         context.log.warning("the first marks: \(MarksBeside.sentence)")
@@ -266,7 +251,6 @@ package struct Sweep: RecordedRun {
     private mutating func noteEnd(in store: TokenTable) {
         let hasChanged =
             outcome.report.apps.contains { $0.tuples > 0 }
-            || outcome.report.removals.contains { $0.removed > 0 }
         guard hasChanged else { return }
         outcome.stamp(at: context.now())
         do {

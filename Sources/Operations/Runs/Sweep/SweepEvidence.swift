@@ -132,14 +132,27 @@ extension Sweep {
     /// Applies the held batches that a digest names. Where this run ends early, the next sweep goes on with
     /// them.
     mutating func release(_ digest: String, _ evidence: EvidenceRun) throws {
+        let begun = try evidence.batches.releasing(digest)
+        guard begun.isEmpty else {
+            context.log.warning(
+                """
+                the set with digest \(digest.prefix(12)) was released before, and \(begun.count.counting("batch")) of \
+                it \(begun.count == 1 ? "is" : "are") not judged to the end; this run continues that release
+                """)
+            return try judgeReleased(begun.map(\.id), evidence)
+        }
         let (held, terms) = try evidence.released(by: digest)
         let names = held.map(\.id)
-        guard try evidence.batches.release(names, under: terms) else {
+        guard try evidence.batches.release(names, under: terms, as: digest) else {
             throw RunFailure(
                 .usage, .state,
                 "releasing the set with digest \(digest.prefix(12)): somebody has decided about a part of it "
                     + "meanwhile; look again with: pushsweep holds list")
         }
+        try judgeReleased(names, evidence)
+    }
+
+    private mutating func judgeReleased(_ names: [String], _ evidence: EvidenceRun) throws {
         for name in names {
             guard let batch = try evidence.batches.batch(name) else { continue }
             try judge(HeardBatch(batch), evidence, resumed: true)

@@ -25,7 +25,7 @@ extension Sweep {
             for batch in batches { try judge(batch, intake.evidence, resumed: false) }
             return
         }
-        let feed = try copy(source, about: file.partition ?? .noApp, into: journal)
+        let feed = try copy(source, about: file.partition ?? .noApp, pouring)
         if !plan.isTrial { pipe.noteTaken(in: opened.folder) }
         do {
             try pour(journal.feed(feed), pouring, resumed: false)

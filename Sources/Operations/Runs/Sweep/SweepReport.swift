@@ -19,8 +19,6 @@ package struct SweepReport: RunReport, Codable, Hashable {
     package var ended = ""
     /// One entry per feed.
     package var apps: [FeedReport] = []
-    /// One entry per app with rows whose grace period (`policy.delete-after`) has ended.
-    package var removals: [Removal] = []
     /// Tuples of feeds that wait for the next sweep and are not among `apps`, of a run about single feeds: after
     /// a release those outside of its digest; absent where there are none.
     package var waiting: Int?
@@ -72,43 +70,9 @@ package struct SweepReport: RunReport, Codable, Hashable {
 }
 
 extension SweepReport {
-    /// The result of removal after the grace period for one app's rows.
-    package struct Removal: Codable, Hashable, Sendable {
-        /// The app's name in the settings.
-        package var app: String
-        /// `production` or `sandbox`.
-        package var environment: String
-        /// Number of rows whose grace period has ended.
-        package var due = 0
-        /// Number of rows that were removed; 0 in a dry run.
-        package var removed = 0
-        /// Number of due rows that stay: they refuse to be removed, or could not be restored by an
-        /// undo.
-        package var refused = 0
-        /// The name of the removals in the ledger; absent when no row was removed.
-        package var feed: String?
-        /// Why the guard permits no removal; absent when it does.
-        package var cause: String?
-
-        /// The app and the environment as the settings name them.
-        package var partition: Partition { Partition(app: app, environment: environment) }
-
-        /// The exit code that the removal asks for.
-        var status: ExitStatus {
-            if cause != nil { return .held }
-            return refused > 0 ? .quarantined : .done
-        }
-    }
-}
-
-extension SweepReport {
     /// The report for people: one block per feed, and one closing sentence.
     package var lines: [String] {
         var lines = apps.flatMap { $0.lines(dryRun: dryRun) }
-        lines += removals.map { removal in
-            "\(removal.partition): \(removal.due.counting("row")) marked for long enough, "
-                + (dryRun ? "would be removed" : "\(removal.removed) removed")
-        }
         if let intake {
             lines.append(
                 intake.known == true ? intake.knownWords : intake.line)
@@ -121,18 +85,22 @@ extension SweepReport {
     }
 
     private var closing: String {
-        let sum = apps.reduce(into: Counts()) { $0 += $1.counts }
+        let sum = apps.filter { $0.grace == nil }.reduce(into: Counts()) { $0 += $1.counts }
+        let gone = apps.filter { $0.grace == true && $0.cause == nil }.reduce(0) { $0 + $1.applied }
         if apps.isEmpty {
             return "\(kind): " + (problems.isEmpty ? "no new evidence" : "no evidence was applied")
         }
         let verb = dryRun ? "would become invalid" : "became invalid"
         let noun = apps.allSatisfy { $0.bytes == 0 } ? "report" : "tuple"
         let spared = apps.reduce(0) { $0 + ($1.spared ?? 0) }
-        let stopped = apps.filter(\.wouldBeHeld).reduce(0) { $0 + $1.applied }
+        let stopped = apps.filter { $0.wouldBeHeld && $0.grace == nil }.reduce(0) {
+            $0 + $1.applied
+        }
         return "\(kind): \(sum.tuples.counting(noun)), \(sum.applied - stopped) \(verb), "
             + (stopped > 0 ? "\(stopped) would be held, " : "")
             + "\(sum.newer - spared) kept because they registered again"
             + (spared > 0 ? ", \(spared) because a person undid or discarded them" : "")
+            + (gone > 0 ? ", \(gone) \(dryRun ? "would go" : "gone") after the grace period" : "")
             + (dryRun ? "; no row was changed" : "")
             + (untried == true
                 ? ", and it was not tried whether the table takes each change, and each removed row back"
@@ -154,6 +122,7 @@ extension FeedReport {
             isRead ? end : asked ? nil : "not asked", resumed ? "left by an earlier run" : nil,
             state,
         ].compactMap { $0 }
+        if grace == true { return graceLines(dryRun) }
         var lines = [
             "\(partition) from \(source)"
                 + (parts.isEmpty ? "" : ": " + parts.joined(separator: ", "))
@@ -178,6 +147,23 @@ extension FeedReport {
             )
         }
         if let detail { lines.append("  \(detail)") }
+        return lines + holdLines
+    }
+
+    /// The lines of rows whose grace period has ended.
+    private func graceLines(_ dryRun: Bool) -> [String] {
+        [
+            "\(partition), marked for long enough" + (state.map { ": \($0)" } ?? ""),
+            "  \(tuples.counting("token")): \(applied) \(dryRun ? "would be removed" : "removed")"
+                + (wouldBeHeld && applied > 0 ? " if a person released it" : "")
+                + ", \(newer) left, \(held) held"
+                + (refused > 0 ? ", \(refused) refused" : ""),
+        ] + holdLines
+    }
+
+    /// Why it is held, or would be, and what to do.
+    private var holdLines: [String] {
+        var lines: [String] = []
         if let cause {
             let isHeld = state == FeedState.held.rawValue
             lines.append("  \(isHeld ? "held" : "would be held"): \(cause)")

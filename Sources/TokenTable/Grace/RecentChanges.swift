@@ -83,7 +83,7 @@ final class RecentChanges {
             "SELECT COUNT(*) FROM pushsweep_change WHERE \(all)", values)
         let known = ranges.reduce(0) { $0 &+ $1.count }
         if found.scalar?.integer ?? 0 < known { widen(ranges.last?.committed) }
-        let others = ranges.filter { $0.source != Expiry.source }
+        let others = ranges.filter { $0.source != EvidenceSource.grace.rawValue }
         guard !others.isEmpty else { return }
         let (some, keys) = condition(others)
         let rows = try connection.query(
