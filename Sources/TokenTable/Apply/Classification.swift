@@ -116,7 +116,9 @@ struct ClassifiedChunk {
                 let row = rows[next]
                 next += 1
                 let verdict = terms.verdict(on: row, item.token, dead: time, tokenMark)
-                if verdict.changesRow, terms.spares(item.token, time) {
+                // A row goes by its own mark.
+                let reason = isOfGrace ? row.mark ?? tokenMark?.time ?? time : time
+                if verdict.changesRow, terms.spares(item.token, reason) {
                     (isSpared, staysStale) = (true, true)
                     verdicts.append(.newer)
                     continue
@@ -139,7 +141,7 @@ struct ClassifiedChunk {
                 if !verdict.setsMark && verdict.changesRow || verdict.setsMark && isInRow {
                     changes.rows.append(
                         RowChange(
-                            verdict: verdict, row: row, time: time,
+                            verdict: verdict, row: row, time: reason,
                             source: terms.reason(of: row, tokenMark)))
                 }
                 if verdict.setsMark && layout.mark == nil {

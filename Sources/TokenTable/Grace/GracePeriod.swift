@@ -9,9 +9,10 @@
 // long past. The ledger stores, by the database's clock, when this program set a mark (see `RecentChanges`). A row that
 // was changed within the period stays, also one that an undo brought back.
 //
-// A chunk looks at all of this again, with its rows locked: a row goes that has exactly the mark of the report, is stale
-// and surely older, and was not changed within the period. Any other report is `newer`. A mark beside the table goes with
-// the last row of its token.
+// A chunk looks at all of this again, with its rows locked: a row goes whose mark is not later than that of the report,
+// that is stale and surely older, and was not changed within the period. Any other report is `newer`. Several rows of one
+// token may have different marks; the report has the latest, and what a person refused is asked for each mark. A mark
+// beside the table goes with the last row of its token.
 
 import APNsProtocol
 import Database
@@ -45,13 +46,13 @@ package final class GracePeriod {
     /// Reads what was changed since the last look. Senders go on meanwhile, so a chunk does so with its rows locked.
     func refresh() throws(SQLFailure) { try recent.refresh() }
 
-    /// Whether a row goes whose mark is of a time. `mark` names its mark beside the table; nil without one.
+    /// Whether a row goes by a report of a time. `mark` names its mark beside the table; nil without one.
     func isDue(
         _ row: RegisteredToken, _ time: EpochMilliseconds, _ name: ExactText, mark: ExactText?
     ) -> Bool {
-        guard recent.gap == nil, row.invalidatedAt == time, policy.isDue(row, at: now) else {
-            return false
-        }
+        guard recent.gap == nil, let marked = row.invalidatedAt, marked <= time,
+            policy.isDue(row, at: now)
+        else { return false }
         return !recent.contains(name) && mark.map(recent.contains) != true
     }
 }

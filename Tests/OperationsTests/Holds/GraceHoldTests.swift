@@ -89,6 +89,30 @@ struct GraceHoldTests {
         #expect(try stage.database.rows(of: "pushsweep_spared") == 0)
     }
 
+    @Test(
+        "of several rows of a token each goes by its own mark, and one that a person brought back stays"
+    )
+    func severalRows() throws {
+        let stage = try SweepStage(.sqlite)
+        stage.lines.policy = "policy: {action: delete, delete-after: 7d}"
+        try stage.database.execute("DROP INDEX active_users_device")
+        for (number, mark) in [(1, marked), (1, marked + 5_000), (2, marked), (2, marked + 5_000)] {
+            try stage.database.register(.numbered(number), at: before, mark: mark)
+        }
+        try stage.database.register(10..<20, at: before)
+        try stage.database.execute(
+            "INSERT INTO pushsweep_spared (token, app, environment, until_at, undone_at, by_run) VALUES "
+                + "(?, 'chat', 'production', ?, ?, 'r')",
+            [
+                .bytes(DeviceToken.numbered(2).bytes), stage.database.time(marked),
+                stage.database.time(marked + 9_000),
+            ])
+        try stage.swept().ends(0)
+        #expect(
+            try stage.database.texts("SELECT id FROM active_users WHERE invalidated_at IS NOT NULL")
+                == [["3"]])
+    }
+
     @Test("a search that was killed while its batch was filled leaves nothing that anybody judges")
     func killed() throws {
         let stage = try Self.stage(.sqlite, due: 20)

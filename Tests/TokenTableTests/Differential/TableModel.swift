@@ -68,7 +68,8 @@ struct TableModel {
     /// Whether a row is to be removed after its grace period, all marks being older than that.
     /// `young` are the sweeps of the period.
     func isDue(_ row: ModelRow, marks: Int64?, markedBy: Set<Int>, young: Set<Int>) -> Bool {
-        guard row.isThere, row.isOurs, let mark = marks ?? row.mark,
+        // A report is about a token.
+        guard row.isThere, row.isOurs, row.token != nil, let mark = marks ?? row.mark,
             young.isDisjoint(with: row.changedBy), young.isDisjoint(with: markedBy)
         else { return false }
         switch row.registration {
