@@ -139,15 +139,23 @@ struct HoldsTests {
     }
 
     @Test(
-        "a release that is interrupted is continued by the next sweep, which asks no guard")
-    func interruptedRelease() throws {
+        "a release that is interrupted is continued by the next sweep, or by the same command, and asks no guard",
+        arguments: [false, true])
+    func interruptedRelease(isTypedAgain: Bool) throws {
         let stage = try stage(.sqlite, rows: 2_000, feed(0..<1_900))
         try stage.swept().ends(3)
         let shown = try stage.shown()
         try release(stage, shown, stopping: "applying ").ends(75)
         #expect((1..<1_900).contains(try marks(stage)))
+        if isTypedAgain {
+            try release(stage, shown).ends(
+                0, "was released before, and 1 batch of it is not judged"
+            )
+            .app(has: ["applied": 1_900])
+        } else {
+            try stage.swept().ends(0).app(has: ["applied": 1_900, "resumed": true])
+        }
         try release(stage, shown).ends(64)
-        try stage.swept().ends(0).app(has: ["applied": 1_900, "resumed": true])
         #expect(try marks(stage) == 1_900)
     }
 
