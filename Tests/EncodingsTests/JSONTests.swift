@@ -107,4 +107,61 @@ struct JSONTests {
         #expect([Double.infinity].jsonLine == "{}")
         #expect(throws: EncodingError.self) { try JSONLine.bytes([Double.nan]) }
     }
+
+    private func object(_ text: String) -> JSONObject? {
+        Array(text.utf8).withUnsafeBytes { JSONObject($0) }
+    }
+
+    @Test("an object gives texts and whole numbers, and of anything else that it is there")
+    func objects() throws {
+        let json =
+            #" {"a":"\u00e9","b":-12,"c":1.5,"d":[1],"e":null,"f":9223372036854775808,"a":2} "#
+        let object = try #require(self.object(json))
+        #expect(object["a"] == .text("é") && object["b"] == .integer(-12))
+        for key in ["c", "d", "e", "f"] { #expect(object[key] == .other) }
+        #expect(object["g"] == nil)
+        #expect(object.isAmbiguous("a") && !object.isAmbiguous("b") && !object.isAmbiguous("g"))
+        #expect(self.object("{}") != nil)
+        for text in ["", "[]", "{} {}", #"{"a":1"#, #"{"a":1,}"#, #"{"a" 1}"#, #"{a:1}"#, "{,}"] {
+            #expect(self.object(text) == nil, "\(text)")
+        }
+    }
+
+    @Test("a document keeps each kind of value, and is an object or a list")
+    func documents() throws {
+        let json = #"{"a":[null,true,false,7,-1.5,"x",{}],"b":{"c":{"d":"deep"}},"e":[]}"#
+        let value = try #require(JSONValue(document: Array(json.utf8)))
+        #expect(
+            value[["a"]]
+                == .list([
+                    .null, .bool(true), .bool(false), .integer(7), .number(-1.5), .text("x"),
+                    .object([:]),
+                ]))
+        #expect(value[["b", "c", "d"]]?.text == "deep" && value[["b", "x", "d"]] == nil)
+        #expect(value[["a", "b"]] == nil && value[["e"]]?.text == nil && value[[]] == value)
+        #expect(value.keys.sorted() == ["a", "b", "e"] && value[["e"]]?.keys == [])
+        #expect(value.jsonLine == json)
+        for text in ["1", "\"a\"", "null", "[1", "[1,]", #"{"a":}"#, "[1e999]", "[tru]", "[] []"] {
+            #expect(JSONValue(document: Array(text.utf8)) == nil, "\(text)")
+        }
+    }
+
+    @Test("a document may be nested as deep as its limit, and no deeper")
+    func nesting() {
+        for (depth, isRead) in [(JSONValue.deepest, true), (JSONValue.deepest + 1, false)] {
+            for (open, close) in [("[", "]"), (#"{"a":"#, "}")] {
+                let inner = open == "[" ? "" : "[]"
+                let levels = open == "[" ? depth : depth - 1
+                let text =
+                    String(repeating: open, count: levels) + inner
+                    + String(repeating: close, count: levels)
+                #expect((JSONValue(document: Array(text.utf8)) != nil) == isRead, "\(depth)")
+            }
+        }
+    }
+
+    @Test("a printed document has the version of its form beside its own keys")
+    func version() {
+        #expect(["a": 1].documentLine == #"{"a":1,"schema":1}"#)
+    }
 }

@@ -92,4 +92,49 @@ struct ClaimShareTests {
         #expect(ClaimGuards.guards(of: KeySet(sorted: [-1, 65_536, .max])) == [0, 63])
         #expect(ClaimGuards.guards(of: KeySet(sorted: Array(0..<200_000))) == Array(0..<64))
     }
+
+    @Test("a share has every so many stretches of keys, and the next ones are those of others")
+    func shares() {
+        let share = ClaimShare(senders: 3, place: 1)
+        for (key, isOwn) in [
+            (0, false), (1_023, false), (1_024, true), (2_047, true), (2_048, false), (4_096, true),
+            (4_095, false),
+        ] as [(Int64, Bool)] {
+            #expect(share.contains(key) == isOwn, "\(key)")
+        }
+        #expect(share.yielded(0) == 4_095 && share.yielded(1_023) == 4_095)
+        #expect(share.yielded(1_024) == 5_119 && share.yielded(.max) == .max)
+        #expect(share.condition("k", .mariaDB).sql == "k DIV 1024 % ? = ?")
+        #expect(share.condition("k", .sqlite).sql == "k / 1024 % ? = ?")
+        #expect(share.condition("k", .sqlite).values == [.integer(3), .integer(1)])
+        #expect(ClaimGuards.name(9, space: 255) == "claims ff 09")
+        #expect(ClaimGuards.name(10, space: 255) == "claims ff 10")
+    }
+
+    @Test("rows of no app are told in order, five groups at most, one row as one")
+    func unowned() {
+        func rows(_ counts: [Int], isCut: Bool = false) -> UnownedRows {
+            UnownedRows(
+                table: "q",
+                groups: counts.enumerated().map {
+                    .init(values: ["app = '\($0)'", "env = NULL"], count: $1)
+                },
+                isCut: isCut, wanted: ["app = 'a'", "app = 'b'"])
+        }
+        #expect(
+            rows([1]).sentence
+                == "1 waiting row of q belongs to no app of the settings, so no sender takes it: app = '0', "
+                + "env = NULL (1)")
+        let many = rows([6, 5, 4, 3, 2, 1], isCut: true)
+        #expect(
+            many.count == 21
+                && many.sentence.hasPrefix("at least 21 waiting rows of q belong to no"))
+        #expect(many.sentence.hasSuffix("app = '4', env = NULL (2); and others"))
+        #expect(rows([5, 4, 3, 2, 1]).sentence.hasSuffix("(1)"))
+        #expect(
+            many.cure
+                == "write what the settings look for into these rows, and let the program that inserts do so: "
+                + "app = 'a'; or app = 'b'; or name their app and environment in the settings")
+        #expect(many.finding.rule == "queue-rows-of-no-app" && many.finding.severity == .medium)
+    }
 }

@@ -46,6 +46,93 @@ struct VerdictTests {
         #expect(!RegisteredToken(registeredAt: nil, invalidatedAt: nil).isStale)
     }
 
+    @Test(
+        "a column of two values decides whether a row is stale, whatever its times are",
+        arguments: [nil, -5, 5] as [Int64?], [nil, 0] as [Int64?])
+    func columns(registered: Int64?, marked: Int64?) {
+        for isDead in [true, false] {
+            let row = row(registered, marked, isDead: isDead)
+            #expect(row.isStale == isDead)
+        }
+        #expect(row(nil, marked).isStale == (marked != nil))
+    }
+
+    @Test(
+        "what the application says of a row decides before older evidence, and gives way to later one",
+        arguments: [
+            (usual, nil, false, .mark), (usual, -1, false, .mark), (usual, 0, false, .newer),
+            (usual, 1, false, .newer), (usual, nil, true, .already), (usual, -1, true, .advance),
+            (usual, 0, true, .already), (deletes, -1, false, .delete), (deletes, 0, false, .newer),
+            (deletes, nil, true, .delete),
+        ] as [(RemovalPolicy, Int64?, Bool, Verdict)])
+    func application(_ policy: RemovalPolicy, marked: Int64?, isDead: Bool, verdict: Verdict) {
+        let row = row(-50_000, marked, isDead: isDead)
+        #expect(policy.verdict(on: row, dead: time) == verdict)
+    }
+
+    @Test(
+        "evidence that is judged by itself changes only rows that certainly registered before it",
+        arguments: [(-2_001, .mark), (-2_000, .newer), (0, .newer), (1, .newer), (nil, .newer)]
+            as [(Int64?, Verdict)])
+    func beyondDoubt(registered: Int64?, verdict: Verdict) {
+        var policy = Self.usual
+        policy.onlyBeyondDoubt = true
+        #expect(policy.verdict(on: row(registered, nil), dead: time) == verdict)
+    }
+
+    @Test(
+        "the order of a registration and evidence is unknown within the skew",
+        arguments: [
+            (nil, .unknown), (1, .after), (0, .undecided), (-2_000, .undecided), (-2_001, .before),
+        ] as [(Int64?, RegistrationOrder)])
+    func order(registered: Int64?, order: RegistrationOrder) {
+        let registered = registered.map { time.advanced(by: $0) }
+        #expect(Self.usual.order(of: registered, to: time) == order)
+    }
+
+    @Test(
+        "a marked row is due when its period is over, and as sure as one that is deleted at once",
+        arguments: [
+            (deletesLater, -50_000, -1_000, nil, true), (deletesLater, -50_000, -999, nil, false),
+            (deletesLater, -50_000, nil, nil, false), (deletesLater, -50_000, -1_000, true, true),
+            (deletesLater, -50_000, -1_000, false, false), (deletesLater, nil, -1_000, nil, false),
+            (deletesLater, -3_000, -1_000, nil, false), (deletesLater, -3_001, -1_000, nil, true),
+            (deletesLater, -999, -1_000, nil, false), (deletes, -50_000, -9_000, nil, false),
+            (usual, -50_000, -9_000, nil, false), (deletesAllLater, nil, -1_000, nil, true),
+            (RemovalPolicy(deletesAfter: 1_000), -50_000, -9_000, nil, false),
+        ] as [(RemovalPolicy, Int64?, Int64?, Bool?, Bool)])
+    func due(
+        _ policy: RemovalPolicy, registered: Int64?, marked: Int64?, isDead: Bool?, isDue: Bool
+    ) {
+        #expect(policy.isDue(row(registered, marked, isDead: isDead), at: time) == isDue)
+    }
+
+    @Test("evidence deletes at once only where rows are deleted and no period is set")
+    func atOnce() {
+        #expect(Self.deletes.deletesAtOnce && !Self.usual.deletesAtOnce)
+        #expect(!Self.deletesLater.deletesAtOnce)
+        #expect(Self.deletesLater.verdict(on: row(-50_000, nil), dead: time) == .mark)
+    }
+
+    @Test("what a verdict does to a row follows from its name")
+    func consequences() {
+        #expect(Verdict.allCases.filter(\.changesRow) == [.mark, .delete, .advance])
+        #expect(Verdict.allCases.filter(\.setsMark) == [.mark, .advance])
+        #expect(Verdict.allCases.filter(\.removes) == [.mark, .delete])
+    }
+
+    private static let deletesLater = RemovalPolicy(action: .delete, deletesAfter: 1_000)
+    private static let deletesAllLater = RemovalPolicy(
+        action: .delete, deletesWithoutRegistrationTime: true, deletesAfter: 1_000)
+
+    /// A row whose times are so many milliseconds from the evidence.
+    private func row(_ registered: Int64?, _ marked: Int64?, isDead: Bool? = nil) -> RegisteredToken
+    {
+        RegisteredToken(
+            registeredAt: registered.map { time.advanced(by: $0) },
+            invalidatedAt: marked.map { time.advanced(by: $0) }, isDead: isDead)
+    }
+
     @Test("the row is the same in whatever order and however often evidence comes")
     func commutative() {
         var random = SeededGenerator("order of evidence")
