@@ -83,7 +83,7 @@ struct HoldTextTests {
         var details = HoldReport.Details(action: "mark")
         (details.digest, details.batches) = ("d1", hold.batches.map(HoldReport.Batch.init))
         (details.quarantined, details.tokens, details.applied, details.already) = (1, 2, 3, 4)
-        (details.newer, details.unknown, details.registeredSince, details.undone) = (5, 6, 1, 1)
+        (details.newer, details.unknown, details.registeredSince, details.spared) = (5, 6, 1, 1)
         details.registrations = [
             .init(registered: "this week", rows: 8), .init(registered: "x", rows: 0),
         ]
@@ -121,7 +121,7 @@ struct HoldTextTests {
                 "  under a week     1          #",
                 "registered (rows that would become invalid):", "  this week            8",
                 "1 row registered since it is held, so its device was alive",
-                "a person undid changes of 1 token since it was reported, and a release makes them again",
+                "a person undid or discarded what is said of 1 token, and a release makes it dead again",
                 "for example:", "  c9d4… since t, user ada, registered r: pushsweep explain c9d4",
                 "  c8… since u: pushsweep explain c8", "digest: d1",
                 "to apply exactly this:  pushsweep holds release d1",
@@ -135,7 +135,7 @@ struct HoldTextTests {
     func decisions() throws {
         let entry = try Self.entry(["feeds": ["b1"], "candidates": 5, "living": 200])
         var details = Self.details
-        (details.registeredSince, details.undone) = (2, nil)
+        (details.registeredSince, details.spared) = (2, nil)
         let report = HoldReport(entry: entry, details: details)
         #expect(
             report.lines.last == "to drop it:             pushsweep holds discard b1 --reason TEXT")

@@ -126,7 +126,7 @@ struct RunReportTests {
         var feed = FeedReport(chat, source: "g:2196", end: .clean)
         (feed.bytes, feed.tuples, feed.applied, feed.already, feed.newer) = (380, 10, 11, 12, 13)
         (feed.unknown, feed.held, feed.quarantined, feed.refused) = (14, 15, 16, 17)
-        (feed.undone, feed.quarantinedBytes, feed.detail) = (3, 5, "a detail")
+        (feed.spared, feed.quarantinedBytes, feed.detail) = (3, 5, "a detail")
         (feed.state, feed.feed, feed.resumed) = ("held", "f", true)
         (feed.cause, feed.firstLook) = ("too many", true)
         return feed
@@ -144,14 +144,14 @@ struct RunReportTests {
             report.lines == [
                 "chat/sandbox from g:2196: clean, left by an earlier run, held",
                 "  380 bytes, 10 tuples: 11 applied if a person released it, 12 already invalid, 10 "
-                    + "registered again, 3 undone before, 14 unknown, 15 held, 16 quarantined, 17 refused",
+                    + "registered again, 3 refused by a person, 14 unknown, 15 held, 16 quarantined, 17 refused",
                 "  quarantined after the last whole tuple: 5 bytes", "  a detail",
                 "  held: too many",
                 "  look at it with: pushsweep holds show f",
                 "  where it is right, apply it with the digest that show prints: pushsweep holds release "
                     + "DIGEST",
                 "sweep: 10 tuples, 0 became invalid, 11 would be held, 10 kept because they registered "
-                    + "again, 3 because an undo came after them",
+                    + "again, 3 because a person undid or discarded them",
             ])
         #expect(report.closingCounts == ClosingCounts(applied: 11, held: 15))
         (report.waiting, report.apps[0].state, report.dryRun) = (4, "pending", true)
@@ -171,14 +171,23 @@ struct RunReportTests {
         #expect(report.lines[2].hasPrefix("sweep: 1 report, 0 would become invalid, 0 kept"))
     }
 
-    @Test("a removal that is held waits for a person, and one with refused rows names them")
-    func removals() {
-        var removal = SweepReport.Removal(app: "chat", environment: "sandbox")
-        #expect(removal.status == .done && removal.partition == Self.chat)
-        removal.refused = 1
-        #expect(removal.status == .quarantined)
-        removal.cause = "too many"
-        #expect(removal.status == .held)
+    @Test("rows whose grace period has ended are told as such, and apart from what became invalid")
+    func grace() {
+        var report = SweepReport(
+            run: "r", kind: "sweep", dryRun: false, started: EpochMilliseconds(0))
+        var feed = Self.feed
+        (feed.grace, feed.cause, feed.state) = (true, nil, "applied")
+        report.apps = [feed]
+        #expect(
+            report.lines == [
+                "chat/sandbox, marked for long enough: applied",
+                "  10 tokens: 11 removed, 13 left, 15 held, 17 refused",
+                "sweep: 0 reports, 0 became invalid, 0 kept because they registered again, 11 gone after the "
+                    + "grace period",
+            ])
+        report.apps[0].cause = "too many"
+        #expect(
+            report.lines[1].hasPrefix("  10 tokens: 11 removed if a person released it, 13 left"))
     }
 
     @Test("the counts of a list are its figures, both ways")

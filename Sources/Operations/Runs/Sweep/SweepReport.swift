@@ -85,15 +85,16 @@ extension SweepReport {
     }
 
     private var closing: String {
-        let sum = apps.filter { $0.grace == nil }.reduce(into: Counts()) { $0 += $1.counts }
+        let reports = apps.filter { $0.grace == nil }
+        let sum = reports.reduce(into: Counts()) { $0 += $1.counts }
         let gone = apps.filter { $0.grace == true && $0.cause == nil }.reduce(0) { $0 + $1.applied }
         if apps.isEmpty {
             return "\(kind): " + (problems.isEmpty ? "no new evidence" : "no evidence was applied")
         }
         let verb = dryRun ? "would become invalid" : "became invalid"
-        let noun = apps.allSatisfy { $0.bytes == 0 } ? "report" : "tuple"
-        let spared = apps.reduce(0) { $0 + ($1.spared ?? 0) }
-        let stopped = apps.filter { $0.wouldBeHeld && $0.grace == nil }.reduce(0) {
+        let noun = reports.allSatisfy { $0.bytes == 0 } ? "report" : "tuple"
+        let spared = reports.reduce(0) { $0 + ($1.spared ?? 0) }
+        let stopped = reports.filter(\.wouldBeHeld).reduce(0) {
             $0 + $1.applied
         }
         return "\(kind): \(sum.tuples.counting(noun)), \(sum.applied - stopped) \(verb), "
