@@ -174,7 +174,7 @@ extension TokenDatabase {
         case .sqlite(let path): return "url: sqlite://\(path)"
         case .server(let server):
             guard case .tcp(let host, let port) = server.address,
-                let ca = MariaDBServer.fromEnvironment?.ca
+                case let ca? = settings.tls.ca
             else { throw TestFailure("the test server is reached over TCP") }
             try folder.write("db-password", settings.password?.reveal() ?? "")
             return """
