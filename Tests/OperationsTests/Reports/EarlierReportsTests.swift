@@ -292,6 +292,33 @@ struct EarlierReportsTests {
     }
 
     @Test(
+        "lines of a log with a time of sending count where they were sent after the undo, whatever time they name",
+        arguments: TestEngine.available)
+    func sentLines(_ engine: TestEngine) throws {
+        let stage = try SweepStage(engine, feeds: [.tuples([])])
+        try stage.database.register(0..<4, at: before)
+        for number in 0..<3 {
+            try stage.database.report(DeviceToken.numbered(number).hex, time: dead)
+        }
+        let run = try stage.swept().ends(0)
+        let sent = Int64(Date().timeIntervalSince1970 * 1_000)
+        try stage.undone(run.json["run"] as? String ?? "").ends(0)
+        let later = Int64(Date().timeIntervalSince1970 * 1_000) + 5
+        // Sent before and after; the last one names no time of sending and says no more than was undone.
+        let lines = [(0, dead + 60_000, "\(sent)"), (1, dead, "\(later)"), (2, dead, "null")].map {
+            #"{"token":"\#(DeviceToken.numbered($0).hex)","status":410,"time":\#($1),"sent":\#($2)}"#
+        }
+        let file = try stage.folder.write("log.jsonl", lines.joined(separator: "\n") + "\n")
+        try stage.run(
+            "import", file, "--from", "jsonl", "--app", "chat", "--map",
+            "token=.token,status=.status,time=.time,sent=.sent"
+        ).ends(0)
+        #expect(
+            try stage.database.texts("SELECT id FROM active_users WHERE invalidated_at IS NOT NULL")
+                == [["2"]])
+    }
+
+    @Test(
         "a dry run needs the token table alone, and a moved batch names the one that has its reports"
     )
     func aloneAndMoved() throws {

@@ -17,50 +17,6 @@ import Synchronization
 import TokenHygiene
 import TokenTable
 
-/// A batch with its evidence: in the memory of the run that took it in, else in the database.
-struct HeardBatch {
-    /// Where the evidence is read.
-    enum Home {
-        case database
-        /// In a scratch file of this host.
-        case sorted(SortedEvidence)
-        case listed([TokenEvidence])
-        /// In these batches, of which it would be judged again; for a dry run.
-        case earlier([String], ReportFilter)
-    }
-
-    var batch: ReportBatch
-    let home: Home
-
-    init(_ batch: ReportBatch, _ home: Home = .database) { (self.batch, self.home) = (batch, home) }
-
-    /// The evidence behind a token, or all of it.
-    func stream(after position: DeviceToken?, in store: TokenTable) -> any EvidenceStream {
-        switch home {
-        case .database:
-            StoredReports(of: batch.id, after: position, in: store)
-        case .sorted(let sorted): sorted.stream(after: position)
-        case .listed(let evidence): ListedEvidence(evidence, after: position)
-        case .earlier(let names, let which):
-            MergedEvidence(
-                names.map { StoredReports(of: $0, after: position, which, in: store) })
-        }
-    }
-
-    /// Number of distinct tokens, and of those that share the most frequent time.
-    func spread(in store: TokenTable) throws -> (tokens: Int, atOneTime: Int) {
-        switch home {
-        case .database: return try store.spread(ofBatches: [batch.id])
-        case .sorted(let sorted):
-            return (sorted.count, batch.source == .feedback ? try sorted.tokensAtOneTime() : 0)
-        case .listed(let evidence):
-            // Only a gateway's list says something by its times.
-            return (evidence.count, 0)
-        case .earlier: return (batch.reports, 0)
-        }
-    }
-}
-
 /// Judges batches of reports.
 struct EvidenceRun {
     let store: TokenTable
@@ -80,7 +36,7 @@ struct EvidenceRun {
     /// What a dry run would have done so far.
     let foretold = Foretold()
     /// The progress of the current batch.
-    private let seen = SeenProgress()
+    let seen = SeenProgress()
 
     var batches: Batches { Batches(store) }
     /// The present by the database's clock, which is that of all hosts.
@@ -190,7 +146,7 @@ struct EvidenceRun {
     }
 
     /// When a batch was heard. What a person names counts from now on; a dry run cannot note that.
-    private func hearing(of batch: ReportBatch) -> Hearing {
+    func hearing(of batch: ReportBatch) -> Hearing {
         if plan.dryRun, plan.isAboutOneBatch || batch.isAsked {
             return .asked(EpochMilliseconds(.max))
         }
@@ -330,141 +286,10 @@ struct EvidenceRun {
                     + "please report this")
         }
     }
-
-    /// What became of the evidence of a batch.
-    private struct Judged {
-        var progress = FeedProgress(counts: Counts())
-        var hold: GuardHold?
-        /// The first rows that refused the changes; nil where none did.
-        var refusals: [String]?
-        /// Reports that change nothing because a person said no to them.
-        var spared = 0
-    }
-
-    /// Logs the first rows that refused the changes of a batch. The applied changes are kept, whether or not
-    /// these rows can be read.
-    private func refusals(_ batch: ReportBatch, _ progress: FeedProgress) -> [String]? {
-        guard progress.isApplied, progress.rowsRefused > 0 else { return nil }
-        let limit = FeedReport.mostRefusals
-        let named = (try? store.refusedChanges(ofFeed: batch.id, limit: limit)) ?? []
-        let first = named.first.map { ", the first is \($0.refusalInWords)" } ?? ""
-        let what = progress.rowsRefused == 1 ? "1 row stays" : "\(progress.rowsRefused) rows stay"
-        context.log.warning(
-            """
-            \(batch.partition): \(what) as before although the token is dead\(first); correct the rows, then run \
-            pushsweep replay --feed \(batch.id)
-            """)
-        return named.map(\.refusalInWords)
-    }
-
-    /// Judges the evidence: first a forecast, then the rows themselves, unless the guard holds the
-    /// batch or this is a dry run. A batch that was begun continues without asking the guard: half a
-    /// batch applied is no safer than a whole one, and the rest would be held because of the number of
-    /// the first half.
-    private func judgement(of heard: HeardBatch, in partition: Partition) throws -> Judged {
-        let batch = heard.batch
-        let known = [.applying, .applied].contains(batch.state) ? batch.progress : nil
-        seen.enter(known)
-        if let known, known.isApplied {
-            // A run that was killed after its last commit has told nobody.
-            return Judged(progress: known, refusals: refusals(batch, known))
-        }
-        let asksGuard = known == nil && !batch.isReleased
-        if asksGuard, !plan.dryRun, let hold = try holdBehind(batch) { return Judged(hold: hold) }
-        let forecast = try forecast(heard, after: known?.position, in: partition)
-        let hold = asksGuard ? try ask(about: heard, forecast, in: partition) : nil
-        if plan.dryRun {
-            var counts = forecast.counts
-            counts += known?.counts ?? Counts()
-            foretold.note(heard.batch, forecast.candidateRows, isHeld: hold != nil, in: partition)
-            return Judged(
-                progress: FeedProgress(counts: counts), hold: hold, spared: forecast.spared)
-        }
-        if batch.reports > 0 {
-            opinions.note(hold, about: batch.partition, asked: asksGuard)
-            try store.session.record(record(guardResult: opinions.summary))
-        }
-        if let hold { return Judged(hold: hold) }
-        let mapping = try MappingDigest.of(batch.partition, store.terms(of: partition))
-        let application = FeedApplication(
-            run: run, feed: batch.id, partition: partition, policy: policy(for: batch),
-            source: batch.source, lease: lease, isReleased: batch.isReleased,
-            mappings: batch.mappings.filter { $0 != mapping } + [mapping],
-            hearing: hearing(of: heard.batch))
-        let applied = try write(application, heard, after: known?.position)
-        return Judged(
-            progress: applied, refusals: refusals(batch, applied),
-            // Of what an earlier run had judged nobody counted them.
-            spared: known == nil ? forecast.spared : 0)
-    }
-
-    /// What the judgement of a batch needs of its grace period; nil for other batches.
-    private func grace(of batch: ReportBatch) throws(StoreFailure) -> GracePeriod? {
-        batch.source == .grace ? try gracePeriod() : nil
-    }
-
-    /// Whether it can be asked what persons said no to. An account of a dry run may see the token table alone.
-    private var mayLookForRefusals: Bool { !plan.dryRun || (try? store.seesSpared()) == true }
-
-    private func forecast(
-        _ heard: HeardBatch, after position: DeviceToken?, in partition: Partition
-    ) throws -> Classification {
-        var stream = heard.stream(after: position, in: store)
-        let (interrupt, context) = (context.interrupt, context)
-        let forecast = try store.classify(
-            &stream, in: partition, policy: policy(for: heard.batch),
-            hearing: mayLookForRefusals ? hearing(of: heard.batch) : nil,
-            grace: grace(of: heard.batch), shouldStop: { interrupt.isTripped },
-            report: {
-                context.progress.show(
-                    "comparing \(partition) (reports)", $0.counts.total, of: heard.batch.reports)
-            })
-        context.progress.clear()
-        context.log.debug(
-            "batch judged",
-            metadata: [
-                "partition": "\(partition)", "reports": "\(heard.batch.reports)",
-                "candidates": "\(forecast.counts.applied)",
-            ])
-        if forecast.spared > 0 {
-            context.log.warning(
-                """
-                \(heard.batch.partition): \(forecast.spared.counting("report")) of batch \(heard.batch.id) \
-                \(forecast.spared == 1 ? "changes" : "change") nothing, because a person undid or discarded what \
-                \(forecast.spared == 1 ? "it says" : "they say"); pushsweep replay --feed makes them count
-                """)
-        }
-        guard forecast.isComplete else {
-            throw RunFailure(
-                .pending, .apply,
-                "comparing batch \(heard.batch.id) with the table: stopped before its end; run again"
-            )
-        }
-        return forecast
-    }
-
-    /// Changes the rows.
-    private func write(
-        _ application: FeedApplication, _ heard: HeardBatch, after position: DeviceToken?
-    ) throws -> FeedProgress {
-        let (context, seen, counts) = (context, seen, heard.batch.counts)
-        let partition = heard.batch.partition
-        defer { context.progress.clear() }
-        try store.renewLayout(for: application.policy)
-        var stream = heard.stream(after: position, in: store)
-        return try store.applyReports(
-            &stream, application, grace: grace(of: heard.batch),
-            shouldStop: { context.interrupt.isTripped }
-        ) { progress in
-            seen.enter(progress)
-            context.progress.show(
-                "applying \(partition) (reports)", progress.counts.total, of: counts.tuples)
-        }
-    }
 }
 
 /// The progress of a batch as it was last reported.
-private final class SeenProgress: Sendable {
+final class SeenProgress: Sendable {
     private let last = Mutex<FeedProgress?>(nil)
 
     var progress: FeedProgress? { last.withLock { $0 } }

@@ -95,7 +95,10 @@ extension ReportIntake {
     private func name(of batch: ReadReports.Sorted.Batch, in file: String) throws -> String {
         let digest = try SHA256Digest()
         let (partition, source) = (batch.partition, batch.source)
-        let texts = [file, partition.app, partition.environment, source.rawValue]
+        var texts = [file, partition.app, partition.environment, source.rawValue]
+        if batch.heard != nil {
+            texts.append("heard \(batch.refusal.map { "\($0.rawValue)" } ?? "")")
+        }
         try digest.update(Array(texts.joined(separator: "\0").utf8))
         return UUIDText.name(try digest.hex())
     }
@@ -185,6 +188,7 @@ extension ReportIntake {
         _ partition: Partition?, _ layout: ReportLayout, _ source: GivenSource,
         into reports: inout ReadReports
     ) throws -> String {
+        let (now, refused) = (evidence.now, try store.refusalTimes(mustSee: !plan.dryRun))
         let digest = try SHA256Digest()
         let whose = partition.map { "\($0)" } ?? "the app of each line"
         try digest.update(Array("\(whose) \(layout.canonical)\n".utf8))
@@ -202,8 +206,11 @@ extension ReportIntake {
         let add = { (line: ReportLine, reports: inout ReadReports) throws in
             let evidence = reports.counts.evidence
             let (named, reading) = about(line, partition)
+            // Of a line without a time of sending nobody knows when it was heard.
+            let sent = (try? line.report.get())?.sentAt.map { min($0, now) }
             let refusal = try reports.add(
-                reading, about: named, text: Array(line.bytes), place: line.line)
+                reading, about: named, text: Array(line.bytes), place: line.line,
+                refusal: sent.flatMap { sent in refused.filter { $0 >= sent }.min() }, heard: sent)
             // What is passed over says nothing about the options.
             if refusal != nil || reports.counts.evidence > evidence {
                 try first.note(refusal, line)

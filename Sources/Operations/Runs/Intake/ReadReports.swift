@@ -15,6 +15,8 @@ struct ReadReports {
         let source: EvidenceSource
         /// The first no of a person that came after them.
         var refusal: EpochMilliseconds?
+        /// Whether it is known when they were heard.
+        var isHeard = false
     }
 
     private let folder: StateFolder
@@ -75,7 +77,8 @@ struct ReadReports {
             if let token { try add(token, time, Key(partition: partition, source: source)) }
         case .success(.evidence(let token, let source, let time)):
             counts.evidence += 1
-            let key = Key(partition: partition, source: source, refusal: refusal)
+            let key = Key(
+                partition: partition, source: source, refusal: refusal, isHeard: heard != nil)
             if let heard { first[key] = min(first[key] ?? heard, heard) }
             try add(token, time, key)
         }
@@ -118,7 +121,7 @@ struct ReadReports {
         }
         let sealed = try table.seal(groups: keys.count)
         let batches = zip(keys, sealed)
-            .map { Sorted.Batch($0.partition, $0.source, $1, first[$0]) }
+            .map { Sorted.Batch($0.partition, $0.source, $1, first[$0], $0.refusal) }
             .filter { $0.source != .accepted || $0.evidence.reports > 0 }
         return Sorted(
             table: table, counts: counts,
@@ -137,13 +140,15 @@ struct ReadReports {
             let evidence: SortedEvidence
             /// When the first report was heard; nil where nobody knows.
             let heard: EpochMilliseconds?
+            /// The first no of a person that came after them; nil for none.
+            let refusal: EpochMilliseconds?
 
             init(
                 _ partition: Partition, _ source: EvidenceSource, _ evidence: SortedEvidence,
-                _ heard: EpochMilliseconds?
+                _ heard: EpochMilliseconds?, _ refusal: EpochMilliseconds?
             ) {
                 (self.partition, self.source, self.evidence) = (partition, source, evidence)
-                self.heard = heard
+                (self.heard, self.refusal) = (heard, refusal)
             }
         }
 
