@@ -126,6 +126,9 @@ extension TokenStory {
         guard policy.action == .delete, let period = policy.deletesAfter else { return nil }
         for row in rows where row.judgedByEvidence.isStale {
             guard let mark = row.judgedByEvidence.invalidatedAt else { continue }
+            if let spared, spared.spares(mark, heard: .unknown) {
+                return ("keep \(name(row)), because \(spared.words)", nil)
+            }
             let due = end(of: period, mark, row)
             guard policy.isDue(row.judgedByEvidence, at: max(due, frame.now)) else {
                 return (

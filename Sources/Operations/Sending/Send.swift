@@ -292,11 +292,14 @@ package struct Send: RecordedRun {
 
     /// Judges what an app's answers of the last turn say against tokens.
     private mutating func judge(_ job: SendJob, _ evidence: EvidenceRun) throws {
+        // What a person began to discard is noted before anything is judged.
+        try evidence.batches.completeDiscards()
         for batch in try job.closeBatches() { enter(evidence.judge(HeardBatch(batch)), for: job) }
     }
 
     /// Judges the batches of senders that wait.
     private mutating func settleWaiting(_ evidence: EvidenceRun) throws {
+        try evidence.batches.completeDiscards()
         try evidence.batches.releaseFollowers()
         try evidence.batches.closeAbandonedTurns()
         for batch in try evidence.batches.all(.waiting, .applying)

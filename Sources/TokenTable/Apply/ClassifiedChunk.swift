@@ -117,8 +117,8 @@ struct ClassifiedChunk {
         var verdicts: [Verdict] = []
         var isSpared = false
         var isRefused = false
-        /// Whether a dead row is left.
-        var staysStale = false
+        /// Whether a row is left.
+        var leavesRow = false
     }
 
     private mutating func judge(
@@ -153,19 +153,17 @@ struct ClassifiedChunk {
         // After a grace period a row goes by its own mark.
         let reason = isOfGrace ? row.mark ?? tokenMark?.time ?? time : time
         if verdict.changesRow, terms.spares(judged.item.token, reason) {
-            (judged.isSpared, judged.staysStale) = (true, true)
+            (judged.isSpared, judged.leavesRow) = (true, true)
             return judged.verdicts.append(.newer)
         }
         if !isOfGrace || verdict == .delete,
             let refusal = terms.refusal(of: row, verdict, time, isExact)
         {
-            (judged.isRefused, judged.staysStale) = (true, true)
+            (judged.isRefused, judged.leavesRow) = (true, true)
             return changes.refused.append(refusal)
         }
         judged.verdicts.append(verdict)
-        if verdict != .delete, row.judged(markedAt: tokenMark?.time).isStale {
-            judged.staysStale = true
-        }
+        if verdict != .delete { judged.leavesRow = true }
         if verdict.removes { invalidated += 1 }
         if let since = terms.since { note(row.registeredAt, since, verdict) }
         if terms.policy.order(of: row.registeredAt, to: time) == .unknown { undated += 1 }
@@ -188,8 +186,8 @@ struct ClassifiedChunk {
                     token: token, former: former,
                     mark: TokenMark(time: time, reason: terms.source?.rawValue)))
         }
-        // A mark left behind would make a returning device stale where no registration time exists.
-        if isOfGrace, let former, !judged.staysStale, judged.verdicts.contains(.delete) {
+        // A mark left behind by the last row would make a returning device stale where no registration time exists.
+        if isOfGrace, let former, !judged.leavesRow, judged.verdicts.contains(.delete) {
             changes.tokenMarks.append(TokenMarkChange(token: token, former: former, mark: nil))
         }
     }

@@ -33,7 +33,7 @@ package struct IntakeTerms: Sendable {
     /// The first no of a person that came after a row was heard; nil for none.
     package func refusal(after row: EvidenceRow) -> EpochMilliseconds? {
         guard !refused.isEmpty, let heard = row.heard else { return nil }
-        return refused.filter { $0 >= heard }.min()
+        return refused.first(notBefore: heard)
     }
 
     /// What becomes of a row at a time of the database's clock.

@@ -24,8 +24,12 @@ package struct SenderBatches {
     private struct Key: Hashable {
         let origin: ReportOrigin
         let source: EvidenceSource
+        /// The first no of a person that came after them; nil for none.
+        let refusal: EpochMilliseconds?
     }
 
+    /// When the first report of each open batch was heard.
+    private var heard: [Key: EpochMilliseconds] = [:]
     /// The names of the open batches, and of those that were closed before their turn ended.
     private var open: [Key: String] = [:]
     private var left: [String] = []
@@ -43,9 +47,24 @@ package struct SenderBatches {
         _ reports: [HeardReport], from origin: ReportOrigin, at now: EpochMilliseconds,
         on connection: any SQLConnection
     ) throws(SQLFailure) {
-        let bySource = Dictionary(grouping: reports, by: \.source)
-        for (source, reports) in bySource.sorted(by: { $0.key.rawValue < $1.key.rawValue }) {
-            try insert(reports, Key(origin: origin, source: source), now, connection)
+        let refusals = reports.isEmpty ? [] : try PersonsRefusals(connection: connection).times()
+        let groups = Dictionary(grouping: reports) { report in
+            Key(
+                origin: origin, source: report.source,
+                refusal: refusals.first(notBefore: min(report.heard ?? now, now)))
+        }
+        for (key, reports) in groups.sorted(by: {
+            ($0.key.source.rawValue, $0.key.refusal?.rawValue ?? .max)
+                < ($1.key.source.rawValue, $1.key.refusal?.rawValue ?? .max)
+        }) {
+            // A person's no since its first report ends an open batch.
+            if let first = heard[key], key.refusal == nil, refusals.first(notBefore: first) != nil,
+                let name = open.removeValue(forKey: key)
+            {
+                left.append(name)
+                heard[key] = nil
+            }
+            try insert(reports, key, now, connection)
         }
     }
 
@@ -67,7 +86,9 @@ package struct SenderBatches {
             id: name, run: run, key.origin.partition, key.source, .sender,
             label: key.origin.gateway, host: host, opened: now)
         // Reports come in the order in which they were heard; a log of a killed sender makes batches of its own.
-        batch.heard = reports.map { min($0.heard ?? now, now) }.min()
+        let first = reports.map { min($0.heard ?? now, now) }.min() ?? now
+        batch.heard = first
+        heard[key] = min(heard[key] ?? first, first)
         if let known {
             try row.move(batch, to: known.reports + reports.count, nil, isLast: false)
         } else {
@@ -147,7 +168,7 @@ package struct SenderBatches {
             _ = try batches.change(name, to: .waiting, from: [.filling])
             if let batch = try batches.batch(name) { closed.append(batch) }
         }
-        (open, left) = ([:], [])
+        (open, left, heard) = ([:], [], [:])
         return closed.sorted { ($0.source.turn, $0.id) < ($1.source.turn, $1.id) }
     }
 }

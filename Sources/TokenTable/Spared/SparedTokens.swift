@@ -111,15 +111,6 @@ extension TokenTable {
             PushsweepTable.spared.columns.map(\.name).joined(separator: ", "))
     }
 
-    /// Whether the account sees all that tells when persons said no.
-    private func seesUndos() throws(StoreFailure) -> Bool {
-        guard
-            try session.canRead(
-                PushsweepTable.change.name, "run, feed, part, seq, source, changed_at, token")
-        else { return false }
-        return try Batches(self).visibility() == .readable
-    }
-
     /// The notes about some tokens.
     ///
     /// - Throws: any failure of a query.
@@ -129,32 +120,5 @@ extension TokenTable {
         try retries.retrying(
             "looking for what was undone or discarded",
             do: SparedTokens(connection: connection).notes(on: tokens))
-    }
-
-    /// When persons said no, by the database's clock, as far as the ledger and the batches still have it: undos that
-    /// changed something, and discards. Evidence that came in before one of these and after another is judged apart.
-    ///
-    /// - Throws: any failure of a query. Unless the account `mustSee` them there are none where it may not.
-    package func refusalTimes(mustSee: Bool) throws(StoreFailure) -> [EpochMilliseconds] {
-        if !mustSee { guard try seesUndos() else { return [] } }
-        return try retries.retrying("looking for undos and discards") { () throws(SQLFailure) in
-            let time = connection.dialect.ownTime("changed_at")
-            let discarded = try connection.query(
-                "SELECT DISTINCT asked_at FROM pushsweep_feed WHERE state IN ('discarded', 'discarding') AND "
-                    + "asked_at IS NOT NULL")
-            var times = (0..<discarded.count).compactMap { time.mark(discarded[$0, 0]) }
-            // Their checkpoints are whole at once and have no time, which an index finds.
-            let undos = try connection.query(
-                "SELECT feed, part FROM pushsweep_feed WHERE state = 'applied' AND trimmed = 0 AND "
-                    + "changed_at IS NULL AND source = '\(LedgerEntry.undoSource)'")
-            for undo in 0..<undos.count {
-                let last = try connection.query(
-                    "SELECT changed_at FROM pushsweep_change WHERE run = ? AND feed = ? AND part = ? "
-                        + "ORDER BY seq DESC LIMIT 1",
-                    [undos[undo, 0], undos[undo, 0], undos[undo, 1]])
-                if let value = last.scalar, let at = time.mark(value) { times.append(at) }
-            }
-            return times
-        }
     }
 }

@@ -93,6 +93,10 @@ package struct UndoProgress: Codable, Hashable, Sendable {
     package internal(set) var inserted = 0
     /// The number of rows removed again, by the undo of an undo.
     package internal(set) var removed = 0
+    /// When the first and the last token were noted that it leaves living, in milliseconds of the database's clock; nil
+    /// where none was.
+    private(set) var firstNote: Int64?
+    private(set) var lastNote: Int64?
     /// The pass over rows that waited for others; nil in the first pass, which is over all.
     var again: Int?
     /// Whether every chosen entry was processed.
@@ -103,6 +107,12 @@ package struct UndoProgress: Codable, Hashable, Sendable {
     /// The number of processed entries that count.
     package var entries: Int {
         restored + (untried ?? 0) + already + kept.values.reduce(0, +)
+    }
+
+    /// Enters that tokens were noted.
+    mutating func noted(at time: EpochMilliseconds) {
+        firstNote = firstNote ?? time.rawValue
+        lastNote = time.rawValue
     }
 
     /// Counts entries as kept, or takes some of them back where `count` is below 0.

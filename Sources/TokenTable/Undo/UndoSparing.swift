@@ -14,28 +14,34 @@ extension UndoTransaction {
         var isRemoved: Bool
     }
 
-    /// Notes the tokens of some targets after their changes, in the same transaction.
-    func noteSpared(_ undone: [Undone]) throws(SQLFailure) {
+    /// Notes the tokens of some targets after their changes, in the same transaction. A token whose row is gone, or has
+    /// another token or key now, is noted as well: it may stand in another row.
+    ///
+    /// - Returns: when, by the database's clock; nil where there is nothing to note.
+    func noteSpared(_ undone: [Undone]) throws(SQLFailure) -> EpochMilliseconds? {
         var (notes, cleared) = ([SparingNotes.Note](), Set<DeviceToken>())
         for item in undone {
-            guard let token = item.target.token ?? token(of: item.row.state ?? item.current),
-                let until = item.target.entries.filter({ $0.token == token }).map(\.evidence).max()
-            else { continue }
-            let left = left(item)
-            if left.isSpared {
-                notes.append(
-                    SparingNotes.Note(token: token, partition: item.target.partition, until: until))
-            } else if left.isRemoved {
-                cleared.insert(token)
+            let own = item.target.token ?? token(of: item.row.state ?? item.current)
+            for (token, entries) in Dictionary(grouping: item.target.entries, by: \.token) {
+                guard let token, let until = entries.map(\.evidence).max() else { continue }
+                let isOfUndo = entries.first?.isOfUndo == true
+                let left =
+                    token == own
+                    ? left(item) : Left(isSpared: !isOfUndo, isRemoved: isOfUndo)
+                if left.isSpared {
+                    notes.append(
+                        SparingNotes.Note(
+                            token: token, partition: item.target.partition, until: latest(until)))
+                } else if left.isRemoved {
+                    cleared.insert(token)
+                }
             }
         }
         let writer = SparingNotes(connection: lookup.connection, run: work.run)
         // A device of a column of two values has two targets, and its row decides.
-        let spared = Set(notes.map(\.token))
-        if !cleared.subtracting(spared).isEmpty {
-            try writer.clearUndo(of: cleared.subtracting(spared))
-        }
-        guard !notes.isEmpty else { return }
+        cleared.subtract(notes.map(\.token))
+        if !cleared.isEmpty { try writer.clearUndo(of: cleared) }
+        guard !notes.isEmpty else { return nil }
         let time = lookup.dialect.ownTime("undone_at")
         let now = try lookup.connection.query("SELECT \(lookup.dialect.now)").scalar
         guard let now = now.flatMap(time.mark) else {
@@ -43,6 +49,14 @@ extension UndoTransaction {
                 kind: .other, code: 0, message: "the database told a time that is no time")
         }
         try writer.add(notes, .undid, at: now)
+        return now
+    }
+
+    /// The latest evidence that a mark of a time may follow from, where marks have whole seconds. Marks may stand
+    /// elsewhere later.
+    private func latest(_ time: EpochMilliseconds) -> EpochMilliseconds {
+        let end = time.advanced(by: 999)
+        return layout.floor(end) == layout.floor(time) ? end : time
     }
 
     /// Counts the rows that are living again in the batches that had made them invalid, so that the guard does not take

@@ -104,6 +104,7 @@ struct UndoTransaction {
                 connection.rollBack()
                 return .committed(progress, entries: 0, bytes: 0)
             }
+            if let time = try noteSpared(undone) { next.noted(at: time) }
             try commit(undone, written, next)
             try plan.note(
                 waiting: undone.filter(\.isWaiting).map(\.target.name),
@@ -247,7 +248,6 @@ struct UndoTransaction {
             {
                 try invalidTokens(of: partition).write(items.compactMap(\.tokenMarkChange))
             }
-            try noteSpared(undone)
             try takeBack(undone)
             try checkpoint.update(next, ended: next.isDone ? work.now() : nil)
         }

@@ -24,6 +24,9 @@ extension GuardCause {
     func words(isFirstRemoval: Bool, isOfGrace: Bool = false) -> String {
         if isOfGrace {
             return "\(self)".replacing(
+                "living rows would have become invalid",
+                with: "rows would have gone after their grace period"
+            ).replacing(
                 "would have become invalid", with: "would have gone after their grace period")
         }
         return isFirstRemoval

@@ -43,7 +43,7 @@ extension ReportIntake {
         let batches = try read.batches.map { read in
             var heard = try heard(
                 read, .file, named: self.name(of: read, in: name), from: source.name)
-            heard.batch.isAsked = isKnown && file.again
+            heard.batch.isAsked = file.again
             return heard
         }
         let report = IntakeReport(read.counts)
@@ -210,7 +210,7 @@ extension ReportIntake {
             let sent = (try? line.report.get())?.sentAt.map { min($0, now) }
             let refusal = try reports.add(
                 reading, about: named, text: Array(line.bytes), place: line.line,
-                refusal: sent.flatMap { sent in refused.filter { $0 >= sent }.min() }, heard: sent)
+                refusal: sent.flatMap(refused.first(notBefore:)), heard: sent)
             // What is passed over says nothing about the options.
             if refusal != nil || reports.counts.evidence > evidence {
                 try first.note(refusal, line)

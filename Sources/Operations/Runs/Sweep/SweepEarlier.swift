@@ -49,7 +49,7 @@ extension Sweep {
             let heard = batch.asked ?? batch.heard
             return Group(
                 source: batch.source,
-                refusal: heard.flatMap { at in refused.filter { $0 >= at }.min() },
+                refusal: heard.flatMap(refused.first(notBefore:)),
                 isKnown: heard != nil)
         }
         let batches = try groups.values.compactMap { old -> HeardBatch? in

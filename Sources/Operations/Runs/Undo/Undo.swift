@@ -60,7 +60,10 @@ package struct Undo: RecordedRun {
             outcome.report.run = begun.id
             outcome.report.resumed = true
         }
-        let plan = try store.planUndo(selection, until: record.started, excluding: record.id)
+        // The clocks of hosts differ, so only an undo that goes on leaves out what began after it.
+        let plan = try store.planUndo(
+            selection, until: outcome.report.resumed ? record.started : EpochMilliseconds(.max),
+            excluding: record.id)
         outcome.report.runs = plan.changedRuns
         if case .token(let token) = wish, plan.entries == 0 {
             context.log.warning(
