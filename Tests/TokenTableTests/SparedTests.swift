@@ -78,6 +78,33 @@ struct SparedTests {
     }
 
     @Test(
+        "an undo notes a token whose row has another key now, to the end of a whole second, and says when",
+        arguments: TestEngine.available)
+    func goneKey(_ engine: TestEngine) throws {
+        let database = try TokenDatabase.own(engine, 0..<2)
+        let type = engine == .mariaDB ? "BIGINT" : "INTEGER"
+        try database.execute("ALTER TABLE active_users ADD dead_since \(type)")
+        let store = try database.store {
+            $0.invalidatedAt.column = .named("dead_since")
+            $0.invalidatedAt.type = .epochSeconds
+        }
+        let time = start + 60_700
+        try store.sweep("first", [.dead(0, at: time)])
+        try database.execute("DELETE FROM active_users WHERE id = 1")
+        try database.register(.numbered(0), at: start)
+        let undone = try store.undo(.run("first"), as: "undo1")
+        #expect(undone.restored == 0 && undone.kept == ["gone": 1])
+        #expect(try Self.stored(database) == [["1", "0", "undo1"]])
+        #expect(try store.refusalTimes(mustSee: true).count == 1)
+        // The same line of a log, and one that says more.
+        #expect(
+            try store.apply([.dead(0, at: time)], hearing: .unknown).counts == Counts(newer: 1))
+        #expect(
+            try store.apply([.dead(0, at: time + 1_000)], hearing: .unknown).counts
+                == Counts(applied: 1))
+    }
+
+    @Test(
         "evidence gives way to a note only where it would change a row",
         arguments: TestEngine.available)
     func judged(_ engine: TestEngine) throws {

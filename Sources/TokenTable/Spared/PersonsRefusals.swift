@@ -26,7 +26,7 @@ struct PersonsRefusals {
                 let notes = undos[undo, 0].text.flatMap {
                     try? JSONDecoder().decode(Notes.self, from: Data($0.utf8))
                 }
-                return [notes?.firstNote, notes?.lastNote].compactMap { $0 }
+                return Set([notes?.firstNote, notes?.lastNote].compactMap { $0 })
                     .map { EpochMilliseconds($0) }
             }
     }
