@@ -79,6 +79,35 @@ struct SenderReportTests {
     }
 
     @Test(
+        "what was heard before a person's no and after it are batches apart, in one record and in a turn",
+        arguments: QueueCase.crossed)
+    func aroundRefusal(_ queueCase: QueueCase) throws {
+        var stage = try Stage(queueCase)
+        let queue = try stage.stage.queue(run: "sender")
+        let now = try stage.stage.database.store().session.databaseTime()
+        func refuse(_ name: String, at time: EpochMilliseconds) throws {
+            try stage.stage.database.execute(
+                "INSERT INTO pushsweep_run (id, kind, started, host, counts) VALUES (?, 'undo', ?, 'h', ?)",
+                [
+                    .text(name), stage.stage.database.time(time.rawValue),
+                    .text(#"{"firstNote":\#(time.rawValue),"lastNote":\#(time.rawValue)}"#),
+                ])
+        }
+        try refuse("first", at: now.advanced(by: -60_000))
+        var heard = stage.heard
+        heard[0].heard = now.advanced(by: -90_000)
+        let results = stage.results
+        _ = try queue.record(
+            Array(results.suffix(2)), of: &stage.claim, heard: Array(heard.suffix(2)),
+            from: PushQueue.origin)
+        try refuse("second", at: try stage.stage.database.store().session.databaseTime())
+        _ = try queue.record(
+            results, of: &stage.claim, heard: Array(heard.prefix(2)), from: PushQueue.origin)
+        // Two after the first no and before the second, one before both, one after both.
+        #expect(try queue.closeBatches().map(\.reports).sorted() == [1, 1, 2])
+    }
+
+    @Test(
         "those of a claim that another sender has taken are kept once, and its rows stay as they are",
         arguments: QueueCase.crossed)
     func taken(_ queueCase: QueueCase) throws {
