@@ -43,7 +43,7 @@ extension TokenTable {
             cutoff: cutoff, records: records ?? cutoff, isDry: isDry, loop: session.chunkLoop())
         defer { report(purge.progress) }
         let runs = try runs().reversed().filter { $0.started < cutoff }
-        // An undo precedes the evidence that was there before it, for as long as that is kept.
+        // An undo can be undone for as long as its record is kept.
         for run in runs where run.kind != "undo" || run.started < purge.records {
             for part in try parts(ofRun: run.id, before: cutoff) {
                 guard try shouldContinue(shouldStop) else { return purge.progress }
