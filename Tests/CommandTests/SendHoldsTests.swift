@@ -25,6 +25,32 @@ struct SendHoldsTests {
         #expect(try stage.holds().isEmpty)
     }
 
+    @Test("a sender notes what a person began to discard before it judges its answers")
+    func discarding() throws {
+        let now = Int64(Date().timeIntervalSince1970 * 1_000)
+        var script = ProviderScript()
+        script.tokens[.numbered(0)] = .reply(ScriptedReply(.unregistered, timestamp: now - 1_000))
+        let stage = try SendStage(rows: 1, script: script)
+        let later = stage.database.time(now + 3_600_000)
+        // As a run leaves it that was killed behind its first statement.
+        try stage.database.execute(
+            "INSERT INTO pushsweep_feed (feed, run, app, app_name, environment, source, table_name, state, inlet, "
+                + "label, host, opened_at, ending, reports, changed_at, asked_at) VALUES ('left', 'r', 'chat', "
+                + "'chat', 'production', 'Unregistered', '', 'discarding', 'table', 'l', 'h', ?, 'clean', 1, ?, ?)",
+            [later, later, later])
+        try stage.database.execute(
+            "INSERT INTO pushsweep_report (batch, token, number, evidence_at, changed_at) VALUES ('left', ?, 0, ?, ?)",
+            [.bytes(DeviceToken.numbered(0).bytes), later, later])
+        _ = try stage.send()
+        #expect(try stage.states() == ["gone": 1])
+        #expect(
+            try stage.database.texts("SELECT state FROM pushsweep_feed WHERE feed = 'left'") == [
+                ["discarded"]
+            ])
+        #expect(try stage.database.rows(of: "pushsweep_spared") == 1)
+        #expect(try stage.database.marked == 0)
+    }
+
     @Test("the answers are kept and held, and the sender sends the rest of the queue")
     func held() throws {
         for (engine, count) in zip(TestEngine.available.reversed(), Self.lengths) {

@@ -229,8 +229,15 @@ struct TokenStory {
                 (app, "apply the evidence of \(report.time.rfc3339): \(words)", rule.changesRows))
             return "it waits; judged now: \(words)"
         }
+        return decided(report, app, &event)
+    }
+
+    /// What a report was decided to do, in words, with the rule.
+    private mutating func decided(
+        _ report: TokenReport, _ app: Partition, _ event: inout ExplainedEvent
+    ) -> String {
         event.basis = "report"
-        if let entry = changes.first(where: { $0.place.feed == batch.id }) {
+        if let entry = changes.first(where: { $0.place.feed == report.batch.id }) {
             (event.rule, event.basis) = (rule(of: entry), "ledger")
         }
         let when = report.decided.map { " at \($0.rfc3339)" } ?? ""

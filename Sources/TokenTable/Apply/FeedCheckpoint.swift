@@ -92,30 +92,18 @@ struct FeedCheckpoint {
             ])
     }
 
-    /// The values of a new checkpoint.
-    struct Origin {
-        let run: String
-        let partition: Partition
-        let source: String
-        /// Whether a person released the feed.
-        var isReleased = false
-        /// Whether the feed counts as applied from the start. Its changes then follow from no feed;
-        /// with the checkpoint their entries can be traced to partition and table.
-        var isApplied = false
-    }
-
-    /// Inserts the checkpoint.
-    func insert(_ origin: Origin, _ layout: TableLayout) throws(SQLFailure) {
+    /// Inserts the checkpoint of an undo, which is whole from its start: its changes follow from no reports, and by it
+    /// their entries can be traced to partition and table.
+    func insertUndo(
+        run: String, of partition: Partition, _ layout: TableLayout
+    ) throws(SQLFailure) {
         _ = try connection.execute(
             "INSERT INTO pushsweep_feed (feed, part, parts, run, app, environment, source, table_name, "
-                + "key_columns, released, state, inlet, reports) VALUES (\(placeholders(11)), '', 0)",
+                + "key_columns, state, inlet, reports) VALUES (\(placeholders(9)), 'applied', '', 0)",
             [
-                .text(feed), .integer(Int64(part)), .integer(Int64(parts)),
-                .text(origin.run), .text(origin.partition.app),
-                .text(origin.partition.environment), .text(origin.source),
+                .text(feed), .integer(Int64(part)), .integer(Int64(parts)), .text(run),
+                .text(partition.app), .text(partition.environment), .text(LedgerEntry.undoSource),
                 .text(layout.table.description), .text(layout.entryColumns.text),
-                .integer(origin.isReleased ? 1 : 0),
-                .text(origin.isApplied ? "applied" : "applying"),
             ])
     }
 

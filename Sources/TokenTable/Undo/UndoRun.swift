@@ -130,11 +130,7 @@ extension TokenTable {
             for (index, partition) in wanted.enumerated() {
                 try FeedCheckpoint(
                     feed: record.id, part: index, parts: wanted.count, connection: connection
-                ).insert(
-                    FeedCheckpoint.Origin(
-                        run: record.id, partition: partition, source: LedgerEntry.undoSource,
-                        isApplied: true),
-                    layout)
+                ).insertUndo(run: record.id, of: partition, layout)
             }
             try lease?.renew(connection)
             try connection.commit()

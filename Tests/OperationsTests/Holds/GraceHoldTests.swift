@@ -80,7 +80,8 @@ struct GraceHoldTests {
         try stage.swept().ends(0)
         #expect(try Self.rows(stage) == 400)
         #expect(try stage.database.rows(of: "pushsweep_spared") == 400)
-        try stage.run("explain", DeviceToken.numbered(3).hex).ends(0, "a person discarded it")
+        try stage.run("explain", DeviceToken.numbered(3).hex).ends(
+            0, "a person discarded it", "keep row 4, because a person discarded as much at")
         // A person may want them gone after all.
         try stage.replayed(feed: name).ends(3, "is held")
         let digest = try #require(try stage.shown()["digest"] as? String)

@@ -289,6 +289,13 @@ struct EarlierReportsTests {
             0, "the row was kept, because a person undid as much at ")
         _ = try imported(lines, "--again").ends(0)
         #expect(try stage.database.marked == 3)
+        // It is his word too where the database has not seen that content.
+        let again = try stage.database.texts(
+            "SELECT run FROM pushsweep_feed WHERE inlet = 'file' ORDER BY asked_at DESC")[0][0]
+        try stage.undone(again).ends(0)
+        let marked = try stage.database.marked
+        _ = try imported([line(0, dead)], "--again").ends(0)
+        #expect(try stage.database.marked == marked + 1)
     }
 
     @Test(

@@ -55,6 +55,16 @@ struct OneClockTests {
         #expect(try stage.database.marked == 1)
     }
 
+    @Test("an undo of a token takes back what a host ten minutes ahead did")
+    func undoOfToken() throws {
+        let stage = try SweepStage(.sqlite, feeds: [.tuples([.dead(0, at: 1_700_000_000)])])
+        try stage.database.register(0..<6, at: before)
+        try stage.swept(clockAhead: 600_000).ends(0)
+        #expect(try stage.database.marked == 1)
+        try stage.run("undo", "--token", DeviceToken.numbered(0).hex).ends(0, "1 taken back")
+        #expect(try stage.database.marked == 0)
+    }
+
     @Test("a row with a time of sending before an undo gives way, whenever it was inserted")
     func repeated() throws {
         let stage = try SweepStage(.sqlite, feeds: [.tuples([])])

@@ -74,8 +74,9 @@ extension EvidenceRun {
     }
 
     /// What the judgement of a batch needs of its grace period; nil for other batches.
-    private func grace(of batch: ReportBatch) throws(StoreFailure) -> GracePeriod? {
-        batch.source == .grace ? try gracePeriod() : nil
+    private func grace(of heard: HeardBatch) throws(StoreFailure) -> GracePeriod? {
+        guard heard.batch.source == .grace else { return nil }
+        return if let grace = heard.grace { grace } else { try gracePeriod() }
     }
 
     /// Whether it can be asked what persons said no to. An account of a dry run may see the token table alone.
@@ -89,7 +90,7 @@ extension EvidenceRun {
         let forecast = try store.classify(
             &stream, in: partition, policy: policy(for: heard.batch),
             hearing: mayLookForRefusals ? hearing(of: heard.batch) : nil,
-            grace: grace(of: heard.batch), shouldStop: { interrupt.isTripped },
+            grace: grace(of: heard), shouldStop: { interrupt.isTripped },
             report: {
                 context.progress.show(
                     "comparing \(partition) (reports)", $0.counts.total, of: heard.batch.reports)
@@ -128,7 +129,7 @@ extension EvidenceRun {
         try store.renewLayout(for: application.policy)
         var stream = heard.stream(after: position, in: store)
         return try store.applyReports(
-            &stream, application, grace: grace(of: heard.batch),
+            &stream, application, grace: grace(of: heard),
             shouldStop: { context.interrupt.isTripped }
         ) { progress in
             seen.enter(progress)

@@ -17,6 +17,8 @@ struct HeardBatch {
 
     var batch: ReportBatch
     let home: Home
+    /// The grace period by which its rows were found, in this run.
+    var grace: GracePeriod?
 
     init(_ batch: ReportBatch, _ home: Home = .database) { (self.batch, self.home) = (batch, home) }
 

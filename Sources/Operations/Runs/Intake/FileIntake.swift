@@ -206,8 +206,7 @@ extension ReportIntake {
         let add = { (line: ReportLine, reports: inout ReadReports) throws in
             let evidence = reports.counts.evidence
             let (named, reading) = about(line, partition)
-            // Of a line without a time of sending nobody knows when it was heard.
-            let sent = (try? line.report.get())?.sentAt.map { min($0, now) }
+            let sent = line.sent(before: now)
             let refusal = try reports.add(
                 reading, about: named, text: Array(line.bytes), place: line.line,
                 refusal: sent.flatMap(refused.first(notBefore:)), heard: sent)
@@ -219,11 +218,9 @@ extension ReportIntake {
             if case .success(.unknownReason(let reason)) = line.reading {
                 unknown.add(reason, line.line)
             }
-            if reports.counts.reports - shown >= Self.linesPerSign {
+            if source.length == nil, reports.counts.reports - shown >= Self.linesPerSign {
                 shown = reports.counts.reports
-                if source.length == nil {
-                    context.progress.show("importing (lines)", shown, of: nil)
-                }
+                context.progress.show("importing (lines)", shown, of: nil)
             }
         }
         beginProgress(of: source)
@@ -312,6 +309,14 @@ extension ReportIntake {
     /// Whether a byte is white space, or of a byte order mark.
     private static func isBlank(_ byte: UInt8) -> Bool {
         byte <= UInt8(ascii: " ") && byte != 0 || [0xEF, 0xBB, 0xBF].contains(byte)
+    }
+}
+
+extension ReportLine {
+    /// When its notification was sent, at the latest now; nil where it does not say so, and then nobody knows when it was
+    /// heard.
+    fileprivate func sent(before now: EpochMilliseconds) -> EpochMilliseconds? {
+        (try? report.get())?.sentAt.map { min($0, now) }
     }
 }
 

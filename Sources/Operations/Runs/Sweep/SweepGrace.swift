@@ -71,12 +71,14 @@ extension Sweep {
             id: UUIDText.random(), run: run, name, .grace, .grace, label: "policy.delete-after",
             host: context.host, opened: evidence.now)
         batch.reports = sorted.reports
-        guard !plan.dryRun else { return HeardBatch(batch, .sorted(sorted)) }
+        var heard = HeardBatch(batch, .sorted(sorted))
+        heard.grace = period
+        guard !plan.dryRun else { return heard }
         let isFilled = try evidence.store.fill(
             batch, lease: evidence.lease, shouldStop: { context.interrupt.isTripped },
             from: { sorted.reports(after: $0) })
         guard isFilled else { throw RunFailure.stopped }
-        return HeardBatch(batch, .sorted(sorted))
+        return heard
     }
 }
 
