@@ -176,6 +176,27 @@ struct GraceTests {
     }
 
     @Test(
+        "a row whose mark the application moves between its selection and its removal is kept",
+        arguments: TestEngine.available)
+    func movedByApplication(_ engine: TestEngine) throws {
+        let database = try Self.table(engine, marksBeside: false)
+        try database.execute(
+            "UPDATE active_users SET invalidated_at = ?", [database.time(start + day)])
+        let connection = FaultyConnection(database.driver())
+        let name = connection.dialect.quoted("invalidated_at")
+        connection.after = { sql in
+            guard sql.contains("\(name) IS NOT NULL") else { return }
+            connection.after = { _ in }
+            try? database.execute(
+                "UPDATE active_users SET invalidated_at = ? WHERE id <= 5",
+                [database.time(start + 2 * day)])
+        }
+        let store = try TokenTable(database.settings, connection, hurried())
+        #expect(try store.remove(.afterAWeek(at: present + day)) == 15)
+        #expect(try database.rows(of: "active_users", "id <= 5") == 5)
+    }
+
+    @Test(
         "a row to which undo gives an older mark back has the time of the undo",
         arguments: TestEngine.available, [false, true])
     func restored(_ engine: TestEngine, _ marksBeside: Bool) throws {
