@@ -61,15 +61,21 @@ mariadb_needs() {
     done
 }
 
-# A certificate authority, and a server certificate for this machine's own names.
+# Runs a command an hour ago, where that can be done.
+mariadb_hour_ago() {
+    if command -v faketime >/dev/null; then faketime -f -1h "$@"; else "$@"; fi
+}
+
+# A certificate authority, and a server certificate for this machine's own names. They are an hour old, because the
+# clock of a host may be behind.
 mariadb_mint() {
     local folder=$1
-    openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 30 \
+    mariadb_hour_ago openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 30 \
         -subj "/CN=pushsweep test CA" -keyout "$folder/ca.key" -out "$folder/ca.pem" &&
-        openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj "/CN=localhost" \
+        mariadb_hour_ago openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj "/CN=localhost" \
             -keyout "$folder/server.key" -out "$folder/server.csr" &&
         printf 'subjectAltName=DNS:localhost,IP:127.0.0.1\n' >"$folder/san" &&
-        openssl x509 -req -in "$folder/server.csr" -CA "$folder/ca.pem" -CAkey "$folder/ca.key" \
+        mariadb_hour_ago openssl x509 -req -in "$folder/server.csr" -CA "$folder/ca.pem" -CAkey "$folder/ca.key" \
             -CAcreateserial -days 30 -extfile "$folder/san" -out "$folder/server.pem"
 }
 

@@ -46,6 +46,8 @@ struct WallClockOfItsOwn {
         [
             "LD_PRELOAD": Self.library ?? "", "FAKETIME_TIMESTAMP_FILE": folder.file("clock"),
             "FAKETIME_NO_CACHE": "1", "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+            // A killed program would leave it.
+            "FAKETIME_DISABLE_SHM": "1",
         ]
     }
 }

@@ -15,21 +15,10 @@ enum PowerCut {
     }
 
     /// Where the compiled library is; nil without a compiler.
-    static let library: String? = {
-        guard ForeignProgram.cc.isInstalled, let folder = folderOfLibrary else { return nil }
-        let source = URL(filePath: #filePath).deletingLastPathComponent()
-            .appending(path: "PowerCut/power-cut.c").path
-        let library = folder.file("power-cut.so")
-        let result = try? ForeignProgram.cc.run([
-            "-Wall", "-Wextra", "-Werror", "-O1", "-shared", "-fPIC", "-o", library, source, "-ldl",
-        ])
-        return result?.exit == 0 ? library : nil
-    }()
-    // Lives as long as the process, so the library stays while tests run.
-    private static let folderOfLibrary = try? TemporaryFolder()
+    static let library = PreloadedLibrary.powerCut.path
 
     /// The message of skipped tests.
-    static let absence = "no C compiler that can make a library: run scripts/bootstrap --tests"
+    static let absence = PreloadedLibrary.absence
 
     /// The result of a run with a failing disk.
     struct Notes {

@@ -109,6 +109,35 @@ struct RandomTable {
         return prints + [("holds", bytes("holds"))]
     }
 
+    /// The rows as the server prints them, by number.
+    func printed(on database: TokenDatabase) throws -> [Int: [String: String]] {
+        let prints = self.prints
+        let list = prints.map { "COALESCE(\($0.sql), 'NULL')" }.joined(separator: ", ")
+        let found = try database.sql.query("SELECT number, \(list) FROM \(name)")
+        var rows: [Int: [String: String]] = [:]
+        for row in 0..<found.count {
+            guard let number = found[row, 0].count else { continue }
+            var values: [String: String] = [:]
+            for (index, print) in prints.enumerated() {
+                values[print.name] = found[row, index + 1].testText
+            }
+            rows[number] = values
+        }
+        return rows
+    }
+
+    /// The columns that a row is inserted with.
+    var writable: [String] {
+        var columns = key.columns.map(\.name) + [written("device_token")]
+        if app != nil { columns.append(written("app_id")) }
+        if environment != nil { columns.append(written("environment")) }
+        if platform != nil { columns.append(written("platform")) }
+        if registration != .none { columns.append(written("registered_at")) }
+        if mark != .none { columns.append("invalidated_at") }
+        if reason != nil { columns.append("invalid_reason") }
+        return columns + extra.indices.map { "x\($0)" } + ["number", "holds"]
+    }
+
     /// The column to which the value of a column is written.
     func written(_ column: String) -> String { computed.contains(column) ? "b_\(column)" : column }
 
@@ -136,6 +165,9 @@ struct RandomTable {
         guard engine == .sqlite else { return hex }
         return (text.first == "2" && text.contains("-") ? "text" : "integer") + hex
     }
+
+    /// The reason of a list, printed.
+    var printedReason: String { (engine == .sqlite ? "text" : "") + "666565646261636B" }
 
     /// Whether the column of reasons holds words.
     var storesReason: Bool { engine == .sqlite ? reason != nil : reason == "VARCHAR(32)" }

@@ -50,33 +50,12 @@ struct TableCourse {
         return try TokenTable(settings, connection, hurried())
     }
 
-    /// The rows as the server prints them, by number.
-    private func printed() throws -> [Int: [String: String]] {
-        let prints = table.prints
-        let list = prints.map { "COALESCE(\($0.sql), 'NULL')" }.joined(separator: ", ")
-        let found = try database.sql.query("SELECT number, \(list) FROM \(table.name)")
-        var rows: [Int: [String: String]] = [:]
-        for row in 0..<found.count {
-            guard let number = found[row, 0].count else { continue }
-            var values: [String: String] = [:]
-            for (index, print) in prints.enumerated() {
-                values[print.name] = found[row, index + 1].testText
-            }
-            rows[number] = values
-        }
-        return rows
-    }
+    private func printed() throws -> [Int: [String: String]] { try table.printed(on: database) }
 
     mutating func run(_ random: inout SeededGenerator, _ tally: inout TableTrial.Tally) throws {
         let first = try printed()
         rows = table.rows.filter { first[$0.number] != nil }
-        policy = [
-            RemovalPolicy(), RemovalPolicy(action: .delete),
-            RemovalPolicy(action: .delete, deletesWithoutRegistrationTime: true),
-            RemovalPolicy(action: .delete, deletesAfter: 86_400_000),
-            RemovalPolicy(
-                action: .delete, deletesWithoutRegistrationTime: true, deletesAfter: 86_400_000),
-        ].one(&random)
+        policy = TableModel.policies.one(&random)
         connection.faults = []
         let store: TokenTable
         do {
@@ -210,8 +189,7 @@ struct TableCourse {
                 if let text = table.printedMark(time) {
                     expected?["invalidated_at"] = text
                     if table.storesReason {
-                        expected?["invalid_reason"] =
-                            (table.engine == .sqlite ? "text" : "") + "666565646261636B"
+                        expected?["invalid_reason"] = table.printedReason
                     }
                     rows[index].mark = time
                 } else {
@@ -228,7 +206,7 @@ struct TableCourse {
     }
 
     /// The columns in which a row is not as it should be.
-    private static func difference(_ row: [String: String]?, _ expected: [String: String]?)
+    static func difference(_ row: [String: String]?, _ expected: [String: String]?)
         -> String
     {
         guard let row else { return "the row is gone" }
@@ -242,15 +220,7 @@ struct TableCourse {
         _ random: inout SeededGenerator, _ tally: inout TableTrial.Tally
     ) {
         guard Int.random(in: 0...2, using: &random) == 0 else { return }
-        for _ in 0...Int.random(in: 0...2, using: &random) {
-            connection.faults.append(
-                (
-                    Int.random(in: 0...12, using: &random),
-                    [.lost, .conflict, .overloaded].one(&random),
-                    Bool.random(using: &random)
-                ))
-            tally.faults += 1
-        }
+        tally.faults += connection.drawFaults(&random)
     }
 
     /// Devices come back: some rows have a later registration.

@@ -13,7 +13,7 @@ struct ModelRow {
     /// The row's number in the table, which no statement of ours touches.
     let number: Int
     /// The token; nil where the column holds no token.
-    let token: DeviceToken?
+    var token: DeviceToken?
     /// Whether the row is of the app, the environment and the platform that the feed is about.
     var isOurs: Bool
     /// Whether the row is of the platform.
@@ -32,8 +32,26 @@ struct ModelRow {
     var changedBy: Set<Int> = []
 }
 
+extension ModelRow {
+    /// The same values in a row with another number.
+    func numbered(_ number: Int) -> ModelRow {
+        ModelRow(
+            number: number, token: token, isOurs: isOurs, isApple: isApple,
+            registration: registration, mark: mark, refusesMark: refusesMark,
+            refusesRemoval: refusesRemoval, isOdd: isOdd, isUnnameable: isUnnameable)
+    }
+}
+
 /// The rules for evidence about one row: the store's own forty lines, written a second time.
 struct TableModel {
+    static let policies = [
+        RemovalPolicy(), RemovalPolicy(action: .delete),
+        RemovalPolicy(action: .delete, deletesWithoutRegistrationTime: true),
+        RemovalPolicy(action: .delete, deletesAfter: 86_400_000),
+        RemovalPolicy(
+            action: .delete, deletesWithoutRegistrationTime: true, deletesAfter: 86_400_000),
+    ]
+
     let policy: RemovalPolicy
     /// The unit of marks in milliseconds.
     let unit: Int64

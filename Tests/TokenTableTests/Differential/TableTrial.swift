@@ -16,11 +16,22 @@ final class TableTrial {
         var refusedRows = 0
         var undone = 0
         var faults = 0
+        var noted = 0
+        var spared = 0
 
         var description: String {
             "\(tables) tables, \(refusedTables) refused, \(applied) rows changed, \(refusedRows) rows refused, "
-                + "\(undone) rows brought back, \(faults) faults injected"
+                + "\(undone) rows brought back, \(noted) noted, \(spared) steps with spared rows, "
+                + "\(faults) faults injected"
         }
+    }
+
+    /// What happens to a table.
+    enum Course {
+        /// Some sweeps, the end of grace periods, an undo of all.
+        case sweeps
+        /// What persons refuse and ask for, in random order.
+        case refusals
     }
 
     private let engine: TestEngine
@@ -40,9 +51,13 @@ final class TableTrial {
     }
 
     /// Makes a table from a seed, runs all steps on it, and returns the differences.
-    func run(_ seed: UInt64, _ tally: inout Tally) throws -> [String] {
+    func run(_ seed: UInt64, _ course: Course, _ tally: inout Tally) throws -> [String] {
         var random = SeededGenerator(seed)
-        let table = RandomTable(engine, "t\(tally.tables)", &random)
+        var table = RandomTable(engine, "t\(tally.tables)", &random)
+        // The marks of a course of refusals stand in the row, and the table takes each change.
+        while course == .refusals, table.mark == .none || table.obstacle != .none {
+            table = RandomTable(engine, "t\(tally.tables)", &random)
+        }
         tally.tables += 1
         for statement in table.statements {
             do {
@@ -69,13 +84,46 @@ final class TableTrial {
             }
             if engine == .sqlite { try? database.sql.run("PRAGMA foreign_keys = ON") }
         }
+        let wrong =
+            course == .sweeps
+            ? swept(table, &random, &tally) : refused(table, &random, &tally)
+        return wrong.isEmpty ? [] : wrong + table.statements
+    }
+
+    private func swept(
+        _ table: RandomTable, _ random: inout SeededGenerator, _ tally: inout Tally
+    ) -> [String] {
         var course = TableCourse(table: table, database: database, connection: connection)
         do {
             try course.run(&random, &tally)
         } catch {
             course.findings.wrong.append("ended with: \(error)")
         }
-        guard !course.findings.wrong.isEmpty else { return [] }
-        return course.findings.wrong + ["policy \(course.policy)"] + table.statements
+        let wrong = course.findings.wrong
+        return wrong.isEmpty ? [] : wrong + ["policy \(course.policy)"]
+    }
+
+    private func refused(
+        _ table: RandomTable, _ random: inout SeededGenerator, _ tally: inout Tally
+    ) -> [String] {
+        var words: [String] = []
+        do {
+            guard
+                var course = try RefusalCourse(table, database, connection, &random)
+            else {
+                tally.refusedTables += 1
+                return []
+            }
+            words = ["policy \(course.policy)"]
+            do {
+                try course.run(&random, &tally)
+            } catch {
+                course.findings.wrong += ["ended with: \(error)"] + course.steps
+            }
+            let wrong = course.findings.wrong
+            return wrong.isEmpty ? [] : wrong + words
+        } catch {
+            return ["ended with: \(error)"] + words
+        }
     }
 }
