@@ -15,10 +15,11 @@ extension TokenTable {
         at time: Int64 = start + 900_000, isDry: Bool = false,
         shouldStop: () -> Bool = { false }
     ) throws -> UndoProgress {
+        let begun = try unfinishedUndo(of: selection)
         let record =
-            try unfinishedUndo(of: selection)
-            ?? RunRecord(id: id, kind: "undo", started: EpochMilliseconds(time), host: "h")
-        let plan = try planUndo(selection, until: record.started, excluding: record.id)
+            begun ?? RunRecord(id: id, kind: "undo", started: EpochMilliseconds(time), host: "h")
+        let plan = try planUndo(
+            selection, until: begun?.started ?? EpochMilliseconds(.max), excluding: record.id)
         return try undo(
             plan, as: record, isDry: isDry, now: { EpochMilliseconds(time) },
             shouldStop: shouldStop)

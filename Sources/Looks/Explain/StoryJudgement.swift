@@ -124,7 +124,7 @@ extension SparedToken {
     var words: String {
         let (undone, discarded) = (undoneAt?.rawValue ?? .min, heardUntil?.rawValue ?? .min)
         let at = max(undoneAt ?? until, heardUntil ?? until).rfc3339
-        return undone >= discarded
+        return undone > discarded
             ? "a person undid as much at \(at) (undo \(run.prefix(8)))"
             : "a person discarded as much at \(at) (run \(run.prefix(8)))"
     }

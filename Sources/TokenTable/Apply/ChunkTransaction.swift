@@ -157,9 +157,13 @@ struct ChunkTransaction {
     ) throws(SQLFailure) {
         guard case .asked(let asked) = application.hearing, !noted.isEmpty else { return }
         let dead = Set(changes.rows.map { chunk[$0.row.evidence].token })
-            .union(changes.tokenMarks.map(\.token))
+            .union(changes.tokenMarks.map(\.token)).intersection(noted)
+        // A note of whole seconds reaches to their end.
+        let evidence = chunk.filter { dead.contains($0.token) }.map {
+            ($0.token, layout.end(of: $0.time))
+        }
         try SparingNotes(connection: lookup.connection, run: application.run)
-            .remove(dead.intersection(noted), askedFor: asked)
+            .remove(Dictionary(evidence) { max($0, $1) }, askedFor: asked)
     }
 
     /// Writes the ledger, makes the changes that are left to `changing`, moves the checkpoint and

@@ -48,6 +48,7 @@ struct ClassifiedChunk {
         /// Whether a change of a token's row gives way to what a person said.
         fileprivate func spares(_ token: DeviceToken, _ time: EpochMilliseconds) -> Bool {
             guard let hearing, let note = spared[token] else { return false }
+            if grace != nil { return note.sparesMark(of: time, heard: hearing) }
             return note.spares(time, heard: hearing)
         }
 

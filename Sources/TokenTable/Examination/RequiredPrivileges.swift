@@ -100,6 +100,8 @@ package enum TableUse: Hashable, Sendable {
             if !isDry {
                 used += [.lease, .commit].map { SideAccess(table: $0, access: change) }
                 used.append(SideAccess(table: .spared, access: .change, deletes: true))
+            } else {
+                used.append(SideAccess(table: .commit, access: .read))
             }
             if actions.contains(where: LedgerEntry.isBeside) {
                 used.append(SideAccess(table: .invalid, access: change, deletes: !isDry))

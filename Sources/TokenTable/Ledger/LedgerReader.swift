@@ -67,6 +67,21 @@ struct LedgerReader {
             image: "SUBSTR(before_image, 1, \(Self.longestImage))")
     }
 
+    /// The keys of the rows of some tokens that a run has inserted.
+    func inserted(
+        by run: String, of tokens: [DeviceToken]
+    ) throws(SQLFailure) -> Set<ExactText> {
+        var keys: Set<ExactText> = []
+        for some in tokens.map({ SQLValue.bytes($0.bytes) }).runs(of: StatementShape.longest) {
+            let padded = StatementShape.padded(some)
+            let rows = try connection.query(
+                "SELECT row_key FROM pushsweep_change WHERE token IN (\(placeholders(padded.count))) AND +run = ? "
+                    + "AND action = 'insert'", padded + [.text(run)])
+            for row in 0..<rows.count { keys.insert(ExactText(rows.string(row, 0))) }
+        }
+        return keys
+    }
+
     /// The first rows of a place that refused their change, with the reasons.
     func refusals(of place: LedgerPlace, limit: Int) throws(SQLFailure) -> [LedgerEntry] {
         try select(

@@ -145,6 +145,13 @@ package struct TableLayout: Hashable, Sendable {
     /// column.
     func floor(_ time: EpochMilliseconds) -> EpochMilliseconds { mark?.floor(time) ?? time }
 
+    /// The latest evidence that leaves the same mark as that of a time, where marks have whole seconds.
+    func end(of time: EpochMilliseconds) -> EpochMilliseconds {
+        let begin = floor(time)
+        let end = begin.advanced(by: 999)
+        return floor(end) == begin ? end : time
+    }
+
     /// The rows of Apple's devices, as the end of a WHERE with its values; empty where the table has
     /// no others.
     package func platformCondition(_ dialect: SQLDialect) -> BoundSQL {

@@ -95,8 +95,10 @@ extension Batches {
             let notes = page.map {
                 SparingNotes.Note(token: $0.token, partition: batch.partition, until: $0.time)
             }
-            try SparingNotes(connection: connection, run: batch.run)
-                .add(notes, .discarded, at: asked)
+            let writer = SparingNotes(connection: connection, run: batch.run)
+            try writer.add(notes, .discarded, at: asked)
+            // Rows that were due stay, as those that an undo brings back.
+            if batch.source == .grace { try writer.add(notes, .undid, at: asked) }
         }
         let next = Noted(
             position: page.last?.token ?? start.position, isWhole: page.count < size)

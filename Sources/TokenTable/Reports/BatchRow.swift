@@ -46,26 +46,25 @@ struct BatchRow {
         let time = dialect.ownTime("opened_at")
         let columns = [
             "feed", "run", "app", "environment", "source", "table_name", "state", "inlet", "label",
-            "host", "opened_at", "heard_at", "ending", "detail", "gate", "cause", "held_at",
-            "origin",
+            "host", "opened_at", "ending", "detail", "gate", "cause", "held_at", "origin",
             "reports",
             "quarantined", "out_of_bounds", "bytes", "quarantined_bytes", "last_token", "app_name",
             "mappings",
         ]
+        let hearing = hearing(of: batch)
         let since = batch.hold.map { $0.since ?? batch.opened }
         let numbers = [
             reports, batch.quarantined, batch.outOfBounds, batch.bytes, batch.quarantinedBytes,
         ]
         _ = try connection.execute(
-            "INSERT INTO pushsweep_feed (\(columns.joined(separator: ", ")), changed_at, asked_at) VALUES "
-                + "(\(placeholders(columns.count)), \(dialect.now), "
-                + "\(batch.isAsked ? dialect.now : "NULL"))",
+            "INSERT INTO pushsweep_feed (\(columns.joined(separator: ", ")), changed_at, heard_at, asked_at) VALUES "
+                + "(\(placeholders(columns.count)), \(dialect.now), \(hearing.heard), \(hearing.asked))",
             [
                 .text(batch.id), .text(batch.run), .text(batch.partition.app),
                 .text(batch.partition.environment), .text(batch.source.rawValue), .text(""),
                 .text(state(of: batch, isLast).rawValue), .text(batch.inlet.rawValue),
                 text(batch.label, 1_024), text(batch.host, 255), time.value(batch.opened),
-                batch.heard.map(time.value) ?? .null, .text(batch.ending.rawValue),
+                .text(batch.ending.rawValue),
                 text(batch.detail, 1_024),
                 text(batch.hold?.gate?.rawValue, 32), text(batch.hold?.cause, 1_024),
                 since.map(time.value) ?? .null, text(batch.origin, 36),
@@ -73,7 +72,16 @@ struct BatchRow {
                 + [
                     last.map { .bytes($0.bytes) } ?? .null, .text(batch.partition.app),
                     ReportBatch.stored(batch.mappings),
-                ])
+                ] + hearing.values)
+    }
+
+    /// When a batch was heard, and when a person asked for it. What he asks for with the list itself is heard then, also
+    /// where the batch is held and released later, and held again.
+    private func hearing(
+        of batch: ReportBatch
+    ) -> (heard: String, asked: String, values: [SQLValue]) {
+        guard !batch.isAsked else { return (dialect.now, dialect.now, []) }
+        return ("?", "NULL", [batch.heard.map(dialect.ownTime("heard_at").value) ?? .null])
     }
 
     /// Lets a whole batch of a file be judged. The row may be one that a killed import had made before, perhaps on
@@ -81,13 +89,11 @@ struct BatchRow {
     func open(_ batch: ReportBatch) throws(SQLFailure) {
         try move(batch, to: batch.reports, nil, isLast: true)
         try describe(batch)
-        let time = dialect.ownTime("opened_at")
+        let hearing = hearing(of: batch)
         _ = try connection.execute(
-            "UPDATE pushsweep_feed SET opened_at = ?, heard_at = ?, asked_at = "
-                + "\(batch.isAsked ? dialect.now : "NULL") WHERE feed = ? AND part = 0",
-            [
-                time.value(batch.opened), batch.heard.map(time.value) ?? .null, .text(batch.id),
-            ])
+            "UPDATE pushsweep_feed SET opened_at = ?, heard_at = \(hearing.heard), asked_at = \(hearing.asked) "
+                + "WHERE feed = ? AND part = 0",
+            [dialect.ownTime("opened_at").value(batch.opened)] + hearing.values + [.text(batch.id)])
     }
 
     /// Enters what is known of a batch whose row was made before, when it was heard. By then the clocks of host and

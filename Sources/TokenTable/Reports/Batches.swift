@@ -126,14 +126,15 @@ package struct Batches {
                 + (person ? ", asked_at = \(connection.dialect.now)" : ""))
     }
 
-    /// Notes that a person asks for what a batch says that nobody has decided yet. It counts from then on.
+    /// Notes that a person asks for what a batch says that nobody has decided yet. It counts from now on, whatever he
+    /// asked for before.
     ///
     /// - Throws: any failure of the database.
     package func ask(for id: String) throws(StoreFailure) {
         try session.retries.retrying("changing batch \(id)") { () throws(SQLFailure) in
             _ = try connection.execute(
                 "UPDATE pushsweep_feed SET asked_at = \(connection.dialect.now) WHERE feed = ? AND part = 0 AND "
-                    + "asked_at IS NULL AND state IN ('filling', 'waiting', 'applying')",
+                    + "state IN ('filling', 'waiting', 'applying')",
                 [.text(id)])
         }
     }

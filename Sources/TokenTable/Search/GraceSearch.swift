@@ -131,7 +131,7 @@ package struct GraceSearch {
     private func wanted(_ due: [TokenEvidence]) throws(SQLFailure) -> [TokenEvidence] {
         guard seesNotes, !due.isEmpty else { return due }
         let notes = try SparedTokens(connection: connection).notes(on: due.map(\.token))
-        let open = due.filter { notes[$0.token]?.spares($0.time, heard: .unknown) != true }
+        let open = due.filter { notes[$0.token]?.sparesMark(of: $0.time, heard: .unknown) != true }
         var left: Set<DeviceToken> = []
         for some in open.runs(of: StatementShape.longest) {
             let padded = StatementShape.padded(some.map { SQLValue.bytes($0.token.bytes) })

@@ -2,7 +2,7 @@
 // inlet, file, host or restart brings back what he refused:
 //
 //   until_at     the latest evidence that he did not want
-//   undone_at    when an undo last left the token's row living
+//   undone_at    when an undo last left the token's row living, or a discard of rows that were due left it there
 //   heard_until  when he last discarded a batch about it
 //
 // What counts against a token is evidence that APNs gave after the no. The time that APNs names does not show that: a
@@ -49,10 +49,19 @@ package struct SparedToken: Hashable, Sendable {
     package let until: EpochMilliseconds
     /// When a person last discarded evidence about it; nil where none was.
     package let heardUntil: EpochMilliseconds?
-    /// When an undo last left its row living; nil where none did.
+    /// When an undo last left its row living, or a discard of rows that were due left it there; nil where none did.
     package let undoneAt: EpochMilliseconds?
     /// The run that said the last no.
     package let run: String
+
+    /// Whether a row stays at the end of a grace period whose mark has a time. Nobody heard a mark, so what counts is
+    /// that a person left the row there: by an undo, or by the discard of such rows. What he discards of other reports
+    /// marked nothing, and says no to no mark that was there. A person may ask for it afterwards.
+    package func sparesMark(of time: EpochMilliseconds, heard: Hearing) -> Bool {
+        guard let undoneAt, time <= until else { return false }
+        if case .asked(let asked) = heard { return asked <= undoneAt }
+        return true
+    }
 
     /// Whether evidence with a time, floored as the mark would be, gives way to the no.
     package func spares(_ time: EpochMilliseconds, heard: Hearing) -> Bool {

@@ -63,9 +63,10 @@ struct SparingNotes {
         }
     }
 
-    /// Forgets that undos left the rows of some tokens living, because one made them dead again.
-    func clearUndo(of tokens: some Collection<DeviceToken>) throws(SQLFailure) {
-        try each(tokens) { (which, values) throws(SQLFailure) in
+    /// Forgets that undos left the rows of some tokens living, because one made them dead again, each by evidence of a
+    /// time. A no to later evidence stays.
+    func clearUndo(of dead: [DeviceToken: EpochMilliseconds]) throws(SQLFailure) {
+        try each(answered(dead)) { (which, values) throws(SQLFailure) in
             _ = try connection.execute(
                 "DELETE FROM pushsweep_spared WHERE \(which) AND heard_until IS NULL", values)
             _ = try connection.execute(
@@ -73,16 +74,26 @@ struct SparingNotes {
         }
     }
 
-    /// Removes the notes of tokens that a person asked for at a time, whose rows are dead by it now.
+    /// Removes the notes of tokens that a person asked for at a time, whose rows are dead by it now, each by evidence of
+    /// a time. A no to later evidence stays.
     func remove(
-        _ tokens: some Collection<DeviceToken>, askedFor asked: EpochMilliseconds
+        _ dead: [DeviceToken: EpochMilliseconds], askedFor asked: EpochMilliseconds
     ) throws(SQLFailure) {
         let time = dialect.ownTime("heard_until").value(asked)
-        try each(tokens) { (which, values) throws(SQLFailure) in
+        try each(answered(dead)) { (which, values) throws(SQLFailure) in
             _ = try connection.execute(
                 "DELETE FROM pushsweep_spared WHERE \(which) AND (heard_until IS NULL OR heard_until < ?)",
                 values + [time])
         }
+    }
+
+    /// The tokens whose notes are about no later evidence.
+    private func answered(
+        _ dead: [DeviceToken: EpochMilliseconds]
+    ) throws(SQLFailure) -> [DeviceToken] {
+        let notes = try SparedTokens(connection: connection).notes(on: dead.keys.sorted())
+        return notes.values.filter { note in dead[note.token].map { note.until <= $0 } ?? false }
+            .map(\.token)
     }
 
     private func each(

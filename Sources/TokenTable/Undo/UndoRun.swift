@@ -21,11 +21,13 @@ extension TokenTable {
         _ selection: UndoScope, until: EpochMilliseconds, excluding run: String? = nil
     ) throws(StoreFailure) -> UndoPlan {
         let layout = try layout()
+        let first = try firstChanges()
         let runs = try runs().filter { $0.id != run }.filter {
-            switch selection {
+            let began = first[$0.id] ?? $0.started
+            return switch selection {
             case .run(let id): $0.id == id
-            case .since(let time): $0.started >= time && $0.started <= until
-            case .token: $0.started <= until
+            case .since(let time): began >= time && began <= until
+            case .token: began <= until
             }
         }
         // After a failure the plan is made again from the start, because a partial plan would be
@@ -35,6 +37,20 @@ extension TokenTable {
             try plan.fill(layout, connection)
             try plan.seal()
             return plan
+        }
+    }
+
+    /// When each run made its first change that the ledger still has, by the database's clock: that of its host may be
+    /// wrong.
+    private func firstChanges() throws(StoreFailure) -> [String: EpochMilliseconds] {
+        let time = connection.dialect.ownTime("committed_at")
+        return try retries.retrying("looking when runs began to change rows") {
+            () throws(SQLFailure) in
+            let rows = try connection.query(
+                "SELECT run, MIN(committed_at) FROM pushsweep_commit WHERE number > 0 GROUP BY run")
+            var first: [String: EpochMilliseconds] = [:]
+            for row in 0..<rows.count { first[rows.string(row, 0)] = time.mark(rows[row, 1]) }
+            return first
         }
     }
 

@@ -19,7 +19,7 @@ extension UndoTransaction {
     ///
     /// - Returns: when, by the database's clock; nil where there is nothing to note.
     func noteSpared(_ undone: [Undone]) throws(SQLFailure) -> EpochMilliseconds? {
-        var (notes, cleared) = ([SparingNotes.Note](), Set<DeviceToken>())
+        var (notes, cleared) = ([SparingNotes.Note](), [DeviceToken: EpochMilliseconds]())
         for item in undone {
             let own = item.target.token ?? token(of: item.row.state ?? item.current)
             for (token, entries) in Dictionary(grouping: item.target.entries, by: \.token) {
@@ -31,15 +31,16 @@ extension UndoTransaction {
                 if left.isSpared {
                     notes.append(
                         SparingNotes.Note(
-                            token: token, partition: item.target.partition, until: latest(until)))
+                            token: token, partition: item.target.partition,
+                            until: layout.end(of: until)))
                 } else if left.isRemoved {
-                    cleared.insert(token)
+                    cleared[token] = max(cleared[token] ?? until, layout.end(of: until))
                 }
             }
         }
         let writer = SparingNotes(connection: lookup.connection, run: work.run)
         // A device of a column of two values has two targets, and its row decides.
-        cleared.subtract(notes.map(\.token))
+        for note in notes { cleared[note.token] = nil }
         if !cleared.isEmpty { try writer.clearUndo(of: cleared) }
         guard !notes.isEmpty else { return nil }
         let time = lookup.dialect.ownTime("undone_at")
@@ -50,13 +51,6 @@ extension UndoTransaction {
         }
         try writer.add(notes, .undid, at: now)
         return now
-    }
-
-    /// The latest evidence that a mark of a time may follow from, where marks have whole seconds. Marks may stand
-    /// elsewhere later.
-    private func latest(_ time: EpochMilliseconds) -> EpochMilliseconds {
-        let end = time.advanced(by: 999)
-        return layout.floor(end) == layout.floor(time) ? end : time
     }
 
     /// Counts the rows that are living again in the batches that had made them invalid, so that the guard does not take
@@ -80,15 +74,18 @@ extension UndoTransaction {
         guard item.target.isTokenMark else {
             return state.map { lookup.ledgerState(of: $0) == .invalid } ?? true
         }
-        return layout.living == nil && state != nil
+        return layout.living == nil && item.isInForce(state)
     }
 
     private func left(_ item: Undone) -> Left {
         let (before, after) = (item.current, item.row.state)
         guard !item.target.isTokenMark else {
-            // Of a column of two values the row decides.
-            guard layout.living == nil else { return Left(isSpared: false, isRemoved: false) }
-            return Left(isSpared: after == nil, isRemoved: before == nil && after != nil)
+            // Of a column of two values the row decides, and of a mark that went or came with its row.
+            guard layout.living == nil, !item.isCompanion else {
+                return Left(isSpared: false, isRemoved: false)
+            }
+            let isDead = item.isInForce(after)
+            return Left(isSpared: !isDead, isRemoved: isDead && !item.isInForce(before))
         }
         guard let after else { return Left(isSpared: false, isRemoved: before != nil) }
         let isBack = item.target.entries.contains { $0.action == "delete" }

@@ -166,7 +166,10 @@ struct UndoTransaction {
                 let reading = ContentReading(
                     registeredAt: { _ in registered }, token: { _ in target.token })
                 let row = undoneRow(target, from: current, images, reading)
-                undone.append(Undone(target: target, current: current, values: nil, row: row))
+                undone.append(
+                    Undone(
+                        target: target, current: current, values: nil, row: row,
+                        registered: registered))
             }
         }
         return undone
@@ -213,6 +216,7 @@ struct UndoTransaction {
         try insert(&undone)
         guard try removeAndMark(&undone) else { return nil }
         try keepMarksOfDeadRows(&undone)
+        try keepMarksFromLivingRows(&undone)
         let changed = undone.filter(\.isChanged)
         var number = next.rowsChanged
         var written: [LedgerRange] = []

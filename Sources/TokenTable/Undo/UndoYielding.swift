@@ -14,8 +14,21 @@ extension UndoTransaction {
         /// The row as read; nil without a row.
         let values: ArraySlice<SQLValue>?
         var row: UndoneRow
+        /// Of a mark beside the rows: the earliest registration among the rows of its token; nil where it has none.
+        var registered: EpochMilliseconds?
         /// Whether the table refuses it until another row is there, or is gone.
         var isWaiting = false
+
+        /// Whether it is a mark beside the rows that only accompanied a change of them.
+        var isCompanion: Bool {
+            target.isTokenMark && target.entries.allSatisfy(\.isCompanion)
+        }
+
+        /// Whether a state of a mark beside the rows takes its token off the wire.
+        func isInForce(_ state: RowContent?) -> Bool {
+            guard let mark = state?.tokenMark else { return false }
+            return registered.map { $0 <= mark.time } ?? true
+        }
 
         /// Whether the row comes or goes.
         var isWhole: Bool { !target.isTokenMark && (current == nil) != (row.state == nil) }
@@ -90,6 +103,39 @@ extension UndoTransaction {
                     try !plan.takesBack(mark.time, beside: item.token, in: partition)
                 else { continue }
                 undone[item.index].row.keepAll(.changed, current: undone[item.index].current)
+            }
+        }
+    }
+}
+
+extension UndoTransaction {
+    /// Leaves a mark beside the rows away that went with them, where no row of its token came back with this undo, or
+    /// another row would be taken off the wire by it: the device may have come back in a new one.
+    func keepMarksFromLivingRows(_ undone: inout [Undone]) throws(SQLFailure) {
+        guard layout.living == nil else { return }
+        var returning: [Partition: [DeviceToken: Int]] = [:]
+        for (index, item) in undone.enumerated()
+        where item.isCompanion && item.current == nil && item.row.state?.tokenMark != nil {
+            guard let token = item.target.token else { continue }
+            returning[item.target.partition, default: [:]][token] = index
+        }
+        for (partition, indexes) in returning {
+            let found = try rows(with: Array(indexes.keys), in: partition)
+            let names = try LedgerReader(connection: lookup.connection)
+                .inserted(by: work.run, of: Array(indexes.keys))
+            let own = names.union(
+                undone.filter { $0.current == nil && $0.row.state != nil }.map(\.target.key))
+            for (token, index) in indexes {
+                let item = undone[index]
+                let rows = found.filter { $0.0 == token }.map(\.1)
+                let isOwn = rows.contains { own.contains(lookup.name(of: $0)) }
+                let isOther = rows.contains { row in
+                    !own.contains(lookup.name(of: row))
+                        && item.row.state?.tokenMark.map { mark in
+                            row.registeredAt.map { $0 <= mark.time } ?? true
+                        } == true
+                }
+                if !isOwn || isOther { undone[index].row.keepAll(.changed, current: nil) }
             }
         }
     }

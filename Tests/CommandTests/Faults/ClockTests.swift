@@ -41,13 +41,18 @@ struct WallClockOfItsOwn {
         }
     }
 
+    /// Removes what a killed program leaves of its clock in shared memory.
+    static func forget(_ pid: Int32) {
+        for name in ["faketime_shm_\(pid)", "sem.faketime_sem_\(pid)"] {
+            unlink("/dev/shm/" + name)
+        }
+    }
+
     /// The environment variables that give a program this clock.
     var environment: [String: String] {
         [
             "LD_PRELOAD": Self.library ?? "", "FAKETIME_TIMESTAMP_FILE": folder.file("clock"),
             "FAKETIME_NO_CACHE": "1", "FAKETIME_DONT_FAKE_MONOTONIC": "1",
-            // A killed program would leave it.
-            "FAKETIME_DISABLE_SHM": "1",
         ]
     }
 }

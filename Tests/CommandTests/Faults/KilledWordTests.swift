@@ -206,6 +206,7 @@ private struct KilledWord {
             first.signal(SIGKILL)
         }
         let result = first.wait()
+        WallClockOfItsOwn.forget(first.pid)
         let length = ContinuousClock.now - clock
         beside?.wait().ends([0, 3, 4])
         let hasChanged = try progress() != before

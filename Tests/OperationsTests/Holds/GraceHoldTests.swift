@@ -114,6 +114,26 @@ struct GraceHoldTests {
                 == [["3"]])
     }
 
+    @Test(
+        "a discard of other reports stops the end of no grace period",
+        arguments: TestEngine.available)
+    func otherDiscard(_ engine: TestEngine) throws {
+        let stage = try Self.stage(engine, due: 3)
+        stage.lines.policy = "policy: {action: mark}"
+        stage.lines.limits = "guard: {floor: 1, partition-percent: 1}"
+        // A mistaken list names rows that were dead already, and living ones.
+        for number in Array(0..<3) + Array(1_000..<1_100) {
+            try stage.database.report(DeviceToken.numbered(number).hex, time: marked + 1_000)
+        }
+        try stage.swept().ends(3)
+        try stage.discarded(try #require(stage.shown()["hold"] as? String))
+        #expect(try stage.database.rows(of: "pushsweep_spared") == 103)
+        stage.lines.policy = "policy: {action: delete, delete-after: 7d}"
+        stage.lines.limits = ""
+        try stage.swept().ends(0)
+        #expect(try Self.rows(stage) == 0)
+    }
+
     @Test("a search that was killed while its batch was filled leaves nothing that anybody judges")
     func killed() throws {
         let stage = try Self.stage(.sqlite, due: 20)

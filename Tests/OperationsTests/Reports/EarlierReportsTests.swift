@@ -304,22 +304,27 @@ struct EarlierReportsTests {
     func sentLines(_ engine: TestEngine) throws {
         let stage = try SweepStage(engine, feeds: [.tuples([])])
         try stage.database.register(0..<4, at: before)
-        for number in 0..<3 {
+        for number in 0..<4 {
             try stage.database.report(DeviceToken.numbered(number).hex, time: dead)
         }
         let run = try stage.swept().ends(0)
         let sent = Int64(Date().timeIntervalSince1970 * 1_000)
         try stage.undone(run.json["run"] as? String ?? "").ends(0)
-        let later = Int64(Date().timeIntervalSince1970 * 1_000) + 5
-        // Sent before and after; the last one names no time of sending and says no more than was undone.
-        let lines = [(0, dead + 60_000, "\(sent)"), (1, dead, "\(later)"), (2, dead, "null")].map {
+        eventually { Int64(Date().timeIntervalSince1970 * 1_000) > sent + 50 }
+        let later = Int64(Date().timeIntervalSince1970 * 1_000)
+        // Sent before and after; one names no time of sending and says no more than was undone, as does one whose
+        // time of sending is ahead: nobody can have heard it then.
+        let lines = [
+            (0, dead + 60_000, "\(sent)"), (1, dead, "\(later)"), (2, dead, "null"),
+            (3, dead, "\(later + 3_600_000)"),
+        ].map {
             #"{"token":"\#(DeviceToken.numbered($0).hex)","status":410,"time":\#($1),"sent":\#($2)}"#
         }
         let file = try stage.folder.write("log.jsonl", lines.joined(separator: "\n") + "\n")
         try stage.run(
             "import", file, "--from", "jsonl", "--app", "chat", "--map",
             "token=.token,status=.status,time=.time,sent=.sent"
-        ).ends(0)
+        ).ends(0, "1 line names a time of sending that is ahead")
         #expect(
             try stage.database.texts("SELECT id FROM active_users WHERE invalidated_at IS NOT NULL")
                 == [["2"]])

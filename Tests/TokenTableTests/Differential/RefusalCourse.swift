@@ -39,8 +39,12 @@ struct RefusalCourse {
     var notes: [DeviceToken: ModelNote] = [:]
     var entries: [ModelEntry] = []
     var lists: [List] = []
-    /// Keys that were changed within the period of grace, and tokens that the end of a period left.
+    /// The marks beside the rows, and their changes.
+    var marks: [DeviceToken: Int64] = [:]
+    var markEntries: [ModelMarkEntry] = []
+    /// Keys and marks beside that were changed within the period of grace, and tokens that the end of a period left.
     var young: Set<Int> = []
+    var youngMarks: Set<DeviceToken> = []
     var left: Set<DeviceToken> = []
     /// Rows that belong to the other environment for a while.
     var corrected: Set<Int> = []
@@ -98,7 +102,7 @@ struct RefusalCourse {
             guard findings.wrong.isEmpty else { return }
         }
         tally.spared += steps.count { $0.contains("spared") }
-        tally.applied += entries.count
+        tally.applied += entries.count + markEntries.count
         tally.noted += notes.count
     }
 
@@ -149,10 +153,21 @@ struct RefusalCourse {
                 "row \(number) (key \(places[number] ?? -1)) after \(step): "
                     + TableCourse.difference(found, wanted))
         }
+        if table.mark == .none { try expectMarks(after: step) }
         if !findings.wrong.isEmpty {
             findings.wrong.append("steps: \(steps.joined(separator: "; "))")
         }
         states = expected
+    }
+
+    private func expectMarks(after step: String) throws {
+        let found = try InvalidTokenTable(partition: chat, connection: database.sql)
+            .marks(on: (0..<40).map { .numbered($0) }, locking: false)
+            .mapValues(\.time.rawValue)
+        findings.expect(
+            found == marks,
+            "the marks beside after \(step) are \(found.map { ($0.key.hex.suffix(2), $0.value - start) }) and not "
+                + "\(marks.map { ($0.key.hex.suffix(2), $0.value - start) })")
     }
 
     private func expectNotes() throws {

@@ -22,6 +22,21 @@ struct ModelNote: Hashable {
     }
 }
 
+extension ModelNote {
+    /// Whether a row with a mark of a time stays at the end of a grace period.
+    func sparesMark(of time: Int64) -> Bool { undoneAt != nil && time <= until }
+}
+
+extension TableModel.Effect {
+    /// The time that a mark has after it; nil where it sets none.
+    var mark: Int64? {
+        switch self {
+        case .marked(let time), .advanced(let time): time
+        default: nil
+        }
+    }
+}
+
 extension ModelNote.Heard {
     /// What a person asks for counts as heard when he asks.
     fileprivate var asTime: Self {
@@ -61,6 +76,19 @@ struct ModelState {
     var registered: Int64? {
         if case .at(let time) = row.registration { time } else { nil }
     }
+}
+
+/// One change of a mark beside the rows, as the ledger has it.
+struct ModelMarkEntry {
+    let run: String
+    let token: DeviceToken
+    /// The time of the evidence.
+    let time: Int64
+    let isOfUndo: Bool
+    /// Whether the mark went or came with a row, which decides.
+    let isCompanion: Bool
+    let before: Int64?
+    let after: Int64?
 }
 
 /// One change as the ledger has it.

@@ -59,18 +59,24 @@ extension RefusalCourse {
         let after = try table.printed(on: database)
         var (expected, spared) = (states, 0)
         for item in list.evidence {
-            var isDead = false
+            var (isDead, mark) = (false, Int64?.none)
             for state in rows(with: item.token) {
                 let effect = judge(item, state, heard, after)
                 if effect == .newer { spared += 1 }
+                if table.mark == .none, let time = effect.mark { mark = time }
                 guard let change = changed(state, effect, item.time.rawValue) else { continue }
                 expected[state.row.number] = change.after
                 if change.after != nil { young.insert(places[state.row.number] ?? -1) }
                 note(change, run, item)
                 isDead = true
             }
+            if let mark, marks[item.token].map({ $0 < mark }) ?? true {
+                setMark(of: item.token, to: mark, run, at: mark, isOfUndo: false, false)
+                isDead = true
+            }
             if case .asked(let asked) = heard, isDead, let note = notes[item.token],
-                note.discardedAt.map({ $0 < asked }) ?? true
+                note.discardedAt.map({ $0 < asked }) ?? true,
+                note.until <= table.latest(item.time.rawValue)
             {
                 notes[item.token] = nil
             }
@@ -83,7 +89,8 @@ extension RefusalCourse {
         _ after: [Int: [String: String]]
     ) -> TableModel.Effect {
         let time = item.time.rawValue - item.time.rawValue % table.unit
-        let effect = model.effect(of: item.time.rawValue, on: state.row, marks: nil)
+        let effect = model.effect(
+            of: item.time.rawValue, on: state.row, marks: marks[item.token])
         switch effect {
         case .marked, .advanced, .removed:
             if notes[item.token]?.spares(time, heard) == true { return .newer }
@@ -100,14 +107,31 @@ extension RefusalCourse {
     ) -> (before: ModelState, after: ModelState?)? {
         switch effect {
         case .removed: return (state, nil)
+        case .marked, .advanced: guard table.mark != .none else { return nil }
+        case .none, .already, .newer, .refused: return nil
+        }
+        switch effect {
         case .marked(let time), .advanced(let time):
             var after = state
             after.row.mark = time
             after.printed["invalidated_at"] = table.printedMark(time)
             if table.storesReason { after.printed["invalid_reason"] = table.printedReason }
             return (state, after)
-        case .none, .already, .newer, .refused: return nil
+        default: return nil
         }
+    }
+
+    /// Changes a mark beside the rows, and notes it in the ledger.
+    private mutating func setMark(
+        of token: DeviceToken, to mark: Int64?, _ run: String, at time: Int64, isOfUndo: Bool,
+        _ isCompanion: Bool
+    ) {
+        markEntries.append(
+            ModelMarkEntry(
+                run: run, token: token, time: time, isOfUndo: isOfUndo, isCompanion: isCompanion,
+                before: marks[token], after: mark))
+        marks[token] = mark
+        youngMarks.insert(token)
     }
 
     private mutating func note(
@@ -173,14 +197,18 @@ extension RefusalCourse {
     mutating func undo(
         _ random: inout SeededGenerator, _ tally: inout TableTrial.Tally
     ) throws {
-        guard let chosen = entries.randomElement(using: &random)?.run else { return }
+        guard
+            let chosen = (entries.map(\.run) + markEntries.map(\.run))
+                .randomElement(using: &random)
+        else { return }
         let run = "u" + (try newRun()).dropFirst()
         let undone = try store.undo(
             .run(chosen), as: run, at: start + 90_000_000 + Int64(next))
         findings.expect(undone.isDone, "the undo is not done")
         let time = try now()
+        let first = Dictionary(grouping: states.values, by: \.row.token)
         var expected = states
-        var (spared, cleared) = ([(DeviceToken, Int64)](), Set<DeviceToken>())
+        var (spared, cleared) = ([(DeviceToken, Int64)](), [DeviceToken: Int64]())
         let all = entries.filter { $0.run == chosen }
         for (place, some) in Dictionary(grouping: all, by: \.place).sorted(by: { $0.key < $1.key })
         {
@@ -190,7 +218,7 @@ extension RefusalCourse {
             let after = entry.undone(from: before)
             switch entry.refusal(before: before, after: after) {
             case true?: spared.append((entry.token, table.latest(entry.time)))
-            case false?: cleared.insert(entry.token)
+            case false?: cleared[entry.token] = max(cleared[entry.token] ?? 0, entry.time)
             case nil: break
             }
             guard before?.printed != after?.printed else { continue }
@@ -206,12 +234,56 @@ extension RefusalCourse {
                     run: run, place: place, token: entry.token, time: entry.time,
                     isOfUndo: true, before: before, after: after))
         }
-        for token in cleared.subtracting(spared.map(\.0)) {
+        undoMarks(of: chosen, run, first, expected, &spared, &cleared)
+        for (token, time) in cleared where !spared.contains(where: { $0.0 == token }) {
+            guard let note = notes[token], note.until <= table.latest(time) else { continue }
             notes[token]?.undoneAt = nil
-            if notes[token]?.discardedAt == nil { notes[token] = nil }
+            if note.discardedAt == nil { notes[token] = nil }
         }
         for (token, until) in spared { refuse(token, until: until, undone: time) }
         try expect(expected, after: "an undo of \(chosen.suffix(3))")
+    }
+
+    /// Undoes the changes of marks beside the rows. `first` are the rows before the undo, by token.
+    private mutating func undoMarks(
+        of chosen: String, _ run: String, _ first: [DeviceToken?: [ModelState]],
+        _ expected: [Int: ModelState], _ spared: inout [(DeviceToken, Int64)],
+        _ cleared: inout [DeviceToken: Int64]
+    ) {
+        let own = Set(entries.filter { $0.run == run && $0.before == nil }.map(\.place))
+        let changed = Set(entries.filter { $0.run == run }.map(\.token))
+        for entry in markEntries where entry.run == chosen {
+            let rows = (first[entry.token] ?? []).filter(\.row.isOurs)
+            let registered =
+                rows.isEmpty ? nil : rows.map { $0.registered ?? .min }.min()
+            let before = marks[entry.token]
+            var after = before
+            if before == entry.after, !(before != nil && (registered ?? .min) > entry.time) {
+                after = entry.before
+            }
+            if entry.isCompanion, before == nil, let mark = after {
+                let now = expected.values.filter { $0.row.token == entry.token && $0.row.isOurs }
+                let isOwn = now.contains { own.contains(places[$0.row.number] ?? -1) }
+                let isOther = now.contains {
+                    !own.contains(places[$0.row.number] ?? -1) && ($0.registered ?? .min) <= mark
+                }
+                if !isOwn || isOther { after = nil }
+            }
+            if !entry.isCompanion {
+                func isDead(_ mark: Int64?) -> Bool {
+                    mark.map { mark in registered.map { $0 <= mark } ?? true } ?? false
+                }
+                if !isDead(after) {
+                    spared.append((entry.token, entry.time))
+                } else if !isDead(before) {
+                    cleared[entry.token] = max(cleared[entry.token] ?? 0, entry.time)
+                }
+            }
+            guard before != after else { continue }
+            setMark(
+                of: entry.token, to: after, run, at: entry.time, isOfUndo: true,
+                changed.contains(entry.token))
+        }
     }
 
     // MARK: The end of grace periods
@@ -227,14 +299,17 @@ extension RefusalCourse {
         let after = try table.printed(on: database)
         var expected = states
         let due = states.values.filter { state in
-            model.isDue(
-                state.row, marks: nil, markedBy: [], young: [])
+            let token = state.row.token
+            return model.isDue(
+                state.row, marks: token.flatMap { marks[$0] }, markedBy: [], young: [])
                 && !young.contains(places[state.row.number] ?? -1)
+                && token.map(youngMarks.contains) == false
         }
         for (token, some) in Dictionary(grouping: due, by: { $0.row.token }) {
             guard let token, !left.contains(token) else { continue }
             for state in some {
-                guard let mark = state.row.mark, notes[token]?.spares(mark, .unknown) != true,
+                guard let mark = marks[token] ?? state.row.mark,
+                    notes[token]?.sparesMark(of: mark) != true,
                     !state.row.isUnnameable
                 else {
                     if state.row.isUnnameable { left.insert(token) }
@@ -251,6 +326,13 @@ extension RefusalCourse {
                         isOfUndo: false, before: state, after: nil))
             }
         }
+        for token in Set(due.compactMap(\.row.token)) where marks[token] != nil {
+            guard let mark = marks[token],
+                entries.contains(where: { $0.run == run && $0.token == token }),
+                !expected.values.contains(where: { $0.row.token == token && $0.row.isOurs })
+            else { continue }
+            setMark(of: token, to: nil, run, at: mark, isOfUndo: false, true)
+        }
         try expect(expected, after: "the end of a period")
     }
 
@@ -262,7 +344,7 @@ extension RefusalCourse {
         }
         try database.sql.run(
             "UPDATE pushsweep_commit SET committed_at = \(old) WHERE number > 0")
-        young = []
+        (young, youngMarks) = ([], [])
     }
 }
 

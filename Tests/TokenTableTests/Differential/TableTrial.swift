@@ -54,8 +54,12 @@ final class TableTrial {
     func run(_ seed: UInt64, _ course: Course, _ tally: inout Tally) throws -> [String] {
         var random = SeededGenerator(seed)
         var table = RandomTable(engine, "t\(tally.tables)", &random)
-        // The marks of a course of refusals stand in the row, and the table takes each change.
-        while course == .refusals, table.mark == .none || table.obstacle != .none {
+        // The table of a course of refusals takes each change, and tells of each mark beside it what it is about.
+        while course == .refusals,
+            table.obstacle != .none
+                || table.mark == .none
+                    && table.rows.contains(where: { $0.registration == .unreadable })
+        {
             table = RandomTable(engine, "t\(tally.tables)", &random)
         }
         tally.tables += 1

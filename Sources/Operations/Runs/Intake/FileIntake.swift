@@ -194,7 +194,7 @@ extension ReportIntake {
         try digest.update(Array("\(whose) \(layout.canonical)\n".utf8))
         var reader = ReportLines(layout, reports.reader)
         var first = FirstLines(of: source, layout, reports.reader)
-        var (shown, consumed, unread, isBlank) = (0, 0, 0, true)
+        var (shown, consumed, unread, ahead, isBlank) = (0, 0, 0, 0, true)
         var unknown = UnknownReasons()
         let content = { (bytes: UnsafeRawBufferPointer) in
             // A small file may expand to a large one, of few lines or none.
@@ -207,6 +207,7 @@ extension ReportIntake {
             let evidence = reports.counts.evidence
             let (named, reading) = about(line, partition)
             let sent = line.sent(before: now)
+            if line.isSent(after: now) { ahead += 1 }
             let refusal = try reports.add(
                 reading, about: named, text: Array(line.bytes), place: line.line,
                 refusal: sent.flatMap(refused.first(notBefore:)), heard: sent)
@@ -240,7 +241,7 @@ extension ReportIntake {
         }
         guard !isBlank else { throw RefusedFile(failure: source.empty, layout: nil) }
         for warning in try first.end(reports.counts) { context.log.warning("\(warning)") }
-        tell(of: source, hasTabs: reader.hasTabs, unread: unread, unknown.words)
+        tell(of: source, hasTabs: reader.hasTabs, unread: unread, ahead: ahead, unknown.words)
         return try digest.hex()
     }
 
@@ -288,13 +289,22 @@ extension ReportIntake {
     }
 
     /// Says what was read in another way than the options say, and what was not read.
-    private func tell(of source: GivenSource, hasTabs: Bool, unread: Int, _ words: String?) {
+    private func tell(
+        of source: GivenSource, hasTabs: Bool, unread: Int, ahead: Int, _ words: String?
+    ) {
         if let words { context.log.warning("\(source.name): \(words)") }
         if hasTabs {
             context.log.warning(
                 """
                 \(source.name): tabs separate its fields, so those without quotes are read as mysql --batch \
                 writes them, where \\t, \\n and \\\\ are a tab, a line break and a backslash; --from tsv says so
+                """)
+        }
+        if ahead > 0 {
+            context.log.warning(
+                """
+                \(source.name): \(ahead.counting("line")) \(ahead == 1 ? "names" : "name") a time of sending that is \
+                ahead, so nobody knows when they were heard; set the clock of their host, or write the zone with the time
                 """)
         }
         if unread > 0 {
@@ -313,10 +323,17 @@ extension ReportIntake {
 }
 
 extension ReportLine {
-    /// When its notification was sent, at the latest now; nil where it does not say so, and then nobody knows when it was
-    /// heard.
+    private var sentAt: EpochMilliseconds? { (try? report.get())?.sentAt }
+
+    /// When its notification was sent; nil where it does not say so, or names a time that is ahead, and then nobody knows
+    /// when it was heard.
     fileprivate func sent(before now: EpochMilliseconds) -> EpochMilliseconds? {
-        (try? report.get())?.sentAt.map { min($0, now) }
+        isSent(after: now) ? nil : sentAt
+    }
+
+    /// Whether it names a time that is ahead.
+    fileprivate func isSent(after now: EpochMilliseconds) -> Bool {
+        sentAt.map { $0 > now } ?? false
     }
 }
 

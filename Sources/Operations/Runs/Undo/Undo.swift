@@ -52,9 +52,10 @@ package struct Undo: RecordedRun {
             return store
         }
         let selection = try selection(in: store)
+        // What an undo that goes on leaves out is compared with the times of changes, which are the database's.
         var record = RunRecord(
-            id: outcome.report.run, kind: "undo", started: context.now(), host: context.host,
-            operator: context.operator)
+            id: outcome.report.run, kind: "undo", started: try store.session.databaseTime(),
+            host: context.host, operator: context.operator)
         if !dryRun, let begun = try store.unfinishedUndo(of: selection) {
             record = begun
             outcome.report.run = begun.id
