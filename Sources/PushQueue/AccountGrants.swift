@@ -69,6 +69,7 @@ package struct AccountGrants {
                 RequiredPrivileges.users(column, of: tokens.table, database: database)
                     .grants(to: account))
         }
+        addLooks(tokens)
         addQuestions(tokens, store.map(asked) ?? [])
         add("undo", rights(.undo(policy, in: tokens), tokens))
         // A purge finds its table by the layout of the token table.
@@ -92,6 +93,16 @@ package struct AccountGrants {
     /// The right to see a replication that is stopped. It concerns the whole server, and who grants the
     /// others may not have it.
     package static let replicaJob = "knowing a stopped replica, on MySQL any, optional"
+
+    /// The rights of an account that only looks. What it does not see is a gap, and a gate does not decide without it.
+    private mutating func addLooks(_ tokens: TableLayout) {
+        let maker = PrivilegeMaker(database, .mariaDB)
+        // That of marks is among the rights of reading, where it is needed.
+        let sides = PushsweepTable.sideTables.filter { $0 != .invalid }
+        add(
+            "preflight, audit, explain and dry runs, for an account that only looks",
+            rights(.read, tokens) + sides.map { maker.sideTable($0, .read).grant(to: account) })
+    }
 
     /// The rights to see the columns that `check` asks about.
     private mutating func addQuestions(_ tokens: TableLayout, _ asked: Set<String>) {

@@ -149,14 +149,48 @@ extension DatabaseSession {
     }
 }
 
-/// The account's view of a table.
+/// The account's view of a table. Servers answer alike for a table that is hidden from an account and for one that is
+/// not there, where the account has no right to either. So hidden is not absent: what decides by the rows of a table
+/// ends where it is hidden, and what only looks names the gap.
 package enum TableVisibility {
     /// The account can read the table.
     case readable
-    /// The table does not exist, as far as the account can see.
+    /// The table is not there.
     case absent
-    /// The account cannot read the table, which may or may not exist.
+    /// The account cannot read the table, or it is not there.
     case hidden
+}
+
+extension DatabaseSession {
+    /// Whether a decision can rest on the rows of one of our tables: false where it is not there, and so has none.
+    ///
+    /// - Throws: `permission` where nobody knows, with both cures; any other failure of a query.
+    package func decides(
+        by table: PushsweepTable, _ columns: String, to doing: String
+    ) throws(StoreFailure) -> Bool {
+        let visibility = try visibility(of: table.name, columns)
+        guard let gap = try gap(in: table, visibility), visibility == .hidden else {
+            return visibility == .readable
+        }
+        throw StoreFailure(.permission, "\(doing): \(gap)")
+    }
+
+    /// Why the rows of one of our tables are not seen, and what to do; nil where they are.
+    ///
+    /// - Throws: any failure of asking for the account.
+    package func gap(
+        in table: PushsweepTable, _ visibility: TableVisibility
+    ) throws(StoreFailure) -> String? {
+        switch visibility {
+        case .readable: return nil
+        case .absent: return "there is no table \(table.name); run `pushsweep schema apply`"
+        case .hidden:
+            let grant = try grant { $0.sideTable(table, .read) } ?? "SELECT on it"
+            return
+                "\(table.name) may not be read, or is not there; grant the right: \(grant); or make the table: "
+                + "`pushsweep schema apply`"
+        }
+    }
 }
 
 extension DatabaseSession {

@@ -31,6 +31,8 @@ extension Audit {
         (audit.facts.report, audit.facts.gaps) = (audit.report, audit.report.gaps)
         audit.report.enter(RuleBook.findings(audit.facts), hoursSinceSweep: nil)
         audit.report.firstLook = questions
+        // Before anything is made there are no marks of ours, which nobody knows who may not look.
+        audit.report.gaps += try table.unseenMarks()
         if audit.report.healthy {
             let tokens = audit.report.apps.map(\.tokens)
             audit.report.headline =

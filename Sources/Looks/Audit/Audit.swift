@@ -73,6 +73,7 @@ package struct Audit {
         let now = try store.session.databaseTime()
         describe(now, store)
         try countTokens(store, stored, now)
+        report.gaps += try store.unseen()
         facts.stranded = try store.strandedMarks(stored)
         examineQueue(store)
         try forecast()

@@ -100,19 +100,14 @@ package struct Explain {
         let visibility = try store.session.visibility(of: table.name, columns)
         // Marks are in the row, and an account of before the column needs no right there.
         if visibility == .hidden, table == .invalid, try store.layout().hasMarkTime { return false }
-        return note(visibility, of: table)
+        return try note(visibility, of: table)
     }
 
-    private mutating func note(_ visibility: TableVisibility, of table: PushsweepTable) -> Bool {
-        switch visibility {
-        case .readable: return true
-        case .hidden:
-            report.gaps.append("\(table.name): the account may not read it; grant SELECT on it")
-        case .absent:
-            report.gaps.append(
-                "\(table.name): there is no such table or it lacks a column; run `pushsweep schema "
-                    + "apply`")
-        }
+    private mutating func note(
+        _ visibility: TableVisibility, of table: PushsweepTable
+    ) throws(StoreFailure) -> Bool {
+        guard let gap = try store.session.gap(in: table, visibility) else { return true }
+        report.gaps.append(gap)
         return false
     }
 
@@ -185,7 +180,7 @@ package struct Explain {
     /// Reads what cannot be used and names the tokens, and what APNs called bad.
     private mutating func readUnusable() throws {
         let quarantine = Quarantine(store)
-        if note(try quarantine.visibility(), of: .quarantine) {
+        if try note(quarantine.visibility(), of: .quarantine) {
             for token in tokens {
                 let limit = ReportHistory.mostReports
                 for item in try quarantine.parts(about: token, limit: limit) {
@@ -194,7 +189,7 @@ package struct Explain {
             }
         }
         let suspects = Suspects(store)
-        guard note(try suspects.visibility(), of: .suspect) else { return }
+        guard try note(suspects.visibility(), of: .suspect) else { return }
         for suspect in try suspects.among(tokens) { stories[suspect.token]?.add(suspect) }
     }
 
@@ -219,7 +214,7 @@ package struct Explain {
     private mutating func readWaiting() throws {
         let intake = EvidenceIntake(store)
         let visibility = try intake.visibility()
-        guard visibility != .absent, note(visibility, of: .evidence) else { return }
+        guard visibility != .absent, try note(visibility, of: .evidence) else { return }
         let (rows, isCut) = try intake.waiting(about: Set(tokens), limit: ReportHistory.mostReports)
         for (token, rows) in rows {
             for row in rows { stories[token]?.add(row) }

@@ -106,7 +106,9 @@ struct Facts {
         runs = RunRhythm(&host, now)
         self.host = host
         let intake = EvidenceIntake(store)
-        guard try intake.visibility() == .readable else { return }
+        let isSeen =
+            try look == .preflight ? intake.decides() : intake.visibility() == .readable
+        guard isSeen else { return }
         let words = settings.appWords
         waitingRows = 0
         for app in apps {

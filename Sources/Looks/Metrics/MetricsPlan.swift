@@ -122,7 +122,7 @@ package struct MetricsPlan: JournalPage {
         guard
             let (seen, suspects, pulse) = try? settings.reading(
                 pacing: pacing,
-                { (BatchFacts($0), Self.suspects(in: $0), PulseLook(settings, $0)) }),
+                { (BatchFacts($0), try Self.suspects(in: $0), PulseLook(settings, $0)) }),
             seen.unseen == nil
         else {
             facts.seesBatches = false
@@ -156,14 +156,14 @@ package struct MetricsPlan: JournalPage {
         }
     }
 
-    /// What APNs called bad lately; nothing for an account that may not read it.
-    private static func suspects(in store: TokenTable) -> [SuspectCount] {
-        guard (try? Suspects(store).visibility()) == .readable,
-            let now = try? store.session.databaseTime()
-        else { return [] }
-        return
-            (try? Suspects(store).counts(since: now.advanced(by: -Suspects.recentDays * 86_400_000)))
-            ?? []
+    /// What APNs called bad lately.
+    ///
+    /// - Throws: `permission` where the account may not read it; any failure of a query.
+    private static func suspects(in store: TokenTable) throws -> [SuspectCount] {
+        let suspects = Suspects(store)
+        guard try suspects.decides() else { return [] }
+        let now = try store.session.databaseTime()
+        return try suspects.counts(since: now.advanced(by: -Suspects.recentDays * 86_400_000))
     }
 
     private func enter(

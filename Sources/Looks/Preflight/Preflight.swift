@@ -187,7 +187,7 @@ package struct Preflight {
     /// What APNs called bad of the app in the last days.
     private mutating func recentSuspects(_ store: TokenTable) throws -> [AuditedSuspects] {
         let known = Suspects(store)
-        guard try known.visibility() == .readable else { return [] }
+        guard try known.decides() else { return [] }
         let since = try store.session.databaseTime().advanced(
             by: -Suspects.recentDays * 86_400_000)
         let found = try known.counts(since: since)

@@ -47,16 +47,20 @@ package struct TokenStatusLookup {
 }
 
 extension TokenTable {
-    /// The lookup for one partition. A look runs all its queries itself, so that each of them belongs to
-    /// the caller's transaction.
+    /// The lookup for one partition. It runs all its queries itself, so that each of them belongs to the caller's
+    /// transaction. A forecast, of which nothing follows, goes on without marks that the account does not see.
     ///
-    /// - Throws: `configuration` where the table does not fit the settings; any failure of a query.
+    /// - Throws: `configuration` where the table does not fit the settings; `permission` where marks stand in a table
+    ///   that the account does not see, but for a forecast; any failure of a query.
     package func tokenStatuses(
-        in partition: Partition
+        in partition: Partition, forecasting: Bool = false
     ) throws(StoreFailure) -> TokenStatusLookup {
-        TokenStatusLookup(
+        let readsMarks =
+            try forecasting
+            ? canReadTokenMarks() : decidesByTokenMarks(to: "looking for the marks of tokens")
+        return TokenStatusLookup(
             lookup: try RowLookup(layout(), connection, partition, wholeRows: false),
-            tokenMarks: try canReadTokenMarks()
+            tokenMarks: readsMarks
                 ? InvalidTokenTable(partition: partition, connection: connection) : nil)
     }
 }

@@ -22,6 +22,15 @@ package struct EvidenceIntake {
         connection.certifiesCommits || connection.dialect.engine == .sqlite ? 20_000 : 100_000
     }
 
+    /// Whether there are rows to decide by.
+    ///
+    /// - Throws: `permission` where the account may not read them, or nobody knows whether the table is there; any other
+    ///   failure of a query.
+    package func decides() throws(StoreFailure) -> Bool {
+        try session.decides(
+            by: .evidence, Self.columns, to: "looking for reports of other senders")
+    }
+
     /// Whether the account sees the table; an installation without other senders may lack it.
     ///
     /// - Throws: any failure of a query.
@@ -41,6 +50,15 @@ package struct EvidenceIntake {
             "counting the rows of pushsweep_evidence",
             do: connection.query("SELECT COUNT(*) FROM pushsweep_evidence" + which, values)
                 .scalar?.count ?? 0)
+    }
+
+    /// The number of the last row; nil where there is none.
+    ///
+    /// - Throws: any failure of a query.
+    package func lastNumber() throws(StoreFailure) -> Int64? {
+        try session.retries.retrying(
+            "looking for the last row of pushsweep_evidence",
+            do: connection.query("SELECT MAX(id) FROM pushsweep_evidence").scalar?.integer)
     }
 
     /// The number that is near the end of `id`: half of all numbers. A sender that inserts a number of its

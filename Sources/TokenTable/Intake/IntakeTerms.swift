@@ -15,6 +15,9 @@ package struct IntakeTerms: Sendable {
     /// When persons said no, by the database's clock. Rows that were heard before a no are batches of their own,
     /// which give way to it.
     let refused: [EpochMilliseconds]
+    /// The last row that was there when the run began. What comes meanwhile is for the next run: a sender that goes on
+    /// would keep this one from its end.
+    let end: Int64
     /// The lease that the transaction renews; nil for none.
     let lease: Lease?
     /// Makes the name of a batch, a random UUID.
@@ -23,11 +26,12 @@ package struct IntakeTerms: Sendable {
     /// Takes rows about `apps` for a run on a host.
     package init(
         run: String, host: String, _ apps: AppWords, _ reader: ReportReader,
-        refused: [EpochMilliseconds] = [], lease: Lease? = nil,
+        refused: [EpochMilliseconds] = [], end: Int64 = .max, lease: Lease? = nil,
         name: @escaping @Sendable () -> String
     ) {
         (self.run, self.host, self.apps) = (run, host, apps)
-        (self.reader, self.refused, self.lease, self.name) = (reader, refused, lease, name)
+        (self.reader, self.refused, self.end) = (reader, refused, end)
+        (self.lease, self.name) = (lease, name)
     }
 
     /// The first no of a person that came after a row was heard; nil for none.

@@ -166,7 +166,7 @@ extension EvidenceIntake {
         let doing = "taking rows out of pushsweep_evidence"
         var taken = TakenRows()
         do {
-            var ids = try numbers(after: start, atMost: limit)
+            var ids = try numbers(after: start, upTo: terms.end, atMost: limit)
             guard !ids.isEmpty else { return nil }
             let lock = try lockOfRows()
             try connection.begin()
@@ -182,7 +182,8 @@ extension EvidenceIntake {
                     for some in taken.taken[before...].sorted().runs(of: most) { try delete(some) }
                 }
                 let isLast = ids.count < Self.numbersAtOnce || taken.seen >= limit
-                ids = isLast ? [] : try numbers(after: last, atMost: limit - taken.seen)
+                ids =
+                    isLast ? [] : try numbers(after: last, upTo: terms.end, atMost: limit - taken.seen)
             }
             taken.keepAccepted(try Suspects.known(among: taken.acceptedTokens, on: connection))
             taken.form(terms, at: now)
@@ -215,11 +216,14 @@ extension EvidenceIntake {
 
     /// Numbers of the first rows, or of those behind one, as far as one statement looks. They are not locked: that would wait
     /// for a sender whose transaction is open.
-    private func numbers(after id: Int64?, atMost limit: Int) throws(SQLFailure) -> [Int64] {
+    private func numbers(
+        after id: Int64?, upTo end: Int64, atMost limit: Int
+    ) throws(SQLFailure) -> [Int64] {
         let found = try connection.query(
             "SELECT id FROM pushsweep_evidence\(Self.behind(id).sql) ORDER BY id LIMIT "
                 + "\(min(limit, Self.numbersAtOnce))", Self.behind(id).values)
-        return (0..<found.count).compactMap { found[$0, 0].integer }
+        // A bound in the statement would make of one plan two.
+        return (0..<found.count).compactMap { found[$0, 0].integer }.filter { $0 <= end }
     }
 
     /// The end of a SELECT that locks rows and passes over those that somebody else has locked. MariaDB knows it

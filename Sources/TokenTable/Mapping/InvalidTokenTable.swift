@@ -39,6 +39,9 @@ struct InvalidTokenTable {
     private var dialect: SQLDialect { connection.dialect }
     private var place: [SQLValue] { [.text(partition.app), .text(partition.environment)] }
 
+    /// The columns that are read.
+    static let columns = "token, app, environment, invalidated_at, reason"
+
     /// The longest token that the table can hold, in bytes. Rows with longer ones cannot be marked.
     static let longestToken = 1_024
 
@@ -114,7 +117,45 @@ extension TokenTable {
     /// Whether `pushsweep_invalid` exists and the account may read it. An audit of a database
     /// without side tables continues without it.
     package func canReadTokenMarks() throws(StoreFailure) -> Bool {
-        try session.canRead("pushsweep_invalid", "token, invalidated_at")
+        try session.canRead(PushsweepTable.invalid.name, InvalidTokenTable.columns)
+    }
+
+    /// Whether marks in `pushsweep_invalid` count for a decision. Where marks stand in the row, they do as far as the
+    /// account sees them: it needs no right there.
+    ///
+    /// - Throws: `permission` where marks stand beside the rows and the account does not see them; any other failure of
+    ///   a query.
+    func decidesByTokenMarks(to doing: String) throws(StoreFailure) -> Bool {
+        guard try layout().mark == nil else { return try canReadTokenMarks() }
+        return try session.decides(by: .invalid, InvalidTokenTable.columns, to: doing)
+    }
+
+    /// Why a look does not see all that it tells of: the table of marks where these stand beside the rows, what APNs
+    /// called bad, what other senders wrote, the notes of what persons refused, and more tables where it needs them. A
+    /// table that is not there has nothing to see.
+    ///
+    /// - Throws: any failure of a query.
+    package func unseen(also more: [PushsweepTable] = []) throws(StoreFailure) -> [String] {
+        try unseenMarks() + hidden(among: [.suspect, .evidence, .spared] + more)
+    }
+
+    /// Why the marks beside the rows are not seen; empty where they are, and where marks stand in the rows.
+    ///
+    /// - Throws: as `unseen`.
+    package func unseenMarks() throws(StoreFailure) -> [String] {
+        try layout().mark == nil ? hidden(among: [.invalid]) : []
+    }
+
+    private func hidden(among tables: [PushsweepTable]) throws(StoreFailure) -> [String] {
+        var gaps: [String] = []
+        for table in tables {
+            let columns = table.columns.map(\.name).joined(separator: ", ")
+            let visibility = try session.visibility(of: table.name, columns)
+            if visibility == .hidden, let gap = try session.gap(in: table, visibility) {
+                gaps.append(gap)
+            }
+        }
+        return gaps
     }
 
     /// Whether some new marks are all that there are in `pushsweep_invalid`, so that no run before made one

@@ -106,6 +106,16 @@ struct BatchFilling {
         }
     }
 
+    /// Removes reports of this name that belong to no batch, as a purge of an earlier version left them.
+    private func forgetStrays() throws(SQLFailure) {
+        let found = try connection.query(
+            "SELECT 1 FROM pushsweep_report WHERE batch = ? LIMIT 1", [.text(batch.id)])
+        guard found.count > 0 else { return }
+        _ = try connection.execute(
+            "DELETE FROM pushsweep_report WHERE batch = ? AND NOT EXISTS (SELECT 1 FROM pushsweep_feed WHERE "
+                + "feed = ? AND part = 0)", [.text(batch.id), .text(batch.id)])
+    }
+
     private func commit(
         _ reports: ArraySlice<NumberedReport>, after place: Place
     ) throws(SQLFailure) -> ChunkOutcome<Place> {
@@ -119,6 +129,7 @@ struct BatchFilling {
                 kind: .conflict, code: 0, message: "the batch is not as this run left it")
         }
         if found == nil {
+            try forgetStrays()
             try row.insert(batch, next.reports, last, isLast: isLast && !staysOpen)
         } else {
             try row.move(batch, to: next.reports, last, isLast: isLast && !staysOpen)

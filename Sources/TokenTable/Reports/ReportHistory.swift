@@ -74,7 +74,8 @@ package struct UnbalancedBatch: Hashable, Sendable {
 }
 
 extension ReportHistory {
-    /// The batches whose reports are not all there, or more than they took in, at most `limit`. Reads all reports.
+    /// The batches whose reports are not all there, or more than they took in, and reports of batches that are not there,
+    /// at most `limit`. Reads all reports.
     ///
     /// - Throws: any failure of the query.
     package func unbalanced(limit: Int) throws(StoreFailure) -> [UnbalancedBatch] {
@@ -86,8 +87,9 @@ extension ReportHistory {
                     + "(SELECT batch, COUNT(*) AS found FROM pushsweep_report GROUP BY batch) AS r "
                     + "ON r.batch = f.feed WHERE f.part = 0 AND f.inlet <> '' "
                     + "AND f.reports - f.removed <> COALESCE(r.found, 0) "
-                    + "AND NOT (f.state = 'filling' AND f.inlet = 'file') ORDER BY f.feed LIMIT \(limit)"
-            )
+                    + "AND NOT (f.state = 'filling' AND f.inlet = 'file') UNION ALL SELECT r.batch, 0, COUNT(*) "
+                    + "FROM pushsweep_report AS r LEFT JOIN pushsweep_feed AS f ON f.feed = r.batch AND f.part = 0 "
+                    + "WHERE f.feed IS NULL GROUP BY r.batch ORDER BY 1 LIMIT \(limit)")
             try rows.require(width: 3)
             return (0..<rows.count).map {
                 UnbalancedBatch(

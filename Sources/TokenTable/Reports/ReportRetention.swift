@@ -65,6 +65,14 @@ package struct ReportRetention {
         _ size: Int, of batch: String, after start: SQLValue, _ stage: Int, _ lease: Lease?
     ) throws(SQLFailure) -> ChunkOutcome<SQLValue?> {
         try connection.begin()
+        // Somebody may have begun to fill it again.
+        let isDue = try connection.query(
+            "SELECT 1 FROM pushsweep_feed WHERE feed = ? AND part = 0 AND state IN ('applied', 'discarded')"
+                + dialect.rowLock, [.text(batch)])
+        guard isDue.count > 0 else {
+            connection.rollBack()
+            return .committed(nil, entries: 0, bytes: 0)
+        }
         let end = try connection.query(
             "SELECT token FROM pushsweep_report WHERE batch = ? AND token > ? ORDER BY token, number "
                 + "LIMIT 1 OFFSET \(size - 1)", [.text(batch), start]

@@ -95,6 +95,15 @@ package struct Suspects {
     /// The suspects in the database of a token table.
     package init(_ table: TokenTable) { self.table = table }
 
+    /// Whether there are any to decide by.
+    ///
+    /// - Throws: `permission` where the account may not read them, or nobody knows whether they are there; any other
+    ///   failure of a query.
+    package func decides() throws(StoreFailure) -> Bool {
+        try table.session.decides(
+            by: .suspect, Self.columns, to: "looking for tokens that APNs called bad")
+    }
+
     /// Whether the account sees them.
     ///
     /// - Throws: any failure of a query.

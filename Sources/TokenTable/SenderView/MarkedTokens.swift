@@ -31,7 +31,9 @@ extension TokenTable {
                 layout, (" AND \(mark.sql)", mark.values), partition, &set, &decided, shouldStop,
                 progress)
         }
-        guard !set.isIncomplete, !shouldStop(), try canReadTokenMarks() else { return }
+        guard !set.isIncomplete, !shouldStop(),
+            try decidesByTokenMarks(to: "reading the marks of \(partition)")
+        else { return }
         let marks = InvalidTokenTable(partition: partition, connection: connection)
         let ranges = KeyRanges(ofTokenMarks: connection)
         var position: [SQLValue]? = []

@@ -89,7 +89,7 @@ extension TokenTable {
     func countsSideMarks(_ layout: TableLayout) throws(StoreFailure) -> Bool {
         if layout.living != nil { return false }
         guard layout.mark != nil else { return true }
-        guard try canReadTokenMarks() else { return false }
+        guard try decidesByTokenMarks(to: "making a view of sendable rows") else { return false }
         return try retries.retrying(
             "looking for marks in pushsweep_invalid",
             do: connection.query("SELECT 1 FROM pushsweep_invalid LIMIT 1").count > 0)

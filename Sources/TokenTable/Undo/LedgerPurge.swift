@@ -117,14 +117,15 @@ extension TokenTable {
             guard try shouldContinue(shouldStop) else { return false }
             isLast = try retries.retrying("dropping what was undone or discarded long ago") {
                 () throws(SQLFailure) in
+                let isOld =
+                    "(undone_at IS NULL OR undone_at < \(old)) AND (heard_until IS NULL OR heard_until < \(old))"
                 let rows = try connection.query(
-                    "SELECT token FROM pushsweep_spared WHERE (undone_at IS NULL OR undone_at < \(old)) AND "
-                        + "(heard_until IS NULL OR heard_until < \(old)) ORDER BY token LIMIT "
+                    "SELECT token FROM pushsweep_spared WHERE \(isOld) ORDER BY token LIMIT "
                         + "\(StatementShape.longest)")
                 guard rows.count > 0 else { return true }
                 let tokens = StatementShape.padded((0..<rows.count).map { rows[$0, 0] })
                 _ = try connection.execute(
-                    "DELETE FROM pushsweep_spared WHERE token IN (\(placeholders(tokens.count)))",
+                    "DELETE FROM pushsweep_spared WHERE token IN (\(placeholders(tokens.count))) AND \(isOld)",
                     tokens)
                 return rows.count < StatementShape.longest
             }
@@ -239,6 +240,12 @@ extension TokenTable {
             try connection.begin()
             for row in 0..<rows.count {
                 let checkpoint = [rows[row, 0], rows[row, 1], .text(run)]
+                // Another host may have moved it since.
+                let isDue = try connection.query(
+                    "SELECT 1 FROM pushsweep_feed WHERE feed = ? AND part = ? AND run = ? AND state IN ('applied', "
+                        + "'discarded') AND (changed_at IS NULL OR changed_at < ?)"
+                        + connection.dialect.rowLock, checkpoint + [place[1]])
+                guard isDue.count > 0 else { continue }
                 try EvidenceHistory.keep(checkpoint, on: connection)
                 _ = try connection.execute(
                     "DELETE FROM pushsweep_feed WHERE feed = ? AND part = ? AND run = ?",
@@ -256,22 +263,25 @@ extension TokenTable {
     private func dropEmpty(_ purge: inout Purge) throws(StoreFailure) {
         let cutoff = [connection.dialect.ownTime("changed_at").value(purge.records)]
         let doing = "dropping empty batches"
+        let isEmpty =
+            "part = 0 AND inlet <> '' AND state IN ('applied', 'filling') AND reports = removed AND quarantined = 0 "
+            + "AND rows_changed = 0 AND changed_at < ?"
         let names = try retries.retrying(doing) { () throws(SQLFailure) in
             let rows = try connection.query(
-                "SELECT feed FROM pushsweep_feed WHERE inlet <> '' AND part = 0 AND state IN ('applied', 'filling') "
-                    + "AND reports = removed AND quarantined = 0 AND rows_changed = 0 AND changed_at < ? "
-                    + "AND run NOT IN (SELECT id FROM pushsweep_run)", cutoff)
+                "SELECT feed FROM pushsweep_feed WHERE \(isEmpty) AND run NOT IN (SELECT id FROM pushsweep_run)",
+                cutoff)
             return (0..<rows.count).map { rows[$0, 0] }
         }
         purge.progress.feeds += names.count
         guard !purge.isDry else { return }
-        // By their names: a server may refuse a DELETE that names no key.
+        // By their names, since a server may refuse a DELETE that names no key, and if they are still so: an import may
+        // have begun to fill one again.
         for some in names.runs(of: StatementShape.longest) {
             let padded = StatementShape.padded(some)
             _ = try retries.retrying(doing) { () throws(SQLFailure) in
                 try connection.execute(
-                    "DELETE FROM pushsweep_feed WHERE feed IN (\(placeholders(padded.count))) AND part = 0",
-                    padded)
+                    "DELETE FROM pushsweep_feed WHERE feed IN (\(placeholders(padded.count))) AND \(isEmpty)",
+                    padded + cutoff)
             }
         }
     }

@@ -55,7 +55,7 @@ struct ReportIntake {
             run: run, host: context.host, apps,
             ReportReader(now: evidence.now, mayUseArrival: plan.mayUseArrival),
             refused: try store.refusalTimes(mustSee: !plan.dryRun),
-            lease: evidence.lease, name: UUIDText.random)
+            end: try intake.lastNumber() ?? .min, lease: evidence.lease, name: UUIDText.random)
     }
 
     /// Takes the first rows, or the next ones behind a number, at most `limit`; nil when none is left there. Where the server refuses

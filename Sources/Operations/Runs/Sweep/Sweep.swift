@@ -140,6 +140,10 @@ package struct Sweep: RecordedRun {
         }
         guard !plan.dryRun else {
             if case .gateways = plan.work { try store.respectLease(in: journal.folder) }
+            let gaps = try store.unseen(
+                also: [.feed, .report]
+                    + (plan.policy.deletesAfter == nil ? [] : [.change, .commit]))
+            if !gaps.isEmpty { outcome.report.gaps = gaps }
             _ = try judgeAndExpire(opened, store, nil)
             return
         }

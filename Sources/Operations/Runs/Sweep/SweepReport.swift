@@ -30,6 +30,8 @@ package struct SweepReport: RunReport, Codable, Hashable {
     package var problems: [RunProblem] = []
     package var exit: Int32 = 0
 
+    /// What a dry run did not see, because its account may not; absent where it saw all, and for other runs.
+    package var gaps: [String]?
     /// True in a dry run that would remove rows, or mark rows of a table that may refuse it: whether the table
     /// takes each change, and each removed row back, was not tried; absent otherwise.
     package var untried: Bool?
@@ -80,6 +82,7 @@ extension SweepReport {
                 lines.append("why they cannot be used: pushsweep quarantine list")
             }
         }
+        lines += (gaps ?? []).map { "not seen: \($0)" }
         lines.append(closing)
         return lines
     }
