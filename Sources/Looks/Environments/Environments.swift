@@ -134,7 +134,11 @@ package struct Environments {
     private mutating func survey(_ store: TokenTable) throws {
         let visibility = try Suspects(store).visibility()
         let intake = EvidenceIntake(store)
-        if try intake.visibility() == .readable {
+        let seen = try intake.visibility()
+        if seen == .hidden, let gap = try store.session.gap(in: .evidence, seen) {
+            context.log.warning("what waits is not counted: \(gap)")
+        }
+        if seen == .readable {
             let waiting = try intake.waiting()
             outcome.report.waiting = waiting > 0 ? waiting : nil
         }
