@@ -196,7 +196,7 @@ extension TokenTable {
         _ partition: Partition, limit: Int = .max, shouldStop: () -> Bool = { false },
         _ body: (Batch) -> Void
     ) throws(StoreFailure) {
-        let lookup = try tokenStatuses(in: partition)
+        let lookup = try tokenStatuses(in: partition, forecasting: true)
         _ = try readDueRows(partition, limit: limit, shouldStop: shouldStop) {
             rows throws(StoreFailure) in
             let tokens = rows.compactMap { $0.notification?.token }

@@ -52,7 +52,7 @@ struct FirstRunTests {
                 $0.hasPrefix("pushsweep") || $0.hasPrefix("mysql")
             } == [
                 "pushsweep schema apply", "pushsweep check", "pushsweep check --grants",
-                "mysql push <",
+                "mysql -h db.example.net",
                 "pushsweep check", "pushsweep sweep --dry-run", "pushsweep sweep",
             ])
         for (words, exit) in commands {

@@ -73,7 +73,7 @@ struct HiddenTableTests {
         var text = "\(result.exit) \(result.printed)".replacing(account.name, with: "account")
         for pattern in [
             #"[0-9a-f]{8}-[0-9a-f-]{27}"#, #"\d{4}-\d\d-\d\d[T ][0-9:.]+Z?"#,
-            #""?[0-9.]+( ms| s|e-?\d+)?"?"#,
+            #""?-?[0-9.]+( ms| s|e-?\d+)?"?"#,
         ] {
             text = text.replacingOccurrences(of: pattern, with: "#", options: .regularExpression)
         }

@@ -103,8 +103,13 @@ package struct TokenFilter {
         lookup = try store.tokenStatuses(in: partition)
         if plan.withoutSuspects {
             let suspects = Suspects(store)
-            let isAny = try suspects.decides() ? !suspects.isEmpty() : false
-            self.suspects = isAny ? suspects : nil
+            guard try suspects.decides() else {
+                throw RunFailure(
+                    .configuration, .store,
+                    "looking for suspects: there is no table pushsweep_suspect; run `pushsweep schema apply`, or leave "
+                        + "--without-suspects out")
+            }
+            self.suspects = try suspects.isEmpty() ? nil : suspects
             suspectsSince = try store.session.databaseTime().advanced(
                 by: -Suspects.recentDays * 86_400_000)
         } else {

@@ -183,7 +183,8 @@ extension EvidenceIntake {
                 }
                 let isLast = ids.count < Self.numbersAtOnce || taken.seen >= limit
                 ids =
-                    isLast ? [] : try numbers(after: last, upTo: terms.end, atMost: limit - taken.seen)
+                    isLast
+                    ? [] : try numbers(after: last, upTo: terms.end, atMost: limit - taken.seen)
             }
             taken.keepAccepted(try Suspects.known(among: taken.acceptedTokens, on: connection))
             taken.form(terms, at: now)
