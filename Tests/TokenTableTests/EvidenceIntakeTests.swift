@@ -45,6 +45,41 @@ struct EvidenceIntakeTests {
     }
 
     @Test(
+        "a run takes what was there when it began, and leaves what comes meanwhile to the next",
+        arguments: TestEngine.available)
+    func endOfRun(_ engine: TestEngine) throws {
+        let database = try Self.database(engine, rows: 5)
+        let intake = EvidenceIntake(try database.store())
+        let end = try #require(try intake.lastNumber())
+        try database.report(DeviceToken.numbered(7).hex)
+        let terms = IntakeTerms(
+            run: "run", host: "h", Self.words(["chat": "chat"]),
+            ReportReader(now: Self.now, mayUseArrival: false), end: end,
+            name: { UUID().uuidString.lowercased() })
+        for limit in [2, 1_000] {
+            _ = try Self.takeAll(intake, terms, limit: limit)
+            #expect(try Self.waiting(database) == 1)
+        }
+        #expect(try Self.takeAll(intake).count == 1)
+        #expect(try Self.waiting(database) == 0)
+    }
+
+    @Test(
+        "reports of a batch that is not there are a finding, and go where the batch is filled again",
+        arguments: TestEngine.available)
+    func strays(_ engine: TestEngine) throws {
+        let database = try TokenDatabase.own(engine, 0..<4)
+        let store = try database.store()
+        try store.apply([.dead(1, at: start + 60_000), .dead(2, at: start + 60_000)], feed: "list")
+        try database.execute("DELETE FROM pushsweep_feed WHERE feed = 'list'")
+        let found = try ReportHistory(store).unbalanced(limit: 9)
+        #expect(found.map(\.batch) == ["list"] && found.map(\.found) == [2])
+        try store.apply([.dead(1, at: start + 60_000)], feed: "list")
+        #expect(try ReportHistory(store).unbalanced(limit: 9).isEmpty)
+        #expect(try database.rows(of: "pushsweep_report") == 1)
+    }
+
+    @Test(
         "after a fault at any operation each report is in one place: the table, or a batch that waits",
         arguments: TestEngine.available)
     func faults(_ engine: TestEngine) throws {
