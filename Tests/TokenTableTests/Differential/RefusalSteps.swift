@@ -258,7 +258,7 @@ extension RefusalCourse {
                 rows.isEmpty ? nil : rows.map { $0.registered ?? .min }.min()
             let before = marks[entry.token]
             var after = before
-            if before == entry.after, !(before != nil && (registered ?? .min) > entry.time) {
+            if before == entry.after, (registered ?? .min) <= entry.time {
                 after = entry.before
             }
             if entry.isCompanion, before == nil, let mark = after {
