@@ -119,7 +119,10 @@ struct ModelEntry {
             guard let before, let after, current.hasMark(of: after) else { return current }
             if let registered = current.registered, registered > time { return current }
             return current.with(markOf: before)
-        case (.inserts, let current?): return current.printed == after?.printed ? nil : current
+        case (.inserts, let current?):
+            // The number is a column too.
+            let isSame = current.row.number == after?.row.number
+            return isSame && current.printed == after?.printed ? nil : current
         default: return current
         }
     }
