@@ -20,6 +20,9 @@ package struct TextStart: Sendable {
 
     package init() {}
 
+    /// Bytes that wait for the decision.
+    package var held: Int { first?.count ?? 0 }
+
     /// Passes bytes on to a body. The first few wait until there are four, or until the text ends:
     /// then `isLast` is true.
     ///
@@ -124,7 +127,7 @@ package struct LineSplitter: Sendable {
             }
         }
         guard !bytes.isEmpty else { return }
-        let end = bytes.endOfLastLine
+        let end = bytes.endOfLastLine ?? 0
         if end > 0 { try body(UnsafeRawBufferPointer(rebasing: bytes[..<end]), false) }
         rest.append(contentsOf: bytes[end...])
         guard rest.count > Self.longest else { return }
@@ -186,11 +189,9 @@ extension UnsafeRawBufferPointer {
         return (UnsafeRawPointer(found) - base + 1, true)
     }
 
-    /// The end of the last line that has a line break; 0 without one.
-    fileprivate var endOfLastLine: Int {
-        var end = count
-        while end > 0, self[end - 1] != UInt8(ascii: "\n") { end -= 1 }
-        return end
+    /// The end of the last line that has a line break; nil without one.
+    package var endOfLastLine: Int? {
+        lastIndex(of: UInt8(ascii: "\n")).map { $0 + 1 }
     }
 
     private static func isSpace(_ byte: UInt8) -> Bool {

@@ -176,6 +176,12 @@ struct CSVParser {
         try end(body)
     }
 
+    /// Bytes of a row whose end has not come.
+    var unfinished: Int { pending.count }
+
+    /// Counts lines on from others that were passed over, where a row has ended.
+    mutating func goOn(behind lines: Int) { line = lines + 1 }
+
     private var unclosed: UnreadableFile {
         quoting == .doubtful ? doubt : fault(at: quote, "this quote is not closed")
     }

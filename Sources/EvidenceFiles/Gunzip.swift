@@ -81,3 +81,46 @@ package final class Gunzip {
         return UnreadableFile.gzip("its gzip data are damaged (\(cause))")
     }
 }
+
+/// The content of a file that comes in pieces: its bytes, expanded where they are gzip.
+package struct FileContent {
+    private var gunzip: Gunzip?
+    /// The first bytes, as long as they do not show whether they are gzip; nil after that.
+    private var first: [UInt8]? = []
+
+    /// Begins before the first byte.
+    package init() {}
+
+    /// Takes the next bytes of the file and passes what they hold to a body.
+    ///
+    /// - Throws: `UnreadableFile` for damaged gzip; the errors of the body.
+    package mutating func take(
+        _ bytes: UnsafeRawBufferPointer, _ body: (UnsafeRawBufferPointer) throws -> Void
+    ) throws {
+        guard var begin = first else { return try expand(bytes, body) }
+        begin.append(contentsOf: bytes)
+        first = begin
+        guard begin.count > 1 else { return }
+        first = nil
+        if Gunzip.isGzip(begin) { gunzip = try Gunzip() }
+        try begin.withUnsafeBytes { try expand($0, body) }
+    }
+
+    /// Ends the file; a body may get a last piece.
+    ///
+    /// - Throws: as `take`, also for gzip without its end.
+    package mutating func finish(_ body: (UnsafeRawBufferPointer) throws -> Void) throws {
+        if let begin = first {
+            first = nil
+            try begin.withUnsafeBytes { try expand($0, body) }
+        }
+        try gunzip?.finish()
+    }
+
+    private func expand(
+        _ bytes: UnsafeRawBufferPointer, _ body: (UnsafeRawBufferPointer) throws -> Void
+    ) throws {
+        guard let gunzip else { return try body(bytes) }
+        try gunzip.expand(bytes, body)
+    }
+}

@@ -7,6 +7,9 @@
 // own: one that cannot be read is passed on with the reason, and the reader goes on with the next. A CSV
 // file counts whole or not at all (see `CSVParser`): after a fault the caller drops what it was given
 // before.
+//
+// A log that grows was read before up to a place. Then its beginning is read all the same, to the end of its first
+// record, since it has the names of the columns and shows the form; what follows is passed over up to that place.
 
 import APNsProtocol
 import Database
@@ -70,6 +73,16 @@ package struct ReportLine {
     package var unread = 0
 }
 
+/// The beginning of a content that was read before, up to the end of a record with its line break.
+package struct KnownBeginning: Hashable, Sendable {
+    /// Bytes of the content.
+    package let length: Int
+    /// Line breaks in them.
+    package let lines: Int
+
+    package init(length: Int, lines: Int) { (self.length, self.lines) = (length, lines) }
+}
+
 /// Why a file as a whole cannot be read, each with a clause.
 package enum UnreadableFile: Error, Hashable, Sendable, CustomStringConvertible {
     /// The map of its fields does not fit.
@@ -101,9 +114,7 @@ package struct ReportLines {
     private let layout: ReportLayout
     private let paths: FieldPaths
     private let reader: ReportReader
-    private var gunzip: Gunzip?
-    /// The first bytes, as long as they do not show whether they are gzip; nil after that.
-    private var first: [UInt8]? = []
+    private var file = FileContent()
     private var start = TextStart()
     private var lines = LineSplitter()
     private var rows: CSVParser
@@ -112,9 +123,19 @@ package struct ReportLines {
     private var line = 0
     /// Whether a line of JSON came that is not empty.
     private var isBegun = false
+    /// What was read before; nil once it is passed over.
+    private var known: KnownBeginning?
+    /// Whether the first record behind the names of columns came.
+    private var hasRecord = false
+    /// Bytes of the content so far, and those up to its last line break.
+    private var (count, lastBreak) = (0, 0)
 
-    /// Begins before the first byte of a file. The reader says what each report means.
-    package init(_ layout: ReportLayout, _ reader: ReportReader) {
+    /// Begins before the first byte of a file. The reader says what each report means. Lines of what is `known`
+    /// are not passed on.
+    package init(
+        _ layout: ReportLayout, _ reader: ReportReader, behind known: KnownBeginning? = nil
+    ) {
+        self.known = known
         (self.layout, self.reader) = (layout, reader)
         paths = FieldPaths(layout.map)
         columns = layout.format == .jsonl ? nil : CSVColumns(numbers: layout.map)
@@ -125,35 +146,44 @@ package struct ReportLines {
     /// `mysql --batch` writes them.
     package var hasTabs: Bool { rows.quoting == .doubtful }
 
+    /// The bytes of the content up to the end of the last record that ends with its line break. Within the quotes of a
+    /// field a line break ends none.
+    package var whole: Int {
+        layout.format == .jsonl ? lastBreak : count - start.held - rows.unfinished
+    }
+
     /// Takes the next bytes of the file. `content` gets the bytes of its content, expanded where the
-    /// file is gzip, and `body` the lines that they complete.
+    /// file is gzip, with `whole` before them, and `body` the lines that they complete.
     ///
     /// - Throws: `UnreadableFile`, `Refusal`; the errors of the bodies. After each nothing of the file
     ///   may count.
     package mutating func take(
-        _ bytes: UnsafeRawBufferPointer, content: (UnsafeRawBufferPointer) throws -> Void,
+        _ bytes: UnsafeRawBufferPointer, content: (UnsafeRawBufferPointer, Int) throws -> Void,
         _ body: (ReportLine) throws -> Void
     ) throws {
-        guard var begin = first else { return try expand(bytes, content, body) }
-        begin.append(contentsOf: bytes)
-        first = begin
-        guard begin.count > 1 else { return }
-        first = nil
-        if Gunzip.isGzip(begin) { gunzip = try Gunzip() }
-        try begin.withUnsafeBytes { try expand($0, content, body) }
+        try reading { file, reader in
+            try file.take(bytes) { try reader.takeContent($0, content, body) }
+        }
+    }
+
+    private mutating func reading(
+        _ read: (inout FileContent, inout ReportLines) throws -> Void
+    ) throws {
+        var file = FileContent()
+        swap(&file, &self.file)
+        defer { self.file = file }
+        try read(&file, &self)
     }
 
     /// Ends the file and passes its last lines to `body`.
     ///
     /// - Throws: as `take`.
     package mutating func finish(
-        content: (UnsafeRawBufferPointer) throws -> Void, _ body: (ReportLine) throws -> Void
+        content: (UnsafeRawBufferPointer, Int) throws -> Void, _ body: (ReportLine) throws -> Void
     ) throws {
-        if let begin = first {
-            first = nil
-            try begin.withUnsafeBytes { try expand($0, content, body) }
+        try reading { file, reader in
+            try file.finish { try reader.takeContent($0, content, body) }
         }
-        try gunzip?.finish()
         switch layout.format {
         case .jsonl:
             var lines = lines
@@ -168,18 +198,40 @@ package struct ReportLines {
         }
     }
 
-    private mutating func expand(
-        _ bytes: UnsafeRawBufferPointer, _ content: (UnsafeRawBufferPointer) throws -> Void,
+    private mutating func takeContent(
+        _ bytes: UnsafeRawBufferPointer,
+        _ content: (UnsafeRawBufferPointer, Int) throws -> Void,
         _ body: (ReportLine) throws -> Void
     ) throws {
-        guard let gunzip else {
-            try content(bytes)
-            return try split(bytes, body)
+        try content(bytes, whole)
+        let rest = try passOver(bytes)
+        if let last = rest.endOfLastLine { lastBreak = count + last }
+        count += rest.count
+        try split(rest, body)
+    }
+
+    /// Passes over what was read before but for its first record, and returns the bytes behind it.
+    private mutating func passOver(
+        _ bytes: UnsafeRawBufferPointer
+    ) throws -> UnsafeRawBufferPointer {
+        guard let known else { return bytes }
+        var bytes = bytes
+        while !hasRecord, count < known.length, !bytes.isEmpty {
+            // A known beginning ends with a line break.
+            let line = bytes.removeLines(atLeast: 0)
+            count += line.count
+            var came = false
+            try split(line) { _ in came = true }
+            // A record that is too long is passed on before its end.
+            hasRecord = came && line.last == UInt8(ascii: "\n")
         }
-        try gunzip.expand(bytes) { piece in
-            try content(piece)
-            try split(piece, body)
-        }
+        let passed = min(bytes.count, known.length - count)
+        count += passed
+        guard count == known.length else { return UnsafeRawBufferPointer(rebasing: bytes[..<0]) }
+        self.known = nil
+        (line, lastBreak) = (known.lines, count)
+        rows.goOn(behind: known.lines)
+        return UnsafeRawBufferPointer(rebasing: bytes[passed...])
     }
 
     private mutating func split(

@@ -181,8 +181,8 @@ package struct FileBeginning {
         }
         var lines = ReportLines(layout, reader)
         do {
-            try bytes.withUnsafeBytes { try lines.take($0, content: { _ in }, add) }
-            if isWhole && isEnded { try lines.finish(content: { _ in }, add) }
+            try bytes.withUnsafeBytes { try lines.take($0, content: { _, _ in }, add) }
+            if isWhole && isEnded { try lines.finish(content: { _, _ in }, add) }
         } catch {
             return nil
         }

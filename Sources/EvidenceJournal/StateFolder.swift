@@ -61,7 +61,7 @@ package final class StateFolder {
     package static func examine(_ path: String) throws(JournalFailure) {
         guard try exists(path) else { return try ParentFolders.check(toNew: path) }
         let folder = try PrivateFolder(path)
-        for name in ["lock", identityName, journalName, ArrivingBytes.name] {
+        for name in ["lock", identityName, databaseName, journalName, ArrivingBytes.name] {
             try folder.check(name)
         }
     }

@@ -36,13 +36,45 @@ extension StateFolder {
     }
 
     private func nameInFile() throws(JournalFailure) -> String {
-        let known = try makePrivate(Self.identityName)
-        let text = String(decoding: known, as: UTF8.self).prefix { $0 != "\n" }
-        if UUID(uuidString: String(text)) != nil { return String(text) }
+        if let known = Self.name(in: try makePrivate(Self.identityName)) { return known }
         let name = UUID().uuidString.lowercased()
         try write(name + "\n", into: Self.identityName)
         try folder.sync()
         return name
+    }
+
+    /// The UUID that a file begins with; nil for any other content.
+    private static func name(in content: some Collection<UInt8>) -> String? {
+        let text = String(decoding: content.prefix { $0 != UInt8(ascii: "\n") }, as: UTF8.self)
+        return UUID(uuidString: text) == nil ? nil : text
+    }
+
+    static let databaseName = "database"
+
+    /// The identity of the database to which the folder belongs; nil before its first run with one.
+    ///
+    /// - Throws: `permission` when the file belongs to another user; `inputOutput`.
+    package var database: String? {
+        get throws(JournalFailure) {
+            guard folder.has(Self.databaseName) else { return nil }
+            let descriptor = try folder.open(Self.databaseName, O_RDONLY)
+            defer { close(descriptor) }
+            var bytes = [UInt8](repeating: 0, count: 64)
+            let count = read(descriptor, &bytes, bytes.count)
+            guard count >= 0 else {
+                throw JournalFailure(.inputOutput, "reading \(file(Self.databaseName))", errno)
+            }
+            return Self.name(in: bytes[..<count])
+        }
+    }
+
+    /// Lets the folder belong to a database. It is durable when this returns.
+    ///
+    /// - Throws: as `database`, and `cannotCreate`.
+    package func belong(toDatabase identity: String) throws(JournalFailure) {
+        _ = try makePrivate(Self.databaseName)
+        try write(identity + "\n", into: Self.databaseName)
+        try folder.sync()
     }
 
     private func write(_ text: String, into name: String) throws(JournalFailure) {

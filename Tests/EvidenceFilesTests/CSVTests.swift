@@ -26,10 +26,10 @@ private func read(
     var start = 0
     while start < bytes.count {
         let end = min(start + piece(), bytes.count)
-        try bytes[start..<end].withUnsafeBytes { try reader.take($0, content: { _ in }, add) }
+        try bytes[start..<end].withUnsafeBytes { try reader.take($0, content: { _, _ in }, add) }
         start = end
     }
-    try reader.finish(content: { _ in }, add)
+    try reader.finish(content: { _, _ in }, add)
     return rows
 }
 

@@ -13,9 +13,9 @@ private func reading(
     var found: [Result<ReportReading, UnusableReport>] = []
     let bytes = Array((line + "\n").utf8)
     try bytes.withUnsafeBytes { piece in
-        try reader.take(piece, content: { _ in }, { found.append($0.reading) })
+        try reader.take(piece, content: { _, _ in }, { found.append($0.reading) })
     }
-    try reader.finish(content: { _ in }, { found.append($0.reading) })
+    try reader.finish(content: { _, _ in }, { found.append($0.reading) })
     return try #require(found.last)
 }
 

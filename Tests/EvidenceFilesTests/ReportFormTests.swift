@@ -164,8 +164,8 @@ struct ReportFormTests {
             case .failure: found.quarantined += 1
             }
         }
-        try Array(text.utf8).withUnsafeBytes { try reader.take($0, content: { _ in }, add) }
-        try reader.finish(content: { _ in }, add)
+        try Array(text.utf8).withUnsafeBytes { try reader.take($0, content: { _, _ in }, add) }
+        try reader.finish(content: { _, _ in }, add)
         return found
     }
 }

@@ -25,11 +25,11 @@ private func read(
     while start < bytes.count {
         let end = min(start + piece, bytes.count)
         try bytes[start..<end].withUnsafeBytes { piece in
-            try reader.take(piece, content: { content += $0 }, { lines.append($0) })
+            try reader.take(piece, content: { bytes, _ in content += bytes }, { lines.append($0) })
         }
         start = end
     }
-    try reader.finish(content: { content += $0 }, { lines.append($0) })
+    try reader.finish(content: { bytes, _ in content += bytes }, { lines.append($0) })
     return (lines, content)
 }
 

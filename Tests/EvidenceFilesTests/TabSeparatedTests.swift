@@ -21,10 +21,10 @@ private func read(_ text: String, _ format: ReportFormat, piece: Int = 5) throws
     }
     for start in stride(from: 0, to: bytes.count, by: piece) {
         try bytes[start..<min(start + piece, bytes.count)].withUnsafeBytes {
-            try reader.take($0, content: { _ in }, add)
+            try reader.take($0, content: { _, _ in }, add)
         }
     }
-    try reader.finish(content: { _ in }, add)
+    try reader.finish(content: { _, _ in }, add)
     return rows
 }
 

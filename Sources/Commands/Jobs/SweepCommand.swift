@@ -18,11 +18,15 @@ struct SweepCommand: ParsableCommand {
             "Read only the gateways of this app; may be given several times.", valueName: "name"))
     var app: [String] = []
 
+    @Flag(
+        help: "Hand a state folder of another database over to this one, which took its place.")
+    var adopt = false
+
     @OptionGroup(title: "Throttle options") var applying: ThrottleOptions
 
     func run() throws {
         try common.finish(applying, isWanted: dryRun) { settings, context in
-            try SweepPlan(sweeping: settings, apps: app, dryRun: dryRun, context)
+            try SweepPlan(sweeping: settings, apps: app, dryRun: dryRun, adopting: adopt, context)
         }
     }
 }

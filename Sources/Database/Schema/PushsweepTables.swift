@@ -10,6 +10,9 @@ extension PushsweepTable {
     static let number = ("BIGINT NOT NULL DEFAULT 0", "INTEGER NOT NULL DEFAULT 0")
     static let time = ("DATETIME(3) NOT NULL", "DATETIME NOT NULL")
     static let timeOrNull = ("DATETIME(3) NULL", "DATETIME NULL")
+    private static let digestOrNull = (
+        "CHAR(64) CHARACTER SET ascii COLLATE ascii_bin NULL", "TEXT NULL"
+    )
     private static let shortOrNull = ("VARCHAR(32) NULL", "TEXT NULL")
 
     static func column(_ name: String, _ type: (String, String)) -> Column {
@@ -106,7 +109,7 @@ extension PushsweepTable {
     /// no default, so a table without them is of an earlier build. `reports` counts what is or was in `pushsweep_report`, `quarantined` what could not be
     /// used. `decision` is the reason of a person who discarded it, `terms` the digest of what a release would do that
     /// a person saw, `released_as` the digest of the set that he released, `asked_at` when one released, replayed, imported
-    /// again or discarded it, and `mappings` are the digests of the mappings under which its reports were judged. `moved_to` is the batch into which those moved that found no row. `trimmed` says what the end of its time removed: 1 its reports about dead rows, 2 all.
+    /// again or discarded it, and `mappings` are the digests of the mappings under which its reports were judged. `intake` is the name of the imported content that brought it, `moved_to` the batch into which those moved that found no row. `trimmed` says what the end of its time removed: 1 its reports about dead rows, 2 all.
     private static let batchColumns = [
         Column("inlet", "VARCHAR(16) NOT NULL", "TEXT NOT NULL"),
         Column("label", "VARCHAR(1024) NULL", "TEXT NULL"),
@@ -118,14 +121,14 @@ extension PushsweepTable {
         Column("gate", "VARCHAR(32) NULL", "TEXT NULL"),
         Column("cause", "VARCHAR(1024) NULL", "TEXT NULL"),
         Column("decision", "VARCHAR(1024) NULL", "TEXT NULL"),
-        Column("terms", "CHAR(64) CHARACTER SET ascii COLLATE ascii_bin NULL", "TEXT NULL"),
+        column("terms", digestOrNull),
         Column(
             "mappings", "VARCHAR(1024) CHARACTER SET ascii COLLATE ascii_bin NULL", "TEXT NULL"),
         Column("app_name", "VARCHAR(64) NULL", "TEXT NULL"), column("asked_at", timeOrNull),
-        Column(
-            "released_as", "CHAR(64) CHARACTER SET ascii COLLATE ascii_bin NULL", "TEXT NULL"),
+        column("released_as", digestOrNull),
         Column("moved_to", "VARCHAR(36) CHARACTER SET ascii COLLATE ascii_bin NULL", "TEXT NULL"),
         Column("origin", "VARCHAR(36) CHARACTER SET ascii COLLATE ascii_bin NULL", "TEXT NULL"),
+        Column("intake", "VARCHAR(36) CHARACTER SET ascii COLLATE ascii_bin NULL", "TEXT NULL"),
         Column("reports", "BIGINT NOT NULL", "INTEGER NOT NULL"), column("quarantined", number),
         column("out_of_bounds", number), column("bytes", number),
         column("quarantined_bytes", number), column("removed", number),
@@ -156,7 +159,7 @@ extension PushsweepTable {
     /// It marks nothing. `reason` is that of the latest report, `changed_at` when one was last heard. `accepted_at` is when
     /// APNs last knew the token of this app and environment, as far as it was heard: a later time than `last_at` clears
     /// the suspicion. `elsewhere` is what APNs last said of it in the other environment, at `elsewhere_at`: `Accepted`, or
-    /// the reason of a refusal.
+    /// the reason of a refusal. `mapping` is the digest of the mapping under which the token was last called bad.
     package static let suspect = PushsweepTable(
         name: "pushsweep_suspect",
         columns: [
@@ -166,6 +169,7 @@ extension PushsweepTable {
             column("changed_at", time), column("accepted_at", timeOrNull),
             Column("elsewhere", "VARCHAR(64) NULL", "TEXT NULL"),
             column("elsewhere_at", timeOrNull),
+            Column("mapping", "CHAR(16) CHARACTER SET ascii COLLATE ascii_bin NULL", "TEXT NULL"),
         ],
         primaryKey: ["token", "app", "environment"], isClustered: true)
 
@@ -272,7 +276,8 @@ extension PushsweepTable {
         primaryKey: ["id"])
 
     /// One row per transaction that took rows out of `pushsweep_evidence`, or per imported file. It
-    /// tells for ever whether the evidence changed hands; see `EvidenceIntake`.
+    /// tells for ever whether the evidence changed hands; see `EvidenceIntake`. Of a file it has how much of it was
+    /// read up to the end of its last whole record, with the digest of that and of its beginning; see `TakenContent`.
     package static let intake = PushsweepTable(
         name: "pushsweep_intake",
         columns: [
@@ -280,8 +285,11 @@ extension PushsweepTable {
             Column("state", "VARCHAR(8) NOT NULL", "TEXT NOT NULL"), column("reports", number),
             column("taken_at", time), column("evidence", number), column("suspects", number),
             column("other", number), column("quarantined", number),
+            Column("length", "BIGINT NULL", "INTEGER NULL"), column("digest", digestOrNull),
+            column("head", digestOrNull),
         ],
-        primaryKey: ["id"])
+        primaryKey: ["id"],
+        indexes: [Index(name: "head", columns: ["head", "taken_at"], isUnique: false)])
 
     /// What became of the evidence, by day in UTC, app, environment and source. A purge enters the
     /// counts of each checkpoint that it drops, so the history of audits outlives the records.

@@ -256,6 +256,7 @@ package struct Check {
                 report.note(unseen.code.rule, "database", unseen.sentence)
             }
             readSweeps(store)
+            examineOwner(store)
             report.grants = (try? store.grants(for: policy)) ?? []
             report.grants += (try? store.intakeGrants()) ?? []
             report.grants += (try? store.session.lagGrants()) ?? []
@@ -265,6 +266,23 @@ package struct Check {
             // Without its hint, which names this command.
             report.fail(error.code.rule, "database", error.exitOfReading, error.sentence)
         }
+    }
+
+    /// Compares the database with that to which the state folder belongs.
+    private mutating func examineOwner(_ store: TokenTable) {
+        let journal = facts.host?.journals.first { $0.sender == nil }?.journal
+        // What keeps either from being read is told by others.
+        guard let folder = journal?.folder, let owner = try? folder.database,
+            (try? store.session.canRead(PushsweepTable.lease.name, "owner")) == true,
+            let known = try? store.session.identity() as String??
+        else { return }
+        guard owner != known else {
+            return report.well("state", "\(folder.path) belongs to database \(owner), as this one")
+        }
+        report.fail(
+            "state-unusable", "state", .configuration,
+            FolderBinding.difference(folder.path, owner: owner, known: known) + "; "
+                + FolderBinding.cure)
     }
 
     /// Reads when sweeps ended well, and the rhythm of other runs. That it cannot is no reason to look no further.

@@ -109,15 +109,21 @@ package final class SHA256Digest {
         }
     }
 
+    /// Another digest of the same bytes, to which others may be added.
+    package func copy() throws(TransportFailure) -> SHA256Digest {
+        let copy = try SHA256Digest()
+        guard EVP_MD_CTX_copy_ex(copy.context, context) == 1 else { throw Self.failure() }
+        return copy
+    }
+
     /// The digest of all bytes so far, in lower-case hex: 64 digits. More bytes may be added.
     package func hex() throws(TransportFailure) -> String {
-        guard let copy = EVP_MD_CTX_new() else { throw Self.failure() }
-        defer { EVP_MD_CTX_free(copy) }
+        let copy = try copy()
         var digest = [UInt8](repeating: 0, count: 32)
         var length: UInt32 = 0
-        guard EVP_MD_CTX_copy_ex(copy, context) == 1,
-            EVP_DigestFinal_ex(copy, &digest, &length) == 1
-        else { throw Self.failure() }
+        guard EVP_DigestFinal_ex(copy.context, &digest, &length) == 1 else {
+            throw Self.failure()
+        }
         return Hex.text(digest)
     }
 

@@ -142,7 +142,7 @@ struct SuspectRun {
             else { throw StoredReports.unreadable }
             return BadToken(
                 token: token, reason: application.source.rawValue, first: first, last: last,
-                times: rows[row, 3].count ?? 1)
+                times: rows[row, 3].count ?? 1, mapping: application.mappings.last)
         }
     }
 

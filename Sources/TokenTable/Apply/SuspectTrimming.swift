@@ -5,12 +5,13 @@ import TokenHygiene
 
 extension Suspects {
     /// Removes those of which nothing was heard for 30 days before `now`, which is of the database's clock, and
-    /// those that no living row has any more. Of an app that is not among `partitions` only the old ones go. Writes down of
-    /// the others when APNs called them dead, here or in the other environment: a 410 may come after the 400.
+    /// those that no living row has any more. Where a row is depends on the mapping, so a suspect goes by that alone under
+    /// which it was last called bad: `mappings` are the digests of this host, by the table's value of an app and the
+    /// environment. Of all others only the old ones go. Writes down of those that stay when APNs called them dead, here or in the other environment: a 410 may come after the 400.
     ///
     /// - Throws: any failure of the database; what is removed stays removed.
     package func trim(
-        at now: EpochMilliseconds, _ partitions: some Collection<Partition>,
+        at now: EpochMilliseconds, _ mappings: [Partition: String],
         lease: Lease? = nil, shouldStop: () -> Bool = { false }
     ) throws(StoreFailure) {
         let old = now.advanced(by: -Self.days * 86_400_000)
@@ -34,8 +35,10 @@ extension Suspects {
             }
             var gone = page.filter { $0.heard < old }
             var known: [(Partition, [BadToken])] = []
-            for partition in partitions {
-                let own = page.filter { $0.partition == partition && $0.heard >= old }
+            for (partition, mapping) in mappings {
+                let own = page.filter {
+                    $0.partition == partition && $0.heard >= old && $0.mapping == mapping
+                }
                 let living = try living(own.map(\.token), in: partition)
                 gone += own.filter { !living.contains($0.token) }
                 known.append(

@@ -1,13 +1,36 @@
 // `pushsweep_intake` tells for ever which contents of files were taken: a row's name follows from the content. It is
 // inserted in the transaction that lets the file's batches be judged, so a file counts as a whole or not at all, and
 // of two imports of one content on two hosts one is taken.
+//
+// A log grows, and is imported again and again. So the row also has how long the content was, up to the end of its last
+// whole record, and the digest of that. A later import looks for the longest such beginning of its file and reads what
+// stands behind it. Of many contents those are asked that begin alike (`head`).
 
 import Database
 import Encodings
 import Findings
 import TokenHygiene
 
+/// A content that was taken, up to the end of its last record with a line break.
+package struct TakenContent: Hashable, Sendable {
+    /// The digest of how it was read, for which app, and of its first bytes.
+    package let head: String
+    /// Bytes of the content, expanded where the file was gzip.
+    package let length: Int
+    /// The digest of how it was read, for which app, and of these bytes.
+    package let digest: String
+    /// The name under which it was taken; nil for one that is being taken.
+    package let name: String?
+
+    package init(head: String, length: Int, digest: String, name: String? = nil) {
+        (self.head, self.length, self.digest, self.name) = (head, length, digest, name)
+    }
+}
+
 extension EvidenceIntake {
+    /// The most contents that begin alike and are compared.
+    private static let mostAlike = 1_000
+
     /// Whether a content was taken.
     ///
     /// - Throws: any failure of a query.
@@ -17,14 +40,34 @@ extension EvidenceIntake {
         }
     }
 
+    /// The contents that begin so and were taken last, in any order.
+    ///
+    /// - Throws: any failure of a query.
+    package func taken(beginning head: String) throws(StoreFailure) -> [TakenContent] {
+        try session.retries.retrying("looking for imports that begin alike") {
+            () throws(SQLFailure) in
+            let rows = try connection.query(
+                "SELECT length, digest, id FROM pushsweep_intake WHERE head = ? AND length IS NOT NULL "
+                    + "AND digest IS NOT NULL ORDER BY taken_at DESC LIMIT \(Self.mostAlike)",
+                [.text(head)])
+            return (0..<rows.count).compactMap { row in
+                guard let length = rows[row, 0].count, let digest = rows[row, 1].text else {
+                    return nil
+                }
+                return TakenContent(
+                    head: head, length: length, digest: digest, name: rows[row, 2].text)
+            }
+        }
+    }
+
     /// Enters the name of a content and lets its batches, which are in `filling`, be judged: both or none.
     ///
     /// - Returns: false where another run has taken the content. The batches stay as they are then.
     /// - Throws: `inconsistent` where the database has not all reports of the batches; any other failure. Then
     ///   the content is not taken, unless the database did not come back to tell.
     package func claim(
-        _ name: String, run: String, _ counts: ReportCounts, letting batches: [ReportBatch],
-        lease: Lease? = nil
+        _ name: String, run: String, _ counts: ReportCounts, content: TakenContent? = nil,
+        letting batches: [ReportBatch], lease: Lease? = nil
     ) throws(StoreFailure) -> Bool {
         var isMissing = false
         let isTaken = try session.retries.retrying("entering the import \(name)") {
@@ -40,7 +83,7 @@ extension EvidenceIntake {
                 connection.rollBack()
                 return false
             }
-            try enter(name, run, counts)
+            try enter(name, run, counts, content)
             for batch in batches {
                 try BatchRow(connection: connection).open(batch)
             }
@@ -78,7 +121,7 @@ extension EvidenceIntake {
 
     /// Writes the row of a name. Two runs that do so at once meet at its primary key.
     private func enter(
-        _ name: String, _ run: String, _ counts: ReportCounts
+        _ name: String, _ run: String, _ counts: ReportCounts, _ content: TakenContent?
     ) throws(SQLFailure) {
         // What the table has no column for is passed over like what says nothing.
         let other = counts.other + counts.otherPlatform + counts.unknownReasons
@@ -87,8 +130,12 @@ extension EvidenceIntake {
         ].map { SQLValue.integer(Int64($0)) }
         _ = try connection.execute(
             "INSERT INTO pushsweep_intake (id, run, source, state, taken_at, reports, evidence, suspects, "
-                + "other, quarantined) VALUES (?, ?, 'import', 'taken', \(connection.dialect.now), ?, ?, ?, ?, ?)",
-            [.text(name), .text(run)] + numbers)
+                + "other, quarantined, length, digest, head) "
+                + "VALUES (?, ?, 'import', 'taken', \(connection.dialect.now), ?, ?, ?, ?, ?, ?, ?, ?)",
+            [.text(name), .text(run)] + numbers + [
+                content.map { .integer(Int64($0.length)) } ?? .null,
+                content.map { .text($0.digest) } ?? .null, content.map { .text($0.head) } ?? .null,
+            ])
     }
 }
 

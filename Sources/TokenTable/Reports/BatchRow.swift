@@ -49,7 +49,7 @@ struct BatchRow {
             "host", "opened_at", "ending", "detail", "gate", "cause", "held_at", "origin",
             "reports",
             "quarantined", "out_of_bounds", "bytes", "quarantined_bytes", "last_token", "app_name",
-            "mappings",
+            "mappings", "intake",
         ]
         let hearing = hearing(of: batch)
         let since = batch.hold.map { $0.since ?? batch.opened }
@@ -71,7 +71,7 @@ struct BatchRow {
             ] + numbers.map { .integer(Int64($0)) }
                 + [
                     last.map { .bytes($0.bytes) } ?? .null, .text(batch.partition.app),
-                    ReportBatch.stored(batch.mappings),
+                    ReportBatch.stored(batch.mappings), text(batch.intake, 36),
                 ] + hearing.values)
     }
 

@@ -54,6 +54,30 @@ package struct Batches {
         return try read("feed LIKE ?", [.text(digits.lowercased() + "%")]).map(\.id)
     }
 
+    /// Those among some names that the database has a batch of.
+    ///
+    /// - Throws: any failure of a query.
+    package func known(among names: [String]) throws(StoreFailure) -> Set<String> {
+        try session.retries.retrying("looking for batches") { () throws(SQLFailure) in
+            var known: Set<String> = []
+            for some in names.map(SQLValue.text).runs(of: StatementShape.longest) {
+                let padded = StatementShape.padded(some)
+                let rows = try connection.query(
+                    "SELECT feed FROM pushsweep_feed WHERE part = 0 AND feed IN "
+                        + "(\(placeholders(padded.count)))", padded)
+                for row in 0..<rows.count { known.insert(rows.string(row, 0)) }
+            }
+            return known
+        }
+    }
+
+    /// The batches of what a content of a file brought, by the name under which it was taken.
+    ///
+    /// - Throws: any failure of a query.
+    package func all(of content: String) throws(StoreFailure) -> [ReportBatch] {
+        try read("intake = ?", [.text(content)])
+    }
+
     /// The batches into which the reports of a batch moved, one after the other.
     ///
     /// - Throws: any failure of a query.
@@ -241,7 +265,7 @@ extension ReportBatch {
 extension Batches {
     /// Lets those batches be judged that nobody fills any more. Only a run that has the lease moves reports, so
     /// none is at work where this run has it. One of which a host has only bytes waits for that host. A host that stored a part of a list and was not heard of for a day
-    /// may not come back; if it does, it stores the list again under another name.
+    /// may not come back; if it does, it stores the list again under another name. What it was to hold is held.
     ///
     /// - Throws: any failure of the database.
     package func completeFilling() throws(StoreFailure) {
@@ -255,7 +279,7 @@ extension Batches {
             // What a move has left behind is still in the batches before.
             let isOwn = batch.origin != nil || batch.inlet == .earlier
             _ = try change(
-                batch.id, to: .waiting, from: [.filling],
+                batch.id, to: batch.hold == nil ? .waiting : .held, from: [.filling],
                 ", last_token = NULL" + (isOwn ? "" : ", ending = 'truncated', detail = ?"),
                 isOwn
                     ? []

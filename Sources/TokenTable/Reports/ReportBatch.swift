@@ -128,6 +128,9 @@ package struct ReportBatch: Hashable, Sendable {
     package var removed = 0
     /// The batch whose reports it judges again; nil for the first judgement.
     package var origin: String?
+    /// The name in `pushsweep_intake` of the file that brought it; nil for anything else, and where it is read from the
+    /// database.
+    package var intake: String?
     /// Whether a person asks for it with the step that lets it be judged: a replay, or a file imported again.
     package var isAsked = false
     /// The last token inserted or judged, and the outcomes so far.

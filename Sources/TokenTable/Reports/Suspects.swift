@@ -36,6 +36,8 @@ package struct Suspect: Hashable, Sendable {
 
     /// When one of these reports was last heard, by the database's clock.
     let heard: EpochMilliseconds
+    /// The digest of the mapping under which it was last called bad; nil where nobody knows.
+    let mapping: String?
 }
 
 /// What one batch says of a token that APNs called bad.
@@ -50,6 +52,8 @@ struct BadToken {
     var accepted: EpochMilliseconds?
     /// See `Suspect.elsewhere`.
     var elsewhere: Suspect.Elsewhere?
+    /// See `Suspect.mapping`.
+    var mapping: String?
 }
 
 extension BadToken {
@@ -60,7 +64,7 @@ extension BadToken {
     ) {
         self.init(
             token: suspect.token, reason: suspect.reason, first: suspect.first, last: suspect.last,
-            times: 0, accepted: accepted, elsewhere: elsewhere)
+            times: 0, accepted: accepted, elsewhere: elsewhere, mapping: suspect.mapping)
     }
 }
 
@@ -85,7 +89,7 @@ package struct Suspects {
     /// Days for which a suspect is news, for the gate before a send and for metrics.
     package static let recentDays: Int64 = 7
     static let columns =
-        "token, app, environment, reason, first_at, last_at, times, changed_at, accepted_at, elsewhere, elsewhere_at"
+        "token, app, environment, reason, first_at, last_at, times, changed_at, accepted_at, elsewhere, elsewhere_at, mapping"
     /// Whether nothing has cleared the suspicion. Where both times are one it is not known which came first.
     static let isOpen = "(accepted_at IS NULL OR accepted_at <= last_at)"
 
@@ -262,7 +266,7 @@ package struct Suspects {
                 token: token, partition: rows.partition(row, 1), reason: rows.string(row, 3),
                 first: first, last: last, times: rows[row, 6].count ?? 1,
                 accepted: time.mark(rows[row, 8]), elsewhere: elsewhere(rows, row, time),
-                heard: heard)
+                heard: heard, mapping: rows[row, 11].text)
         }
     }
 
@@ -291,7 +295,7 @@ package struct Suspects {
                 "pushsweep_suspect", key: ["token", "app", "environment"],
                 columns: [
                     "reason", "first_at", "times", "changed_at", "accepted_at", "elsewhere_at",
-                    "elsewhere", "last_at",
+                    "elsewhere", "mapping", "last_at",
                 ],
                 rows: length
             ) { present, inserted, column in
@@ -319,7 +323,7 @@ package struct Suspects {
                     time.value(now), item.accepted.map { time.value($0) } ?? .null,
                     item.elsewhere.map { time.value($0.time) } ?? .null,
                     item.elsewhere.map { .text($0.answer.rawValue) } ?? .null,
-                    time.value(item.last),
+                    item.mapping.map { .text($0) } ?? .null, time.value(item.last),
                 ]
             }
             _ = try connection.execute(sql, values)

@@ -107,7 +107,8 @@ struct BatchFieldTests {
         let suspect = Suspect(
             token: .numbered(1), partition: chat, reason: reason, first: time, last: time, times: 1,
             accepted: accepted.map { EpochMilliseconds($0) },
-            elsewhere: elsewhere.map { .init(answer: $0, time: time) }, heard: time)
+            elsewhere: elsewhere.map { .init(answer: $0, time: time) }, heard: time,
+            mapping: nil)
         let row = MisplacedRow(
             key: LedgerKey(ExactText("1"), of: .numbered(1)), registered: nil, values: [])
         return MisplacedToken(

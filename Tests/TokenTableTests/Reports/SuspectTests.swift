@@ -37,7 +37,7 @@ struct SuspectTests {
         try store.noteSuspects(
             FeedApplication(
                 run: "r", feed: id, partition: chat, policy: RemovalPolicy(), source: source,
-                hearing: .unknown))
+                mappings: ["before", "mapping"], hearing: .unknown))
     }
 
     @Test(
@@ -168,7 +168,7 @@ struct SuspectTests {
         try database.update(
             "registered_at = ?, invalidated_at = NULL", [database.time(start + 80_000)], of: 7)
         #expect(try Suspects(store).among([.numbered(7)]).first?.accepted == nil)
-        try Suspects(store).trim(at: store.session.databaseTime(), [chat])
+        try Suspects(store).trim(at: store.session.databaseTime(), [chat: "mapping"])
         #expect(
             try Suspects(store).among([.numbered(7)]).first?.accepted
                 == EpochMilliseconds(start + 71_000))
@@ -183,7 +183,7 @@ struct SuspectTests {
     }
 
     @Test(
-        "a suspect goes with its row, with its mark, and 30 days after the last report; of an app of another host with its time alone",
+        "a suspect goes with its row, with its mark, and 30 days after the last report; of another host's app, or by another host's mapping, with its time alone",
         arguments: TestEngine.available)
     func trimmed(_ engine: TestEngine) throws {
         let database = try TokenDatabase.own(engine)
@@ -207,9 +207,13 @@ struct SuspectTests {
         try database.execute(
             "UPDATE active_users SET invalidated_at = registered_at WHERE device_token = ?",
             [.bytes(DeviceToken.numbered(1).bytes)])
-        try Suspects(store).trim(at: now, [])
-        #expect(try database.rows(of: "pushsweep_suspect") == 1_990)
-        try Suspects(store).trim(at: now, [chat])
+        for others in [
+            [:], [chat: "another", Partition(app: "mail", environment: "production"): "mapping"],
+        ] {
+            try Suspects(store).trim(at: now, others)
+            #expect(try database.rows(of: "pushsweep_suspect") == 1_990)
+        }
+        try Suspects(store).trim(at: now, [chat: "mapping"])
         #expect(try database.rows(of: "pushsweep_suspect") == 1_988)
         #expect(try Suspects(store).among([.numbered(0), .numbered(1)]).isEmpty)
     }

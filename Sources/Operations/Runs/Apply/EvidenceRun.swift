@@ -235,7 +235,9 @@ struct EvidenceRun {
         let progress = try store.noteSuspects(
             FeedApplication(
                 run: run, feed: batch.id, partition: stored, policy: plan.policy,
-                source: batch.source, lease: lease, hearing: .unknown),
+                source: batch.source, lease: lease,
+                mappings: [MappingDigest.of(batch.partition, store.terms(of: stored))],
+                hearing: .unknown),
             shouldStop: { context.interrupt.isTripped }
         ) {
             context.progress.show(

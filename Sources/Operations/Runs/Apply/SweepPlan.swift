@@ -110,6 +110,9 @@ package struct SweepPlan: Sendable {
     /// Whether the run may remove rows of this partition: it is chosen, or none is chosen.
     func isAbout(_ partition: Partition) -> Bool { chosen?.contains(partition) ?? true }
 
+    /// Whether a state folder of another database is handed over to this one.
+    var adopts = false
+
     /// The reason for a release, in the words of the person who decided.
     var reason: String?
 
@@ -144,7 +147,8 @@ extension SweepPlan {
     ///
     /// - Throws: when the settings name no gateway, or have no app of a given name.
     package init(
-        sweeping settings: Settings, apps names: [String], dryRun: Bool, _ context: RunContext
+        sweeping settings: Settings, apps names: [String], dryRun: Bool, adopting: Bool = false,
+        _ context: RunContext
     ) throws(RunFailure) {
         let chosen = try settings.apps(named: names)
         let sources = chosen.compactMap {
@@ -155,6 +159,7 @@ extension SweepPlan {
         guard !chosen.isEmpty else { throw settings.nameless("planning the sweep") }
         self.init(settings, .gateways(sources), dryRun: dryRun)
         self.chosen = Set(chosen.map(\.partition))
+        adopts = adopting
     }
 
     /// The plan of applying a file: the raw bytes of a feed, or reports of another sender in a layout.

@@ -1,6 +1,7 @@
 // Takes the log or export of another sender into the database:
 //
-//   1. read the file once, into a scratch table of this host; what it is called follows from its content
+//   1. read the file from where it grew (see `ContentDigest`), into a scratch table of this host; what it is called
+//      follows from its content
 //   2. ask whether that content was taken before, and stop there if it was
 //   3. insert its reports as batches in `filling`, which nobody judges
 //   4. enter its name into `pushsweep_intake` and let the batches be judged, in one transaction
@@ -20,8 +21,6 @@ import TokenHygiene
 import TokenTable
 
 extension ReportIntake {
-    private static let linesPerSign = 10_000
-
     /// Takes the reports of a file. Returns their batches, and the counts. The same
     /// content, read in the same way for the same app, is taken once.
     ///
@@ -32,30 +31,37 @@ extension ReportIntake {
         _ file: SweepPlan.GivenFile, _ layout: ReportLayout, _ source: GivenSource
     ) throws -> (batches: [HeardBatch], report: IntakeReport) {
         defer { context.progress.clear() }
+        let terms = Self.terms(of: file, layout)
+        let before = file.again ? nil : try readBefore(of: source, terms)
         var reports = try newReports()
-        let digest = try read(file.partition, layout, source, into: &reports)
+        let content = try read(
+            file.partition, layout, source, terms, behind: before, into: &reports)
+        let isKnown = try isTaken(content.name)
+        if isKnown, !file.again { return ([], try known(content.name, source)) }
+        if let before, reports.counts.reports == 0 {
+            return ([], try known(before.name, source))
+        }
         let accepting = reports.accepting
         let read = try reports.sorted { try eachSuspected(of: accepting, $0) }
-        let content = UUIDText.name(digest)
-        let isKnown = try isTaken(content)
         // Taken once more it needs a name of its own.
-        let name = isKnown && file.again ? UUIDText.random() : content
+        let name = isKnown ? UUIDText.random() : content.name
         let batches = try read.batches.map { read in
             var heard = try heard(
                 read, .file, named: self.name(of: read, in: name), from: source.name)
             heard.batch.isAsked = file.again
+            heard.batch.intake = name
             return heard
         }
-        let report = IntakeReport(read.counts)
-        guard !batches.isEmpty || read.counts.quarantined > 0 else { return ([], report) }
-        if isKnown, !file.again { return ([], try known(batches, source)) }
-        guard !plan.dryRun else { return (batches, report) }
+        let report = try report(of: read, behind: before, source)
+        guard !plan.dryRun,
+            content.taken != nil || !batches.isEmpty || read.counts.quarantined > 0
+        else { return (batches, report) }
         let unusable = try keepUnusable(of: read, named: name, source)
         for batch in batches { try insert(batch, source) }
         guard
             try intake.claim(
-                name, run: run, read.counts, letting: batches.map(\.batch) + unusable,
-                lease: evidence.lease)
+                name, run: run, read.counts, content: content.taken,
+                letting: batches.map(\.batch) + unusable, lease: evidence.lease)
         else {
             throw RunFailure(
                 .pending, .store,
@@ -63,6 +69,28 @@ extension ReportIntake {
             )
         }
         return (try batches.map(whole), report)
+    }
+
+    /// How a file is read and for which app: the beginning of each of its digests.
+    private static func terms(of file: SweepPlan.GivenFile, _ layout: ReportLayout) -> [UInt8] {
+        let whose = file.partition.map { "\($0)" } ?? "the app of each line"
+        return Array("\(whose) \(layout.canonical)\n".utf8)
+    }
+
+    /// The counts of what was read, behind what was imported before.
+    private func report(
+        of read: ReadReports.Sorted, behind before: ReadBefore?, _ source: GivenSource
+    ) throws -> IntakeReport {
+        var report = IntakeReport(read.counts)
+        guard let before else { return report }
+        report.knownBytes = before.beginning.length
+        report.holds = try states(ofBatchesIn: before.name).contains(.held)
+        context.log.notice(
+            """
+            \(source.name): its first \(before.beginning.length.counting("byte")) were imported before, so it is read \
+            from there; --again takes all of it once more
+            """)
+        return report
     }
 
     /// Passes on the tokens of some apps that APNs called bad, in either environment: an answer of one says something of the
@@ -163,11 +191,11 @@ extension ReportIntake {
         return heard
     }
 
-    /// Says what became of a content that was imported before.
-    private func known(_ batches: [HeardBatch], _ source: GivenSource) throws -> IntakeReport {
+    /// Says what became of a content that was imported before under some name.
+    private func known(_ name: String?, _ source: GivenSource) throws -> IntakeReport {
         var report = IntakeReport()
         report.known = true
-        let states = try batches.compactMap { try evidence.batches.batch($0.batch.id)?.state }
+        let states = try states(ofBatchesIn: name)
         report.holds = states.contains(.held)
         let discarded = states.count { [.discarding, .discarded].contains($0) }
         if discarded > 0 {
@@ -181,199 +209,15 @@ extension ReportIntake {
         return report
     }
 
-    /// Reads a file to its end and returns the digest of its content and of how it is read.
-    ///
-    /// - Throws: as `take`.
-    private func read(
-        _ partition: Partition?, _ layout: ReportLayout, _ source: GivenSource,
-        into reports: inout ReadReports
-    ) throws -> String {
-        let (now, refused) = (evidence.now, try store.refusalTimes(mustSee: !plan.dryRun))
-        let digest = try SHA256Digest()
-        let whose = partition.map { "\($0)" } ?? "the app of each line"
-        try digest.update(Array("\(whose) \(layout.canonical)\n".utf8))
-        var reader = ReportLines(layout, reports.reader)
-        var first = FirstLines(of: source, layout, reports.reader)
-        var (shown, consumed, unread, ahead, isBlank) = (0, 0, 0, 0, true)
-        var unknown = UnknownReasons()
-        let content = { (bytes: UnsafeRawBufferPointer) in
-            // A small file may expand to a large one, of few lines or none.
-            if context.interrupt.isTripped { throw source.stopped }
-            try digest.update(bytes)
-            first.beginning.take(bytes)
-            if isBlank { isBlank = bytes.allSatisfy(Self.isBlank) }
-        }
-        let add = { (line: ReportLine, reports: inout ReadReports) throws in
-            let evidence = reports.counts.evidence
-            let (named, reading) = about(line, partition)
-            let sent = line.sent(before: now)
-            if line.isSent(after: now) { ahead += 1 }
-            let refusal = try reports.add(
-                reading, about: named, text: Array(line.bytes), place: line.line,
-                refusal: sent.flatMap(refused.first(notBefore:)), heard: sent)
-            // What is passed over says nothing about the options.
-            if refusal != nil || reports.counts.evidence > evidence {
-                try first.note(refusal, line)
-            }
-            unread += line.unread
-            if case .success(.unknownReason(let reason)) = line.reading {
-                unknown.add(reason, line.line)
-            }
-            if source.length == nil, reports.counts.reports - shown >= Self.linesPerSign {
-                shown = reports.counts.reports
-                context.progress.show("importing (lines)", shown, of: nil)
-            }
-        }
-        beginProgress(of: source)
-        do {
-            while try source.next({ piece in
-                try reader.take(piece, content: content, { try add($0, &reports) })
-                consumed += piece.count
-                if let size = source.length {
-                    context.progress.show("importing (bytes)", consumed, of: size)
-                }
-            }) {}
-            try reader.finish(content: content, { try add($0, &reports) })
-        } catch let text as Refusal {
-            throw RefusedFile(failure: source.failure("\(text)", .quarantined), layout: nil)
-        } catch let file as UnreadableFile {
-            throw first.failure(file)
-        }
-        guard !isBlank else { throw RefusedFile(failure: source.empty, layout: nil) }
-        for warning in try first.end(reports.counts) { context.log.warning("\(warning)") }
-        tell(of: source, hasTabs: reader.hasTabs, unread: unread, ahead: ahead, unknown.words)
-        return try digest.hex()
-    }
-
-    /// Shows reading, storing, comparing and changing as one, where the size is known.
-    private func beginProgress(of source: GivenSource) {
-        guard let size = source.length, size > 0 else { return }
-        context.progress.begin(WholeProgress("importing \(source.name) (bytes)", size: size))
-    }
-
-    /// The app and environment of a line, and what it says; that it cannot be used where it names none of the
-    /// settings.
-    private func about(
-        _ line: ReportLine, _ given: Partition?
-    ) -> (Partition, Result<ReportReading, UnusableReport>) {
-        if let given { return (given, line.reading) }
-        switch line.reading {
-        case .success(.evidence), .success(.suspect), .success(.accepted): break
-        case .success, .failure: return (.noApp, line.reading)
-        }
-        let (named, reading) = namedIn(line)
-        guard case .success(.accepted) = line.reading, case .failure = reading else {
-            return (named, reading)
-        }
-        // It says nothing against anybody.
-        return (.noApp, .success(.nothing))
-    }
-
-    /// The app and environment that a line names, and what it says of its token.
-    private func namedIn(
-        _ line: ReportLine
-    ) -> (Partition, Result<ReportReading, UnusableReport>) {
-        let object = Array(line.bytes).withUnsafeBytes { JSONObject($0) }
-        guard case .text(let app) = object?["app"],
-            case .text(let environment) = object?["environment"]
-        else { return (.noApp, .failure(.line("it names no app and environment"))) }
-        do {
-            let named = try apps.app(Partition(app: app, environment: environment)).get()
-            return (named, line.reading)
-        } catch {
-            return (
-                .noApp,
-                .failure(.line("the settings name no \(error); correct it, or name --app"))
-            )
-        }
-    }
-
-    /// Says what was read in another way than the options say, and what was not read.
-    private func tell(
-        of source: GivenSource, hasTabs: Bool, unread: Int, ahead: Int, _ words: String?
-    ) {
-        if let words { context.log.warning("\(source.name): \(words)") }
-        if hasTabs {
-            context.log.warning(
-                """
-                \(source.name): tabs separate its fields, so those without quotes are read as mysql --batch \
-                writes them, where \\t, \\n and \\\\ are a tab, a line break and a backslash; --from tsv says so
-                """)
-        }
-        if ahead > 0 {
-            context.log.warning(
-                """
-                \(source.name): \(ahead.counting("line")) \(ahead == 1 ? "names" : "name") a time of sending that is \
-                ahead, so nobody knows when they were heard; set the clock of their host, or write the zone with the time
-                """)
-        }
-        if unread > 0 {
-            context.log.warning(
-                """
-                \(source.name): elements of arrays that the path of the token does not enter, and that were not \
-                read: \(unread); write each on a line of its own, for example with jq -c '.[]'
-                """)
-        }
-    }
-
-    /// Whether a byte is white space, or of a byte order mark.
-    private static func isBlank(_ byte: UInt8) -> Bool {
-        byte <= UInt8(ascii: " ") && byte != 0 || [0xEF, 0xBB, 0xBF].contains(byte)
-    }
-}
-
-extension ReportLine {
-    private var sentAt: EpochMilliseconds? { (try? report.get())?.sentAt }
-
-    /// When its notification was sent; nil where it does not say so, or names a time that is ahead, and then nobody knows
-    /// when it was heard.
-    fileprivate func sent(before now: EpochMilliseconds) -> EpochMilliseconds? {
-        isSent(after: now) ? nil : sentAt
-    }
-
-    /// Whether it names a time that is ahead.
-    fileprivate func isSent(after now: EpochMilliseconds) -> Bool {
-        sentAt.map { $0 > now } ?? false
-    }
-}
-
-extension GivenSource {
-    /// A good export has at least a line, so one without was not written, or is another file.
-    fileprivate var empty: RunFailure {
-        RunFailure(
-            .quarantined, .read,
-            "\(name) is empty, so nothing of it was taken; look at what writes it")
+    /// The states of what a content brought that could be used. A dry run needs no right to look.
+    private func states(ofBatchesIn content: String?) throws -> [BatchState] {
+        guard let content else { return [] }
+        if plan.dryRun, try evidence.batches.visibility() != .readable { return [] }
+        return try evidence.batches.all(of: content).map(\.state)
     }
 }
 
 /// The reports of a batch that has none.
 private struct NoReports: ReportSource {
     mutating func next(_ limit: Int) -> [NumberedReport] { [] }
-}
-
-/// The reasons of a file that APNs does not have, as a person has to hear of them.
-private struct UnknownReasons {
-    /// The most reasons that are told apart. Texts of a sender's own may be all different.
-    private static let most = 3
-
-    private var lines: [(reason: ProviderReason, line: Int)] = []
-    private var count = 0
-
-    mutating func add(_ reason: ProviderReason, _ line: Int) {
-        count += 1
-        guard lines.count < Self.most, !lines.contains(where: { $0.reason == reason }) else {
-            return
-        }
-        lines.append((reason, line))
-    }
-
-    /// One sentence; nil where there are none.
-    var words: String? {
-        guard count > 0 else { return nil }
-        let named = lines.map { "'\($0.reason)' (line \($0.line))" }.joined(separator: ", ")
-        return
-            "\(count.counting("line")) without a status \(count == 1 ? "names a reason" : "name reasons") that "
-            + "APNs does not have, and \(count == 1 ? "does" : "do") not count: \(named); correct reason= in "
-            + "--map or the sender, or map status=, then import the file with --again"
-    }
 }

@@ -143,6 +143,8 @@ package struct IntakeReport: Codable, Hashable, Sendable {
     package var waiting: Int?
     /// Whether the same content was imported before, so that nothing of it was taken.
     package var known: Bool?
+    /// Bytes of a file that was imported before and has grown, which were not read again; absent otherwise.
+    package var knownBytes: Int?
     /// Whether a person discarded that content then; absent otherwise.
     package var discarded: Bool?
     /// Whether a person discarded only some of its feeds; absent otherwise.
@@ -152,7 +154,7 @@ package struct IntakeReport: Codable, Hashable, Sendable {
 
     private enum CodingKeys: CodingKey {
         case reports, evidence, suspects, other, quarantined, otherPlatform, unknownReasons, waiting
-        case known, discarded, discardedInPart
+        case known, knownBytes, discarded, discardedInPart
     }
 
     package init(_ counts: ReportCounts = ReportCounts()) {

@@ -140,6 +140,7 @@ package struct Sweep: RecordedRun {
         }
         guard !plan.dryRun else {
             if case .gateways = plan.work { try store.respectLease(in: journal.folder) }
+            try FolderBinding(opened, store, context).examine()
             let gaps = try store.unseen(
                 also: [.feed, .report]
                     + (plan.policy.deletesAfter == nil ? [] : [.change, .commit]))
@@ -150,6 +151,9 @@ package struct Sweep: RecordedRun {
         try store.underLease(
             run: run, kind: plan.work.kind, in: journal.folder, context, until: pipe.deadline
         ) { lease in
+            let binding = FolderBinding(opened, store, context)
+            try binding.bind(adopting: plan.adopts)
+            if plan.gateways != nil { try binding.tellMissing() }
             let evidence = try judgeAndExpire(opened, store, lease)
             noteMarksBeside(in: store)
             try noteOpen(evidence, journal)
@@ -192,8 +196,12 @@ package struct Sweep: RecordedRun {
                 try ReportRetention(evidence.store).trim(
                     at: now, lease: evidence.lease, shouldStop: isTripped)
             }
+            var mappings: [Partition: String] = [:]
+            for (name, stored) in plan.partitions {
+                mappings[stored] = try MappingDigest.of(name, evidence.store.terms(of: stored))
+            }
             try Suspects(evidence.store).trim(
-                at: now, Set(plan.partitions.values), lease: evidence.lease, shouldStop: isTripped)
+                at: now, mappings, lease: evidence.lease, shouldStop: isTripped)
         } catch {
             context.log.warning("\(error)")
         }

@@ -78,6 +78,7 @@ package struct Undo: RecordedRun {
         }
         guard !dryRun else { return try undo(plan, as: record, in: store, nil) }
         try store.underLease(run: record.id, kind: "undo", in: opened.folder, context) { lease in
+            try FolderBinding(opened, store, context).bind(adopting: false)
             try undo(plan, as: record, in: store, lease)
         }
     }

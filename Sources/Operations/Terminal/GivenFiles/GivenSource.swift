@@ -13,6 +13,8 @@ package final class GivenSource {
     package let name: String
     /// Number of bytes of a regular file, compressed or not; nil for a pipe.
     let length: Int?
+    /// Where a regular file was to be read from, which a shell may have moved.
+    private let start: off_t
     /// The size and the time of the last change of a file of others, as they were at the beginning.
     private let version: [Int]?
     /// The first and the last bytes that were read, at most `longestSample` each, with their places.
@@ -48,6 +50,7 @@ package final class GivenSource {
         let isFile = isKnown && facts.st_mode & S_IFMT == S_IFREG
         length = isFile ? Int(facts.st_size) : nil
         version = isFile ? Self.version(facts) : nil
+        start = isFile ? max(0, lseek(descriptor, 0, SEEK_CUR)) : 0
         guard descriptor >= 0 else { throw failure(Self.words(cause) + "; check the path") }
         guard !isKnown || facts.st_mode & S_IFMT != S_IFDIR else {
             throw failure("it is a directory; name a file")
@@ -57,7 +60,7 @@ package final class GivenSource {
     private init(_ source: GivenSource, spooledTo spool: SpoolFile) {
         (doing, stage, interrupt) = (source.doing, source.stage, source.interrupt)
         (name, length, self.spool) = (source.name, spool.count, spool)
-        (descriptor, version) = (spool.descriptor, nil)
+        (descriptor, version, start) = (spool.descriptor, nil, 0)
     }
 
     deinit { if descriptor > STDIN_FILENO, spool == nil { close(descriptor) } }
@@ -70,6 +73,16 @@ package final class GivenSource {
         while try next({ try spool.append($0) }) {}
         try spool.rewind()
         return GivenSource(self, spooledTo: spool)
+    }
+
+    /// Begins again with the first byte of a regular file.
+    ///
+    /// - Throws: usage, where the system refuses it.
+    func rewind() throws(RunFailure) {
+        ahead = nil
+        guard lseek(descriptor, start, SEEK_SET) == start else {
+            throw failure(Self.words(errno))
+        }
     }
 
     /// Looks at the first bytes without taking them, so that a source that cannot be read is found early.
