@@ -185,7 +185,8 @@ struct HostileFolderTests {
         let victim = victims + "/victim"
         let folders = kind == "link" ? ["send", "send/1"] : []
         for name in [
-            "lock", "journal.sqlite", "journal.sqlite-journal", "identity", "metrics.lock",
+            "lock", "journal.sqlite", "journal.sqlite-journal", "identity", "database",
+            "metrics.lock",
             "arriving",
             "send/1/lock", "send/1/journal.sqlite",
         ] + folders {

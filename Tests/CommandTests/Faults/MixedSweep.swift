@@ -171,7 +171,8 @@ struct MixedSweep: InterruptedRun {
         guard states.allSatisfy({ $0 == "applied" }) else { return "feeds are \(states)" }
         let files = try FileManager.default.contentsOfDirectory(atPath: stage.state)
         let known: Set = [
-            "arriving", "identity", "journal.sqlite", "journal.sqlite-journal", "lock",
+            "arriving", "database", "identity", "journal.sqlite", "journal.sqlite-journal",
+            "lock",
             "scratch.sqlite",
         ]
         return known.isSuperset(of: files) ? nil : "the state folder holds \(files.sorted())"

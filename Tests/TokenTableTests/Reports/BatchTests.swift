@@ -56,6 +56,39 @@ struct BatchTests {
     }
 
     @Test(
+        "a list that was to be held is held, where its host stored a part of it and does not come back",
+        arguments: TestEngine.available)
+    func heldInPart(_ engine: TestEngine) throws {
+        let cause = "the feed reached feedback.max-bytes"
+        for hold in [BatchHold(cause: cause, gate: nil), nil] {
+            let database = try TokenDatabase.own(engine, 0..<70)
+            let store = try database.store(pacing: Pacing(firstChunk: 16, sleep: { _ in }))
+            var batch = Self.batch()
+            batch.hold = hold
+            let all = Self.reports(0..<70)
+            var chunks = 0
+            let isWhole = try store.fill(
+                batch,
+                shouldStop: {
+                    chunks += 1
+                    return chunks > 1
+                }
+            ) { ListedReports(all, after: $0) }
+            try #require(!isWhole)
+            try Batches(store).completeFilling()
+            #expect(try Batches(store).batch("b")?.state == .filling)
+            try database.execute(
+                "UPDATE pushsweep_feed SET changed_at = \(database.sql.dialect.now(adding: -90_000))"
+            )
+            try Batches(store).completeFilling()
+            let found = try #require(try Batches(store).batch("b"))
+            #expect(found.state == (hold == nil ? .waiting : .held))
+            #expect(found.hold?.cause == hold?.cause && found.reports > 0)
+            #expect(found.ending == .truncated)
+        }
+    }
+
+    @Test(
         "whatever statement of the filling fails, each report is in its batch once, and nobody judges half",
         arguments: TestEngine.available)
     func filling(_ engine: TestEngine) throws {
