@@ -1,5 +1,5 @@
-// kill -9 while a person's word is carried out: an undo, a discard, a release, a replay, an import, the end of a grace
-// period. One of two hosts is killed, and the other types the same again. Their clocks are ten minutes apart to each
+// kill -9 while a person's word is carried out: an undo, a discard, a release, a replay, an import, one of a log that has
+// grown, the end of a grace period, a purge, the adoption of a state folder. One of two hosts is killed, and the other types the same again. Their clocks are ten minutes apart to each
 // side of the database's, and in half of the rounds the other host sweeps meanwhile.
 //
 // The end of every round is known: it is that of the same word in a round where nobody was killed. So each round says
@@ -16,7 +16,12 @@ import Testing
     .enabled(if: WallClockOfItsOwn.library != nil, Comment(rawValue: WallClockOfItsOwn.absence)))
 struct KilledWordTests {
     /// Kills for each engine; the printed seed and this number repeat a run.
-    private static let kills = Series.length("PUSHSWEEP_TEST_KILLS", short: 6, long: 60)
+    private static let kills = Series.length("PUSHSWEEP_TEST_KILLS", short: 9, long: 60)
+    /// The words, of which a run may name some.
+    private static let kinds = KilledWord.Kind.allCases.filter {
+        Environment.text("PUSHSWEEP_TEST_KILLED_WORDS")?.split(separator: ",").contains("\($0)")
+            ?? true
+    }
 
     @Test(
         "is carried out once and whole, when it is typed again on the other host", .needsServer)
@@ -30,8 +35,8 @@ struct KilledWordTests {
             var lengths: [KilledWord.Kind: Duration] = [:]
             var tally: [String: Int] = [:]
             for round in 0..<Self.kills {
-                let kind = KilledWord.Kind.allCases[round % KilledWord.Kind.allCases.count]
-                let deletes = round / KilledWord.Kind.allCases.count % 2 == 1
+                let kind = Self.kinds[round % Self.kinds.count]
+                let deletes = round / Self.kinds.count % 2 == 1
                 let hosts = Bool.random(using: &random) ? clocks : (clocks.1, clocks.0)
                 func stage() throws -> KilledWord {
                     try KilledWord(engine, kind, deleting: deletes, hosts: hosts)
@@ -66,7 +71,7 @@ struct KilledWordTests {
 /// One word of a person about one list of reports.
 private struct KilledWord {
     enum Kind: CaseIterable {
-        case undo, discard, release, replay, grace, imported
+        case undo, discard, release, replay, grace, imported, grown, purged, adopted
     }
 
     /// How a killed run ended.
@@ -83,6 +88,8 @@ private struct KilledWord {
 
     private let kind: Kind
     private let stage: SweepStage
+    /// The database to which the first folder belonged; nil where it has always belonged to that of the stage.
+    private let earlier: TokenDatabase?
     private let hosts: (first: [String: String], other: [String: String])
     private var words: [String] = []
 
@@ -91,7 +98,13 @@ private struct KilledWord {
         hosts: (WallClockOfItsOwn, WallClockOfItsOwn)
     ) throws {
         self.kind = kind
-        stage = try SweepStage(engine)
+        let list = Self.reported.map {
+            FeedbackTuple.dead($0, at: UInt32(Self.died / 1_000) + UInt32($0 % 10))
+        }
+        stage = try SweepStage(
+            engine, feeds: kind == .adopted ? [.tuples([]), .tuples(list)] : [])
+        earlier = kind == .adopted ? try TokenDatabase(engine) : nil
+        try earlier?.createOwnSchema()
         let stage = stage
         func host(_ name: String, _ clock: WallClockOfItsOwn) -> [String: String] {
             stage.host(name).merging(clock.environment) { $1 }
@@ -132,8 +145,43 @@ private struct KilledWord {
                 "UPDATE active_users SET invalidated_at = ? WHERE id <= ?",
                 [stage.database.time(Self.died), .integer(Int64(Self.dead.count))])
             return ["sweep"]
-        case .imported:
-            return ["import", try log(), "--from", "jsonl", "--app", "chat"]
+        case .imported: return try importing(log())
+        case .grown:
+            let half = Array(Self.dead.prefix(Self.dead.count / 2))
+            let path = try log(half)
+            try stage.run(importing(path), environment: hosts.other).ends(0)
+            return try importing(log(half + Self.reported.filter { !half.contains($0) }))
+        case .purged:
+            try report()
+            try run("sweep").ends(0)
+            try age()
+            return ["purge"]
+        case .adopted:
+            guard let earlier else { return [] }
+            let own = stage.lines.store
+            stage.lines.store = try earlier.settingsLines(in: stage.folder)
+            try run("sweep").ends(0)
+            try run("sweep", "--dry-run").ends(75)
+            stage.lines.store = own
+            try run("sweep").ends(78)
+            return ["sweep", "--adopt"]
+        }
+    }
+
+    private func importing(_ path: String) -> [String] {
+        ["import", path, "--from", "jsonl", "--app", "chat"]
+    }
+
+    /// Lets half a year go by since all that is recorded.
+    private func age() throws {
+        for (table, columns) in [
+            ("pushsweep_change", ["changed_at"]), ("pushsweep_commit", ["committed_at"]),
+            ("pushsweep_feed", ["changed_at", "opened_at", "heard_at"]),
+            ("pushsweep_report", ["changed_at"]), ("pushsweep_run", ["started", "ended"]),
+        ] {
+            let aged = columns.map { "\($0) = \($0) - INTERVAL 180 DAY" }
+            try stage.database.execute(
+                "UPDATE \(table) SET \(aged.joined(separator: ", "))")
         }
     }
 
@@ -163,11 +211,11 @@ private struct KilledWord {
         try stage.database.sql.commit()
     }
 
-    /// A log that says the same, and not when it was said.
-    private func log() throws -> String {
+    /// A log that says the same of some devices, and not when it was said.
+    private func log(_ numbers: [Int] = Self.reported) throws -> String {
         try stage.folder.write(
             "log.jsonl",
-            Self.reported.map {
+            numbers.map {
                 """
                 {"device_token":"\(DeviceToken.numbered($0).hex)","status":410,"timestamp_ms":\(Self.died)}
 
@@ -217,9 +265,12 @@ private struct KilledWord {
         if result.exit == 137 {
             // A word that was carried out already is refused in words, and an import that was taken in waits for the
             // next sweep.
-            try stage.run(words, environment: hosts.other).ends([0, 64, 65, 66, 75])
+            // The other host has no list of the first one's folder.
+            let again = kind == .adopted ? hosts.first : hosts.other
+            try stage.run(words, environment: again).ends([0, 64, 65, 66, 75])
         } else if result.exit == 4 {
-            try stage.run(words, environment: hosts.other).ends(0)
+            try stage.run(words, environment: kind == .adopted ? hosts.first : hosts.other)
+                .ends(0)
         }
         for host in [hosts.other, hosts.first] {
             try stage.run(["sweep"], environment: host).ends(0)
@@ -250,8 +301,17 @@ private struct KilledWord {
             try stage.run("import", try log(), "--from", "jsonl", "--app", "chat").ends(0)
             if let wrong = try state(dead: 0, entries: 0) { return "after a log: \(wrong)" }
             return try heardAgain(entries: all)
-        case .release, .imported:
-            return try state(dead: all, entries: all)
+        case .release, .imported: return try state(dead: all, entries: all)
+        case .grown:
+            let reports = try database.rows(of: "pushsweep_report")
+            return reports == Self.reported.count
+                ? try state(dead: all, entries: all) : "\(reports) reports"
+        case .purged:
+            let reports = try database.rows(of: "pushsweep_report")
+            return reports == 0 ? try state(dead: all, entries: 0) : "\(reports) reports"
+        case .adopted:
+            let other = try earlier?.marked ?? 0
+            return other == 0 ? try state(dead: all, entries: all) : "\(other) marks elsewhere"
         case .replay:
             if let wrong = try state(dead: all, entries: all) { return wrong }
             let notes = try database.rows(of: "pushsweep_spared")
