@@ -303,6 +303,27 @@ struct InitCommandTests {
         #expect(!FileManager.default.fileExists(atPath: folder.file("pwned")))
     }
 
+    @Test(
+        "each environment of the rows is an app, and where no column tells it production is one with a question"
+    )
+    func environments() throws {
+        let database = try Self.project(.sqlite)
+        func environments() throws -> [String] {
+            let report = try RunningTool("pushsweep", Self.words(database) + ["--format", "json"])
+                .wait().ends(0).json
+            let text = report["settings"] as? String ?? ""
+            let apps = text.components(separatedBy: "\napps:\n").last ?? ""
+            return apps.components(separatedBy: "environment: ").dropFirst().map {
+                String($0.prefix { $0.isLetter })
+            }
+        }
+        #expect(try environments() == ["production", "sandbox"])
+        try database.execute("UPDATE mobile_devices SET sandbox = 1")
+        #expect(try environments() == ["sandbox"])
+        try database.execute("ALTER TABLE mobile_devices DROP COLUMN sandbox")
+        #expect(try environments() == ["sandbox", "production"], "the first is a question")
+    }
+
     @Test("writes over no file, and over no link")
     func output() throws {
         let database = try Self.project(.sqlite)

@@ -270,6 +270,17 @@ struct StateFolderTests {
         close(copy)
     }
 
+    @Test("a link that leads nowhere is no absent folder, since its volume may not be mounted")
+    func strayLink() throws {
+        let state = temporary.file("state")
+        #expect(try !StateFolder.exists(state))
+        #expect(symlink(temporary.file("nowhere"), state) == 0)
+        expectFailure(.cannotCreate, state) { try StateFolder.exists(state) }
+        expectFailure(.cannotCreate, state) { try StateFolder.examine(state) }
+        #expect(unlink(state) == 0 && mkdir(state, 0o700) == 0)
+        #expect(try StateFolder.exists(state))
+    }
+
     @Test("a folder that cannot be made is named")
     func impossible() throws {
         let file = try temporary.write("file", "x")

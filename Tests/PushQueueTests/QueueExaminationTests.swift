@@ -322,6 +322,27 @@ struct QueueExaminationTests {
     }
 
     @Test(
+        "a queue in which nothing is written needs no sight of its triggers, which may write what they like",
+        .needsServer)
+    func unwritten() throws {
+        let stage = try QueueStage(QueueCase(engine: .mariaDB, tables: .tutorial))
+        stage.database.settings.queue.sentAt = .absent
+        let account = try ServerAccount(of: stage.database)
+        var settings = account.settings
+        settings.queue.sentAt = .absent
+        let store = try stage.database.store()
+        let user = "\(account.name)@%"
+        let sending = try store.queueGrants(for: .send, user: user)
+        #expect(!sending.contains { $0.contains("TRIGGER") })
+        try account.run(store.grants(for: RemovalPolicy(), user: user) + sending)
+        try TokenTable(settings).requireQueue(.send, partitions: [chat])
+        try stage.database.execute(
+            "CREATE TRIGGER back BEFORE UPDATE ON push_queue FOR EACH ROW "
+                + "SET NEW.time_sent = OLD.time_sent")
+        try store.requireQueue(.send, partitions: [chat])
+    }
+
+    @Test(
         "a dry run needs no right but SELECT",
         .needsServer,
         arguments: QueueTables.allCases)

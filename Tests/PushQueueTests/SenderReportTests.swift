@@ -108,6 +108,31 @@ struct SenderReportTests {
     }
 
     @Test(
+        "those of another reason are a batch apart, in one record and over the transactions of a turn",
+        arguments: TestEngine.available)
+    func reasons(_ engine: TestEngine) throws {
+        var stage = try Stage(QueueCase(engine: engine, tables: .own))
+        let queue = try stage.stage.queue(run: "sender")
+        let heard = zip(0..., stage.heard).map { place, report in
+            HeardReport(
+                row: report.row, token: report.token,
+                source: place.isMultiple(of: 2) ? .unregistered : .expiredToken, time: report.time)
+        }
+        for results in [stage.results.suffix(2), stage.results.dropLast(2)] {
+            _ = try queue.record(
+                Array(results), of: &stage.claim, heard: heard, from: PushQueue.origin)
+        }
+        let closed = try queue.closeBatches()
+        #expect(closed.count == 2)
+        for batch in closed {
+            let tokens = try stage.stage.database.texts(
+                "SELECT token FROM pushsweep_report WHERE batch = ?", [.text(batch.id)])
+            let own = heard.filter { $0.source == batch.source }.map(\.token.hex)
+            #expect(Set(tokens.map { $0[0] }) == Set(own) && batch.reports == own.count)
+        }
+    }
+
+    @Test(
         "those of a claim that another sender has taken are kept once, and its rows stay as they are",
         arguments: QueueCase.crossed)
     func taken(_ queueCase: QueueCase) throws {
@@ -225,7 +250,7 @@ struct SenderReportTests {
     }
 
     @Test(
-        "a log that comes back after its claim was finished and forgotten stores nothing twice",
+        "a log that comes back after its claim was finished and forgotten stores another time and reason, and nothing twice",
         arguments: TestEngine.available)
     func restored(_ engine: TestEngine) throws {
         var stage = try Stage(QueueCase(engine: engine, tables: .own))
@@ -238,8 +263,15 @@ struct SenderReportTests {
         let later = HeardReport(
             row: stage.heard[0].row, token: stage.heard[0].token, source: .unregistered,
             time: EpochMilliseconds(1_700_000_000_001))
+        let other = HeardReport(
+            row: stage.heard[1].row, token: stage.heard[1].token, source: .expiredToken,
+            time: stage.heard[1].time)
         _ = try next.settle(
-            stage.results, of: stage.claim.id, heard: stage.heard + [later], from: PushQueue.origin)
-        #expect(try stage.batches() == ["filling sender 1 1", "waiting sender 4 4"])
+            stage.results, of: stage.claim.id, heard: stage.heard + [later, other],
+            from: PushQueue.origin)
+        #expect(
+            try stage.batches() == [
+                "filling sender 1 1", "filling sender 1 1", "waiting sender 4 4",
+            ])
     }
 }

@@ -126,6 +126,7 @@ struct WordRoleTests {
         arguments: [
             ("active", 6), ("token_active", 7), ("opted_out", 4), ("push_ok", 5), ("push", 1),
             ("note", 0), ("email_ok", 0), ("phone_verified", -4), ("status", 6),
+            ("active_flag", 6),
         ])
     func marks(name: String, score: Int) {
         #expect(ColumnWords(name).markScore == score)
@@ -158,6 +159,7 @@ struct WordRoleTests {
         arguments: [
             ("push_status", true, false), ("flags", true, false), ("state_at", false, true),
             ("created", false, false), ("since", false, true), ("time_status", true, false),
+            ("push_flag", true, false),
         ])
     func ends(name: String, asState: Bool, asTime: Bool) {
         #expect(ColumnWords(name).endsAsState == asState)

@@ -409,14 +409,16 @@ struct LivingColumnRefusalTests {
     func asTime(_ engine: TestEngine, _ type: String) throws {
         guard engine == .mariaDB || !type.hasPrefix("ENUM") else { return }
         let isWord = type.hasPrefix("CHAR") || type.hasPrefix("ENUM")
+        let (living, dead) = isWord ? ("Y", "N") : ("1", "0")
         let stage = try LivingStage(
-            LivingCase(
-                engine: engine, type: type, living: isWord ? "Y" : "1", dead: isWord ? "N" : "0"))
+            LivingCase(engine: engine, type: type, living: living, dead: dead))
         let store = try stage.database.store { $0.invalidatedAt.column = .named("active") }
         let failure = try #require(try store.examine(.read).firstFailure)
         #expect(failure.code == .configuration)
         #expect(
-            failure.sentence.contains("living: {column: active, living:"), "\(failure.sentence)")
+            failure.sentence.contains(
+                "living: {column: active, living: \(living), dead: \(dead)}"),
+            "\(failure.sentence)")
     }
 
     @Test("values that the column cannot hold are refused with 78", arguments: TestEngine.available)

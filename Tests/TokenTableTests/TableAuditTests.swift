@@ -186,4 +186,24 @@ struct TableAuditTests {
         try audit.usersWithoutToken(in: chat) { without.append($0) }
         #expect(without == ["cho"])
     }
+
+    @Test(
+        "a token with a mark beside the table is none of the living ones of its user",
+        arguments: TestEngine.available)
+    func deepBeside(_ engine: TestEngine) throws {
+        let database = try TokenDatabase.own(engine)
+        for (number, user) in ["ada", "ada", "ben"].enumerated() {
+            try database.register(.numbered(number), at: Self.time(daysAgo: 20), user: user)
+        }
+        let store = try database.store {
+            $0.invalidatedAt.column = .absent
+            $0.reason = .absent
+        }
+        try store.apply([1, 2].map { .dead($0, at: Self.time(daysAgo: 2)) })
+        let audit = try DeepAudit(store, [chat], user: "user_id")
+        #expect(try audit.tokensPerUser(in: chat)?.users == [0: 1, 1: 1])
+        var without: [String] = []
+        try audit.usersWithoutToken(in: chat) { without.append($0) }
+        #expect(without == ["ben"])
+    }
 }

@@ -367,8 +367,34 @@ struct ExplainTests {
         #expect(token.apps[0].sends && token.apps[0].next.contains("unless the guard holds it"))
         try stage.swept().ends(65)
         let events = try stage.explain(1).token.events.filter { $0.rule == .quarantined }
-        #expect(events.contains { $0.reason?.contains("time 0") == true }, "\(events)")
-        #expect(events.contains { $0.reason?.contains("it has no time") == true })
+        let gateway = "127.0.0.1:\(stage.gateway.port)"
+        for (reason, label, words) in [
+            ("time 0", gateway, "chat/production: the feedback list of \(gateway) calls it dead"),
+            ("it has no time", "pushsweep_evidence", "a report from pushsweep_evidence names it"),
+        ] {
+            let event = try #require(
+                events.first { $0.reason?.contains(reason) == true }, "\(events)")
+            #expect(event.source == label && event.text.contains("\(words), read at "), "\(event)")
+            #expect(event.arrived.map(event.text.contains) == true, "\(event)")
+        }
+    }
+
+    @Test("a list that is held because it did not end holds no other evidence of its app back")
+    func endless() throws {
+        var behaviour = FeedbackBehaviour()
+        behaviour.isEndless = true
+        let stage = try SweepStage(.sqlite, feeds: [list(1)], behaviour: behaviour)
+        stage.lines.feedbackOptions = "max-bytes: 76000\n      handshake-timeout: 100ms"
+        try stage.database.register(0..<2, at: registered)
+        try stage.swept().ends(3)
+        try stage.database.report(DeviceToken.numbered(0).hex, time: dead)
+        let held = try stage.explain(1).token
+        #expect(held.events.contains { $0.rule == .held })
+        #expect(held.apps[0].hold == nil && held.next.contains("no evidence about it waits"))
+        let next = try stage.explain(0).token.apps[0].next
+        #expect(next.hasPrefix("take row 1 of pushsweep_evidence: "), "\(next)")
+        try stage.swept().ends(3)
+        #expect(try stage.database.marked == 1)
     }
 
     @Test("a row that refused its change is told with the cause", arguments: TestEngine.available)

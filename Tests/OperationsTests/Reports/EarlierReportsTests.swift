@@ -77,6 +77,31 @@ struct EarlierReportsTests {
         try stage.run("explain", DeviceToken.numbered(2_000).hex).ends(0, "no row of this app")
     }
 
+    @Test("what is judged again was read and heard when the first of its batches was")
+    func firstTimes() throws {
+        let stage = try Self.wrong(.sqlite, rows: 10, dead: 0..<0)
+        for number in 0..<3 {
+            try stage.database.report(DeviceToken.numbered(number).hex, time: dead)
+            try stage.swept().ends(0)
+        }
+        let now = Int64(Date().timeIntervalSince1970) * 1_000
+        func ago(_ days: Int64) -> SQLValue { stage.database.time(now - days * 86_400_000) }
+        let feeds = try stage.database.texts(
+            "SELECT feed FROM pushsweep_feed WHERE inlet = 'table' ORDER BY opened_at")
+        #expect(feeds.count == 3)
+        for (feed, days) in zip(feeds, [(2, 5), (3, 4), (1, 6)] as [(Int64, Int64)]) {
+            try stage.database.execute(
+                "UPDATE pushsweep_feed SET opened_at = ?, heard_at = ? WHERE feed = ?",
+                [ago(days.0), ago(days.1), .text(feed[0])])
+        }
+        Self.correct(stage)
+        try stage.swept().ends(0).app(has: ["applied": 3])
+        #expect(
+            try stage.database.texts(
+                "SELECT opened_at, heard_at FROM pushsweep_feed WHERE inlet = 'earlier'")
+                == [[ago(3).testText, ago(6).testText]])
+    }
+
     @Test("two hosts with other mappings judge each report once under each of them")
     func twoHosts() throws {
         let stage = try SweepStage(.sqlite, dead: 3)

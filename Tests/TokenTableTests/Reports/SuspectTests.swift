@@ -17,16 +17,18 @@ struct SuspectTests {
         }
     }
 
-    /// Fills a batch with one report about each token.
+    /// Fills a batch with one report about each token, or with several, a millisecond apart.
     private static func fill(
         _ store: TokenTable, _ tokens: Range<Int>, at time: Int64, _ id: String,
-        _ source: EvidenceSource = .badDeviceToken
+        _ source: EvidenceSource = .badDeviceToken, times: Int = 1
     ) throws {
         let batch = ReportBatch(
             id: id, run: "r", chat, source, .table, label: "pushsweep_evidence", host: "h",
             opened: EpochMilliseconds(start))
-        let reports = tokens.map { DeviceToken.numbered($0) }.sorted().map {
-            NumberedReport(token: $0, number: 0, time: EpochMilliseconds(time))
+        let reports = tokens.map { DeviceToken.numbered($0) }.sorted().flatMap { token in
+            (0..<times).map {
+                NumberedReport(token: token, number: $0, time: EpochMilliseconds(time + Int64($0)))
+            }
         }
         #expect(try store.fill(batch) { _ in Source(rest: reports[...]) })
     }
@@ -85,6 +87,23 @@ struct SuspectTests {
         #expect(try database.rows(of: "pushsweep_suspect") == 0)
         #expect(try database.rows(of: "pushsweep_report") == 3)
         #expect(try Batches(store).batch("b")?.state == .discarded)
+    }
+
+    @Test(
+        "each answer of a batch is counted, also where several are about one token",
+        arguments: TestEngine.available)
+    func counted(_ engine: TestEngine) throws {
+        let database = try TokenDatabase.own(engine)
+        let store = try database.store()
+        try database.register(0..<2, at: start)
+        try database.update("invalidated_at = registered_at", of: 1)
+        try Self.fill(store, 0..<4, at: start + 5, "bad", times: 3)
+        let bad = try Self.note(store, "bad").counts
+        #expect(bad.applied == 3 && bad.already == 3 && bad.unknown == 6, "\(bad)")
+        #expect(try Suspects(store).among([.numbered(0)]).map(\.times) == [3])
+        try Self.fill(store, 0..<4, at: start + 50, "good", .accepted, times: 2)
+        let good = try Self.note(store, "good", .accepted).counts
+        #expect(good.applied == 2 && good.already == 0 && good.unknown == 6, "\(good)")
     }
 
     @Test(

@@ -73,8 +73,8 @@ extension Sweep {
             id: UUIDText.random(), run: run, first.partition, first.source, .earlier,
             label: "reports that found no row", host: context.host,
             opened: old.map(\.opened).min() ?? first.opened)
-        let heard = old.compactMap { $0.asked ?? $0.heard }
-        batch.heard = heard.count == old.count ? heard.min() : nil
+        // Known of each of a group, or of none.
+        batch.heard = old.compactMap { $0.asked ?? $0.heard }.min()
         batch.mappings = old.reduce(into: []) { known, next in
             known += next.mappings.filter { !known.contains($0) }
         }
