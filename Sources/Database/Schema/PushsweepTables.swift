@@ -224,7 +224,7 @@ extension PushsweepTable {
 
     /// The order in which entries of the ledger were committed: one row per transaction and part of
     /// a feed, numbered without gaps, with the entries that it wrote. The row with number 0 is the
-    /// counter; see `ChangeOrder`.
+    /// counter, with the identity of the database in place of a run; see `ChangeOrder`.
     package static let commit = PushsweepTable(
         name: "pushsweep_commit",
         columns: [

@@ -273,8 +273,8 @@ package struct Check {
         let journal = facts.host?.journals.first { $0.sender == nil }?.journal
         // What keeps either from being read is told by others.
         guard let folder = journal?.folder, let owner = try? folder.database,
-            (try? store.session.canRead(PushsweepTable.lease.name, "owner")) == true,
-            let known = try? store.session.identity() as String??
+            (try? store.seesIdentity()) == true,
+            let known = try? store.identity() as String??
         else { return }
         guard owner != known else {
             return report.well("state", "\(folder.path) belongs to database \(owner), as this one")

@@ -11,7 +11,7 @@ import TokenHygiene
 //   rows -> ledger -> checkpoint -> number: UPDATE the counter, INSERT the number -> lease -> commit
 //
 // The counter is the row of `pushsweep_commit` whose number is 0; its `last_seq` is the last number
-// taken. Why a reader that sees number N sees all numbers below N, now and for ever:
+// taken, its `run` the identity of the database. Why a reader that sees number N sees all numbers below N, now and for ever:
 //
 // 1. The UPDATE of the counter locks its row until the transaction ends. So the transaction that
 //    takes N + 1 runs its UPDATE after the transaction of N has ended.
@@ -50,7 +50,7 @@ struct ChangeOrder {
 
     private func number(_ range: LedgerRange) throws(SQLFailure) {
         if try !count() {
-            try insertCounter()
+            try insertCounter("")
             _ = try count()
         }
         // The time is taken after the lock, so it follows the order of the numbers.
@@ -73,13 +73,32 @@ struct ChangeOrder {
         }
     }
 
-    /// Makes the counter, which continues after the numbers that exist.
-    private func insertCounter() throws(SQLFailure) {
+    /// The identity of the database; nil where it has none.
+    func identity() throws(SQLFailure) -> String? {
+        let found = try connection.query("SELECT run FROM pushsweep_commit WHERE number = 0")
+        guard let name = found.scalar?.text, !name.utf8.isEmpty else { return nil }
+        return name
+    }
+
+    /// The same, which is `new` where there is none; each statement stands for itself.
+    ///
+    /// - Throws: a conflict where another run makes the counter at the same time.
+    func identity(orElse new: String) throws(SQLFailure) -> String {
+        if let known = try identity() { return known }
+        let changed = try connection.execute(
+            "UPDATE pushsweep_commit SET run = ? WHERE number = 0 AND run = ''", [.text(new)])
+        if changed == 0, try identity() == nil { try insertCounter(new) }
+        // Another run may have been faster, under the lease of another table.
+        return try identity() ?? new
+    }
+
+    /// Makes the counter, which continues after the numbers that exist, with the identity of the database.
+    private func insertCounter(_ identity: String) throws(SQLFailure) {
         do throws(SQLFailure) {
             _ = try connection.execute(
                 "INSERT INTO pushsweep_commit (\(Self.columns)) "
-                    + "SELECT 0, '', '', 0, '', '', '', 0, COALESCE(MAX(number), 0), "
-                    + "\(connection.dialect.now) FROM pushsweep_commit", [])
+                    + "SELECT 0, ?, '', 0, '', '', '', 0, COALESCE(MAX(number), 0), "
+                    + "\(connection.dialect.now) FROM pushsweep_commit", [.text(identity)])
         } catch {
             guard error.isDuplicate else { throw error }
             throw SQLFailure(

@@ -268,7 +268,8 @@ private struct KilledWord {
             // The other host has no list of the first one's folder.
             let again = kind == .adopted ? hosts.first : hosts.other
             try stage.run(words, environment: again).ends([0, 64, 65, 66, 75])
-        } else if result.exit == 4 {
+        } else if [4, 69, 75].contains(result.exit) {
+            // Another host had the lease, or the server was too busy for one more connection.
             try stage.run(words, environment: kind == .adopted ? hosts.first : hosts.other)
                 .ends(0)
         }

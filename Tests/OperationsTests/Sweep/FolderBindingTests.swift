@@ -48,7 +48,7 @@ struct FolderBindingTests {
         }
         #expect(try other.marked == 0)
         #expect(stage.gateway.records.count == asked)
-        #expect(try other.rows(of: "pushsweep_lease", "name = 'database id'") == 0)
+        #expect(try other.rows(of: "pushsweep_commit") == 0)
         try Self.use(stage.database, stage)
         try stage.run("sweep").ends(0)
         #expect(try stage.database.marked == 10)
@@ -120,7 +120,7 @@ struct FolderBindingTests {
         #expect(try !stage.run("check").output.contains("belongs to database"))
         try stage.run("sweep").ends(0)
         let identity = try stage.database.texts(
-            "SELECT owner FROM pushsweep_lease WHERE name = 'database id'")[0][0]
+            "SELECT run FROM pushsweep_commit WHERE number = 0")[0][0]
         #expect(
             try stage.run("check").output.contains("belongs to database \(identity), as this one"))
         try Self.use(other, stage)

@@ -41,11 +41,11 @@ package struct FolderBinding {
     /// - Throws: `configuration` for the folder of another database; failures of both.
     func bind(adopting adopts: Bool) throws {
         let owner = try folder.database
-        let known = try RunFailure.at(.store) { try store.session.identity() }
+        let known = try RunFailure.at(.store) { try store.identity() }
         if let owner, owner == known { return }
         guard owner == nil || adopts else { throw try refusal(owner, known) }
         let identity = try RunFailure.at(.store) {
-            try store.session.identity(orElse: UUIDText.random())
+            try store.identity(orElse: UUIDText.random())
         }
         try folder.belong(toDatabase: identity)
         guard let owner else { return }
@@ -65,8 +65,8 @@ package struct FolderBinding {
         guard let owner = try folder.database else { return }
         let (isSeen, known) = try RunFailure.at(.store) {
             (
-                try store.session.canRead(PushsweepTable.lease.name, "owner"),
-                try store.session.identity()
+                try store.seesIdentity(),
+                try store.identity()
             )
         }
         if isSeen, owner != known { throw try refusal(owner, known) }
