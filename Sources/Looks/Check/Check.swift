@@ -270,19 +270,14 @@ package struct Check {
 
     /// Compares the database with that to which the state folder belongs.
     private mutating func examineOwner(_ store: TokenTable) {
-        let journal = facts.host?.journals.first { $0.sender == nil }?.journal
-        // What keeps either from being read is told by others.
-        guard let folder = journal?.folder, let owner = try? folder.database,
-            (try? store.seesIdentity()) == true,
-            let known = try? store.identity() as String??
-        else { return }
-        guard owner != known else {
-            return report.well("state", "\(folder.path) belongs to database \(owner), as this one")
+        guard let host = facts.host else { return }
+        let difference = (try? FolderBinding.difference(host, store)) ?? nil
+        if let difference {
+            return report.fail("state-unusable", "state", .configuration, difference)
         }
-        report.fail(
-            "state-unusable", "state", .configuration,
-            FolderBinding.difference(folder.path, owner: owner, known: known) + "; "
-                + FolderBinding.cure)
+        let journal = host.journals.first { $0.sender == nil }?.journal
+        guard let owner = try? journal?.folder.database else { return }
+        report.well("state", "\(settings.state) belongs to database \(owner), as this one")
     }
 
     /// Reads when sweeps ended well, and the rhythm of other runs. That it cannot is no reason to look no further.

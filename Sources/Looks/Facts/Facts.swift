@@ -100,6 +100,7 @@ struct Facts {
         _ settings: Settings, _ store: TokenTable, hours: Double = SweepFacts.usualHours
     ) throws(StoreFailure) {
         var host = HostFacts(in: settings.state)
+        if let difference = try FolderBinding.difference(host, store) { gaps.append(difference) }
         batches = BatchFacts(store)
         pulse = PulseLook(settings, store)
         sweeps = try SweepFacts(&host, store, now, hours: hours)
@@ -163,7 +164,7 @@ package struct SweepFacts {
         (self.successes, self.now, mostHours) = (successes, now, hours)
     }
 
-    /// Asks the journals and the database.
+    /// Asks the journals and the database. Sweeps of a folder that belongs to another database say nothing of this one.
     ///
     /// - Throws: any failure of a query.
     init(
@@ -172,7 +173,10 @@ package struct SweepFacts {
         let limits = [RunContext.latestEnd(now), Self.farthest]
         var ends: [EpochMilliseconds?] = []
         var isBegun = false
+        let (isNamed, name) = (try store.seesIdentity(), try store.identity())
         host.readEach { journal throws(JournalFailure) in
+            let owner = try journal.folder.database
+            guard owner == nil || owner == name || !isNamed else { return }
             for limit in limits {
                 let last = try journal.lastRun("sweep", successUntil: limit)
                 isBegun = isBegun || last != nil

@@ -113,6 +113,22 @@ struct FolderBindingTests {
     }
 
     @Test(
+        "the sweeps of a folder are no good sweeps of another database",
+        arguments: TestEngine.available)
+    func strangeSweeps(_ engine: TestEngine) throws {
+        let (stage, other) = try Self.twoDatabases(engine)
+        try stage.run("sweep").ends(0)
+        let gate = ["preflight", "--app", "chat", "--read-only"]
+        let own = try stage.run(gate)
+        #expect(!own.output.contains("no-recent-sweep"), "\(own.output)")
+        try Self.use(other, stage)
+        let shut = try stage.run(gate)
+        #expect(shut.exit != 0 && shut.output.contains("no-recent-sweep"), "\(shut.output)")
+        #expect(shut.output.contains("belongs to database"), "\(shut.output)")
+        #expect(try stage.run("audit").output.contains("belongs to database"))
+    }
+
+    @Test(
         "check names both, and says which is which where they differ",
         arguments: TestEngine.available)
     func checked(_ engine: TestEngine) throws {

@@ -15,6 +15,7 @@ import APNsProtocol
 import Database
 import Encodings
 import EvidenceJournal
+import Findings
 import TokenHygiene
 import TokenTable
 
@@ -83,6 +84,22 @@ package struct FolderBinding {
                     + Self.difference(folder.path, owner: owner ?? "none", known: known)
                     + "; nothing was read or stored" + waiting, Self.cure,
             ], listing: lists.prefix(Self.mostNamed).map(Self.name))
+    }
+
+    /// That the state folder of this host belongs to another database; nil where it does not, or nobody can see it.
+    ///
+    /// - Throws: any failure of a query.
+    package static func difference(
+        _ host: HostFacts, _ store: TokenTable
+    ) throws(StoreFailure) -> String? {
+        let journal = host.journals.first { $0.sender == nil }?.journal
+        // What keeps the folder from being read is told by others.
+        guard let folder = journal?.folder, let owner = try? folder.database,
+            try store.seesIdentity()
+        else { return nil }
+        let known = try store.identity()
+        return owner == known
+            ? nil : difference(folder.path, owner: owner, known: known) + "; " + cure
     }
 
     /// That a folder belongs to another database than this one, with both names.
