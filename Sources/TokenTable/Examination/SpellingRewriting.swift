@@ -184,12 +184,7 @@ struct SpellingRewriting {
             return ["SET \(MariaDBConnection.ownMark) = 1"] + statements
                 + ["SET \(MariaDBConnection.ownMark) = NULL"]
         }
-        guard let registration = layout.registration else { return statements }
-        let writers = triggers.filter {
-            $0.writes(
-                registration.name, whenUpdating: layout.token.name, of: layout.table,
-                dialect.engine)
-        }
+        let writers = triggers.filter { $0.event == "UPDATE" && layout.owns($0) }
         guard !writers.isEmpty else { return statements }
         let drops = writers.map {
             "DROP TRIGGER "
