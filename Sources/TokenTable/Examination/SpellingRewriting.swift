@@ -177,7 +177,7 @@ struct SpellingRewriting {
             : "DELETE \(tableName) FROM \(join) WHERE \(condition)"
     }
 
-    /// Statements in a form in which no trigger takes them for registrations.
+    /// Statements in a form in which no trigger of ours takes them for registrations; one of others may.
     private func withoutTriggers(_ statements: [String]) -> [String] {
         if isServer {
             guard layout.mayHaveUpdateTriggers else { return statements }
