@@ -68,7 +68,6 @@ extension TokenTable {
         let written = layout.writtenColumns
         guard !written.isEmpty else { return [] }
         let table = layout.table
-        let dialect = connection.dialect
         let (triggers, seesAll) = try retries.retrying("reading the triggers of \(table)") {
             () throws(SQLFailure) in
             let catalog = Catalog(connection: connection)
@@ -77,15 +76,10 @@ extension TokenTable {
         }
         if !seesAll { return try hiddenTriggersFinding(table) }
         return triggers.compactMap { trigger in
-            let column = written.first { column in
-                written.contains {
-                    trigger.writes(column, whenUpdating: $0, of: table, dialect.engine)
-                }
-            }
-            guard let column else { return nil }
+            guard let column = written.first(where: { trigger.mayWrite([$0]) }) else { return nil }
             return .failure(
                 .configuration,
-                "trigger \(trigger.name) of \(table) writes column \(column), where results of sending are "
+                "trigger \(trigger.name) of \(table) may write column \(column), where results of sending are "
                     + "kept, so a row that was sent could be sent again; drop it, or name another column "
                     + "under store.push-queue")
         }

@@ -19,6 +19,7 @@ extension MappingSearch {
 
     /// Asks which column is the mark. Until a person answers, none is: marks go beside the table.
     mutating func askMarks() {
+        if let trigger = foreignTrigger { return keepMarksBeside(trigger) }
         let usual = TableMapping().invalidatedAt.column
         if hasOwnMark, let name = usual.name, !taken.contains(name) {
             proposal.mapping.invalidatedAt.column = .named(name)
@@ -41,6 +42,15 @@ extension MappingSearch {
                             ? ", and here a row is a person, whom a mark might log out" : ""))
         )
         for candidate in candidates { ask(candidate) }
+    }
+
+    /// Proposes marks beside the rows, where a mark in them would run a trigger that can write them.
+    private mutating func keepMarksBeside(_ trigger: String) {
+        proposal.mapping.invalidatedAt.column = .absent
+        add(
+            .invalidatedAt, nil, "none",
+            "trigger \(trigger) can write a row while it is marked, so no column of it is the mark; "
+                + MarksBeside.sentence)
     }
 
     /// Takes away the candidates' questions, as `check` would ask them, where a person wants no mark.

@@ -148,24 +148,24 @@ extension MappingSearch {
     }
 
     private func movesByAnyWrite(_ column: CatalogColumn) -> Bool {
-        column.movesItself || trigger(of: column)?.assignment == .always
-            || trigger(of: column)?.assignment == .withoutUs
+        column.movesItself || trigger(of: column)?.isOwn == false
     }
 
-    /// The trigger that assigns a column most often.
-    private func trigger(
-        of column: CatalogColumn
-    ) -> (name: String, assignment: TriggerAssignment)? {
-        table.triggers.map { trigger in
-            (
-                trigger.name,
-                trigger.isOwn && trigger.body.isEmpty
-                    ? .withToken
-                    : trigger.assignment(
-                        of: table.catalog.columns(behind: column.name), token: token.column.name,
-                        changed: [], in: table.catalog.name, dialect.engine)
-            )
-        }.max { $0.1 < $1.1 }.flatMap { $0.1 == .never ? nil : $0 }
+    /// A trigger that may write a column, one of others before ours.
+    private func trigger(of column: CatalogColumn) -> (name: String, isOwn: Bool)? {
+        let names = table.catalog.columns(behind: column.name)
+        let writers = table.triggers.filter { $0.mayWrite(names) }
+        if let other = writers.first(where: { !isOwn($0) }) { return (other.name, false) }
+        return writers.first.map { ($0.name, true) }
+    }
+
+    private func isOwn(_ trigger: TableReach.Trigger) -> Bool {
+        trigger.isOwn(token: token.column.name, of: table.catalog.name)
+    }
+
+    /// The name of a trigger of others that can write a row while it is marked.
+    var foreignTrigger: String? {
+        table.triggers.first { $0.event == "UPDATE" && $0.mayWriteTable && !isOwn($0) }?.name
     }
 
     /// Asks about a time that nothing reads and that has a better name than those that are read.
@@ -287,15 +287,10 @@ extension MappingSearch {
         if column.movesItself {
             return "the database sets it (ON UPDATE), and changes by Pushsweep keep its value"
         }
-        if let (name, assignment) = trigger(of: column) {
-            switch assignment {
-            case .never, .withToken: return "trigger \(name) writes it with the token"
-            case .withoutUs: return "trigger \(name) writes it"
-            case .always:
-                return
-                    "trigger \(name) writes it, so marks have to stay beside the table, or the trigger has to "
-                    + "do nothing where @pushsweep is set"
-            }
+        if let (name, isOwn) = trigger(of: column) {
+            return isOwn
+                ? "trigger \(name) writes it with the token"
+                : "trigger \(name) may write it at any update"
         }
         if ColumnWords(column.name).isSetOnce {
             return

@@ -70,7 +70,7 @@ struct MappingSearch {
         search.findEnvironment()
         search.tellLeftOut()
         search.findUser()
-        let isAnswered = search.takeMark()
+        let isAnswered = search.foreignTrigger == nil && search.takeMark()
         search.findRegistration()
         if !isAnswered { search.askMarks() }
         if answers.mark == .beside { search.ignoreMarks() }

@@ -109,7 +109,8 @@ extension SettingsTable {
             "Zone of that time if it is a datetime.")
         users(
             "invalidated-at.column", .optionalColumn, \.invalidatedAt.column,
-            "Column of the mark; with none, marks go to the table pushsweep_invalid.")
+            "Column of the mark; with none, as beside a trigger that can write the row, marks go to pushsweep_invalid."
+        )
         users(
             "invalidated-at.type", .choice, detectedTime, \.invalidatedAt.type, example: "datetime",
             "Form in which the mark's time is stored; for whole numbers this setting must give the unit."

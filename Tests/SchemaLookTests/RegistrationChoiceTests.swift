@@ -226,26 +226,38 @@ struct RegistrationChoiceTests {
         #expect(two.line(.registeredAt)?.column == "modified_at")
     }
 
-    @Test("a trigger that writes the time at any update is named", arguments: TestEngine.available)
+    @Test(
+        "a trigger that may write the time at any update is named, and marks stay beside its rows",
+        arguments: TestEngine.available)
     func trigger(_ engine: TestEngine) throws {
-        func reason(_ server: String, _ lite: String) throws -> String {
+        func proposal(_ name: String, _ server: String, _ lite: String) throws -> MappingProposal {
             let trigger =
                 engine == .mariaDB
-                ? "CREATE TRIGGER touch BEFORE UPDATE ON devices FOR EACH ROW \(server)"
-                : "CREATE TRIGGER touch AFTER UPDATE\(lite) ON devices BEGIN UPDATE devices "
+                ? "CREATE TRIGGER \(name) BEFORE UPDATE ON devices FOR EACH ROW \(server)"
+                : "CREATE TRIGGER \(name) AFTER UPDATE\(lite) ON devices BEGIN UPDATE devices "
                     + "SET updated_at = datetime('now') WHERE id = NEW.id; END"
-            return try #require(
-                try Self.proposal(
-                    engine, [("updated_at", "DATETIME", Self.late)], trigger: trigger
-                ).line(.registeredAt)?.reason)
+            return try Self.proposal(
+                engine,
+                [
+                    ("updated_at", "DATETIME", Self.late),
+                    ("invalidated_at", "DATETIME", { _ in "NULL" }),
+                ],
+                trigger: trigger)
         }
-        let always = try reason("SET NEW.updated_at = NOW()", "")
+        let foreign = try proposal("touch", "SET NEW.updated_at = NOW()", "")
+        let reason = try #require(foreign.line(.registeredAt)?.reason)
         #expect(
-            always.contains("any write of the row") && always.contains("@pushsweep"), "\(always)")
-        let byToken = try reason(
-            "IF NEW.device_token <> OLD.device_token THEN SET NEW.updated_at = NOW(); END IF",
-            " OF device_token")
-        #expect(byToken.contains("writes it with the token"), "\(byToken)")
+            reason.contains("any write of the row")
+                && reason.contains("trigger touch may write it at any update"), "\(reason)")
+        let mark = try #require(foreign.line(.invalidatedAt))
+        #expect(mark.value == "none" && mark.reason.contains("trigger touch"), "\(mark)")
+        #expect(foreign.mapping.invalidatedAt.column == .absent)
+        let own = try proposal(
+            "pushsweep_registered_update",
+            "IF @pushsweep IS NULL THEN SET NEW.updated_at = NOW(); END IF", " OF device_token")
+        let words = try #require(own.line(.registeredAt)?.reason)
+        #expect(words.contains("writes it with the token"), "\(words)")
+        #expect(own.line(.invalidatedAt)?.reason.contains("trigger") != true)
     }
 }
 

@@ -155,6 +155,26 @@ package final class TokenDatabase {
         if engine == self.engine { try sql.run(statement) }
     }
 
+    /// Has the table refuse marks of the rows whose column has a value, until `release`. SQLite serves no trigger
+    /// that could refuse them, so there the computation of an index fails.
+    package func hold(
+        _ column: String, _ value: String, table: String = "active_users",
+        once isMarked: String = "invalidated_at IS NOT NULL"
+    ) throws {
+        try execute(
+            "CREATE TRIGGER hold AFTER UPDATE ON \(table) FOR EACH ROW IF OLD.\(column) = \(value) THEN "
+                + "SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'held', MYSQL_ERRNO = 31001; END IF",
+            on: .mariaDB)
+        try execute(
+            "CREATE INDEX hold ON \(table) (CASE WHEN \(column) = \(value) THEN "
+                + "abs(-9223372036854775807 - (\(isMarked))) END)", on: .sqlite)
+    }
+
+    /// Ends `hold`.
+    package func release() throws {
+        try execute(engine == .sqlite ? "DROP INDEX hold" : "DROP TRIGGER hold")
+    }
+
     /// The rows of a query, each value as text.
     package func texts(_ query: String, _ values: [SQLValue] = []) throws -> [[String]] {
         let rows = try sql.query(query, values)

@@ -228,10 +228,7 @@ struct LateLockTests {
     @Test("a row that a trigger holds back costs no other row its mark")
     func trigger() throws {
         let stage = try Stage()
-        try stage.database.execute(
-            "CREATE TRIGGER held BEFORE UPDATE ON active_users FOR EACH ROW "
-                + "IF OLD.device_token = X'\(DeviceToken.numbered(5).hex)' THEN "
-                + "SET NEW.invalidated_at = OLD.invalidated_at, NEW.invalid_reason = NULL; END IF")
+        try stage.database.hold("device_token", "X'\(DeviceToken.numbered(5).hex)'")
         let progress = try stage.store.apply(Self.evidence)
         #expect(progress.rowsRefused == 1)
         #expect(progress.counts.applied == 199)

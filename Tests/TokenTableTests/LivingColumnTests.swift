@@ -325,13 +325,7 @@ struct LivingColumnTests {
         let stage = try LivingStage(
             LivingCase(engine: engine, type: "INTEGER", living: "1", dead: "0"))
         let kept = DeviceToken.numbered(0).hex
-        try stage.database.execute(
-            "CREATE TRIGGER keep BEFORE UPDATE ON active_users FOR EACH ROW BEGIN "
-                + "IF HEX(NEW.device_token) = UPPER('\(kept)') THEN SIGNAL SQLSTATE '45000'; "
-                + "END IF; END", on: .mariaDB)
-        try stage.database.execute(
-            "CREATE TRIGGER keep BEFORE UPDATE ON active_users WHEN hex(NEW.device_token) = "
-                + "upper('\(kept)') BEGIN SELECT RAISE(ABORT, 'kept'); END", on: .sqlite)
+        try stage.database.hold("device_token", "X'\(kept)'", once: "active = 0")
         let progress = try stage.store().apply(stage.evidence(of: [0, 1]))
         #expect(progress.counts == Counts(applied: 1, refused: 1))
         #expect(try stage.dead() == [1, 2])

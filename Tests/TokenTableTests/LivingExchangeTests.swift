@@ -115,8 +115,8 @@ struct LivingExchangeTests {
         try database.execute("ALTER TABLE devices ADD COLUMN verified INTEGER NOT NULL DEFAULT 1")
         try database.execute(
             engine == .sqlite
-                ? "CREATE TRIGGER v BEFORE UPDATE ON devices WHEN NEW.state = 1 AND NEW.verified = 0 "
-                    + "BEGIN SELECT RAISE(ABORT, 'not verified'); END"
+                ? "CREATE INDEX v ON devices (CASE WHEN verified = 0 THEN "
+                    + "abs(-9223372036854775807 - (state = 1)) END)"
                 : "ALTER TABLE devices ADD CONSTRAINT v CHECK (state = 0 OR verified = 1)")
         let store = try Self.store(database, "1", "0")
         try store.sweep("run", [.dead(3, at: start + 60_000), .dead(4, at: start + 60_000)])

@@ -81,44 +81,29 @@ struct RefusedRowTests {
         #expect(told.first?.contains("its error 1292") == true && !told[0].contains("0123abcd"))
     }
 
-    /// Triggers that keep a held row from being marked: what a server's does, and what one of SQLite does.
-    enum Hold: CaseIterable {
-        case aborts, fails, rollsBack, takesBack, failsItself, namesDeadlock, namesPassingDeadlock
+    /// What keeps a held row from being marked: statements of a server's trigger; in SQLite an index fails.
+    enum Hold: String, CaseIterable {
+        case aborts = "SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'held', MYSQL_ERRNO = 31001"
+        case failsItself = "INSERT INTO nosuch VALUES (1)"
+        case namesDeadlock = "SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'held', MYSQL_ERRNO = 1213"
+        case namesPassingDeadlock =
+            "SIGNAL SQLSTATE '40001' SET MESSAGE_TEXT = 'held', MYSQL_ERRNO = 1213"
 
         func make(in database: TokenDatabase) throws {
-            let signal = { (state: String, number: Int) in
-                "SIGNAL SQLSTATE '\(state)' SET MESSAGE_TEXT = 'held', MYSQL_ERRNO = \(number)"
+            guard database.engine == .mariaDB, self != .aborts else {
+                return try database.hold("held", "1", table: "devices")
             }
-            let (server, sqlite) =
-                switch self {
-                case .aborts: (signal("45000", 31_001), "SELECT RAISE(ABORT, 'held')")
-                case .fails: (signal("45000", 31_001), "SELECT RAISE(FAIL, 'held')")
-                case .rollsBack: (signal("45000", 31_001), "SELECT RAISE(ROLLBACK, 'held')")
-                case .takesBack:
-                    (
-                        "SET NEW.invalidated_at = OLD.invalidated_at",
-                        "UPDATE devices SET invalidated_at = NULL WHERE id = OLD.id"
-                    )
-                case .failsItself:
-                    ("INSERT INTO nosuch VALUES (1)", "SELECT abs(-9223372036854775807 - OLD.held)")
-                case .namesDeadlock: (signal("45000", 1_213), "SELECT RAISE(ABORT, 'deadlock')")
-                case .namesPassingDeadlock:
-                    (signal("40001", 1_213), "SELECT RAISE(ABORT, 'locked')")
-                }
-            let before = self == .fails || self == .rollsBack ? "AFTER" : "BEFORE"
             try database.execute(
-                "CREATE TRIGGER hold \(self == .takesBack ? "BEFORE" : before) UPDATE ON devices FOR EACH "
-                    + "ROW IF OLD.held = 1 THEN \(server); END IF", on: .mariaDB)
-            try database.execute(
-                "CREATE TRIGGER hold AFTER UPDATE OF invalidated_at ON devices WHEN OLD.held = 1 "
-                    + "BEGIN \(sqlite); END", on: .sqlite)
+                "CREATE TRIGGER hold AFTER UPDATE ON devices FOR EACH ROW IF OLD.held = 1 THEN "
+                    + "\(rawValue); END IF")
         }
     }
 
     @Test(
-        "refused rows are named in the ledger, whatever the trigger does, and the others are marked",
+        "refused rows are named in the ledger, whatever refuses them, and the others are marked",
         arguments: TestEngine.available, Hold.allCases)
     func triggers(_ engine: TestEngine, _ hold: Hold) throws {
+        guard engine == .mariaDB || hold == .aborts else { return }
         let database = try Self.database(engine, held: 3)
         try hold.make(in: database)
         let store = try Self.store(database)
@@ -177,8 +162,7 @@ struct RefusedRowTests {
         // A value of the image no longer fits its column, with each error of the servers.
         try database.execute("ALTER TABLE devices MODIFY held TINYINT NOT NULL", on: .mariaDB)
         try database.execute(
-            "CREATE TRIGGER hold BEFORE INSERT ON devices WHEN NEW.id = 5 BEGIN "
-                + "SELECT RAISE(ABORT, 'held'); END", on: .sqlite)
+            "ALTER TABLE devices ADD COLUMN odd INTEGER CHECK (id <> 5)", on: .sqlite)
         try database.execute(
             "UPDATE pushsweep_change SET before_image = REPLACE(before_image, '\"held\":0', "
                 + "'\"held\":\(engine == .sqlite ? "0" : "4000")') WHERE row_key = '5'")
@@ -202,8 +186,8 @@ struct RefusedRowTests {
         }
         let first = try told().first ?? ""
         #expect(first.contains("2 rows refused a change lately"), "\(first)")
-        #expect(first.contains("row 0: a trigger refuses the change"), "\(first)")
-        try database.sql.run("DROP TRIGGER hold")
+        #expect(first.contains("row 0: ") && first.contains("trigger"), "\(first)")
+        try database.release()
         try store.apply(Self.evidence)
         #expect(try told().isEmpty)
     }

@@ -93,10 +93,7 @@ struct StatementTests {
     ) throws -> () throws -> Void {
         if path == .beside { try putMarksBeside(database) }
         if path == .refused {
-            try database.sql.run(
-                "CREATE TRIGGER held BEFORE UPDATE ON active_users FOR EACH ROW "
-                    + "IF OLD.device_token = X'\(DeviceToken.numbered(5).hex)' THEN "
-                    + "SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'held'; END IF")
+            try database.hold("device_token", "X'\(DeviceToken.numbered(5).hex)'")
         }
         let connection = FaultyConnection(database.driver(), [])
         connection.certifiesCommits = path == .late

@@ -56,9 +56,9 @@ package struct TableReach: Hashable, Sendable {
         package let body: String
         /// The account with whose rights it runs; nil for SQLite.
         package var definer: String?
-
-        /// Whether it is one of docs/registrations.md: it does nothing when this program changes a row.
-        package var isOwn: Bool { name.hasPrefix("pushsweep_registered") }
+        /// Whether it can write rows of its own table: on a server one that runs before the row is written, in
+        /// SQLite each.
+        package var mayWriteTable = true
     }
 
     /// The foreign keys of other tables that refer to this one.
@@ -98,7 +98,7 @@ extension Catalog {
         case .mariaDB:
             rows = try connection.query(
                 """
-                SELECT TRIGGER_NAME, EVENT_MANIPULATION, ACTION_STATEMENT, DEFINER \
+                SELECT TRIGGER_NAME, EVENT_MANIPULATION, ACTION_STATEMENT, DEFINER, ACTION_TIMING \
                 FROM information_schema.TRIGGERS \
                 WHERE EVENT_OBJECT_SCHEMA = COALESCE(?, DATABASE()) AND EVENT_OBJECT_TABLE = ?
                 """, [name.schema.map(SQLValue.text) ?? .null, .text(name.name)])
@@ -106,7 +106,8 @@ extension Catalog {
                 Self.events(rows[row, 1].text ?? "").map {
                     TableReach.Trigger(
                         name: rows[row, 0].text ?? "", event: $0, body: rows[row, 2].text ?? "",
-                        definer: rows[row, 3].text)
+                        definer: rows[row, 3].text,
+                        mayWriteTable: rows[row, 4].text?.uppercased() == "BEFORE")
                 }
             }
         case .sqlite:

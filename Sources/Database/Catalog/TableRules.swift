@@ -13,12 +13,8 @@ package struct TableRules: Hashable, Sendable {
     /// Whether a row may break one of them already, which the database does not show by an expression; see
     /// `Catalog.insertConditions`.
     package var mayBeBroken = false
-    /// Whether a key of SQLite says what becomes of a conflict, such as that the other row is removed, or a
-    /// trigger does.
+    /// Whether a key of SQLite says what becomes of a conflict, such as that the other row is removed.
     package var resolvesConflicts = false
-    /// Whether a trigger of SQLite, of whatever table, may remove rows by `REPLACE`. What it says holds for the
-    /// statements of the triggers that it runs, too.
-    package var mayReplaceRows = false
 
     /// Whether a rule of a table may refuse new values in some columns.
     package func mayRefuse(_ columns: [String], of table: CatalogTable) -> Bool {
@@ -97,37 +93,12 @@ extension Catalog {
         var rules = TableRules()
         let words = Self.words(made.scalar?.text ?? "").filter { !$0.isQuoted }.map(\.text)
         rules.hasChecks = words.contains("check")
-        let replaced = try replaced(in: schema)
-        let table = ExactText(name.name.lowercased())
-        rules.mayReplaceRows = !replaced.isEmpty
-        rules.resolvesConflicts = words.contains("conflict") || replaced.contains(table)
+        rules.resolvesConflicts = words.contains("conflict")
         for row in 0..<columns.count {
             rules.references.insert(ExactText((columns[row, 0].text ?? "").lowercased()))
         }
         // A connection may ignore checks. Its keys are in the conditions of an INSERT.
         rules.mayBeBroken = rules.hasChecks
         return rules
-    }
-
-    /// The tables in which triggers of SQLite replace rows, `OR REPLACE` or `REPLACE INTO`, in lower case.
-    private func replaced(in schema: String) throws(SQLFailure) -> Set<ExactText> {
-        let triggers = try connection.query(
-            "SELECT sql FROM \(schema).sqlite_master WHERE type = 'trigger' AND sql LIKE '%replace%'"
-        )
-        var tables: Set<ExactText> = []
-        for row in 0..<triggers.count {
-            let words = Self.words(triggers[row, 0].text ?? "")
-            for place in words.indices.dropLast()
-            where !words[place].isQuoted && words[place].text == "replace" {
-                let rest = words[(place + 1)...]
-                let isInto = rest.first.map { !$0.isQuoted && $0.text == "into" } == true
-                let isClause = place > 0 && words[place - 1].text == "or"
-                // Elsewhere it is a function.
-                guard isInto || isClause, let target = isInto ? rest.dropFirst().first : rest.first
-                else { continue }
-                tables.insert(ExactText(target.text.lowercased()))
-            }
-        }
-        return tables
     }
 }

@@ -12,9 +12,9 @@
 // A trigger may also give its SIGNAL the number of a deadlock. A deadlock ends the transaction, a SIGNAL
 // does not. So the second try sets a savepoint first. Where the rollback to it succeeds, the row refused.
 //
-// A statement may also succeed and do something else than was meant: a trigger moves the registration, or
-// changes what is inserted. What the rows hold afterwards shows it, for all rows of the statement at once. They
-// are remembered, and the next try leaves them out. Where every row of a run is one of them, the cause is the
+// A statement may also succeed and do something else than was meant: a trigger changes what is inserted. What the
+// rows hold afterwards shows it, for all rows of the statement at once. They are remembered, and the next try leaves
+// them out. Where every row of a run is one of them, the cause is the
 // table and no row: the run ends, and its evidence waits.
 
 import Encodings
@@ -191,12 +191,6 @@ package enum RowRefusal: String, Hashable, Sendable, CaseIterable {
     case unmatched
     /// The row's registration cannot be read, so it is unknown whether the device came back.
     case registration
-    /// The change moves the row's own registration, by a trigger or because it is computed from the mark.
-    /// A mark would be older than it, and void.
-    case moved
-    /// The change removes other rows of the table, changes their marks or registrations, or what an undo puts
-    /// back, by a trigger.
-    case others
     /// Deleted and inserted again on trial, the row is another one, or is refused.
     case altered
     /// A value of the row cannot be kept byte by byte, the row is too large for one statement, or it
@@ -210,7 +204,7 @@ package enum RowRefusal: String, Hashable, Sendable, CaseIterable {
     /// The middle of a sentence about the row.
     package var words: String {
         switch self {
-        case .trigger: "a trigger refuses the change, takes it back, or moves the row elsewhere"
+        case .trigger: "a trigger refuses the change"
         case .referenced: "other rows refer to it"
         case .dangling: "it would refer to a row that does not exist"
         case .check: "a check of the table refuses the change"
@@ -218,9 +212,6 @@ package enum RowRefusal: String, Hashable, Sendable, CaseIterable {
         case .value: "a value does not fit its column"
         case .unmatched: "the database does not find it by its own key"
         case .registration: "its time of registration cannot be read"
-        case .moved: "the change moves its time of registration, by a trigger or a computed column"
-        case .others:
-            "the change would remove other rows, or change their marks or times of registration, by a trigger"
         case .altered:
             "inserted again it would be another row or be refused, so it could not be restored"
         case .inexact:

@@ -53,6 +53,10 @@ struct ChangeStatements {
         let effect: Effect
         /// Whether it has the form of a statement about several tables.
         var isJoin = false
+
+        var isRemoval: Bool {
+            if case .removed = effect { true } else { false }
+        }
     }
 
     /// The statements for some changes, with each change in exactly one of them.
@@ -237,7 +241,7 @@ struct ChangeStatements {
     func probe(_ statement: Statement) -> String {
         let table = layout.table.sql(dialect)
         let column = dialect.quoted(stateColumn ?? layout.key[0].name)
-        if case .removed = statement.effect {
+        if statement.isRemoval {
             return "DELETE FROM \(table) WHERE \(dialect.quoted(layout.key[0].name)) = NULL"
         }
         return "UPDATE \(table) SET \(column) = \(column) WHERE 1 = 0"
@@ -248,17 +252,6 @@ struct ChangeStatements {
         (
             "SELECT \(lookup.selected) FROM \(layout.table.sql(dialect)) WHERE "
                 + "\(dialect.quoted(layout.token.name)) = ?", [value(change, lookup.token)]
-        )
-    }
-
-    /// A query for the keys of all rows that have a token of some changes.
-    func searchingTokens(of changes: ArraySlice<RowChange>) -> BoundSQL {
-        let keys = layout.key.map { dialect.quoted($0.name) }.joined(separator: ", ")
-        let padded = StatementShape.padded(changes)
-        return (
-            "SELECT \(keys) FROM \(layout.table.sql(dialect)) WHERE "
-                + "\(dialect.quoted(layout.token.name)) IN (\(placeholders(padded.count)))",
-            padded.map { value($0, lookup.token) }
         )
     }
 

@@ -3,10 +3,11 @@ import Encodings
 import TokenHygiene
 
 // A statement that counts its rows rightly may still do something else: a trigger takes the change back or moves
-// the registration, perhaps of a row that an earlier statement has changed. So where triggers may run, all rows
-// of a chunk are read again after its last statement. In SQLite, where a trigger may write its own table, the
-// rows that nobody meant show by themselves (see `TouchedRows`): then the chunk is redone row by row, and the row
-// whose statement wrote others is refused.
+// the registration. A table with a trigger of others that could is refused before anything is taken (see
+// `ForeignTriggers`). One may be made since, be hidden from the account, or have our name; and a registration may be
+// computed from the mark. So behind the last statement of a chunk the triggers are read again, and where one may
+// have run, the rows as well: now that the transaction has changed the table, no trigger comes or goes until its
+// end. Where a row is otherwise than it was meant to be, nothing of the chunk stays, and the run ends with 78.
 
 /// Runs the statements of a chunk and checks that each changed exactly its intended rows.
 struct ChangeWriter {
@@ -82,25 +83,26 @@ struct ChangeWriter {
         let open =
             refused.isEmpty
             ? changes : changes.indices.filter { refused[$0] == nil }.map { changes[$0] }
-        let touched = try watch(open)
-        if isolation.isOn {
-            let places = changes.indices.filter { refused[$0] == nil }
-            try writeOneByOne(changes, at: places, &refused, touched, plan)
-        } else {
-            try writeTogether(plan(open), of: open, touched)
+        guard isolation.isOn else {
+            let plan = plan(open)
+            for statement in plan { try write(statement) }
+            try ensureMeant(plan)
+            return refused
         }
-        try touched?.end()
+        let places = changes.indices.filter { refused[$0] == nil }
+        try writeOneByOne(changes, at: places, &refused, plan)
+        try ensureMeant(plan(places.filter { refused[$0] == nil }.map { changes[$0] }))
         return refused
     }
 
     /// Makes changes one by one. A row to which another one refers may go after that one.
     private func writeOneByOne(
         _ changes: [RowChange], at places: [Int], _ refused: inout [Int: RowRefusal],
-        _ touched: TouchedRows?, _ plan: ([RowChange]) -> [ChangeStatements.Statement]
+        _ plan: ([RowChange]) -> [ChangeStatements.Statement]
     ) throws(SQLFailure) {
         func write(_ place: Int) throws(SQLFailure) {
             for statement in plan([changes[place]]) {
-                refused[place] = try writeAlone(statement, of: changes[place], touched)
+                refused[place] = try writeAlone(statement, of: changes[place])
             }
         }
         for place in places { try write(place) }
@@ -120,69 +122,6 @@ struct ChangeWriter {
         }
     }
 
-    /// What writes down which rows are written; nil where nothing needs to.
-    private func watch(_ changes: [RowChange]) throws(SQLFailure) -> TouchedRows? {
-        guard lookup.dialect.engine == .sqlite, changes.contains(where: { $0.verdict != .delete })
-        else { return nil }
-        return try TouchedRows(
-            lookup, "UPDATE", of: Catalog(connection: connection).triggers(of: layout.table))
-    }
-
-    /// Runs the statements of a chunk, and reads all of its rows again where that is needed.
-    private func writeTogether(
-        _ plan: [ChangeStatements.Statement], of open: [RowChange], _ touched: TouchedRows?
-    ) throws(SQLFailure) {
-        guard !plan.isEmpty else { return }
-        for statement in plan { try write(statement) }
-        let triggers = try Catalog(connection: connection).triggers(of: layout.table)
-        var moved: [ExactText] = []
-        var reread = 0
-        for statement in plan where try mustReread(statement, triggers) {
-            switch try effect(of: statement) {
-            case .meant: reread += statement.changes.count
-            case .moving(let names): moved += names
-            // A trigger may have restored the old value.
-            case .none:
-                isolation.isolate()
-                throw missed(1, of: statement.changes.count)
-            }
-        }
-        if let touched {
-            let own = Set(open.map { lookup.name(of: $0.row) })
-            let hasOthers = try touched.hasOthers(than: own, from: .role)
-            if hasOthers || !moved.isEmpty {
-                // By itself each row shows what its own statement does.
-                isolation.isolate()
-                throw missed(max(1, moved.count), of: open.count)
-            }
-        }
-        if reread > 0 { try note(moved: [], sound: reread) }
-        guard !moved.isEmpty else { return }
-        try note(moved: moved, sound: open.count - moved.count)
-        throw missed(moved.count, of: open.count)
-    }
-
-    /// Records rows whose registration moved with their change, or whose change wrote other rows.
-    ///
-    /// - Throws: `configuration` where that is so with every row of the run.
-    private func note(
-        moved: [ExactText], as refusal: RowRefusal = .moved, sound: Int
-    ) throws(SQLFailure) {
-        guard isolation.noteReread(spoiled: moved, as: refusal, sound: sound) else { return }
-        let triggers = try Catalog(connection: connection).triggers(of: layout.table)
-        let names = Set(triggers.filter { $0.event == "UPDATE" }.map(\.name)).sorted()
-        let cause = names.isEmpty ? "" : " (trigger \(names.joined(separator: ", ")))"
-        let cure = "nothing of this chunk was changed; let the trigger do nothing for this program"
-        throw SQLFailure(
-            kind: .configuration, code: 0,
-            message: refusal == .others
-                ? "marking a row of \(layout.table), or taking a mark back, removes other rows or changes "
-                    + "their marks or registrations\(cause); \(cure)"
-                : "changing a row of \(layout.table) moves its \(layout.registration?.name ?? "") too"
-                    + "\(cause), so every mark would be void; \(cure) (docs/registrations.md), or name "
-                    + "another column under registered-at", longest: 480)
-    }
-
     /// Runs a statement that changes many rows.
     private func write(_ statement: ChangeStatements.Statement) throws(SQLFailure) {
         let found: Int
@@ -199,42 +138,24 @@ struct ChangeWriter {
         throw missed(statement.changes.count - found, of: statement.changes.count)
     }
 
-    /// Runs the statement of one row after a savepoint, and rolls back to it where the row is
-    /// refused. A trigger of SQLite may fail a statement without undoing its effects (RAISE(FAIL)).
+    /// Runs the statement of one row after a savepoint, and rolls back to it where the row is refused.
     private func writeAlone(
-        _ statement: ChangeStatements.Statement, of change: RowChange, _ touched: TouchedRows?
+        _ statement: ChangeStatements.Statement, of change: RowChange
     ) throws(SQLFailure) -> RowRefusal? {
         let refusal: RowRefusal
         try connection.run("SAVEPOINT pushsweep_row")
         do throws(SQLFailure) {
-            try touched?.forget()
-            let found = try execute(statement)
-            let own = lookup.name(of: change.row)
-            if try touched?.hasOthers(than: [own], from: .role) == true {
-                try note(moved: [own], as: .others, sound: 0)
-                return try takeBack(.others)
-            }
-            let triggers = try Catalog(connection: connection).triggers(of: layout.table)
-            let isCounted = found == 1 ? try !mustReread(statement, triggers) : false
-            let effect = isCounted ? .meant : try effect(of: statement)
-            if case .meant = effect, !connection.hasBrokenKeys {
-                if !isCounted { try note(moved: [], sound: 1) }
-                try connection.run("RELEASE SAVEPOINT pushsweep_row")
-                return nil
-            }
-            switch effect {
-            case .meant: refusal = .referenced
-            case .moving(let names):
-                try note(moved: names, sound: 0)
-                refusal = .moved
-            case .none:
-                let isOther = found == 0 ? try hasChanged(change) : false
-                if isOther { throw missed(1, of: 1) }
-                refusal = found == 0 ? .unmatched : .trigger
+            if try execute(statement) == 1 {
+                if !connection.hasBrokenKeys {
+                    try connection.run("RELEASE SAVEPOINT pushsweep_row")
+                    return nil
+                }
+                refusal = .referenced
+            } else {
+                if try hasChanged(change) { throw missed(1, of: 1) }
+                refusal = .unmatched
             }
         } catch {
-            // The whole table moves its registrations.
-            if error.kind == .configuration && error.code == 0 { throw error }
             let isSignal = isolation.isSignal(error)
             guard isSignal || error.mayBeAboutRow else { throw error }
             let reason = isSignal ? .trigger : RowRefusal(error) ?? .failure
@@ -245,39 +166,48 @@ struct ChangeWriter {
             if reason == .failure { try probe(statement, for: error) }
             refusal = reason
         }
-        return try takeBack(refusal)
-    }
-
-    /// Takes back what happened since the savepoint of a row.
-    private func takeBack(_ refusal: RowRefusal) throws(SQLFailure) -> RowRefusal {
         try connection.run("ROLLBACK TO SAVEPOINT pushsweep_row")
         try connection.run("RELEASE SAVEPOINT pushsweep_row")
         return refusal
     }
 
-    /// Whether the rows of a statement, which has run, have to be read again: it may have run triggers, or
-    /// the registration is computed. `triggers` are those of the table, read after it, since one may have been
-    /// made after the examination: now that the transaction has changed the table, none comes or goes until
-    /// its end.
+    /// Requires that statements, which have run, left their rows as they were meant to be, and ran no trigger of
+    /// others that can do more.
     ///
-    /// - Throws: `configuration` where removed rows have run one, whose effects no undo takes back.
-    private func mustReread(
-        _ statement: ChangeStatements.Statement, _ triggers: [TableReach.Trigger]
-    ) throws(SQLFailure) -> Bool {
-        if case .removed = statement.effect {
-            let new = triggers.first {
-                $0.event == "DELETE" && !layout.knownTriggers.contains($0.name)
+    /// - Throws: `configuration` where they did.
+    private func ensureMeant(_ plan: [ChangeStatements.Statement]) throws(SQLFailure) {
+        guard !plan.isEmpty else { return }
+        let triggers = try Catalog(connection: connection).triggers(of: layout.table)
+        for statement in plan {
+            let harmful = triggers.first {
+                statement.isRemoval
+                    ? $0.event == "DELETE" && !layout.knownTriggers.contains($0.name)
+                    : $0.event == "UPDATE" && $0.mayWriteTable && !layout.owns($0)
             }
-            guard let trigger = new else { return false }
-            throw SQLFailure(
-                kind: .configuration, code: 0,
-                message:
-                    "removing a row of \(layout.table) runs the trigger \(trigger.name), made since "
-                    + "the run began; nothing of this chunk was removed, drop it or set policy.action to mark"
-            )
+            if let harmful { throw made(harmful) }
+            let mayBeOther =
+                layout.hidesUpdateTriggers || layout.registrationIsComputed
+                || triggers.contains { $0.event == "UPDATE" && $0.mayWriteTable }
+            if mayBeOther, !statement.isRemoval, try !isMeant(statement) {
+                throw SQLFailure(
+                    kind: .configuration, code: 0,
+                    message:
+                        "changing a row of \(layout.table) takes the change back, or moves its "
+                        + "\(layout.registration?.name ?? "registration") too, by a trigger or because it is "
+                        + "computed, so the mark would be void; nothing of this chunk was changed; name "
+                        + "another column under registered-at, or keep marks in pushsweep_invalid "
+                        + "(invalidated-at: none, and no living)", longest: 480)
+            }
         }
-        return layout.mayHaveUpdateTriggers || layout.registrationIsComputed
-            || triggers.contains { $0.event == "UPDATE" }
+    }
+
+    private func made(_ trigger: TableReach.Trigger) -> SQLFailure {
+        SQLFailure(
+            kind: .configuration, code: 0,
+            message:
+                "changing a row of \(layout.table) runs the trigger \(trigger.name), made since the run "
+                + "began; nothing of this chunk was changed; `pushsweep check` says what helps",
+            longest: 480)
     }
 
     private func execute(_ statement: ChangeStatements.Statement) throws(SQLFailure) -> Int {
@@ -314,55 +244,27 @@ struct ChangeWriter {
         return !(0..<rows.count).contains { rows.row($0).elementsEqual(change.row.values) }
     }
 
-    /// What the rows of a statement hold after it.
-    private enum Effect {
-        /// The state that it was to leave.
-        case meant
-        /// That state, and these rows another registration than the one by which they were judged.
-        case moving([ExactText])
-        /// Another state.
-        case none
-    }
-
-    /// Reads the rows of a statement again, which may not have counted them.
-    private func effect(
-        of statement: ChangeStatements.Statement
-    ) throws(SQLFailure) -> Effect {
-        if case .removed = statement.effect {
-            return try isThere(anyOf: statement.changes) ? .none : .meant
-        }
+    /// Whether the rows of a statement hold what it wrote, and the registrations by which they were judged.
+    private func isMeant(_ statement: ChangeStatements.Statement) throws(SQLFailure) -> Bool {
         let reread = statements.rereading(statement)
         let rows = try connection.query(reread.sql, reread.values)
-        guard rows.count == statement.changes.count else { return .none }
+        guard rows.count == statement.changes.count else { return false }
         let marks = (0..<rows.count).map { rows[$0, 0] }
         if case .holding(let value) = statement.effect {
-            guard marks.allSatisfy({ $0.asImaged == value.asImaged }) else { return .none }
+            guard marks.allSatisfy({ $0.asImaged == value.asImaged }) else { return false }
         } else {
             let times = Set(statement.changes.map(\.time))
             guard marks.allSatisfy({ layout.mark?.mark($0).map(times.contains) ?? false }) else {
-                return .none
+                return false
             }
         }
-        guard let place = lookup.registration else { return .meant }
+        guard let place = lookup.registration else { return true }
         var registrations: [ExactText: SQLValue] = [:]
         for row in 0..<rows.count {
             registrations[RowImage.key(Array(rows.row(row).dropFirst(2)))] = rows[row, 1]
         }
-        let moved = statement.changes.compactMap { change -> ExactText? in
-            let name = lookup.name(of: change.row)
-            return registrations[name] == change.row[place] ? nil : name
+        return statement.changes.allSatisfy {
+            registrations[lookup.name(of: $0.row)] == $0.row[place]
         }
-        return moved.isEmpty ? .meant : .moving(moved)
-    }
-
-    /// Whether one of the rows still exists. The search is by token, because a row that its own key
-    /// does not find would appear removed.
-    private func isThere(
-        anyOf changes: ArraySlice<RowChange>
-    ) throws(SQLFailure) -> Bool {
-        let names = Set(changes.map { lookup.name(of: $0.row) })
-        let reread = statements.searchingTokens(of: changes)
-        let rows = try connection.query(reread.sql, reread.values)
-        return (0..<rows.count).contains { names.contains(RowImage.key(Array(rows.row($0)))) }
     }
 }

@@ -3,8 +3,8 @@ import Encodings
 
 // A removed row is restored exactly as in its image, or not at all. The insert is strict, so that
 // values are not shortened silently. The inserted rows are read again once all of a chunk are there, because a
-// trigger may have written other values, and one of SQLite other rows (see `TouchedRows`). A strict insert may
-// refuse a value that the table held (the error value of
+// server's trigger may have written other values; one of SQLite may write other rows as well, so no row comes back
+// there beside a trigger of others. A strict insert may refuse a value that the table held (the error value of
 // an ENUM). Such a row is inserted once more without strictness, and stays if it reads back the
 // same. A row that differs is removed again and counts as refused. Generated columns are not inserted,
 // but compared: the table as it is now may compute another value than the image has.
@@ -55,25 +55,32 @@ struct RowInsertion {
         }
         let groups = alike.values.sorted { $0[0] < $1[0] }
         guard !groups.isEmpty else { return refused }
-        let touched = try watch()
+        try ensureNoOthersWrite()
         try checkingKeysLate { () throws(SQLFailure) in
             if isolation.isOn {
                 let places = groups.flatMap { $0 }
-                refused.merge(try insertOneByOne(rows, at: places, touched)) { known, _ in known }
+                refused.merge(try insertOneByOne(rows, at: places)) { known, _ in known }
             } else {
-                try insertTogether(
-                    rows, groups.flatMap { batches($0, rows) }, touched)
+                try insertTogether(rows, groups.flatMap { batches($0, rows) })
             }
         }
-        try touched?.end()
         return refused
     }
 
-    /// Begins to write down which rows triggers write; nil where none of others is run by an INSERT.
-    func watch() throws(SQLFailure) -> TouchedRows? {
-        guard dialect.engine == .sqlite else { return nil }
-        return try TouchedRows(
-            lookup, "INSERT", of: Catalog(connection: connection).triggers(of: layout.table))
+    /// Requires that an insert runs no trigger of others that can write the table.
+    ///
+    /// - Throws: `configuration` where one is there in SQLite.
+    func ensureNoOthersWrite() throws(SQLFailure) {
+        guard dialect.engine == .sqlite else { return }
+        let triggers = try Catalog(connection: connection).triggers(of: layout.table)
+        guard let found = triggers.first(where: { $0.event != "DELETE" && !layout.owns($0) })
+        else { return }
+        throw SQLFailure(
+            kind: .configuration, code: 0,
+            message:
+                "inserting a row of \(layout.table) may run the trigger \(found.name), which can write "
+                + "other rows; nothing of this chunk was changed; remove the trigger, or set policy.action "
+                + "to mark", longest: 480)
     }
 
     /// Runs statements after each of which a foreign key may be broken that a later one mends, where the
@@ -88,7 +95,7 @@ struct RowInsertion {
 
     /// Inserts rows with few statements. Any refusal requests another try row by row.
     private func insertTogether(
-        _ rows: [RowContent], _ batches: [[Int]], _ touched: TouchedRows?
+        _ rows: [RowContent], _ batches: [[Int]]
     ) throws(SQLFailure) {
         for batch in batches {
             let some = batch.map { rows[$0] }
@@ -100,7 +107,7 @@ struct RowInsertion {
             }
         }
         let inserted = batches.flatMap { $0 }.map { rows[$0] }
-        guard try isAlone(inserted, touched), try differing(inserted).isEmpty else {
+        guard !connection.hasBrokenKeys, try differing(inserted).isEmpty else {
             isolation.isolate()
             throw Self.difference
         }
@@ -113,7 +120,7 @@ struct RowInsertion {
     /// Inserts rows that were just removed, the last one first, and returns the places of those that are not
     /// as they were, where that is asked. All of them have the same columns.
     func insertBack(_ rows: [RowContent], comparing: Bool = true) throws(SQLFailure) -> [Int] {
-        let touched = try watch()
+        try ensureNoOthersWrite()
         try checkingKeysLate { () throws(SQLFailure) in
             for batch in batches(rows.indices.reversed(), rows) {
                 let some = batch.map { rows[$0] }
@@ -125,36 +132,23 @@ struct RowInsertion {
                 }
             }
         }
-        guard try isAlone(rows, touched) else {
+        guard !connection.hasBrokenKeys else {
             isolation.isolate()
             throw Self.difference
         }
         return comparing ? try differing(rows) : []
     }
 
-    /// Whether some rows are all that was written, and refer to nothing that is missing.
-    private func isAlone(
-        _ rows: [RowContent], _ touched: TouchedRows?
-    ) throws(SQLFailure) -> Bool {
-        connection.hasBrokenKeys ? false : try !hasOthers(than: rows, touched)
-    }
-
-    private func hasOthers(
-        than rows: [RowContent], _ touched: TouchedRows?
-    ) throws(SQLFailure) -> Bool {
-        try touched?.hasOthers(than: Set(rows.compactMap(name)), from: .value) == true
-    }
-
     /// Inserts rows one by one, those that refer to a missing one again after the others, until none goes.
     private func insertOneByOne(
-        _ rows: [RowContent], at places: [Int], _ touched: TouchedRows?
+        _ rows: [RowContent], at places: [Int]
     ) throws(SQLFailure) -> [Int: RowRefusal] {
         var refused: [Int: RowRefusal] = [:]
         var waiting = places
         while true {
             var left: [Int] = []
             for place in waiting {
-                refused[place] = try insertAlone(rows[place], touched)
+                refused[place] = try insertAlone(rows[place])
                 if refused[place] == .dangling { left.append(place) }
             }
             if left.isEmpty { return refused }
@@ -162,20 +156,19 @@ struct RowInsertion {
             // What came first may refer to what came next.
             waiting = left.reversed()
         }
-        for place in try insertCircles(rows, at: waiting, touched) { refused[place] = nil }
+        for place in try insertCircles(rows, at: waiting) { refused[place] = nil }
         return refused
     }
 
     /// Inserts those of some rows that refer to one another, and returns their places.
     private func insertCircles(
-        _ rows: [RowContent], at places: [Int], _ touched: TouchedRows?
+        _ rows: [RowContent], at places: [Int]
     ) throws(SQLFailure) -> [Int] {
         guard dialect.engine == .sqlite else { return [] }
         var left = places
         while left.count > 1 {
             let some = left.map { rows[$0] }
             try connection.run("SAVEPOINT pushsweep_row")
-            try touched?.forget()
             var missing: [Int] = []
             do throws(SQLFailure) {
                 for row in some { try execute([row]) }
@@ -183,7 +176,7 @@ struct RowInsertion {
                 missing = left.filter { place in
                     name(of: rows[place]).flatMap { found[$0] }.map { !lookup.isExact($0) } ?? true
                 }
-                if try isAlone(some, touched), try differing(some).isEmpty {
+                if !connection.hasBrokenKeys, try differing(some).isEmpty {
                     try connection.run("RELEASE SAVEPOINT pushsweep_row")
                     return left
                 }
@@ -200,12 +193,9 @@ struct RowInsertion {
 
     /// Inserts one row behind a savepoint. Returns why the table does not accept it unchanged; then it is not
     /// in the table.
-    func insertAlone(
-        _ row: RowContent, _ touched: TouchedRows?
-    ) throws(SQLFailure) -> RowRefusal? {
+    func insertAlone(_ row: RowContent) throws(SQLFailure) -> RowRefusal? {
         try connection.run("SAVEPOINT pushsweep_row")
-        try touched?.forget()
-        var refusal = try refusal(of: row, touched)
+        var refusal = try refusal(of: row)
         if refusal == .value, dialect.engine == .mariaDB {
             try connection.run("ROLLBACK TO SAVEPOINT pushsweep_row")
             try connection.run("SET SESSION sql_mode = '\(MariaDBConnection.lenientMode)'")
@@ -213,7 +203,7 @@ struct RowInsertion {
             defer {
                 try? connection.run("SET SESSION sql_mode = '\(MariaDBConnection.strictMode)'")
             }
-            refusal = try self.refusal(of: row, touched)
+            refusal = try self.refusal(of: row)
         }
         if refusal != nil { try connection.run("ROLLBACK TO SAVEPOINT pushsweep_row") }
         try connection.run("RELEASE SAVEPOINT pushsweep_row")
@@ -221,16 +211,12 @@ struct RowInsertion {
     }
 
     /// The reason why the table does not accept a row unchanged; nil where it did.
-    private func refusal(
-        of row: RowContent, _ touched: TouchedRows?
-    ) throws(SQLFailure) -> RowRefusal? {
+    private func refusal(of row: RowContent) throws(SQLFailure) -> RowRefusal? {
         do throws(SQLFailure) {
             try execute([row])
-            if try hasOthers(than: [row], touched) { return .others }
             if connection.hasBrokenKeys { return .dangling }
             if try differing([row]).isEmpty { return nil }
             try removeRegistration(of: row)
-            if try hasOthers(than: [row], touched) { return .others }
             return try differing([row]).isEmpty ? nil : .altered
         } catch {
             if isolation.isSignal(error) { return .trigger }

@@ -88,8 +88,7 @@ extension TokenTable {
                 LayoutExamination(
                     layout: layout, table: table, mapping: settings.mapping, need: need
                 ).findings
-            report.findings += try reachFindings(layout, table, need)
-            report.findings += try registrationMoves(layout, need)
+            report.findings += try reachFindings(layout, table, need, partitions)
         } catch {
             guard error.code == .configuration || error.code == .permission else { throw error }
             report.findings.append(Finding(error))

@@ -9,7 +9,8 @@ import TokenHygiene
 extension TokenTable {
     /// Findings that forbid changing or removing rows of the token table.
     func reachFindings(
-        _ layout: TableLayout, _ table: CatalogTable, _ need: TableUse
+        _ layout: TableLayout, _ table: CatalogTable, _ need: TableUse,
+        _ partitions: [Partition] = []
     ) throws(StoreFailure) -> [Finding] {
         var findings = try commitFindings(table, need)
         if need.writes { findings += try binaryLogFindings() }
@@ -28,10 +29,11 @@ extension TokenTable {
         if need.seesKeys(of: layout), !reach.seesKeys {
             findings += try hiddenKeysFinding(reach, table)
         }
+        findings += try foreignTriggerFindings(layout, reach, need, partitions)
         guard need.removesRows else {
-            return findings + [triggerWarning(reach, table)].compactMap { $0 }
+            return findings + [triggerWarning(reach, layout)].compactMap { $0 }
         }
-        return findings + findingsOfSpread(reach, table)
+        return findings + findingsOfSpread(reach, layout)
     }
 
     /// Refuses changes of some columns that change rows of other tables: a foreign key refers to one of them.
@@ -85,7 +87,8 @@ extension TokenTable {
         ]
     }
 
-    private func findingsOfSpread(_ reach: TableReach, _ table: CatalogTable) -> [Finding] {
+    private func findingsOfSpread(_ reach: TableReach, _ layout: TableLayout) -> [Finding] {
+        let table = layout.table
         let cure =
             "the change ledger has no copy of that, and undo cannot restore it; set policy.action to "
             + "mark, or remove it"
@@ -96,7 +99,7 @@ extension TokenTable {
             findings.append(
                 .failure(
                     .configuration,
-                    "removing a row of \(table.name) changes rows of other tables by foreign keys: "
+                    "removing a row of \(table) changes rows of other tables by foreign keys: "
                         + "\(list.joined(separator: ", ")); \(cure)"))
         }
         let triggers = reach.triggers.filter { $0.event == "DELETE" }
@@ -104,15 +107,15 @@ extension TokenTable {
             findings.append(
                 .failure(
                     .configuration,
-                    "removing a row of \(table.name) runs triggers: "
+                    "removing a row of \(table) runs triggers: "
                         + "\(triggers.map(\.name).sorted().joined(separator: ", ")); \(cure)"))
         }
-        let inserting = reach.foreign("INSERT")
-        if !inserting.isEmpty {
+        let inserting = foreign(reach, "INSERT", layout)
+        if !inserting.isEmpty, connection.dialect.engine != .sqlite {
             findings.append(
                 .warning(
                     "table-has-triggers",
-                    "an undo inserts removed rows of \(table.name) again, which runs triggers: "
+                    "an undo inserts removed rows of \(table) again, which runs triggers: "
                         + "\(inserting.joined(separator: ", ")); each row is tried before it is removed, "
                         + "and one that would come back otherwise stays and is named"))
         }
@@ -121,7 +124,7 @@ extension TokenTable {
             findings.append(
                 .warning(
                     "referenced-rows",
-                    "rows of \(table.name) that \(restricting.joined(separator: ", ")) refers to cannot be "
+                    "rows of \(table) that \(restricting.joined(separator: ", ")) refers to cannot be "
                         + "removed; they are left, counted as refused, and named"))
         }
         return findings
@@ -192,20 +195,21 @@ extension TokenTable {
         return findings
     }
 
-    private func triggerWarning(_ reach: TableReach, _ table: CatalogTable) -> Finding? {
-        let triggers = reach.foreign("UPDATE")
-        guard !triggers.isEmpty else { return nil }
+    /// A warning of triggers of a server that run when a row is marked; those that can write it are refused.
+    private func triggerWarning(_ reach: TableReach, _ layout: TableLayout) -> Finding? {
+        let triggers = foreign(reach, "UPDATE", layout)
+        guard !triggers.isEmpty, !layout.markColumns.isEmpty else { return nil }
         return .warning(
             "table-has-triggers",
-            "marking a row of \(table.name) runs triggers: \(triggers.joined(separator: ", ")); what they "
+            "marking a row of \(layout.table) runs triggers: \(triggers.joined(separator: ", ")); what they "
                 + "write elsewhere is not undone, and rows they refuse are left and named")
     }
-}
 
-extension TableReach {
-    /// The names of the triggers for an event, without those for registrations.
-    fileprivate func foreign(_ event: String) -> [String] {
-        triggers.filter { $0.event == event && !$0.isOwn }.map(\.name).sorted()
+    /// The names of the triggers for an event that are not ours and that no finding refuses.
+    private func foreign(_ reach: TableReach, _ event: String, _ layout: TableLayout) -> [String] {
+        reach.triggers.filter {
+            $0.event == event && !layout.owns($0) && !(event == "UPDATE" && $0.mayWriteTable)
+        }.map(\.name).sorted()
     }
 }
 

@@ -101,91 +101,27 @@ extension TokenTable {
         return [known, sample.newest].compactMap { $0 }.max()
     }
 
-    /// What a trigger that writes the time is worth; nil without one.
+    /// What a trigger that may write the time is worth; nil without one. One of others can do so only where marks
+    /// stand beside the rows.
     private func triggerFinding(
         _ layout: TableLayout, _ column: TimeColumn
     ) throws(StoreFailure) -> Finding? {
-        guard let (writer, assignment) = try registrationWriter(layout, column) else { return nil }
+        let names = try catalogTable().columns(behind: column.name)
+        let writers = try triggers(layout).filter { $0.mayWrite(names) }
+        guard let writer = writers.first(where: { !layout.owns($0) }) ?? writers.first else {
+            return nil
+        }
         let rights =
             writer.definer.map { ", with the rights of \($0), an account that has to stay" } ?? ""
-        let name = "trigger \(writer.name) of \(layout.table) writes \(column.name)"
-        switch assignment {
-        case .never: return nil
-        case .withToken: return .ok("\(name) when a device registers again\(rights)")
-        case .withoutUs where writer.isOwn:
-            return .ok("\(name) when a device registers again\(rights)")
-        case .withoutUs, .always:
-            // Where marks are in the table, a trigger of the second kind is refused already.
-            return .warning(
-                "registration-moves-too-often",
-                "\(name) at any write of the row by the application\(rights), so each of them counts as a "
-                    + "registration, and older reports about the device are ignored; name a column that only "
-                    + "a registration writes, if there is one")
+        let name = "trigger \(writer.name) of \(layout.table)"
+        if layout.owns(writer) {
+            return .ok("\(name) writes \(column.name) when a device registers again\(rights)")
         }
-    }
-
-    /// The trigger that writes the time most often, and when it does. A server shows the statements of a
-    /// trigger to accounts with the right TRIGGER only.
-    private func registrationWriter(
-        _ layout: TableLayout, _ column: TimeColumn
-    ) throws(StoreFailure) -> (TableReach.Trigger, TriggerAssignment)? {
-        let table = try catalogTable()
-        let engine = connection.dialect.engine
-        return try triggers(layout).filter { $0.event == "UPDATE" }.map { trigger in
-            let isHidden = trigger.body.isEmpty && trigger.isOwn
-            let assignment = trigger.assignment(
-                of: table.columns(behind: column.name), token: layout.token.name,
-                changed: layout.markColumns + layout.heldColumns, in: layout.table, engine)
-            return (trigger, isHidden ? .withoutUs : assignment)
-        }.max { $0.1 < $1.1 }.flatMap { $0.1 == .never ? nil : $0 }
-    }
-
-    /// Refuses changes of rows where a trigger would take each of them for a registration: all marks would be
-    /// void, and no undo could take one back.
-    func registrationMoves(
-        _ layout: TableLayout, _ need: TableUse
-    ) throws(StoreFailure) -> [Finding] {
-        guard let column = layout.registration, !layout.markColumns.isEmpty,
-            need == .read || need.rows?.marks == true
-        else { return [] }
-        if need != .read, let hidden = try hiddenStatementFinding(layout) { return [hidden] }
-        guard let (trigger, assignment) = try registrationWriter(layout, column),
-            assignment == .always
-        else { return [] }
-        let name = column.name
-        let cure =
-            connection.dialect.engine == .sqlite
-            ? "make it AFTER UPDATE OF \(layout.token.name)"
-            : "put IF @pushsweep IS NULL THEN ... END IF around its statements, for sessions of this program "
-                + "set that variable"
-        return [
-            .failure(
-                .configuration,
-                "trigger \(trigger.name) of \(layout.table) writes \(name) at every change of a row, a mark "
-                    + "by this program too: each device that is marked would look registered again, and no "
-                    + "undo could take the mark back; \(cure), or name a column under "
-                    + "store.active-users.registered-at that only a registration writes, or keep marks in "
-                    + "pushsweep_invalid (invalidated-at: none, and no living)",
-                isAboutRows: need == .read)
-        ]
-    }
-
-    /// MariaDB shows the names of triggers to all who may change a table, and their statements to accounts
-    /// with the right TRIGGER.
-    private func hiddenStatementFinding(
-        _ layout: TableLayout
-    ) throws(StoreFailure) -> Finding? {
-        let hidden = try triggers(layout).filter {
-            $0.event == "UPDATE" && $0.body.isEmpty && !$0.isOwn
-        }
-        guard !hidden.isEmpty,
-            let grant = try session.grant({ $0.seeingTriggers(of: layout.table) })
-        else { return nil }
-        return .failure(
-            .permission,
-            "reading trigger \(hidden.map(\.name).sorted().joined(separator: ", ")) of \(layout.table), which "
-                + "may take a mark for a registration: the account does not see its statements; run \(grant)",
-            grant: grant)
+        return .warning(
+            "registration-moves-too-often",
+            "\(name) may write \(column.name) at any write of the row by the application\(rights): each of them "
+                + "would count as a registration, and older reports about the device be ignored; name a column "
+                + "that only a registration writes, if there is one")
     }
 
     /// The triggers of the table that the account sees.

@@ -184,8 +184,7 @@ package struct RequiredPrivileges {
             if rows.marks, let names = layout.markedColumns {
                 rights.append(maker.updating(names, of: layout.table, purpose: "mark rows of"))
             }
-            // MariaDB shows the name of a trigger to all, and its statements to this right.
-            if need.changesRows(of: layout), !showsTriggers || layout.mayMoveRegistration {
+            if need.changesRows(of: layout), !showsTriggers {
                 rights.append(maker.seeingTriggers(of: layout.table))
             }
             if rows.inserts {

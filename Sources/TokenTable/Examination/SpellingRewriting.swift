@@ -177,19 +177,14 @@ struct SpellingRewriting {
             : "DELETE \(tableName) FROM \(join) WHERE \(condition)"
     }
 
-    /// Statements in a form in which no trigger takes them for registrations.
+    /// Statements in a form in which no trigger of ours takes them for registrations; one of others may.
     private func withoutTriggers(_ statements: [String]) -> [String] {
         if isServer {
             guard layout.mayHaveUpdateTriggers else { return statements }
             return ["SET \(MariaDBConnection.ownMark) = 1"] + statements
                 + ["SET \(MariaDBConnection.ownMark) = NULL"]
         }
-        guard let registration = layout.registration else { return statements }
-        let writers = triggers.filter {
-            $0.writes(
-                registration.name, whenUpdating: layout.token.name, of: layout.table,
-                dialect.engine)
-        }
+        let writers = triggers.filter { $0.event == "UPDATE" && layout.owns($0) }
         guard !writers.isEmpty else { return statements }
         let drops = writers.map {
             "DROP TRIGGER "

@@ -61,6 +61,8 @@ package struct TableLayout: Hashable, Sendable {
 
     /// Whether changing a row may run triggers, which may undo the change.
     var mayHaveUpdateTriggers = false
+    /// Whether the account sees no such trigger, and would see none.
+    var hidesUpdateTriggers = false
     /// Whether a rule of the table may refuse a mark, or taking one back: a unique index or a foreign key with a
     /// column of the mark, or a CHECK.
     var marksMayBeRefused = false
@@ -71,15 +73,10 @@ package struct TableLayout: Hashable, Sendable {
     /// removes the other row where a unique key says ON CONFLICT REPLACE. Empty for other tables, because it
     /// holds for the statements of triggers, too.
     var orAbort = ""
-    /// Whether a trigger of SQLite may remove rows by `REPLACE`, of this table by way of another one.
-    var mayReplaceRows = false
     /// Whether a trigger of others, or one that the account may not see, runs when a row is marked.
     var mayRunForeignTriggers = false
-    /// Whether a trigger may take a mark for a registration, so that its statements have to be seen.
-    var mayMoveRegistration = false
     /// The names of the triggers that the examination has judged.
     var knownTriggers: Set<String> = []
-
     /// Whether only trying shows that the table takes a mark.
     package var marksNeedTrial: Bool {
         !markColumns.isEmpty && (mayRunForeignTriggers || marksMayBeRefused)
@@ -111,6 +108,11 @@ package struct TableLayout: Hashable, Sendable {
                 let word = living.compared(living.dead)
                 return word.text ?? word.integer.map(String.init) ?? "\(word)"
             })
+    }
+
+    /// Whether a trigger of the table is one of docs/registrations.md.
+    func owns(_ trigger: TableReach.Trigger) -> Bool {
+        trigger.isOwn(token: token.name, key: key.map(\.name), of: table)
     }
 
     /// One column of the key.

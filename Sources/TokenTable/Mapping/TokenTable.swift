@@ -56,20 +56,17 @@ package final class TokenTable {
             () throws(SQLFailure) in
             var layout = layout
             let triggers = try catalog.triggers(of: name)
-            let isKnown = triggers.contains { $0.event == "UPDATE" }
-            layout.mayHaveUpdateTriggers = isKnown ? true : try !catalog.seesTriggers(of: name)
+            let updating = triggers.filter { $0.event == "UPDATE" }
+            layout.hidesUpdateTriggers =
+                updating.isEmpty ? try !catalog.seesTriggers(of: name) : false
+            layout.mayHaveUpdateTriggers = !updating.isEmpty || layout.hidesUpdateTriggers
             layout.knownTriggers = Set(triggers.map(\.name))
             layout.mayRunForeignTriggers =
-                triggers.contains { $0.event == "UPDATE" && !$0.isOwn }
-                || !isKnown && layout.mayHaveUpdateTriggers
+                layout.hidesUpdateTriggers || updating.contains { !layout.owns($0) }
             let rules = try catalog.rules(of: name)
             layout.marksMayBeRefused = rules.mayRefuse(layout.markColumns, of: table)
             layout.rowsMayBreakRules = rules.mayBeBroken
             layout.orAbort = rules.resolvesConflicts ? " OR ABORT" : ""
-            layout.mayReplaceRows = rules.mayReplaceRows
-            layout.mayMoveRegistration =
-                layout.registration != nil && !layout.markColumns.isEmpty
-                && triggers.contains { $0.event == "UPDATE" && !$0.isOwn }
             let tests = try [layout.exactness].compactMap { $0 } + catalog.insertConditions(name)
             layout.exactness = tests.isEmpty ? nil : "(\(tests.joined(separator: " AND ")))"
             layout.ignoresNameCase = try catalog.ignoresNameCase()

@@ -214,9 +214,13 @@ package struct SendableRows {
     }
 
     func beside(_ own: String, is word: Word) -> String {
-        let own = "pushsweep_invalid.\(own)"
+        "pushsweep_invalid.\(own) = \(value(of: word))"
+    }
+
+    /// What stands in `pushsweep_invalid` for the app or the environment of a row.
+    func value(of word: Word) -> String {
         switch word {
-        case .constant(let word): return "\(own) = \(dialect.literal(word))"
+        case .constant(let word): return dialect.literal(word)
         case .column(let other):
             var value = column(other.name)
             if !other.values.isEmpty {
@@ -230,8 +234,8 @@ package struct SendableRows {
                 value =
                     "CAST(\(value) AS \(dialect.engine == .mariaDB ? "CHAR" : "TEXT"))"
             }
-            guard dialect.engine == .mariaDB else { return "\(own) = \(value)" }
-            return "\(own) = CONVERT(\(value) USING utf8mb4) COLLATE utf8mb4_bin"
+            guard dialect.engine == .mariaDB else { return value }
+            return "CONVERT(\(value) USING utf8mb4) COLLATE utf8mb4_bin"
         }
     }
 }

@@ -43,8 +43,6 @@ package enum UndoObstacle: String, Hashable, Sendable, CaseIterable {
     case taken
     /// The table refused the removed row: a foreign key, a check, a new column.
     case refused
-    /// A trigger of the table would change or remove other rows with it.
-    case others
     /// The row has another token than the one that was changed, or its key belongs to another row now; or the
     /// change was made to another table than the settings name now, or for another key, token or mark column.
     case foreign
@@ -61,8 +59,6 @@ package enum UndoObstacle: String, Hashable, Sendable, CaseIterable {
         case .present: "in the table again under the same key"
         case .taken: "with a token or another unique value that is in use now"
         case .refused: "refused by the table"
-        case .others:
-            "because a trigger of the table would change or remove other rows with them; undo again without it"
         case .foreign: "about another token, table, column or key than is there now"
         case .unreadable: "unreadable in the ledger"
         }

@@ -47,7 +47,6 @@ extension UndoTransaction {
             let obstacle: UndoObstacle =
                 switch refusal {
                 case .taken where current == nil: .taken
-                case .others: .others
                 default: .refused
                 }
             row.keepAll(obstacle, current: current)

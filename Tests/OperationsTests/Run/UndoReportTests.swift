@@ -19,8 +19,6 @@ struct UndoReportTests {
                     "no longer in the table", "in the table again under the same key",
                     "with a token or another unique value that is in use now",
                     "refused by the table",
-                    "because a trigger of the table would change or remove other rows with them; undo again "
-                        + "without it",
                     "about another token, table, column or key than is there now",
                     "unreadable in the ledger",
                 ])

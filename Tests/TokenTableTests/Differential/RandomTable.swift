@@ -145,6 +145,9 @@ struct RandomTable {
     /// right.
     func isToBeRefused(_ policy: RemovalPolicy, _ rows: [ModelRow]) -> Bool? {
         if engine == .mariaDB && (obstacle == .isWithoutTransactions || key.isUnfit) { return true }
+        if TableObstacles.mayWriteRow(self), mark != .none || policy.action == .delete {
+            return true
+        }
         let unreadable = rows.count { $0.registration == .unreadable }
         // The examination looks at rows of the platform in any case of letters.
         if platform != nil, unreadable > 0 || !rows.contains(where: \.isApple) { return nil }

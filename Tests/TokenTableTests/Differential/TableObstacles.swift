@@ -15,10 +15,8 @@ enum TableObstacles {
         switch table.obstacle {
         case .none, .checks, .isWithoutTransactions: return []
         case .refusesMarks: return [trigger("BEFORE UPDATE", "ABORT")]
-        case .endsTransaction:
-            return isServer ? [trigger("BEFORE UPDATE", "")] : [trigger("AFTER UPDATE", "ROLLBACK")]
-        case .leavesHalf:
-            return isServer ? [trigger("AFTER UPDATE", "")] : [trigger("AFTER UPDATE", "FAIL")]
+        case .endsTransaction: return [trigger("AFTER UPDATE", "ROLLBACK")]
+        case .leavesHalf: return [trigger("AFTER UPDATE", "FAIL")]
         case .logsRemovals:
             return [
                 "CREATE TABLE \(name)_log (number INTEGER)",
@@ -62,6 +60,12 @@ enum TableObstacles {
         let keys = table.key.columns.map(\.name).joined(separator: ", ")
         return
             "INSERT INTO \(table.name)_child SELECT \(keys) FROM \(table.name) WHERE number = \(number)"
+    }
+
+    /// Whether it has a trigger that can write the row that is changed.
+    static func mayWriteRow(_ table: RandomTable) -> Bool {
+        table.obstacle == .refusesMarks
+            || table.engine == .sqlite && [.endsTransaction, .leavesHalf].contains(table.obstacle)
     }
 
     static func refusesMark(_ obstacle: RandomTable.Obstacle, _ holds: Bool) -> Bool {

@@ -163,7 +163,7 @@ struct BatchTests {
             try database.register(.numbered(number), at: start, mark: start + 90_000)
         }
         // 350 to 399 are unknown, and row 7 refuses its change.
-        try database.refuseMarks(of: 7)
+        try database.hold("device_token", "x'\(DeviceToken.numbered(7).hex)'")
         let store = try database.store(pacing: hurried())
         let all = (0..<400).map { DeviceToken.numbered($0) }.sorted().map {
             NumberedReport(token: $0, number: 0, time: EpochMilliseconds(start + 9_000))
@@ -393,22 +393,5 @@ struct BatchTests {
             try database.texts(
                 "SELECT reports, removed, trimmed FROM pushsweep_feed WHERE feed = 'b'")
                 == [["12", "12", "2"]])
-    }
-}
-
-extension TokenDatabase {
-    /// Lets the row of a numbered token refuse each mark.
-    fileprivate func refuseMarks(of number: Int) throws {
-        let token = DeviceToken.numbered(number).hex
-        switch engine {
-        case .mariaDB:
-            try execute(
-                "CREATE TRIGGER refuse BEFORE UPDATE ON active_users FOR EACH ROW BEGIN IF "
-                    + "OLD.device_token = x'\(token)' THEN SIGNAL SQLSTATE '45000'; END IF; END")
-        case .sqlite:
-            try execute(
-                "CREATE TRIGGER refuse BEFORE UPDATE ON active_users WHEN OLD.device_token = x'\(token)' "
-                    + "BEGIN SELECT RAISE(ABORT, 'no'); END")
-        }
     }
 }
