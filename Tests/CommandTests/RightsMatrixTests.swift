@@ -40,7 +40,7 @@ struct RightsMatrixTests {
     ]
 
     /// The number of runs with a right less in a usual run.
-    private static let sample = 60
+    private static let sample = 35
 
     @Test("ends a command with 77 and its cure, is a named gap, or makes no difference")
     func each() throws {

@@ -269,7 +269,7 @@ final class RightsScene {
             #"[0-9a-f]{8}-[0-9a-f-]{27}"#, #"\d{4}-\d\d-\d\d[T ][0-9:.]+Z?"#, #"\b[0-9a-f]{8}\b"#,
             #"\b1[0-9]{9,12}(\.\d+)?\b"#, #"\b[0-9.]+ ?(ms|s|seconds?|minutes?)\b"#,
             #"(?<=[sS]econds": ?)(-?[0-9.e-]+|\{[^}]*\})"#,
-            #"(?<=(clockDifference|hoursSince|hoursSinceSweep)": ?)-?[0-9.]+"#,
+            #"(?<=(clockDifference|hoursSince|hoursSinceSweep|longestGap)": ?)-?[0-9.]+"#,
             #"(?<=_seconds)((\{[^}]*\})?) [0-9.]+"#,
         ] {
             text = text.replacingOccurrences(of: pattern, with: "#", options: .regularExpression)
