@@ -59,10 +59,11 @@ package struct AccountGrants {
         add(
             "an account",
             ["CREATE USER IF NOT EXISTS \(Privilege.account(account)) IDENTIFIED BY 'PASSWORD'"])
-        add("sweep, replay, holds release", rights(.apply(policy), tokens))
+        // What other senders reported waits in a table that each sweep decides by.
         add(
-            "sweep and import of reports of other senders",
-            RequiredPrivileges.intake(database: database, .mariaDB).grants(to: account))
+            "sweep, import, replay, holds release",
+            rights(.apply(policy), tokens)
+                + RequiredPrivileges.intake(database: database, .mariaDB).grants(to: account))
         if let store, let column = try store.userColumn()?.name {
             add(
                 "explain --user, besides those of sweep",

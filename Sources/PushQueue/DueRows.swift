@@ -208,11 +208,20 @@ extension TokenTable {
     /// Reads the tokens of the rows of a partition that are due, batch by batch; nil for a row whose
     /// token is none. Reads only and needs no right except SELECT. Returns false where `shouldStop`
     /// ended the reading.
+    ///
+    /// - Throws: `permission` where the account may not see what senders hold or have finished, which is not due; any
+    ///   other failure of reading.
     package func readDueTokens(
         _ partition: Partition, shouldStop: () -> Bool = { false },
         _ body: ([DeviceToken?]) throws(StoreFailure) -> Void
     ) throws(StoreFailure) -> Bool {
-        try readDueRows(partition, limit: .max, shouldStop: shouldStop) {
+        for table in try queueLayout().delivery.isInRow
+            ? [PushsweepTable.claim] : [.claim, .delivery]
+        {
+            let columns = table.columns.map(\.name).joined(separator: ", ")
+            _ = try session.decides(by: table, columns, to: "looking for rows that are due")
+        }
+        return try readDueRows(partition, limit: .max, shouldStop: shouldStop) {
             rows throws(StoreFailure) in
             try body(rows.map { $0.notification?.token })
         }

@@ -42,6 +42,7 @@ extension TokenTable {
                     layout: layout, table: table, dialect: connection.dialect,
                     longestToken: settings.mapping.longestToken, partitions: partitions
                 ).findings
+            if need != .history { findings += try hiddenOptions(table) }
             if need != .preview {
                 findings += [Self.engineFinding(table), Self.remoteFinding(table)].compactMap { $0 }
             }
@@ -60,6 +61,25 @@ extension TokenTable {
         if need == .preview { findings += try hiddenTables(layout) }
         let plan = try queueRights(need, layout, server)
         return findings + (try rightsFindings(plan, session.describe().account ?? server.user))
+    }
+
+    /// Refuses an account from which columns of a notification's options are hidden: a row that names a push type, a
+    /// priority or an end would be sent as if it named none.
+    private func hiddenOptions(_ table: CatalogTable) throws(StoreFailure) -> [Finding] {
+        let queue = settings.queue
+        let hidden = try withHidden(
+            [queue.pushType, queue.priority, queue.expiration, queue.collapseID], of: table
+        ).hidden.sorted()
+        guard !hidden.isEmpty,
+            let grant = try session.grant({ $0.reading(hidden, of: table.name) })
+        else { return [] }
+        return [
+            .failure(
+                .permission,
+                "the account may not read \(hidden.joined(separator: ", ")) of \(table.name), and rows would be sent "
+                    + "as if they had none; run \(grant), or set each under store.push-queue to `none`"
+            )
+        ]
     }
 
     /// Refuses triggers that may set a column of results back: its rows would be sent again without end. So

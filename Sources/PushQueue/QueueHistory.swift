@@ -54,6 +54,8 @@ private struct QueueSearch {
     private let readsDelivery: Bool
     /// The time of queueing, where the table has it and it may be read.
     private let queuedAt: TimeColumn?
+    /// Whether there is such a column, or may be one, that the account may not read.
+    private let hidesQueuedAt: Bool
     /// The partitions of the settings with their values in the queue's columns.
     private let named: [(partition: Partition, selection: PartitionSelection)]
 
@@ -65,6 +67,11 @@ private struct QueueSearch {
         let layout = try store.queueLayout()
         (self.store, self.layout) = (store, layout)
         queuedAt = try store.canReadQueuedAt(layout) ? layout.queuedAt : nil
+        let usual: [OptionalColumn] =
+            store.settings.queue.queuedAt == nil
+            ? [.detect("time_queued"), .detect("queued_at")] : []
+        let unread = try store.withHidden(usual, of: store.queueTable()).hidden
+        hidesQueuedAt = queuedAt == nil && (layout.queuedAt != nil || !unread.isEmpty)
         readsDelivery = layout.delivery.isInRow ? true : try store.canReadDelivery()
         named = try partitions.map { partition throws(StoreFailure) in
             (partition, try layout.selection(of: partition))
@@ -114,9 +121,9 @@ private struct QueueSearch {
                     + "sending tells the state of a row; grant SELECT on it, or run `pushsweep schema "
                     + "apply`")
         }
-        if layout.queuedAt != nil && queuedAt == nil {
+        if hidesQueuedAt {
             gaps.append(
-                "the time of queueing: the account may not read the column; grant SELECT on it, as "
+                "the time of queueing: the account may not read the column of \(layout.table); grant SELECT on it, as "
                     + "`pushsweep check --grants` says")
         }
         return gaps

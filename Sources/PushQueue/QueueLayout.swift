@@ -166,9 +166,11 @@ struct QueueResolver {
     private func key() throws(StoreFailure) -> String {
         let usual = ["message_id", "id"].first { table.column($0) != nil }
         guard let name = mapping.key ?? usual ?? table.primaryKey.first else {
-            throw columns.refusal(
+            var failure = columns.refusal(
                 "it has no primary key that the account may see; name the column that identifies "
                     + "a row under store.push-queue.key, or grant SELECT on it")
+            failure.unseenColumn = "id"
+            throw failure
         }
         let column = try columns.required(name, setting: "key")
         guard column.isInteger, table.isUnique([name]) else {

@@ -76,7 +76,7 @@ struct ExaminationTests {
         #expect(failures.count == 2, "\(failures)")
         #expect(failures.allSatisfy { $0.sentence.contains("pushsweep schema apply") })
         let names = failures.last?.sentence.split(separator: ";").first ?? ""
-        #expect(names.hasPrefix("missing or hidden from the account: tables pushsweep_"))
+        #expect(names.hasPrefix("missing from the database: tables pushsweep_"))
         #expect(names.contains("pushsweep_change") && names.contains("pushsweep_lease"))
         #expect(failures.first?.sentence.contains("lacks the columns rows_changed") == true)
         #expect(throws: StoreFailure.self) { try database.store().require(Self.marking) }

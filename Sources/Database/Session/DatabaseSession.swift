@@ -69,20 +69,24 @@ package final class DatabaseSession {
 
     /// A table of the settings as the database describes it.
     ///
-    /// - Throws: `configuration` with `cure` where the account sees no such table; any failure of a
-    ///   query.
+    /// - Throws: `configuration` with `cure` where there is no such table; `permission` with both cures where nobody
+    ///   knows; any failure of a query.
     package func catalogTable(
         _ name: TableName, setting: String, cure: String
     ) throws(StoreFailure) -> CatalogTable {
         let table = try retries.retrying(
             "reading the layout of \(name)", do: Catalog(connection: connection).table(name))
-        guard let table else {
+        if let table { return table }
+        let doing = "reading the layout of \(name): \(settings.location) has no such table"
+        if try visibility(of: name.sql(connection.dialect), "1") == .hidden,
+            let grant = try grant({ $0.reading(nil, of: name) })
+        {
             throw StoreFailure(
-                .configuration,
-                "reading the layout of \(name): \(settings.location) has no such table that the "
-                    + "account may see; correct \(setting), grant SELECT on it, or \(cure)")
+                .permission,
+                "\(doing) that the account may see; correct \(setting), grant the right: \(grant); or \(cure)"
+            )
         }
-        return table
+        throw StoreFailure(.configuration, "\(doing); correct \(setting), or \(cure)")
     }
 
     /// Whether the account can read columns of a side table.

@@ -189,11 +189,10 @@ package struct QueueMapping: Hashable, Sendable {
 }
 
 extension TableMapping {
-    /// The columns that decide about a row, each perhaps by its default name. A missing reason decides
-    /// nothing.
+    /// The columns that decide about a row or are told of it, each perhaps by its default name.
     package var judgedByDefault: [OptionalColumn] {
         [app, environment, registeredAt.column]
-            + (living.column == nil ? [invalidatedAt.column] : [])
+            + (living.column == nil ? [invalidatedAt.column, reason] : [])
     }
 }
 

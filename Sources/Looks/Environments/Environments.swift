@@ -161,8 +161,11 @@ package struct Environments {
                 app.exchanged = app.share(of: pair).mayBeExchanged ? true : nil
                 app.next = next(for: app, movable: movable, askable: askable, of: pair)
             } else {
+                let hidden =
+                    visibility == .hidden ? try store.session.gap(in: .suspect, visibility) : nil
                 app.gap =
-                    "pushsweep_suspect is not there, lacks a column, or is hidden from the account; run pushsweep check"
+                    hidden
+                    ?? "pushsweep_suspect is not there or lacks a column; run pushsweep check"
                 outcome.note(visibility == .hidden ? .permission : .configuration)
             }
             outcome.report.apps[place] = app

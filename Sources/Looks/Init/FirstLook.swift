@@ -157,7 +157,8 @@ package struct FirstLook {
                 .configuration, .store,
                 "looking for Apple's tokens in \(report.database): none of \(tables) has a column whose "
                     + "values are 64 hex digits, bytes or another form of them; check the database in the "
-                    + "address, or run it again when devices have registered"
+                    + "address and that the account may read its tables, or run it again when devices have "
+                    + "registered"
                     + (report.hidden.isEmpty
                         ? ""
                         : ", and grant SELECT on "
@@ -239,6 +240,10 @@ package struct FirstLook {
             counts.otherPlatforms = max(0, counts.rows - app.tokens.rows - others)
             counts.registered = app.registrationAges
             report.counts = counts
+            // Before anything is made there are no marks of ours, and nothing of ours is seen.
+            if try table.session.canRead(PushsweepTable.run.name, "id") {
+                for gap in try table.unseenMarks() { context.log.warning("\(gap)") }
+            }
             if wish.report != nil {
                 audit = try Audit.firstLook(
                     at: table, under: proposed, sorting: mayShare, questions: report.questions,

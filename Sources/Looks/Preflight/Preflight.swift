@@ -174,6 +174,7 @@ package struct Preflight {
             try facts.readMisplaced(store)
             facts.now = context.now()
             try facts.readEvidence(plan.settings, store, hours: plan.mostHours)
+            if let unseen = facts.batches?.unseen { throw unseen }
             try facts.readClocks(store, context.now)
         } catch {
             throw RunFailure.ofReading(error)

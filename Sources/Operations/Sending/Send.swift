@@ -146,6 +146,10 @@ package struct Send: RecordedRun {
         let partitions = plan.apps.map(\.stored)
         let report = try store.require(need, partitions: partitions)
         let findings = try store.requireQueue(queue, partitions: partitions)
+        if plan.dryRun {
+            let hidden = findings.filter { $0.rule == "queue-claims-not-seen" }.map(\.sentence)
+            for gap in try hidden + store.unseenMarks() { context.log.warning("\(gap)") }
+        }
         let unowned = try store.unownedRows(Array(plan.sweep.partitions.values))
         logFindings(report.findings + findings + [unowned?.finding].compactMap { $0 })
         return store

@@ -190,15 +190,26 @@ extension TokenTable {
     /// Requires that the account can read the tables that a follower reads. The token table is not
     /// one of them.
     ///
-    /// - Throws: `configuration` where one is missing or lacks a column, `permission` with the GRANT
-    ///   where the account may not read it; any failure of a query.
+    /// - Throws: as `require`.
     package func requireFollowing() throws(StoreFailure) {
-        let tables = [PushsweepTable.change, .commit]
+        try require(.read, on: [.change, .commit])
+    }
+
+    /// Requires rights on some of our tables, before anything is done with the first of them.
+    ///
+    /// - Throws: `configuration` where one is missing or lacks a column, `permission` with the GRANT
+    ///   where the account lacks a right; any failure of a query.
+    package func require(
+        _ access: SideTableAccess, on tables: [PushsweepTable],
+        deletingFrom emptied: [PushsweepTable] = []
+    ) throws(StoreFailure) {
         var findings = try missingTables(tables)
         if findings.isEmpty, case .server(let server) = settings.location {
             let maker = PrivilegeMaker(server.database, connection.dialect)
             findings = try rightsFindings(
-                RequiredPrivileges(rights: tables.map { maker.sideTable($0, .read) }),
+                RequiredPrivileges(
+                    rights: tables.map { maker.sideTable($0, access) }
+                        + emptied.map { maker.deleting(from: $0) }),
                 try session.describe().account ?? server.user)
         }
         if let failure = findings.refusal { throw failure }

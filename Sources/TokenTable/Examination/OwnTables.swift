@@ -6,7 +6,7 @@ import Findings
 
 extension TokenTable {
     /// Findings about side tables that do not have the required form; missing ones are named in one
-    /// sentence.
+    /// sentence, and those that may be hidden each with its right.
     package func missingTables(_ tables: [PushsweepTable]) throws(StoreFailure) -> [Finding] {
         let found: [(own: PushsweepTable, known: CatalogTable?)]
         do {
@@ -27,13 +27,21 @@ extension TokenTable {
                         + "apply` with an account that may change tables, which adds them and keeps all rows"
                 ))
         }
-        let absent = found.filter { $0.known == nil }.map(\.own.name)
+        var absent: [String] = []
+        for (own, known) in found where known == nil {
+            let visibility = try session.visibility(of: own.name, own.primaryKey[0])
+            if visibility == .hidden, let gap = try session.gap(in: own, visibility) {
+                findings.append(.failure(.permission, gap))
+            } else {
+                absent.append(own.name)
+            }
+        }
         guard !absent.isEmpty else { return findings }
         let what = absent.count == 1 ? "table" : "tables"
         findings.append(
             .failure(
                 .configuration,
-                "missing or hidden from the account: \(what) \(absent.joined(separator: ", ")); run "
+                "missing from the database: \(what) \(absent.joined(separator: ", ")); run "
                     + "`pushsweep schema apply` with an account that may create tables, then grant this "
                     + "account its rights on them",
                 hint: ": `pushsweep check --grants` prints the statements"))

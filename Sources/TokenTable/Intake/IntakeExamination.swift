@@ -36,20 +36,26 @@ extension TokenTable {
         return plan.grants(to: try session.describe().account ?? server.user)
     }
 
+    /// Requires the rights to take reports, before the first is taken.
+    ///
+    /// - Throws: `permission` with the GRANT for one that is missing; any failure of a query.
+    package func requireIntake() throws(StoreFailure) {
+        guard let plan = intakePrivileges else { return }
+        let account = try session.describe().account ?? ""
+        if let failure = try rightsFindings(plan, account).refusal { throw failure }
+    }
+
     /// Findings about the table of reports, for `check`.
     ///
     /// - Throws: only if the database cannot be queried.
     package func examineIntake() throws(StoreFailure) -> [Finding] {
         let intake = EvidenceIntake(self)
-        switch try intake.visibility() {
+        let visibility = try intake.visibility()
+        switch visibility {
         case .absent: return []
         case .hidden:
-            return [
-                .warning(
-                    "intake-not-seen",
-                    "the account sees no table pushsweep_evidence: if other senders report dead tokens "
-                        + "there, grant the rights on it, else nobody takes their rows")
-            ]
+            let gap = try session.gap(in: .evidence, visibility) ?? ""
+            return [.warning("intake-not-seen", "a sweep decides by it and ends with 77: \(gap)")]
         case .readable: break
         }
         var findings = [

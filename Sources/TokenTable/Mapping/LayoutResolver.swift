@@ -194,9 +194,11 @@ struct LayoutResolver {
                 ? table.primaryKey : id
         }
         guard !names.isEmpty else {
-            throw self.columns.refusal(
+            var failure = self.columns.refusal(
                 "it has no primary key that the account may see; name columns that identify a row "
                     + "under store.active-users.key, or grant SELECT on them")
+            failure.unseenColumn = "id"
+            throw failure
         }
         var columns: [TableLayout.KeyColumn] = []
         for name in names {

@@ -20,15 +20,33 @@ package struct Batches {
     ///
     /// - Throws: any failure of a query.
     package func visibility() throws(StoreFailure) -> TableVisibility {
-        let feeds = try session.visibility(of: PushsweepTable.feed.name, ReportBatch.columns)
-        guard feeds == .readable else { return feeds }
-        for table in [PushsweepTable.report, .quarantine] {
-            let columns = table.columns.map(\.name).joined(separator: ", ")
+        for (table, columns) in Self.parts {
             let visibility = try session.visibility(of: table.name, columns)
             guard visibility == .readable else { return visibility }
         }
         return .readable
     }
+
+    /// Requires that the account sees them.
+    ///
+    /// - Throws: `permission` with both cures where it may not read one of the tables; `configuration` where one is not
+    ///   there; any failure of a query.
+    package func ensureVisible() throws(StoreFailure) {
+        for (table, columns) in Self.parts {
+            guard try session.decides(by: table, columns, to: "looking for what waits") else {
+                throw StoreFailure(
+                    .configuration,
+                    "looking for what waits: table \(table.name) or a column of it is missing; run `pushsweep schema "
+                        + "apply`")
+            }
+        }
+    }
+
+    private static let parts =
+        [(PushsweepTable.feed, ReportBatch.columns)]
+        + [PushsweepTable.report, .quarantine].map { table in
+            (table, table.columns.map(\.name).joined(separator: ", "))
+        }
 
     /// The batches in some states, in the order in which they were heard.
     ///

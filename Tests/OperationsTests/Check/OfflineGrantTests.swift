@@ -32,7 +32,7 @@ struct OfflineGrantTests {
         #expect(report.reason?.contains("127.0.0.1:1") == true)
         let names = report.jobs.map { $0.job.prefix { $0 != "," && $0 != " " } }
         #expect(
-            names == ["an", "sweep", "sweep", "preflight", "undo", "purge", "schema"],
+            names == ["an", "sweep", "preflight", "undo", "purge", "schema"],
             "no queue is wanted")
         let statements = Dictionary(
             report.jobs.map { ($0.job, $0.statements) }, uniquingKeysWith: +)

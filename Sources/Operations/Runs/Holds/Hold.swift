@@ -141,6 +141,8 @@ package struct Holds {
     package func discard(
         _ name: String?, whole: Bool, because reason: String, _ context: RunContext
     ) throws -> DiscardReport {
+        // A decision without its record, or half of one, would be worse than none.
+        try store.require(.change, on: [.run, .feed, .report, .spared])
         if let name, let lost = try abandoned(name) {
             guard !whole else {
                 throw RunFailure(
@@ -244,27 +246,6 @@ extension Holds {
                 id: report.run, kind: "discard", started: context.now(), ended: context.now(),
                 host: context.host, operator: context.operator, counts: report.jsonLine))
         return report
-    }
-}
-
-extension Batches {
-    /// Requires that the account sees batches, reports, and what is quarantined of them.
-    ///
-    /// - Throws: exit 77 where it may not read them, exit 78 where they are not there.
-    func ensureVisible() throws {
-        switch try visibility() {
-        case .readable: return
-        case .hidden:
-            throw RunFailure(
-                .permission, .store,
-                "reading pushsweep_feed, pushsweep_report and pushsweep_quarantine: the account may not; grant "
-                    + "SELECT on them, as `pushsweep check --grants` prints it")
-        case .absent:
-            throw RunFailure(
-                .configuration, .store,
-                "reading pushsweep_feed, pushsweep_report and pushsweep_quarantine: a table or a column is missing; "
-                    + "run `pushsweep schema apply`")
-        }
     }
 }
 

@@ -136,6 +136,9 @@ extension Settings {
     ) throws(RunFailure) -> Value {
         try reading(for: use) { store in
             try Batches(store).ensureVisible()
+            if use == .changes {
+                try store.require(.read, on: [.quarantine], deletingFrom: [.quarantine])
+            }
             return try body(Quarantine(store))
         }
     }

@@ -16,6 +16,7 @@ extension Sweep {
         guard let source = opened.given else { return }
         let journal = pouring.journal
         if let layout = file.layout {
+            if !plan.isTrial { try intake.store.require(.change, on: [.intake]) }
             let (batches, report) = try taken(file, layout, source, intake)
             if !plan.isTrial { pipe.noteTaken(in: opened.folder) }
             outcome.report.add(report)
@@ -59,8 +60,12 @@ extension Sweep {
         _ intake: ReportIntake
     ) throws(CancellationError) {
         do {
-            guard try intake.intake.visibility() == .readable else { return }
-            if plan.dryRun { return try previewReports(intake) }
+            if plan.dryRun {
+                guard try intake.intake.visibility() == .readable else { return }
+                return try previewReports(intake)
+            }
+            guard try intake.intake.decides() else { return }
+            try intake.store.requireIntake()
             var (limit, last, left) = (intake.intake.mostRows, Int64?.none, LeftRows())
             let terms = try intake.terms()
             while !context.interrupt.isTripped,
