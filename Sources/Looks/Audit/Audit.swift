@@ -239,6 +239,9 @@ package struct Audit {
     /// The last good sweep of any host, and the longest pause of this one.
     private mutating func readSweeps(_ store: TokenTable, _ now: EpochMilliseconds) {
         do {
+            if let difference = try FolderBinding.difference(host, store) {
+                report.gaps.append(difference)
+            }
             var sweeps = try SweepFacts(&host, store, now, hours: SweepFacts.usualHours)
             sweeps.longestGap = report.runs.longestGap
             report.runs.lastGoodSweep = sweeps.last?.rfc3339

@@ -100,7 +100,6 @@ struct Facts {
         _ settings: Settings, _ store: TokenTable, hours: Double = SweepFacts.usualHours
     ) throws(StoreFailure) {
         var host = HostFacts(in: settings.state)
-        if let difference = try FolderBinding.difference(host, store) { gaps.append(difference) }
         batches = BatchFacts(store)
         pulse = PulseLook(settings, store)
         sweeps = try SweepFacts(&host, store, now, hours: hours)

@@ -175,6 +175,11 @@ package struct Preflight {
             facts.now = context.now()
             try facts.readEvidence(plan.settings, store, hours: plan.mostHours)
             if let unseen = facts.batches?.unseen { throw unseen }
+            // What waits on this host is about other rows.
+            if let host = facts.host, let difference = try FolderBinding.difference(host, store) {
+                throw RunFailure(
+                    .configuration, .state, "looking at the state folder: \(difference)")
+            }
             try facts.readClocks(store, context.now)
         } catch {
             throw RunFailure.ofReading(error)
