@@ -129,6 +129,8 @@ package struct ReportLines {
     private var hasRecord = false
     /// Bytes of the content so far, and those up to its last line break.
     private var (count, lastBreak) = (0, 0)
+    /// The whole records of a file that has ended, of which the last row may have had no line break.
+    private var wholeAtEnd: Int?
 
     /// Begins before the first byte of a file. The reader says what each report means. Lines of what is `known`
     /// are not passed on.
@@ -149,7 +151,8 @@ package struct ReportLines {
     /// The bytes of the content up to the end of the last record that ends with its line break. Within the quotes of a
     /// field a line break ends none.
     package var whole: Int {
-        layout.format == .jsonl ? lastBreak : count - start.held - rows.unfinished
+        wholeAtEnd
+            ?? (layout.format == .jsonl ? lastBreak : count - start.held - rows.unfinished)
     }
 
     /// Takes the next bytes of the file. `content` gets the bytes of its content, expanded where the
@@ -184,6 +187,7 @@ package struct ReportLines {
         try reading { file, reader in
             try file.finish { try reader.takeContent($0, content, body) }
         }
+        wholeAtEnd = whole
         switch layout.format {
         case .jsonl:
             var lines = lines
@@ -225,7 +229,7 @@ package struct ReportLines {
             // A record that is too long is passed on before its end.
             hasRecord = came && line.last == UInt8(ascii: "\n")
         }
-        let passed = min(bytes.count, known.length - count)
+        let passed = max(0, min(bytes.count, known.length - count))
         count += passed
         guard count == known.length else { return UnsafeRawBufferPointer(rebasing: bytes[..<0]) }
         self.known = nil

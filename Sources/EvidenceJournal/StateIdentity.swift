@@ -43,15 +43,16 @@ extension StateFolder {
         return name
     }
 
-    /// The UUID that a file begins with; nil for any other content.
+    /// The UUID that a file begins with, in lower case; nil for any other content.
     private static func name(in content: some Collection<UInt8>) -> String? {
         let text = String(decoding: content.prefix { $0 != UInt8(ascii: "\n") }, as: UTF8.self)
-        return UUID(uuidString: text) == nil ? nil : text
+        return UUID(uuidString: text) == nil ? nil : text.lowercased()
     }
 
     static let databaseName = "database"
 
-    /// The identity of the database to which the folder belongs; nil before its first run with one.
+    /// The identity of the database to which the folder belongs; nil before its first run with one. A file that has
+    /// none, as after a power cut, says that it belongs to one that nobody can name: no database has an empty name.
     ///
     /// - Throws: `permission` when the file belongs to another user; `inputOutput`.
     package var database: String? {
@@ -64,7 +65,7 @@ extension StateFolder {
             guard count >= 0 else {
                 throw JournalFailure(.inputOutput, "reading \(file(Self.databaseName))", errno)
             }
-            return Self.name(in: bytes[..<count])
+            return Self.name(in: bytes[..<count]) ?? ""
         }
     }
 

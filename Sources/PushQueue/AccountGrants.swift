@@ -77,7 +77,9 @@ package struct AccountGrants {
         add("purge", rights(.read, tokens) + rights(.purge(isDry: false), tokens))
         if let queue {
             add("send, besides those of sweep", rights(.send, queue))
-            add("explain, for rows of the queue", rights(.history, queue))
+            add(
+                "explain, and a dry run of send, for rows of the queue",
+                rights(.history, queue) + rights(.preview, queue))
         }
         if let grants = try? store?.session.groupGrants(to: account), !grants.isEmpty {
             add("all jobs, on a member of a replication group", grants)

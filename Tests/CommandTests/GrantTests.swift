@@ -29,7 +29,8 @@ struct GrantTests {
         let jobs = Grants(result: try stage.json("check", "--grants", "x")).jobs
         #expect(
             jobs.map(\.job).suffix(4).dropLast() == [
-                "send, besides those of sweep", "explain, for rows of the queue",
+                "send, besides those of sweep",
+                "explain, and a dry run of send, for rows of the queue",
                 "knowing a stopped replica, on MySQL any, optional",
             ])
         try stage.database.execute("DROP TABLE push_queue")

@@ -39,8 +39,11 @@ struct GrownLogTests {
         private let path: String
         private(set) var text: String
 
-        init(_ engine: TestEngine, _ form: Form = .jsonl, others: [String] = []) throws {
-            stage = try IntakeStage(engine, others: others)
+        init(
+            _ engine: TestEngine, _ form: Form = .jsonl, floor: Int = 1_000_000,
+            others: [String] = []
+        ) throws {
+            stage = try IntakeStage(engine, floor: floor, others: others)
             try stage.database.register(0..<60, at: before)
             (self.form, text) = (form, form.header)
             path = stage.folder.file("push.log")
@@ -79,6 +82,19 @@ struct GrownLogTests {
             ).ends(exit)
             let intake = try #require(result.json["intake"] as? [String: Any], "\(result.error)")
             return intake["known"] as? Bool == true ? nil : intake["reports"] as? Int
+        }
+
+        /// Imports what the log had last, for people.
+        func told() throws -> ToolResult {
+            try stage.run(
+                "import", path, "--from", form.option, "--app", "chat", "--map",
+                "token=token,time=time,status=status")
+        }
+
+        /// Imports what the log has now, of which nothing is taken.
+        func refused(_ exit: Int32, _ words: String) throws {
+            try Data(text.utf8).write(to: URL(fileURLWithPath: path))
+            try told().ends(exit, words)
         }
 
         func stored() throws -> Int { try stage.database.rows(of: "pushsweep_report") }
@@ -148,6 +164,36 @@ struct GrownLogTests {
         #expect(try log.stage.marked == 7)
     }
 
+    @Test(
+        "a last row that was cut, or lacks its line break, is read again when it is whole",
+        arguments: [Form.csv, .tsv], [1, 4])
+    func halfRow(_ form: Form, _ rows: Int) throws {
+        let log = try Log(.sqlite, form)
+        log.add(0..<(rows - 1))
+        let row = form.line(hex(rows - 1))
+        // Cut within its last field, then without its line break, then whole.
+        log.add(String(row.dropLast(2)))
+        _ = try log.take()
+        log.add("0")
+        #expect(try log.take() == 1)
+        log.add("\n" + form.line(hex(rows)))
+        #expect(try log.take() == 2)
+        log.add(form.line(hex(rows + 1)))
+        #expect(try log.take() == 1)
+        #expect(try log.stage.marked == rows + 2)
+    }
+
+    @Test("what became of a content is told by its last import")
+    func latest() throws {
+        let log = try Log(.sqlite, floor: 1)
+        log.add(0..<40)
+        #expect(try log.take(ends: 3) == 40)
+        try log.stage.run("holds", "discard", "--all", "--reason", "a mistake").ends(0)
+        try log.told().says("imported before and discarded; --again takes it once more")
+        #expect(try log.take("--again", ends: 3) == 40)
+        #expect(try log.take(ends: 3) == nil)
+    }
+
     @Test("a log without a death is known, too, and so is what is read behind it")
     func quiet() throws {
         let log = try Log(.sqlite)
@@ -161,6 +207,24 @@ struct GrownLogTests {
         log.add(0..<2)
         #expect(try log.take() == 2)
         #expect(try log.stage.database.rows(of: "pushsweep_intake") == 3)
+    }
+
+    @Test(
+        "options are tried behind a beginning that proved nothing, and not behind one that brought evidence"
+    )
+    func proven() throws {
+        let log = try Log(.sqlite)
+        let seconds = (0..<3).map { log.form.line(hex($0), time: 1_700_000_000) }.joined()
+        log.add("{\"level\":\"info\",\"message\":\"started\"}\n")
+        #expect(try log.take() == 1)
+        log.add(seconds)
+        try log.refused(64, "--time-unit s")
+        #expect(try log.stage.database.rows(of: "pushsweep_quarantine") == 0)
+        log.replace("")
+        log.add(5..<8)
+        #expect(try log.take() == 3)
+        log.add(seconds)
+        #expect(try log.take(ends: 65) == 3)
     }
 
     @Test("another map, another app and a person who asks for it again read all of it")

@@ -128,19 +128,21 @@ struct ForeignTriggerTests {
     func copied(_ engine: TestEngine, _ form: String) throws {
         let stage = try CopyStage(engine, form)
         try stage.mark()
+        try stage.share(.numbered(7))
         let failure = expectFailure(.configuration, "trigger touch of devices") {
             try stage.store(beside: false).require(.apply(RemovalPolicy()), partitions: [chat])
         }
         try stage.run(failure)
         let statuses = try stage.store(beside: true).tokenStatuses(in: chat)
         #expect(
-            try statuses.statuses(of: (0..<4).map { .numbered($0) }) == [
+            try statuses.statuses(of: [0, 1, 2, 3, 7].map { .numbered($0) }) == [
                 .numbered(0): .living, .numbered(1): .stale, .numbered(2): .living,
-                .numbered(3): .stale,
+                .numbered(3): .stale, .numbered(7): .living,
             ])
+        // A column of two values says that a row is dead now, whatever stood beside it.
         #expect(
             try stage.database.texts("SELECT invalidated_at FROM pushsweep_invalid ORDER BY token")
-                .contains([stage.database.time(start + 60_000).testText]))
+                .contains([stage.database.time(start + 60_000).testText]) == (form != "flag"))
         // What the statements did once they do again without harm.
         try stage.run(failure)
         #expect(
@@ -393,6 +395,22 @@ private struct CopyStage {
             settings.mapping.environmentValues = ["production": "p"]
         }
         return try TokenTable(settings, pacing: hurried())
+    }
+
+    /// Inserts two rows with one token, of which one is marked.
+    func share(_ token: DeviceToken) throws {
+        for (id, isDead) in [(20, true), (21, false)] {
+            let mark: SQLValue =
+                form == "seconds"
+                ? .integer((start + 30_000) / 1_000) : database.time(start + 30_000)
+            try database.execute(
+                "INSERT INTO devices VALUES (?, ?, 'chat', 'p', ?, ?, ?)",
+                [
+                    .integer(Int64(id)), isBinary ? .bytes(token.bytes) : .text(token.hex),
+                    database.time(start), isDead && form != "flag" ? mark : .null,
+                    .integer(isDead ? 0 : 1),
+                ])
+        }
     }
 
     /// Marks the devices 1 and 3 as a run does, has the device 2 marked before it came back, and makes the trigger.

@@ -95,7 +95,7 @@ extension SQLFailure {
             4151:
             .permission
         case 1049,  // unknown database
-            1054, 1146,  // unknown column, unknown table
+            1054, 1109, 1146,  // unknown column, unknown table
             1665,  // READ COMMITTED with a statement-based binary log
             1064, 1071, 1115, 1175, 1193, 1231, 1298,  // statement not understood or refused
             tooLongPacket, 2020, 1251, 1267, 1271, 1412, 2049, 2058, 2059, 5010,

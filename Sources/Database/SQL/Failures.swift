@@ -63,9 +63,11 @@ package struct SQLFailure: Error, Hashable, Sendable {
     package var isDuplicate: Bool { code == 1062 || code == 19 }
 
     /// Whether a table is missing or cannot be read. Servers distinguish the two only for accounts
-    /// with rights: 1146 and SQLite's "no such table", 1142, and 1143 for some of its columns.
+    /// with rights: 1146, 1109 of `information_schema`, SQLite's "no such table", 1142, and 1143 for some of its
+    /// columns.
     var isAbsentOrHidden: Bool {
-        [1_142, 1_143, 1_146].contains(code) || code == 1 && message.hasPrefix("no such table")
+        [1_109, 1_142, 1_143, 1_146].contains(code)
+            || code == 1 && message.hasPrefix("no such table")
     }
 
     /// Whether the connection has to be opened again before any other operation.

@@ -21,9 +21,14 @@ package struct TakenContent: Hashable, Sendable {
     package let digest: String
     /// The name under which it was taken; nil for one that is being taken.
     package let name: String?
+    /// Whether a token was called dead or bad in what was read of it.
+    package let isProven: Bool
 
-    package init(head: String, length: Int, digest: String, name: String? = nil) {
+    package init(
+        head: String, length: Int, digest: String, name: String? = nil, isProven: Bool = false
+    ) {
         (self.head, self.length, self.digest, self.name) = (head, length, digest, name)
+        self.isProven = isProven
     }
 }
 
@@ -40,22 +45,23 @@ extension EvidenceIntake {
         }
     }
 
-    /// The contents that begin so and were taken last, in any order.
+    /// The contents that begin so and were taken last, the youngest first.
     ///
     /// - Throws: any failure of a query.
     package func taken(beginning head: String) throws(StoreFailure) -> [TakenContent] {
         try session.retries.retrying("looking for imports that begin alike") {
             () throws(SQLFailure) in
             let rows = try connection.query(
-                "SELECT length, digest, id FROM pushsweep_intake WHERE head = ? AND length IS NOT NULL "
-                    + "AND digest IS NOT NULL ORDER BY taken_at DESC LIMIT \(Self.mostAlike)",
+                "SELECT length, digest, id, evidence + suspects FROM pushsweep_intake WHERE head = ? AND length IS NOT NULL "
+                    + "AND digest IS NOT NULL ORDER BY taken_at DESC, id LIMIT \(Self.mostAlike)",
                 [.text(head)])
             return (0..<rows.count).compactMap { row in
                 guard let length = rows[row, 0].count, let digest = rows[row, 1].text else {
                     return nil
                 }
                 return TakenContent(
-                    head: head, length: length, digest: digest, name: rows[row, 2].text)
+                    head: head, length: length, digest: digest, name: rows[row, 2].text,
+                    isProven: rows[row, 3].count ?? 0 > 0)
             }
         }
     }

@@ -55,7 +55,11 @@ extension TokenTable {
         case .absent: return []
         case .hidden:
             let gap = try session.gap(in: .evidence, visibility) ?? ""
-            return [.warning("intake-not-seen", "a sweep decides by it and ends with 77: \(gap)")]
+            return [
+                .failure(
+                    .permission, "a sweep decides by it and ends with 77: \(gap)",
+                    rule: "intake-not-seen")
+            ]
         case .readable: break
         }
         var findings = [

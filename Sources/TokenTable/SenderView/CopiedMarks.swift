@@ -3,9 +3,9 @@ import Findings
 import TokenHygiene
 
 // The marks of a table that is to have them beside its rows from now on, as statements that a person runs once. Each
-// token gets the latest of its marks. A column of two values has no times: those of our own marks stand beside already,
-// a row that the application set dead counts as dead from now on, and what is beside a row that it set living again goes
-// first.
+// token gets the latest of its marks, if all of its rows have one: a mark beside is one of the token, and would silence the
+// row that has none. A column of two values has no times: a row that is dead counts as dead from now on, and what is beside
+// a row that the application set living again goes first.
 
 /// Copies the marks of a column to `pushsweep_invalid`.
 struct CopiedMarks {
@@ -23,27 +23,30 @@ struct CopiedMarks {
                     + "\(rows.besideToken) AND \(rows.beside("app", is: app)) "
                     + "AND \(rows.beside("environment", is: environment)) AND \(isLiving))",
                 copy(
-                    at: isFile
-                        ? "CAST(strftime('%s', 'now') AS INTEGER) * 1000"
-                        : "TIMESTAMPDIFF(SECOND, TIMESTAMP'1970-01-01 00:00:00', UTC_TIMESTAMP()) * 1000",
-                    where: ["NOT \(isLiving)"], keeping: true),
+                    at: "CASE WHEN \(isLiving) THEN NULL ELSE "
+                        + (isFile
+                            ? "CAST(strftime('%s', 'now') AS INTEGER) * 1000"
+                            : "TIMESTAMPDIFF(SECOND, TIMESTAMP'1970-01-01 00:00:00', UTC_TIMESTAMP()) * 1000")
+                        + " END"),
             ]
         }
         guard let mark = rows.layout.mark else { return [] }
         return [
-            copy(at: rows.instant(mark).milliseconds(roundingUp: false), where: [], keeping: false)
+            copy(at: rows.instant(mark).milliseconds(roundingUp: false))
         ]
     }
 
     private var table: String { rows.layout.table.sql(rows.dialect) }
 
-    private func copy(at time: String, where terms: [String], keeping: Bool) -> String {
+    /// Copies the marks whose `time` is not NULL.
+    private func copy(at time: String) -> String {
         // The collation of a column may take two apps for one.
         func word(_ word: SendableRows.Word) -> String {
             rows.value(of: word) + (isFile ? " COLLATE BINARY" : "")
         }
-        let reason = rows.layout.reason.map { rows.column($0) } ?? "NULL"
-        let condition = (rows.platform + rows.tokenTerms + terms).joined(separator: " AND ")
+        // The column beside has 32 characters.
+        let reason = rows.layout.reason.map { "SUBSTR(\(rows.column($0)), 1, 32)" } ?? "NULL"
+        let condition = (rows.platform + rows.tokenTerms).joined(separator: " AND ")
         let latest =
             isFile
             ? "strftime('%Y-%m-%d %H:%M:%f', MAX(marked.time) / 1000.0, 'unixepoch')"
@@ -52,20 +55,17 @@ struct CopiedMarks {
             "INSERT INTO pushsweep_invalid (app, environment, token, invalidated_at, reason) SELECT marked.app, "
             + "marked.environment, marked.token, \(latest), MIN(marked.reason) FROM (SELECT \(word(app)) AS app, "
             + "\(word(environment)) AS environment, \(token) AS token, \(time) AS time, \(reason) AS reason "
-            + "FROM \(table) WHERE \(condition)) AS marked WHERE marked.time IS NOT NULL "
-            + "GROUP BY marked.app, marked.environment, marked.token \(otherwise(keeping))"
+            + "FROM \(table) WHERE \(condition)) AS marked GROUP BY marked.app, marked.environment, marked.token "
+            + "HAVING COUNT(*) = COUNT(marked.time) \(otherwise)"
     }
 
     /// What becomes of a mark that stands beside already.
-    private func otherwise(_ keeping: Bool) -> String {
+    private var otherwise: String {
         let own = "pushsweep_invalid.invalidated_at"
-        guard isFile else {
-            let latest = keeping ? own : "GREATEST(\(own), VALUES(invalidated_at))"
-            return "ON DUPLICATE KEY UPDATE invalidated_at = \(latest)"
-        }
-        return "ON CONFLICT (token, app, environment) DO "
-            + (keeping
-                ? "NOTHING" : "UPDATE SET invalidated_at = MAX(\(own), excluded.invalidated_at)")
+        return isFile
+            ? "ON CONFLICT (token, app, environment) DO UPDATE SET "
+                + "invalidated_at = MAX(\(own), excluded.invalidated_at)"
+            : "ON DUPLICATE KEY UPDATE invalidated_at = GREATEST(\(own), VALUES(invalidated_at))"
     }
 
     /// The bytes of a row's token.

@@ -21,7 +21,9 @@ extension TokenTable {
         _ selection: UndoScope, until: EpochMilliseconds, excluding run: String? = nil
     ) throws(StoreFailure) -> UndoPlan {
         let layout = try layout()
-        let first = try firstChanges()
+        // A run that is named needs no time.
+        let first: [String: EpochMilliseconds]
+        if case .run = selection { first = [:] } else { first = try firstChanges() }
         let runs = try runs().filter { $0.id != run }.filter {
             let began = first[$0.id] ?? $0.started
             return switch selection {

@@ -112,6 +112,23 @@ struct FolderBindingTests {
         #expect(try !stage.run("sweep").ends(0).error.contains("lacks"))
     }
 
+    @Test("a folder whose file has no name any more belongs to a database that nobody can name")
+    func damaged() throws {
+        let (stage, other) = try Self.twoDatabases(.sqlite)
+        try stage.run("sweep").ends(0)
+        try stage.run("sweep", "--dry-run").ends(75)
+        let file = URL(fileURLWithPath: stage.state + "/database")
+        for content in ["", "no name\n", "\0\0\0\0"] {
+            try Data(content.utf8).write(to: file)
+            try Self.use(other, stage)
+            try stage.run("sweep").ends(78, "damaged", "chat/production from 127.0.0.1")
+        }
+        #expect(try other.marked == 0)
+        try Self.use(stage.database, stage)
+        try stage.run("sweep", "--adopt").ends(0)
+        #expect(try stage.database.marked == 10)
+    }
+
     @Test(
         "the sweeps of a folder are no good sweeps of another database",
         arguments: TestEngine.available)

@@ -51,8 +51,8 @@ struct ContentHead {
 final class ContentDigest {
     /// A record that is longer is none.
     private static let longestRecord = 4 << 20
-    /// A content of fewer bytes says nothing that is worth to be known.
-    private static let shortest = 64
+    /// A content of fewer bytes has no record with a token.
+    private static let shortest = 8
 
     /// The digest of the terms and the whole records, and their bytes.
     private let records: SHA256Digest
@@ -121,6 +121,8 @@ struct ReadBefore {
     let digest: SHA256Digest
     /// The name under which it was taken.
     let name: String?
+    /// Whether one of those that begin so brought evidence, so that the options are right.
+    let isProven: Bool
 }
 
 /// Looks for the longest of some contents with which another one begins.
@@ -129,10 +131,16 @@ private struct BeginningSearch {
     private var left: ArraySlice<TakenContent>
     private let digest: SHA256Digest
     private var (count, lines) = (0, 0)
+    private var lastByte: UInt8?
+    private var isProven = false
     private(set) var found: ReadBefore?
 
     init(_ contents: [TakenContent], _ terms: [UInt8]) throws {
-        left = contents.sorted { $0.length < $1.length }[...]
+        // Of two that are the same the one that was taken last comes first.
+        left =
+            contents.enumerated()
+            .sorted { ($0.element.length, $0.offset) < ($1.element.length, $1.offset) }
+            .map(\.element)[...]
         digest = try SHA256Digest()
         try digest.update(terms)
     }
@@ -147,13 +155,18 @@ private struct BeginningSearch {
             let part = UnsafeRawBufferPointer(rebasing: rest.prefix(wanted))
             try digest.update(part)
             count += part.count
+            lastByte = part.last ?? lastByte
             lines += part.lineBreaks
             rest = UnsafeRawBufferPointer(rebasing: rest[part.count...])
             guard count == next.length else { return }
-            if try digest.hex() == next.digest {
+            isProven = isProven || next.isProven
+            // Only behind a line break something whole begins.
+            if found?.beginning.length != count, lastByte == UInt8(ascii: "\n"),
+                try digest.hex() == next.digest
+            {
                 found = ReadBefore(
                     beginning: KnownBeginning(length: count, lines: lines),
-                    digest: try digest.copy(), name: next.name)
+                    digest: try digest.copy(), name: next.name, isProven: isProven)
             }
             left.removeFirst()
         }

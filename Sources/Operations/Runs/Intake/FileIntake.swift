@@ -37,9 +37,11 @@ extension ReportIntake {
         let content = try read(
             file.partition, layout, source, terms, behind: before, into: &reports)
         let isKnown = try isTaken(content.name)
-        if isKnown, !file.again { return ([], try known(content.name, source)) }
-        if let before, reports.counts.reports == 0 {
-            return ([], try known(before.name, source))
+        // Where nothing stands behind what was taken, the last import of that says what became of it.
+        let isWholeKnown = before != nil && reports.counts.reports == 0
+        if !file.again, isKnown || isWholeKnown {
+            let name = isWholeKnown ? before?.name : content.name
+            return ([], try known(name, source))
         }
         let accepting = reports.accepting
         let read = try reports.sorted { try eachSuspected(of: accepting, $0) }
@@ -85,11 +87,6 @@ extension ReportIntake {
         guard let before else { return report }
         report.knownBytes = before.beginning.length
         report.holds = try states(ofBatchesIn: before.name).contains(.held)
-        context.log.notice(
-            """
-            \(source.name): its first \(before.beginning.length.counting("byte")) were imported before, so it is read \
-            from there; --again takes all of it once more
-            """)
         return report
     }
 
@@ -204,7 +201,7 @@ extension ReportIntake {
         }
         context.log.notice(
             """
-            \(source.name): \(report.knownWords), so nothing of it is taken; --again takes it once more
+            \(source.name): nothing of it is taken, because \(report.knownWords)
             """)
         return report
     }

@@ -22,6 +22,7 @@ extension ReportIntake {
     ) throws -> (name: String, taken: TakenContent?) {
         let (now, refused) = (evidence.now, try store.refusalTimes(mustSee: !plan.dryRun))
         let digest = try ContentDigest(terms, behind: before)
+        let isProven = before?.isProven ?? false
         var reader = ReportLines(layout, reports.reader, behind: before?.beginning)
         var first = FirstLines(of: source, layout, reports.reader)
         var (shown, consumed, unread, ahead, isBlank) = (0, 0, 0, 0, true)
@@ -42,7 +43,7 @@ extension ReportIntake {
                 reading, about: named, text: Array(line.bytes), place: line.line,
                 refusal: sent.flatMap(refused.first(notBefore:)), heard: sent)
             // What is passed over says nothing about the options, and the beginning has proved them.
-            if before == nil, refusal != nil || reports.counts.evidence > evidence {
+            if !isProven, refusal != nil || reports.counts.evidence > evidence {
                 try first.note(refusal, line)
             }
             unread += line.unread
@@ -70,7 +71,7 @@ extension ReportIntake {
             throw first.failure(file)
         }
         guard !isBlank else { throw RefusedFile(failure: source.empty, layout: nil) }
-        if before == nil {
+        if !isProven, before == nil || reports.counts.reports > 0 {
             for warning in try first.end(reports.counts) { context.log.warning("\(warning)") }
         }
         tell(of: source, hasTabs: reader.hasTabs, unread: unread, ahead: ahead, unknown.words)

@@ -169,7 +169,7 @@ package struct IntakeReport: Codable, Hashable, Sendable {
         var words = "the same content was imported before"
         if discarded == true { words += " and discarded" }
         if discardedInPart == true { words += " in part" }
-        return words
+        return words + "; --again takes it once more"
     }
 
     /// The counts as text for people.
@@ -177,6 +177,7 @@ package struct IntakeReport: Codable, Hashable, Sendable {
         "reports of other senders: \(reports), of which \(evidence) call a token dead, "
             + "\(suspects) suspect one, \(other) say nothing about one, "
             + "\(quarantined) quarantined"
+            + (knownBytes.map { ", behind \($0.counting("byte")) that were imported before" } ?? "")
             + (otherPlatform.map { ", \($0) are of another platform" } ?? "")
             + (unknownReasons.map { ", \($0) have a reason that APNs does not have" } ?? "")
     }

@@ -79,11 +79,10 @@ package struct FolderBinding {
             lists.isEmpty ? "" : ", and \(lists.count.counting("list")) in it wait for that"
         return RunFailure(
             .configuration, .state,
-            sentences: [
-                "using the state folder: "
-                    + Self.difference(folder.path, owner: owner ?? "none", known: known)
-                    + "; nothing was read or stored" + waiting, Self.cure,
-            ], listing: lists.prefix(Self.mostNamed).map(Self.name))
+            "using the state folder: "
+                + Self.difference(folder.path, owner: owner ?? "none", known: known)
+                + "; nothing was read or stored" + waiting + "; " + Self.cure,
+            listing: lists.prefix(Self.mostNamed).map(Self.name))
     }
 
     /// That the state folder of this host belongs to another database; nil where it does not, or nobody can see it.
@@ -104,7 +103,7 @@ package struct FolderBinding {
 
     /// That a folder belongs to another database than this one, with both names.
     package static func difference(_ path: String, owner: String, known: String?) -> String {
-        "\(path) belongs to database \(owner), and this one "
+        "\(path) belongs to database \(owner.isEmpty ? "?, whose name in its file is damaged" : owner), and this one "
             + (known.map { "is \($0)" } ?? "has no name yet, as one that was never swept")
     }
 
