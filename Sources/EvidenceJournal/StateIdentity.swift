@@ -69,12 +69,18 @@ extension StateFolder {
         }
     }
 
-    /// Lets the folder belong to a database. It is durable when this returns.
+    /// Lets the folder belong to a database. It is durable when this returns; a run that is killed meanwhile leaves the
+    /// name that was there before, or none.
     ///
     /// - Throws: as `database`, and `cannotCreate`.
     package func belong(toDatabase identity: String) throws(JournalFailure) {
-        _ = try makePrivate(Self.databaseName)
-        try write(identity + "\n", into: Self.databaseName)
+        let draft = Self.databaseName + ".new"
+        _ = try makePrivate(draft)
+        try write(identity + "\n", into: draft)
+        let (place, name) = (folder.descriptor, Self.databaseName)
+        guard renameat(place, draft, place, name) == 0 else {
+            throw JournalFailure(.cannotCreate, "renaming \(file(draft)) to \(name)", errno)
+        }
         try folder.sync()
     }
 
