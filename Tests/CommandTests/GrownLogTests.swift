@@ -84,6 +84,23 @@ struct GrownLogTests {
             return intake["known"] as? Bool == true ? nil : intake["reports"] as? Int
         }
 
+        /// The same out of a pipe.
+        func takePiped(ends exit: Int32 = 0) throws -> Int? {
+            let pipe = stage.folder.file("pipe")
+            unlink(pipe)
+            try #require(mkfifo(pipe, 0o600) == 0)
+            let run = try stage.start([
+                "import", pipe, "--from", form.option, "--app", "chat", "--map",
+                "token=token,time=time,status=status", "--format", "json",
+            ])
+            let end = try FileHandle(forWritingTo: URL(fileURLWithPath: pipe))
+            try end.write(contentsOf: Data(text.utf8))
+            try end.close()
+            let result = run.wait().ends(exit)
+            let intake = try #require(result.json["intake"] as? [String: Any], "\(result.error)")
+            return intake["known"] as? Bool == true ? nil : intake["reports"] as? Int
+        }
+
         /// Imports what the log had last, for people.
         func told() throws -> ToolResult {
             try stage.run(
@@ -181,6 +198,33 @@ struct GrownLogTests {
         log.add(form.line(hex(rows + 1)))
         #expect(try log.take() == 1)
         #expect(try log.stage.marked == rows + 2)
+    }
+
+    @Test("a pipe that brings the whole log again is read from where the log grew")
+    func piped() throws {
+        let log = try Log(.sqlite)
+        log.add("{\"token\":\"none\",\"status\":410,\"time\":1}\n")
+        log.add(0..<5)
+        #expect(try log.takePiped(ends: 65) == 6)
+        log.add(5..<7)
+        #expect(try log.takePiped() == 2)
+        log.add(7..<8)
+        #expect(try log.take() == 1)
+        #expect(try log.stage.database.rows(of: "pushsweep_quarantine") == 1)
+        #expect(try log.stage.marked == 8)
+    }
+
+    @Test("a length that nobody wrote is passed over, and the log is read whole")
+    func impossibleLength() throws {
+        let log = try Log(.sqlite)
+        log.add(0..<3)
+        #expect(try log.take() == 3)
+        log.add(3..<4)
+        for length in [Int64(-5), 0, .max] {
+            try log.stage.database.execute(
+                "UPDATE pushsweep_intake SET length = ?", [.integer(length)])
+            #expect(try log.take("--dry-run") == 4)
+        }
     }
 
     @Test("what became of a content is told by its last import")

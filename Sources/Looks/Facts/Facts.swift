@@ -172,10 +172,9 @@ package struct SweepFacts {
         let limits = [RunContext.latestEnd(now), Self.farthest]
         var ends: [EpochMilliseconds?] = []
         var isBegun = false
-        let (isNamed, name) = (try store.seesIdentity(), try store.identity())
+        let isForeign = try FolderBinding.difference(host, store) != nil
         host.readEach { journal throws(JournalFailure) in
-            let owner = try journal.folder.database
-            guard owner == nil || owner == name || !isNamed else { return }
+            if isForeign { return }
             for limit in limits {
                 let last = try journal.lastRun("sweep", successUntil: limit)
                 isBegun = isBegun || last != nil

@@ -56,7 +56,8 @@ extension EvidenceIntake {
                     + "AND digest IS NOT NULL ORDER BY taken_at DESC, id LIMIT \(Self.mostAlike)",
                 [.text(head)])
             return (0..<rows.count).compactMap { row in
-                guard let length = rows[row, 0].count, let digest = rows[row, 1].text else {
+                guard let length = rows[row, 0].count, length > 0, let digest = rows[row, 1].text
+                else {
                     return nil
                 }
                 return TakenContent(

@@ -159,14 +159,14 @@ private struct BeginningSearch {
             lines += part.lineBreaks
             rest = UnsafeRawBufferPointer(rebasing: rest[part.count...])
             guard count == next.length else { return }
-            isProven = isProven || next.isProven
             // Only behind a line break something whole begins.
-            if found?.beginning.length != count, lastByte == UInt8(ascii: "\n"),
-                try digest.hex() == next.digest
-            {
+            if lastByte == UInt8(ascii: "\n"), try digest.hex() == next.digest {
+                isProven = isProven || next.isProven
+                let isSame = found?.beginning.length == count
                 found = ReadBefore(
                     beginning: KnownBeginning(length: count, lines: lines),
-                    digest: try digest.copy(), name: next.name, isProven: isProven)
+                    digest: try digest.copy(), name: isSame ? found?.name : next.name,
+                    isProven: isProven)
             }
             left.removeFirst()
         }

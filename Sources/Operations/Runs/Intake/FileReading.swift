@@ -10,8 +10,6 @@ import TokenHygiene
 import TokenTable
 
 extension ReportIntake {
-    private static let linesPerSign = 10_000
-
     /// Reads a file to its end, behind what was read before, and returns what its content is called and what a later
     /// import may know of it.
     ///
@@ -25,7 +23,7 @@ extension ReportIntake {
         let isProven = before?.isProven ?? false
         var reader = ReportLines(layout, reports.reader, behind: before?.beginning)
         var first = FirstLines(of: source, layout, reports.reader)
-        var (shown, consumed, unread, ahead, isBlank) = (0, 0, 0, 0, true)
+        var (consumed, unread, ahead, isBlank) = (0, 0, 0, true)
         var unknown = UnknownReasons()
         let content = { (bytes: UnsafeRawBufferPointer, whole: Int) in
             // A small file may expand to a large one, of few lines or none.
@@ -49,10 +47,6 @@ extension ReportIntake {
             unread += line.unread
             if case .success(.unknownReason(let reason)) = line.reading {
                 unknown.add(reason, line.line)
-            }
-            if source.length == nil, reports.counts.reports - shown >= Self.linesPerSign {
-                shown = reports.counts.reports
-                context.progress.show("importing (lines)", shown, of: nil)
             }
         }
         beginProgress(of: source)
