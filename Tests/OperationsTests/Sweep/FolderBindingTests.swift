@@ -69,6 +69,8 @@ struct FolderBindingTests {
         try stage.run("sweep").ends(0)
         try stage.run("sweep", "--dry-run").ends(75)
         try Self.use(other, stage)
+        try stage.run("sweep", "--adopt", "--dry-run").ends(75, "10 would become invalid")
+        try stage.run("sweep").ends(78)
         try stage.run("sweep", "--adopt").ends(0, "belonged to database", "1 list that waited")
         #expect(try other.marked == 10 && stage.database.marked == 0)
         // It belongs to the new one now, for every run.

@@ -140,7 +140,7 @@ package struct Sweep: RecordedRun {
         }
         guard !plan.dryRun else {
             if case .gateways = plan.work { try store.respectLease(in: journal.folder) }
-            try FolderBinding(opened, store, context).examine()
+            if !plan.adopts { try FolderBinding(opened, store, context).examine() }
             let gaps = try store.unseen(
                 also: [.feed, .report]
                     + (plan.policy.deletesAfter == nil ? [] : [.change, .commit]))
