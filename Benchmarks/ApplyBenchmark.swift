@@ -127,11 +127,11 @@ struct ApplyBenchmark {
         }
         let own = try TokenTable(table.settings, pacing: pacing)
         var run = Run()
-        let application = FeedApplication(
-            run: "run", feed: UUID().uuidString.lowercased(), partition: partition, policy: policy,
+        let application = BatchApplication(
+            run: "run", batch: UUID().uuidString.lowercased(), partition: partition, policy: policy,
             source: .feedback, hearing: .unknown)
         let batch = ReportBatch(
-            id: application.feed, run: application.run, partition, .feedback, .gateway,
+            id: application.batch, run: application.run, partition, .feedback, .gateway,
             label: "benchmark", host: "h", opened: EpochMilliseconds(0))
         let evidence = table.evidence
         let before = processorTime()
@@ -168,7 +168,7 @@ struct ApplyBenchmark {
             """
         try table.sql.begin()
         try table.sql.run(
-            "INSERT INTO pushsweep_change SELECT 'run', 'feed', 0, a.id, '\(action.rawValue)', a.id, "
+            "INSERT INTO pushsweep_change SELECT 1, a.id, '\(action.rawValue)', a.id, "
                 + "\(image), s.dead, 'feedback', UTC_TIMESTAMP(3), a.device_token, "
                 + "'\(action == .mark ? "invalid" : "deleted")' FROM \(join) \(stale)")
         try table.sql.run(

@@ -71,13 +71,13 @@ struct ExplainBenchmark {
                     + "'2023-01-01 00:00:00.000', '2024-06-01 00:00:00.000', 'Unregistered')",
                 [.integer(Int64(number)), token])
             _ = try sql.execute(
-                "INSERT INTO pushsweep_change (run, feed, part, seq, action, row_key, evidence_at, "
-                    + "source, changed_at, token, state) VALUES (?, ?, 0, ?, 'mark', ?, "
+                "INSERT INTO pushsweep_change (part, seq, action, row_key, evidence_at, "
+                    + "source, changed_at, token, state) VALUES (?, ?, 'mark', ?, "
                     + "'2024-06-01 00:00:00.000', 'Unregistered', '2024-06-02 00:00:00.000', ?, "
                     + "'invalid')",
                 [
-                    .text("run-\(number / 10_000)"), .text("feed-\(number / 10_000)"),
-                    .integer(Int64(number % 10_000)), .text("\(number)"), token,
+                    .integer(Int64(1 + number / 10_000)), .integer(Int64(number % 10_000)),
+                    .text("\(number)"), token,
                 ])
         }
         try sql.run("COMMIT")

@@ -77,7 +77,7 @@ struct FeedReadBenchmark {
         _ certificates: SimulatorCertificates, _ port: UInt16, _ journal: EvidenceJournal
     ) throws {
         let now = EpochMilliseconds.current
-        let capture = try journal.beginFeed(
+        let capture = try journal.beginList(
             run: "benchmark", partition: Partition(app: "chat", environment: "production"),
             source: "benchmark", at: now)
         let reader = FeedbackReader(

@@ -154,8 +154,8 @@ struct IntakeBenchmark {
         let stale = "WHERE a.registered_at <= s.dead"
         try table.sql.begin()
         try table.sql.run(
-            "INSERT INTO pushsweep_change (run, feed, part, seq, action, row_key, evidence_at, source, "
-                + "changed_at) SELECT 'run', 'feed', 0, a.id, 'mark', a.id, s.dead, 'Unregistered', "
+            "INSERT INTO pushsweep_change (part, seq, action, row_key, evidence_at, source, "
+                + "changed_at) SELECT 1, a.id, 'mark', a.id, s.dead, 'Unregistered', "
                 + "UTC_TIMESTAMP(3) FROM \(join) \(stale)")
         try table.sql.run(
             "UPDATE \(join) SET a.invalidated_at = s.dead, a.invalid_reason = 'Unregistered' "

@@ -166,7 +166,9 @@ final class LargeTable {
             "UPDATE active_users SET invalidated_at = NULL, invalid_reason = NULL "
                 + "WHERE invalidated_at IS NOT NULL")
         if mayBeRemoved { try sql.run("INSERT IGNORE INTO active_users SELECT * FROM kept") }
-        for table in ["pushsweep_change", "pushsweep_feed"] { try sql.run("TRUNCATE \(table)") }
+        for table in ["pushsweep_change", "pushsweep_part", "pushsweep_batch"] {
+            try sql.run("TRUNCATE \(table)")
+        }
         try settle()
     }
 

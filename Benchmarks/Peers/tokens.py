@@ -148,7 +148,7 @@ class TokenTable:
             f"DELETE FROM {table} WHERE id > {self.rows};"
             f"DELETE t FROM {table} t JOIN kept k ON t.id = k.id;"
             f"INSERT INTO {table} SELECT * FROM kept; TRUNCATE again;"
-            "TRUNCATE pushsweep_change; TRUNCATE pushsweep_feed;")
+            "TRUNCATE pushsweep_change; TRUNCATE pushsweep_part; TRUNCATE pushsweep_batch;")
         if self.shape is DJANGO:
             self.sql("DELETE FROM pushsweep_invalid")
         if timed:

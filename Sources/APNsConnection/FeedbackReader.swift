@@ -14,16 +14,16 @@ import SecureTransport
 // not be read. So it may be waited for as long as the patience says, and a millisecond more for each byte: below a
 // thousand bytes a second, some 26 tuples, the list ends. What came is kept, with all that is there by then.
 
-/// The result of reading a feed.
+/// The result of reading a list.
 package enum FeedbackReading: Sendable {
-    /// The feed was opened; its bytes are in the sink.
+    /// The list was opened; its bytes are in the sink.
     case captured(CaptureEnd, bytes: Int)
     /// The gateway could not be reached or refused the connection, or is an HTTP/2 server that sent
     /// nothing: no byte was read.
     case unreachable(TransportFailure)
     /// An HTTP/2 server sent its SETTINGS; they are in the sink.
     case misdirected(TransportFailure, CaptureEnd, bytes: Int)
-    /// A request to stop came before the feed was opened.
+    /// A request to stop came before the list was opened.
     case stopped
 }
 
@@ -84,7 +84,7 @@ package struct FeedbackReader: Sendable {
         into sink: (UnsafeRawBufferPointer) throws -> Void
     ) throws -> FeedbackReading {
         var start: [UInt8] = []
-        let handover = FeedHandover(unsyncedBytes: Self.unsyncedBytes, arriving: arriving)
+        let handover = ListHandover(unsyncedBytes: Self.unsyncedBytes, arriving: arriving)
         let socket = try WorkerThread {
             handover.send(.end(converse(handover)))
         }
@@ -124,7 +124,7 @@ package struct FeedbackReader: Sendable {
     ///
     /// A connection that was lost after the handshake and before the first byte may have cleared the list
     /// as well. It is tried again, but an empty list on the next try does not count as clean then.
-    private func converse(_ handover: FeedHandover) -> FeedbackReading {
+    private func converse(_ handover: ListHandover) -> FeedbackReading {
         let deadline = Deadline.in(limits.tries)
         var hasLostConnection = false
         for attempt in 1... {
@@ -159,7 +159,7 @@ package struct FeedbackReader: Sendable {
     ///
     /// - Throws: why the connection was lost before the first byte.
     private func receive(
-        from connection: TLSConnection, _ handover: FeedHandover
+        from connection: TLSConnection, _ handover: ListHandover
     ) throws(TransportFailure) -> (end: CaptureEnd, bytes: Int) {
         var bytes = 0
         var waited = Duration.zero
@@ -186,7 +186,7 @@ package struct FeedbackReader: Sendable {
     /// returns nil; else how the list ended. Waits long only with an empty buffer.
     private func fill(
         _ buffer: ReadBuffer, from connection: TLSConnection, at offset: Int,
-        _ waited: inout Duration, _ handover: FeedHandover
+        _ waited: inout Duration, _ handover: ListHandover
     ) throws(TransportFailure) -> CaptureEnd? {
         let room = limits.bytes - offset
         guard room > 0 else { return .full }
@@ -279,6 +279,6 @@ enum HTTP2Start {
 extension TransportFailure {
     fileprivate static let resetBeforeFirstByte = TransportFailure(
         .reset,
-        "reading the feed: the gateway reset the connection before the first byte; "
+        "reading the list: the gateway reset the connection before the first byte; "
             + "if this repeats, ask its owner whether our certificate is accepted")
 }

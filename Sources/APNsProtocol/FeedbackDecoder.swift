@@ -246,7 +246,7 @@ package enum FeedbackEnding: Hashable, Sendable, CustomStringConvertible {
 }
 
 /// The end of a feed. The raw value is the word in reports.
-package enum FeedEnd: String, Hashable, Sendable, CaseIterable {
+package enum ListEnd: String, Hashable, Sendable, CaseIterable {
     /// On a tuple boundary, and the gateway announced the end.
     case clean
     /// On a tuple boundary; the gateway left the connection open and silent.

@@ -7,25 +7,25 @@
 // Which of the bytes outlasted is no question of where the file is found: a volume may come back under
 // another device number, after a restart, or on another machine. Each block has a checksum that tells. The
 // file is a ring of blocks, each of a page of the kernel, for more bytes than may be read and not yet durable,
-// so that no block is written again of which the journal lacks a byte. Byte n of the feed stands in block
+// so that no block is written again of which the journal lacks a byte. Byte n of the list stands in block
 // n / 4080, and that block at its number modulo the blocks of the ring:
 //
-//   a page    36 bytes form, 36 bytes name of the feed, 8 bytes blocks of the ring, 8 bytes number of bytes
+//   a page    36 bytes form, 36 bytes name of the list, 8 bytes blocks of the ring, 8 bytes number of bytes
 //             so far, for a person who looks, 8 bytes checksum over all but that number
-//   a page    for each block: 8 bytes offset of its first byte in the feed, 4 bytes length, 4 bytes
-//             checksum over feed, offset and bytes; its bytes, at most 4080
+//   a page    for each block: 8 bytes offset of its first byte in the list, 4 bytes length, 4 bytes
+//             checksum over list, offset and bytes; its bytes, at most 4080
 //
 // Numbers are big-endian. Bytes are added to a block first and its head is written after them, so that a kill
 // in between leaves the block as it was. The bytes end at the first block that is absent, damaged or not full.
 //
-// The run removes the file once its feed is closed. Where the next run finds one, it adds to the feed what
+// The run removes the file once its list is closed. Where the next run finds one, it adds to the list what
 // the journal lacks.
 
 import Encodings
 import Glibc
 import Synchronization
 
-/// The bytes of a feed between the socket and the journal.
+/// The bytes of a list between the socket and the journal.
 package final class ArrivingBytes: Sendable {
     static let name = "arriving"
     private static let form = Array("bytes that arrive, form 2, of feed:  ".utf8.prefix(36))
@@ -37,24 +37,24 @@ package final class ArrivingBytes: Sendable {
     /// The most blocks of a ring: 16 MiB. A larger number is not ours.
     private static let mostBlocks = 1 << 12
 
-    /// The name of the feed.
-    let feed: String
+    /// The name of the list.
+    let list: String
     /// The number of blocks of the ring.
     private let blocks: Int
     private let folder: PrivateFolder
     private let descriptor: Int32
-    /// The block that is being filled; nil after a write that failed. Bytes after a gap are not the feed.
+    /// The block that is being filled; nil after a write that failed. Bytes after a gap are not the list.
     private let filling: Mutex<Block?>
 
-    /// Makes the file for a feed without bytes.
+    /// Makes the file for a list without bytes.
     ///
     /// - Throws: `permission`, `cannotCreate`, `inputOutput`.
-    init(of feed: String, capacity: Int, in folder: StateFolder) throws(JournalFailure) {
-        (self.feed, self.folder) = (feed, folder.folder)
+    init(of list: String, capacity: Int, in folder: StateFolder) throws(JournalFailure) {
+        (self.list, self.folder) = (list, folder.folder)
         blocks = min(capacity / Self.blockLength + 2, Self.mostBlocks)
-        filling = Mutex(Block(of: feed, from: 0))
+        filling = Mutex(Block(of: list, from: 0))
         descriptor = try folder.folder.open(Self.name, O_RDWR | O_CREAT)
-        let header = Self.header(of: feed, blocks: blocks)
+        let header = Self.header(of: list, blocks: blocks)
         guard ftruncate(descriptor, 0) == 0, header.withUnsafeBytes({ put($0, at: 0) })
         else { throw failure("making") }
         // Where file system and limits allow it, the room is taken now, so that a full disk does not end
@@ -63,7 +63,7 @@ package final class ArrivingBytes: Sendable {
     }
 
     /// Opens the file that an earlier run left; nil where there is none. One without a whole header has a
-    /// feed without a name.
+    /// list without a name.
     ///
     /// - Throws: `permission`, `cannotCreate`, `inputOutput`.
     init?(leftIn folder: StateFolder) throws(JournalFailure) {
@@ -79,25 +79,25 @@ package final class ArrivingBytes: Sendable {
         let isOurs =
             (1...Self.mostBlocks).contains(number)
             && header == Self.header(of: name, blocks: number)
-        (feed, blocks) = isOurs ? (name, number) : ("", 0)
+        (list, blocks) = isOurs ? (name, number) : ("", 0)
         guard isRead else { throw failure("reading") }
     }
 
     deinit { close(descriptor) }
 
-    private static func header(of feed: String, blocks: Int) -> [UInt8] {
-        let content = form + Array(feed.utf8) + bytes(UInt64(blocks))
+    private static func header(of list: String, blocks: Int) -> [UInt8] {
+        let content = form + Array(list.utf8) + bytes(UInt64(blocks))
         return content + bytes(UInt64(0)) + bytes(UInt64(FNV1a.hash(content)))
     }
 
-    /// Copies bytes that begin at an offset of the feed, in the order of the feed, from one thread. A write
+    /// Copies bytes that begin at an offset of the list, in the order of the list, from one thread. A write
     /// that fails ends the copying: the journal gets the bytes all the same.
     package func add(_ bytes: UnsafeRawBufferPointer, at offset: Int) {
         filling.withLock { filling in
             var rest = bytes
             var position = offset
             while !rest.isEmpty, var block = filling {
-                if position % Self.blockLength == 0 { block = Block(of: feed, from: position) }
+                if position % Self.blockLength == 0 { block = Block(of: list, from: position) }
                 let place = place(of: position)
                 let added = rest.prefix(Self.blockLength - block.length)
                 let old = block.length
@@ -117,7 +117,7 @@ package final class ArrivingBytes: Sendable {
         }
     }
 
-    /// The bytes of the feed that follow on its first `stored` ones.
+    /// The bytes of the list that follow on its first `stored` ones.
     ///
     /// - Throws: `inputOutput`.
     func bytes(after stored: Int) throws(JournalFailure) -> [UInt8] {
@@ -130,7 +130,7 @@ package final class ArrivingBytes: Sendable {
             let first = next - next % Self.blockLength
             let length = pread(descriptor, &page, page.count, off_t(place(of: next)))
             guard length >= 0 else { throw failure("reading") }
-            guard let content = Block.content(of: page[..<length], feed, from: first) else { break }
+            guard let content = Block.content(of: page[..<length], list, from: first) else { break }
             found += content.dropFirst(next - first)
             guard content.count == Self.blockLength else { break }
         }
@@ -172,8 +172,8 @@ package final class ArrivingBytes: Sendable {
         private var sum: UInt64
         private var summed = 0
 
-        init(of feed: String, from first: Int) {
-            sum = Self.seed(feed, first)
+        init(of list: String, from first: Int) {
+            sum = Self.seed(list, first)
             page.replaceSubrange(0..<8, with: ArrivingBytes.bytes(UInt64(first)))
         }
 
@@ -211,21 +211,21 @@ package final class ArrivingBytes: Sendable {
             return mixed ^ mixed >> 29
         }
 
-        private static func seed(_ feed: String, _ first: Int) -> UInt64 {
-            UInt64(FNV1a.hash(feed)) << 32 ^ UInt64(first) &* 0x2545_F491_4F6C_DD1D
+        private static func seed(_ list: String, _ first: Int) -> UInt64 {
+            UInt64(FNV1a.hash(list)) << 32 ^ UInt64(first) &* 0x2545_F491_4F6C_DD1D
         }
 
-        /// The bytes of the block that begins at an offset of the feed; nil where the page has another
+        /// The bytes of the block that begins at an offset of the list; nil where the page has another
         /// one, none, or a damaged one.
         static func content(
-            of page: ArraySlice<UInt8>, _ feed: String, from first: Int
+            of page: ArraySlice<UInt8>, _ list: String, from first: Int
         ) -> ArraySlice<UInt8>? {
             guard page.count > ArrivingBytes.headLength,
                 let length = Int(exactly: ArrivingBytes.number(page[8..<12])),
                 (1...page.count - ArrivingBytes.headLength).contains(length)
             else { return nil }
             let content = page.dropFirst(ArrivingBytes.headLength).prefix(length)
-            var block = Block(of: feed, from: first)
+            var block = Block(of: list, from: first)
             content.withUnsafeBytes { block.add($0) }
             return block.page[..<ArrivingBytes.headLength] == page[..<ArrivingBytes.headLength]
                 ? content : nil

@@ -2,12 +2,12 @@
 // byte goes to the journal, raw and synced, before it is decoded. Decoding reads
 // from the journal, so it can be repeated after a crash.
 //
-// A feed is `reading` while the run that opened it lives, `pending` once reading has ended in any
+// A list is `reading` while the run that opened it lives, `pending` once reading has ended in any
 // way; after a crash the next run of the folder says so. It is `applied` once the database has all of its
 // reports, which are judged there. The database records that first, in the transaction of the last
 // report. After a crash between the two, the next run asks the database.
 //
-// The journal is an SQLite database. A feed chunk is one row in one transaction with
+// The journal is an SQLite database. A list chunk is one row in one transaction with
 // synchronous=FULL. The rollback journal in PERSIST mode writes a chunk once; a write-ahead log would
 // write it twice. Pages of 16 KiB suit chunks of up to 1 MiB.
 
@@ -16,10 +16,10 @@ import Database
 import Encodings
 import TokenHygiene
 
-/// The durable state of one host: captured feeds, quarantine and run history. An instance belongs to
+/// The durable state of one host: captured lists, quarantine and run history. An instance belongs to
 /// the thread that uses it and to the process that holds the state folder.
 package final class EvidenceJournal {
-    /// Days for which the bytes of an applied feed are kept. The change ledger is kept as long.
+    /// Days for which the bytes of an applied list are kept. The change ledger is kept as long.
     package static let retentionDays: Int64 = 30
 
     /// Free pages that are no reason to shrink the file: 4 MiB.
@@ -87,7 +87,7 @@ package final class EvidenceJournal {
         }
     }
 
-    /// File names of journals set aside as damaged. They may hold feeds that were not applied.
+    /// File names of journals set aside as damaged. They may hold lists that were not applied.
     package var damagedFiles: [String] {
         get throws(JournalFailure) { try folder.damagedFiles }
     }
@@ -171,42 +171,42 @@ package final class EvidenceJournal {
         }
     }
 
-    /// Makes pending the feeds whose run ended without recording it. Call it under the lock, before reading. Returns the number of interrupted feeds.
+    /// Makes pending the lists whose run ended without recording it. Call it under the lock, before reading. Returns the number of interrupted lists.
     @discardableResult
     package func recoverInterrupted() throws(JournalFailure) -> Int {
         try takeArrived()
         return try change(
-            "recovering feeds of an interrupted run",
+            "recovering lists of an interrupted run",
             """
-            UPDATE feed SET state = \(FeedState.pending), end = \(CaptureEnd.crashed) WHERE state = \(FeedState.reading)
+            UPDATE feed SET state = \(ListState.pending), end = \(CaptureEnd.crashed) WHERE state = \(ListState.reading)
             """)
     }
 
-    /// Adds what a killed run had read of a feed, and the journal lacks.
+    /// Adds what a killed run had read of a list, and the journal lacks.
     private func takeArrived() throws(JournalFailure) {
         guard let arrived = try ArrivingBytes(leftIn: folder) else { return }
-        let feed = arrived.feed
+        let list = arrived.list
         let stored: [Int] = try rows(
-            "looking for feed \(feed) in the journal",
-            "SELECT bytes FROM feed WHERE id = \(feed) AND state = \(FeedState.reading)"
+            "looking for list \(list) in the journal",
+            "SELECT bytes FROM feed WHERE id = \(list) AND state = \(ListState.reading)"
         ) { try $0.value("bytes") }
         if let stored = stored.first {
-            try FeedCapture(id: feed, bytes: stored, journal: self)
+            try ListCapture(id: list, bytes: stored, journal: self)
                 .append(arrived.bytes(after: stored))
         }
         arrived.remove()
     }
 
-    /// Deletes the bytes of feeds that were applied longer ago than the retention period. The row of the
-    /// feed stays.
+    /// Deletes the bytes of lists that were applied longer ago than the retention period. The row of the
+    /// list stays.
     package func purge(at now: EpochMilliseconds) throws(JournalFailure) {
         let oldest = now.advanced(by: -Self.retentionDays * 86_400_000)
-        try perform("dropping old feeds from the journal") { db in
+        try perform("dropping old lists from the journal") { db in
             try db.transaction {
                 let purged = try db.change(
                     """
                     UPDATE feed SET purged = 1
-                    WHERE state = \(FeedState.applied) AND settled < \(oldest) AND purged = 0
+                    WHERE state = \(ListState.applied) AND settled < \(oldest) AND purged = 0
                     """)
                 if purged > 0 {
                     try db.change(
@@ -217,10 +217,10 @@ package final class EvidenceJournal {
         try giveRoomBack()
     }
 
-    /// Gives the disk the room of deleted feeds back, in steps of 16 MiB, each a transaction of its own.
-    /// Some MiB are left for the next feed.
+    /// Gives the disk the room of deleted lists back, in steps of 16 MiB, each a transaction of its own.
+    /// Some MiB are left for the next list.
     func giveRoomBack() throws(JournalFailure) {
-        try perform("giving back the room of deleted feeds") { db in
+        try perform("giving back the room of deleted lists") { db in
             func freePages() throws -> Int {
                 try db.query("PRAGMA freelist_count").scalar?.count ?? 0
             }

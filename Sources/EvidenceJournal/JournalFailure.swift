@@ -17,9 +17,9 @@ package struct JournalFailure: Error, Hashable, Sendable, CustomStringConvertibl
         /// The file is damaged and was set aside under a new name, or it belongs to another program
         /// and was left alone.
         case damaged
-        /// The journal has no feed of this name, or its bytes were deleted.
-        case unknownFeed
-        /// The bytes of one feed are not those that were stored; other feeds may be whole.
+        /// The journal has no list of this name, or its bytes were deleted.
+        case unknownList
+        /// The bytes of one list are not those that were stored; other lists may be whole.
         case undecodable
     }
 
@@ -68,7 +68,7 @@ extension StateFolder {
     static let journalName = "journal.sqlite"
     private static let damagedPrefix = journalName + ".damaged-"
 
-    /// File names of journals set aside as damaged, oldest first. They may hold feeds that were not
+    /// File names of journals set aside as damaged, oldest first. They may hold lists that were not
     /// applied. Runs warn about them until a person moves them away.
     package var damagedFiles: [String] {
         get throws(JournalFailure) {
@@ -128,12 +128,12 @@ extension StateFolder {
             if hasRollback { _ = rename(kept + "-journal", name + "-journal") }
             return failure
         }
-        // The feed of these bytes is in the damaged journal alone.
+        // The list of these bytes is in the damaged journal alone.
         _ = rename(ArrivingBytes.name, kept + "-" + ArrivingBytes.name)
         return JournalFailure(
             .damaged,
             "the journal \(journal) cannot be read (\(cause)); it was set aside as \(file(kept)) and may "
-                + "hold feeds that were not applied: keep it, and run again to start a new one")
+                + "hold lists that were not applied: keep it, and run again to start a new one")
     }
 
     private func rename(_ name: String, _ other: String) -> Bool {
@@ -144,7 +144,7 @@ extension StateFolder {
         JournalFailure(
             .inputOutput,
             "the journal \(journal) cannot be read (\(cause)) and could not be set aside "
-                + "(\(String(cString: strerror(errno)))); it may hold feeds that were not applied: "
+                + "(\(String(cString: strerror(errno)))); it may hold lists that were not applied: "
                 + "move it to a safe place, then run again")
     }
 }

@@ -45,7 +45,7 @@ enum JournalSchema {
 }
 
 // A file that was edited, or a disk with a flipped bit, must cause an error message, because the other
-// feeds of the journal are still usable.
+// lists of the journal are still usable.
 
 extension Refusal {
     /// Content that this program does not write.

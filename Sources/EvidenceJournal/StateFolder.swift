@@ -1,4 +1,4 @@
-// The state folder holds data that must not be lost (captured feeds) and data that must not be seen
+// The state folder holds data that must not be lost (captured lists) and data that must not be seen
 // (whole tokens), so it belongs to one user, mode 0700. The kernel lock on a file in it keeps two
 // runs on one host apart. A gateway forgets its list once read, so two readers would each get half of
 // it. A kernel lock disappears with its process, however the process ends; a pid file would stay
@@ -9,7 +9,7 @@ import Glibc
 
 /// The folder of the local state. This process alone holds it, unless it is visited.
 package final class StateFolder {
-    /// Free bytes on the disk below which no feed is opened, because the feed must fit.
+    /// Free bytes on the disk below which no list is opened, because the list must fit.
     package static let roomNeeded: UInt64 = 64 << 20
 
     /// The absolute path of the folder, as the settings give it.
@@ -35,7 +35,7 @@ package final class StateFolder {
     init(_ folder: PrivateFolder) throws(JournalFailure) {
         self.folder = folder
         lock = try Self.takeLock(in: folder)
-        // SQLite sorts large feeds in temporary files. Tokens must not leave this folder.
+        // SQLite sorts large lists in temporary files. Tokens must not leave this folder.
         setenv("SQLITE_TMPDIR", folder.realPath, 1)
         // SQLite takes the name of such a file away at once. A process killed right before that
         // leaves an empty file, which nothing else would ever remove. Neither would anything remove the tokens
@@ -46,7 +46,7 @@ package final class StateFolder {
         }
     }
 
-    /// Visits the folder of a sender that may be alive, to read the held feeds in it, which its owner
+    /// Visits the folder of a sender that may be alive, to read the held lists in it, which its owner
     /// does not change. The visiting process holds the lock of the folder above.
     init(visiting folder: PrivateFolder) {
         self.folder = folder
@@ -125,7 +125,7 @@ package final class StateFolder {
     /// The path of a file in the folder without links, for code that opens it by path.
     func realFile(_ name: String) -> String { folder.realPath + "/" + name }
 
-    /// Checks that the disk has room for a feed, before one is opened and while it is written.
+    /// Checks that the disk has room for a list, before one is opened and while it is written.
     ///
     /// - Throws: `cannotCreate` when less than 64 MiB are free.
     package func ensureRoom() throws(JournalFailure) { try folder.ensureRoom() }

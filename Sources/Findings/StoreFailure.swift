@@ -28,7 +28,7 @@ package struct StoreFailure: Error, Hashable, Sendable, CustomStringConvertible 
         case busy
         /// The database accepts no changes for now: a replica, or read-only for maintenance.
         case readOnly
-        /// A commit was sent, its answer was lost, and the database cannot be queried. The feed's
+        /// A commit was sent, its answer was lost, and the database cannot be queried. The batch's
         /// checkpoint shows the next run whether the chunk was committed.
         case commitUnknown
         /// The account lacks a right.

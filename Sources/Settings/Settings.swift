@@ -52,7 +52,7 @@ package struct Settings: Sendable {
         package internal(set) var certificate: Certificate?
         /// Signing key of provider tokens, if any.
         package internal(set) var tokenKey: TokenKey?
-        /// Feedback gateway; nil for an app without a feed.
+        /// Feedback gateway; nil for an app without a list.
         package internal(set) var feedback: Feedback?
         /// HTTP/2 gateway; nil for an app that sends nothing by HTTP/2.
         package internal(set) var provider: Provider?
@@ -114,7 +114,7 @@ package struct Settings: Sendable {
         package internal(set) var handshakeTimeout = Duration.zero
         /// Silence after which the list counts as ended.
         package internal(set) var idleTimeout = Duration.zero
-        /// Bytes after which the feed is cut.
+        /// Bytes after which the list is cut.
         package internal(set) var maxBytes = 0
     }
 

@@ -50,7 +50,7 @@ extension SettingsTable {
     @SettingRows private static var gateways: [SettingRule] {
         feedback(
             "host", .host, .required, \.host, written: "feedback.example.net",
-            "Feedback gateway; without this group the app has no feed.")
+            "Feedback gateway; without this group the app has no list.")
         feedback("port", .port, "2196", \.port, "Port of the gateway.")
         feedback(
             "ca", .path, .systemAuthorities, \.ca, written: "gateway-ca.pem",
@@ -70,7 +70,7 @@ extension SettingsTable {
                 + "millisecond for each byte; what came is kept.")
         feedback(
             "max-bytes", .size(65_536...(1 << 40)), "1GiB", \.maxBytes,
-            "Bytes after which a feed is cut and held.")
+            "Bytes after which a list is cut and held.")
         provider(
             "host", .host, .required, \.host, example: "api.push.apple.com",
             "HTTP/2 gateway to send through; needs a certificate or a token key.")

@@ -93,7 +93,7 @@ package enum SettingsTable {
         setting(
             "throttle.time-budget", .milliseconds(1_000...604_800_000), .absent("no limit"),
             \.throttle.timeBudget, example: "45m",
-            "Time after which runs end with 75, before the next chunk or the next feed.")
+            "Time after which runs end with 75, before the next chunk or the next batch.")
         setting(
             "throttle.stop-file", .path,
             .computed("`stop` in the state folder") { $0.inState("stop") }, \.throttle.stopFile,
@@ -124,7 +124,7 @@ package enum SettingsTable {
     @SettingRows private static var limits: [SettingRule] {
         setting(
             "guard.floor", .integer(0...1_000_000_000), "100", \.guardLimits.floor,
-            "Rows that may become invalid within an hour, and within a day, whatever their share. A feed of "
+            "Rows that may become invalid within an hour, and within a day, whatever their share. A batch of "
                 + "fewer tuples is not held because its tokens are unknown.")
         setting(
             "guard.partition-percent", .percent, "5", \.guardLimits.partitionPercent,

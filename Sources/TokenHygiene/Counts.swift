@@ -1,15 +1,15 @@
 // Every tuple read is counted in exactly one place. A mistake on the way,
 // such as a lost chunk or a double count over a retry, shows as a difference between the sums. A
-// difference ends the run with code 70 before a feed is reported as applied.
+// difference ends the run with code 70 before a batch is reported as applied.
 
-/// How often each outcome: of the statements about tokens of one partition, of a feed, of several. Each
+/// How often each outcome: of the statements about tokens of one partition, of a batch, of several. Each
 /// statement counts once, even if several rows carry its token. A part of every report.
 package struct Counts: Hashable, Sendable, Codable {
     /// Whole tuples, or answers that called a token dead; 0 where only outcomes are counted.
     package var tuples = 0
     /// Made at least one living row invalid.
     package var applied = 0
-    /// Every row that carries the token was invalid before, or a later statement of the same feed
+    /// Every row that carries the token was invalid before, or a later statement of the same batch
     /// made it so.
     package var already = 0
     /// The token registered again after the statement.

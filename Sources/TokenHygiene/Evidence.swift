@@ -60,7 +60,7 @@ package enum EvidenceSource: String, Hashable, Sendable, CaseIterable {
     case superseded = "Superseded"
     /// The grace period of a marked row has ended (`policy.delete-after`): the row goes. It says nothing that APNs said.
     case grace
-    /// Reports of other senders that cannot be used. Their feed is quarantined whole and marks
+    /// Reports of other senders that cannot be used. Their batch is quarantined whole and marks
     /// nothing.
     case unusable
 
@@ -99,7 +99,7 @@ package enum EvidenceSource: String, Hashable, Sendable, CaseIterable {
     package static var ofMarks: [EvidenceSource] { deaths + [.superseded] }
 }
 
-/// The combined evidence about one token from all its statements in one feed. The latest time wins.
+/// The combined evidence about one token from all its statements in one batch. The latest time wins.
 /// The number of statements is kept so that each one is accounted for.
 package struct TokenEvidence: Hashable, Sendable {
     /// The token that the statements name.

@@ -1,11 +1,11 @@
-/// The gate that holds a feed. The raw value is its name in the journal, in reports and in
+/// The gate that holds a batch. The raw value is its name in the journal, in reports and in
 /// settings.
 package enum GuardGate: String, Hashable, Sendable, CaseIterable {
-    /// The feed would remove far more rows in an hour than usual.
+    /// The batch would remove far more rows in an hour than usual.
     case volume
-    /// The feed would remove too large a share of the living rows in an hour.
+    /// The batch would remove too large a share of the living rows in an hour.
     case partitionShare = "partition-percent"
-    /// The feed would remove too large a share of the living rows in 24 hours.
+    /// The batch would remove too large a share of the living rows in 24 hours.
     case dayShare = "day-percent"
     /// Most of the tokens are in no row.
     case unknownTokens = "unknown-tokens"
@@ -15,11 +15,11 @@ package enum GuardGate: String, Hashable, Sendable, CaseIterable {
     case oneTime = "one-time"
     /// Some times are out of `EvidenceBounds`.
     case outOfBounds = "out-of-bounds"
-    /// Not a limit of its own: an earlier feed of the partition is held.
+    /// Not a limit of its own: an earlier batch of the partition is held.
     case behind
 }
 
-/// The reason why a feed is held, with the numbers behind the decision.
+/// The reason why a batch is held, with the numbers behind the decision.
 package enum GuardCause: Hashable, Sendable, CustomStringConvertible {
     /// Rows within an hour, and the 99th percentile of the last 30 days' hours.
     case volume(removals: Int, usualPeak: Int)
@@ -37,8 +37,8 @@ package enum GuardCause: Hashable, Sendable, CustomStringConvertible {
     case oneTime(count: Int, tokens: Int)
     /// Tuples with impossible times, and all tuples.
     case outOfBounds(count: Int, tuples: Int)
-    /// The earlier feed of the partition that is held.
-    case behind(feed: String)
+    /// The earlier batch of the partition that is held.
+    case behind(batch: String)
 
     /// The gate to which this cause belongs.
     package var gate: GuardGate {
@@ -71,7 +71,7 @@ package enum GuardCause: Hashable, Sendable, CustomStringConvertible {
             "\(removals) of \(living) living rows would have become invalid within 24 hours, more than "
                 + "\(Self.text(percent)) % (guard.day-percent)"
         case .unknownTokens(let count, let tuples):
-            "\(count) of \(tuples) tuples name a token that no row has: another table, or the feed of "
+            "\(count) of \(tuples) tuples name a token that no row has: another table, or the list of "
                 + "another app or environment, is suspected; check store.active-users.table, the app's "
                 + "value and environment, its gateway and certificate"
         case .registeredLater(let count, let known):
@@ -83,8 +83,8 @@ package enum GuardCause: Hashable, Sendable, CustomStringConvertible {
         case .outOfBounds(let count, let tuples):
             "\(count) of \(tuples) tuples carry a time that cannot be: a wrong clock or unit is "
                 + "suspected"
-        case .behind(let feed):
-            "it waits behind feed \(feed), which holds its app and environment"
+        case .behind(let batch):
+            "it waits behind batch \(batch), which holds its app and environment"
         }
     }
 

@@ -2,13 +2,13 @@
 //
 // A wrong certificate, environment, clock or table makes many living tokens look dead at the same
 // time. Applying such evidence would cut off a whole population. A single tuple does not show the
-// mistake, but the number and the distribution of the tuples do. So the guard judges every feed as
-// a whole before the feed changes a row. A feed beyond the limits, or with the pattern of a known
+// mistake, but the number and the distribution of the tuples do. So the guard judges every batch as
+// a whole before the batch changes a row. A batch beyond the limits, or with the pattern of a known
 // mistake, is held for a person. It is kept whole and never dropped.
 //
 // Limits count the rows that would become invalid, per partition, in hours and days of the
-// database's clock. They do not count per run: a sweep may have several feeds, and a permanent
-// sender has one run for weeks and a feed of answers every few seconds. The hour fits an hourly
+// database's clock. They do not count per run: a sweep may have several batches, and a permanent
+// sender has one run for weeks and a batch of answers every few seconds. The hour fits an hourly
 // sweep, whose whole removal falls into one hour.
 //
 //   volume     more than 3 x the 99th percentile of the last 30 days' hours. Hours without removals do
@@ -17,15 +17,15 @@
 //              would widen the limit for a month. With fewer than 100 hours there is no percentile; the
 //              greatest hour takes its place, and 1 % of the living rows is always allowed.
 //   share      more than 5 % of the living rows in an hour, 10 % in 24 hours.
-//   symptoms   in a feed of 50 or more: most tokens unknown (another app's feed), most registered
+//   symptoms   in a batch of 50 or more: most tokens unknown (another app's batch), most registered
 //              after the signal (a wrong clock or zone), one time on nearly all (a gateway that does
 //              not know the times), times out of bounds.
 //
-//   foreign    a feed of which hardly any token is in a row (a mistyped table, another app's feed):
+//   foreign    a batch of which hardly any token is in a row (a mistyped table, another app's batch):
 //              its signals are about rows in another table and are lost if they are applied here.
 //
 // The limits do not apply up to a floor, because shares mean nothing in small numbers; nor does the
-// foreign rule. The symptoms apply from 50 tuples on, whatever the floor. A feed that would make no
+// foreign rule. The symptoms apply from 50 tuples on, whatever the floor. A batch that would make no
 // row invalid is held only for being foreign, because it cannot do other harm.
 
 /// The limits above which the guard holds removals.
@@ -86,13 +86,13 @@ package struct RemovalHistory: Hashable, Sendable {
     }
 }
 
-/// The changes that one feed would make.
+/// The changes that one batch would make.
 package struct RemovalProposal: Hashable, Sendable {
     /// The number of living rows that would become invalid.
     package var candidates: Int
-    /// The outcomes that the feed's statements would have.
+    /// The outcomes that the batch's statements would have.
     package var counts: Counts
-    /// The number of whole tuples in the feed.
+    /// The number of whole tuples in the list.
     package var tuples: Int
     /// The number of tuples with a time out of `EvidenceBounds`.
     package var outOfBounds: Int
@@ -105,7 +105,7 @@ package struct RemovalProposal: Hashable, Sendable {
     /// Whether stale rows are deleted, so that tokens of rows deleted earlier are unknown now.
     package var deletes: Bool
 
-    /// Makes a proposal from the numbers of one feed.
+    /// Makes a proposal from the numbers of one batch.
     package init(
         candidates: Int, counts: Counts, tuples: Int, outOfBounds: Int = 0, tokens: Int,
         tokensAtOneTime: Int = 0, deletes: Bool = false
@@ -120,13 +120,13 @@ package struct RemovalProposal: Hashable, Sendable {
     }
 }
 
-/// Tests one feed against all gates.
+/// Tests one batch against all gates.
 package struct RemovalGuard: Hashable, Sendable {
     /// The number of tuples from which on a share of them counts as a symptom.
     static let leastForSymptoms = 50
-    /// The number of tuples from which on a feed with hardly any token of the table gets a warning.
+    /// The number of tuples from which on a batch with hardly any token of the table gets a warning.
     static let leastForWarning = 10
-    /// The percentage of unknown tuples from which on a feed counts as foreign.
+    /// The percentage of unknown tuples from which on a batch counts as foreign.
     static let foreignPercent = 95
     /// The factor by which an hour may exceed the usual peak.
     static let peakFactor = 3
@@ -139,7 +139,7 @@ package struct RemovalGuard: Hashable, Sendable {
     /// Makes a guard with the limits of the settings.
     package init(_ limits: GuardLimits = GuardLimits()) { self.limits = limits }
 
-    /// The reason why the feed has to be held; nil where it may be applied.
+    /// The reason why the batch has to be held; nil where it may be applied.
     ///
     /// `living` counts the partition's rows that are not invalid, and may stop at the number it
     /// receives. It is called only above the floor. An error that it throws is passed on.
@@ -177,7 +177,7 @@ package struct RemovalGuard: Hashable, Sendable {
         return .dayShare(removals: day, living: rows, percent: limits.dayPercent)
     }
 
-    /// The warning about a feed that is too small to be held and of which hardly any token is
+    /// The warning about a batch that is too small to be held and of which hardly any token is
     /// known; nil where there is nothing to warn of.
     package func warning(
         about proposal: RemovalProposal, after history: RemovalHistory

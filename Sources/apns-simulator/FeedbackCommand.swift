@@ -18,7 +18,7 @@ struct FeedbackCommand: ParsableCommand {
     var once = false
 
     @OptionGroup(title: "Lists")
-    var lists: FeedOptions
+    var lists: ListOptions
 
     @OptionGroup(title: "Behaviour")
     var behaviour: BehaviourOptions
@@ -109,8 +109,8 @@ struct BehaviourOptions: ParsableArguments {
         behaviour.pause = pauseAfter.map { .init(afterByte: $0, duration: .milliseconds(pause)) }
         behaviour.closeAfter = closeAfter
         behaviour.resetAfter = resetAfter
-        behaviour.replacement = try instead.map(FeedSource.hexBytes)
-        behaviour.appendix = try append.map(FeedSource.hexBytes) ?? []
+        behaviour.replacement = try instead.map(ListSource.hexBytes)
+        behaviour.appendix = try append.map(ListSource.hexBytes) ?? []
         behaviour.isEndless = endless
         behaviour.repeats = repeats
         behaviour.certificate = certificate
@@ -126,7 +126,7 @@ extension FeedbackBehaviour.Ending: ExpressibleByArgument {}
 extension FeedbackBehaviour.Certificate: ExpressibleByArgument {}
 
 /// The options of the lists to serve.
-struct FeedOptions: ParsableArguments {
+struct ListOptions: ParsableArguments {
     @Option(help: help("Serve the bytes of this file. May be given several times.", "file"))
     var feed: [String] = []
 
@@ -160,18 +160,18 @@ struct FeedOptions: ParsableArguments {
     func validate() throws { try refuse([("--generate", generate, 0)]) }
 
     /// The lists in the order of the help text.
-    func sources() throws -> [FeedSource] {
-        var sources: [FeedSource] = []
+    func sources() throws -> [ListSource] {
+        var sources: [ListSource] = []
         for path in feed {
             guard FileManager.default.isReadableFile(atPath: path) else {
                 throw Refusal("opening the feed \(path): no such readable file")
             }
             sources.append(.file(path))
         }
-        sources += try hex.map { .bytes(try FeedSource.hexBytes($0)) }
+        sources += try hex.map { .bytes(try ListSource.hexBytes($0)) }
         sources += try tuples.map { try .lines(text(of: $0, "tuples"), of: $0) }
         if let generate {
-            let feed = GeneratedFeed(
+            let feed = GeneratedList(
                 count: generate, seed: seed, lengths: length, firstTime: from, timeSpan: span)
             sources.append(.generated(feed))
         }

@@ -50,7 +50,7 @@ private struct Line: Sendable {
         try self.init(.bytes(feed), change)
     }
 
-    init(_ feed: FeedSource, _ change: (inout FeedbackBehaviour) -> Void) throws {
+    init(_ feed: ListSource, _ change: (inout FeedbackBehaviour) -> Void) throws {
         let certificates = try SweepStage.certificates.get()
         var behaviour = FeedbackBehaviour()
         change(&behaviour)
@@ -94,7 +94,7 @@ struct FeedbackReaderTests {
     func records() throws {
         // The gateway computes whole tuples, in portions of 128 KiB. Each ends with a shorter record.
         let (size, portion) = (10_000, 128 * 1024 / 38 * 38)
-        let line = try Line(.generated(GeneratedFeed(count: 40_000, seed: 1))) {
+        let line = try Line(.generated(GeneratedList(count: 40_000, seed: 1))) {
             $0.writeSize = size
         }
         expect(try line.read(), .closeNotify, 40_000 * 38)

@@ -6,7 +6,7 @@ struct FeedEndTests {
     @Test("the end of a feed follows from the connection and the bytes together")
     func judgement() {
         let cut = FeedbackEnding.truncatedHeader(present: 3)
-        let table: [(CaptureEnd, FeedbackEnding, FeedEnd)] = [
+        let table: [(CaptureEnd, FeedbackEnding, ListEnd)] = [
             (.closeNotify, .clean, .clean), (.closeNotify, cut, .truncated),
             (.cut, .clean, .truncated), (.cut, cut, .truncated), (.reset, .clean, .reset),
             (.reset, cut, .reset), (.idle, .clean, .idle), (.idle, cut, .timeout),
@@ -15,16 +15,16 @@ struct FeedEndTests {
             (.file, .clean, .clean), (.file, cut, .truncated),
         ]
         for (capture, ending, end) in table {
-            #expect(FeedEnd(capture, ending) == end)
+            #expect(ListEnd(capture, ending) == end)
         }
         for capture in CaptureEnd.allCases {
             #expect(
-                FeedEnd(capture, .outOfStep(offset: 0, announced: 9_999)) == .misframed)
+                ListEnd(capture, .outOfStep(offset: 0, announced: 9_999)) == .misframed)
         }
     }
 
     @Test("the end of a feed is complete only where nothing can be missing")
     func completeness() {
-        #expect(FeedEnd.allCases.filter(\.isComplete) == [.clean, .idle])
+        #expect(ListEnd.allCases.filter(\.isComplete) == [.clean, .idle])
     }
 }

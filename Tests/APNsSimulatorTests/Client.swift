@@ -43,7 +43,7 @@ struct Seen {
 extension FeedbackGateway {
     /// A gateway with the tests' certificates.
     static func start(
-        _ feeds: [FeedSource] = [], _ change: (inout FeedbackBehaviour) -> Void = { _ in }
+        _ feeds: [ListSource] = [], _ change: (inout FeedbackBehaviour) -> Void = { _ in }
     ) throws -> FeedbackGateway {
         var behaviour = FeedbackBehaviour()
         change(&behaviour)

@@ -181,7 +181,7 @@ struct CommandTests {
         .disabled(if: Environment.isSanitized, "a sanitizer needs more than is measured"))
     func flatMemory() throws {
         let folder = try TemporaryFolder()
-        let feed = GeneratedFeed(count: 2_000_000, seed: 3)
+        let feed = GeneratedList(count: 2_000_000, seed: 3)
         let run = try Run([
             "feedback", "--directory", folder.file("c"), "--seed", "3", "--generate",
             "\(feed.count)",

@@ -103,7 +103,7 @@ struct GeneratedFeedTests {
         arguments: [([32], 20_001), ([32, 0, 100, 7], 20_001), ([.max], 3)] as [([UInt16], Int)])
     func reproducible(lengths: [UInt16], count: Int) throws {
         var generator = SeededGenerator("generated feed")
-        let feed = GeneratedFeed(
+        let feed = GeneratedList(
             count: count, seed: generator.next(), lengths: lengths, timeSpan: 1000)
         var expected: [UInt8] = []
         for index in 0..<feed.count {
@@ -117,7 +117,7 @@ struct GeneratedFeedTests {
     func distinct() {
         let count = 20_000
         let tokens = [UInt64(1), 2].flatMap { seed in
-            let feed = GeneratedFeed(count: count, seed: seed)
+            let feed = GeneratedList(count: count, seed: seed)
             return (0..<count).compactMap { feed.token(at: $0) }
         }
         #expect(Set(tokens).count == 2 * count)
@@ -125,7 +125,7 @@ struct GeneratedFeedTests {
 
     @Test("a known seed gives known tokens, so that stored expectations stay true")
     func pinned() throws {
-        let feed = GeneratedFeed(count: 2, seed: 1, firstTime: 1_700_000_000, timeSpan: 1)
+        let feed = GeneratedList(count: 2, seed: 1, firstTime: 1_700_000_000, timeSpan: 1)
         #expect(feed.time(at: 5) == EpochSeconds(1_700_000_000))
         // Computed by an independent script from the layout as documented.
         let expected = [
@@ -138,7 +138,7 @@ struct GeneratedFeedTests {
 
 @Suite("Lists as people write them")
 struct FeedTextTests {
-    private func bytes(_ source: FeedSource) -> [UInt8]? {
+    private func bytes(_ source: ListSource) -> [UInt8]? {
         if case .bytes(let bytes) = source {
             return bytes
         }
@@ -164,7 +164,7 @@ struct FeedTextTests {
     @Test("a bad line is named by its number", arguments: ["x y", "1 zz", "-1 ab", "1 ab cd"])
     func badLines(line: String) {
         let failure = #expect(throws: Refusal.self) {
-            try FeedSource.lines("1 ab\n\(line)\n", of: "list")
+            try ListSource.lines("1 ab\n\(line)\n", of: "list")
         }
         #expect(failure?.description.contains("list: ") == true)
         #expect(failure?.description.contains("line 2") == true)
@@ -172,8 +172,8 @@ struct FeedTextTests {
 
     @Test("hex may have spaces, but no odd length and no other letters")
     func hex() throws {
-        #expect(try FeedSource.hexBytes("00 ff\n7F") == [0, 255, 127])
-        #expect(throws: Refusal.self) { try FeedSource.hexBytes("123") }
-        #expect(throws: Refusal.self) { try FeedSource.hexBytes("zz") }
+        #expect(try ListSource.hexBytes("00 ff\n7F") == [0, 255, 127])
+        #expect(throws: Refusal.self) { try ListSource.hexBytes("123") }
+        #expect(throws: Refusal.self) { try ListSource.hexBytes("zz") }
     }
 }

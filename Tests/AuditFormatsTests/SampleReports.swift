@@ -167,7 +167,7 @@ extension SampleReport {
                 app: "chat", environment: "production", state: "open", held: "2026-11-22T23:12:00Z",
                 cause: "registered-later", tuples: 48_120), released,
         ]
-        report.quarantine.feeds = 1
+        report.quarantine.batches = 1
         report.quarantine.bytes = 37
         report.quarantine.reasons = [NamedCount("tuple cut off", 1)]
         report.changes = [

@@ -135,7 +135,7 @@ struct GrownLogTests {
             #expect(try log.stage.marked == 40, "\(form)")
             #expect(
                 try log.stage.database.texts(
-                    "SELECT SUM(applied), SUM(already) FROM pushsweep_feed")
+                    "SELECT SUM(applied), SUM(already) FROM pushsweep_batch")
                     == [["40", "0"]])
         }
     }

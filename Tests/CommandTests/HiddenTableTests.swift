@@ -11,7 +11,7 @@ import Testing
 struct HiddenTableTests {
     private static let decisive = [
         "pushsweep_invalid", "pushsweep_suspect", "pushsweep_evidence", "pushsweep_spared",
-        "pushsweep_feed", "pushsweep_report",
+        "pushsweep_batch", "pushsweep_report",
     ]
 
     private let stage: SweepStage

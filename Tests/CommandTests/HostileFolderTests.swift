@@ -20,7 +20,7 @@ struct HostileFolderTests {
         ["holds", "release", String(repeating: "a", count: 64)],
         ["undo", "--since", "2026-01-01T00:00:00Z"], ["undo", "some-run"],
         ["undo", "--dry-run", "some-run"], ["check"], ["replay", "/nonexistent/feed"],
-        ["replay", "--feed", "some-feed"],
+        ["replay", "--batch", "some-feed"],
         ["import", "/nonexistent/log", "--from", "jsonl", "--app", "chat"],
     ]
 

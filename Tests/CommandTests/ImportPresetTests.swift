@@ -163,8 +163,8 @@ struct ImportPresetTests {
         try stage.database.execute(
             "UPDATE pushsweep_evidence SET created_at = '2026-01-01 00:00:00'")
         try stage.run("sweep").ends(65)
-        let feeds = try stage.json("quarantine", "list").json["feeds"] as? [[String: Any]]
-        let feed = try #require(feeds?.first?["feed"] as? String)
+        let feeds = try stage.json("quarantine", "list").json["batches"] as? [[String: Any]]
+        let feed = try #require(feeds?.first?["batch"] as? String)
         let rows = stage.folder.file("rows.jsonl")
         try stage.run("quarantine", "export", feed, rows).ends(0)
         try stage.run("import", rows, "--from", "quarantine", "--app", "chat").ends(0)

@@ -40,9 +40,9 @@ struct IntakeSizeTests {
             try count("SELECT COUNT(*) FROM active_users WHERE invalidated_at IS NOT NULL")
                 == Self.reports)
         #expect(
-            try count("SELECT SUM(reports) FROM pushsweep_feed WHERE inlet = 'table'")
+            try count("SELECT SUM(reports) FROM pushsweep_batch WHERE inlet = 'table'")
                 == Self.reports)
-        #expect(try count("SELECT COUNT(*) FROM pushsweep_feed WHERE inlet = 'table'") ?? 0 > 3)
+        #expect(try count("SELECT COUNT(*) FROM pushsweep_batch WHERE inlet = 'table'") ?? 0 > 3)
         let intake = try #require(result.json["intake"] as? [String: Any])
         #expect(intake["reports"] as? Int == Self.reports)
     }

@@ -77,7 +77,7 @@ final class IntakeStage: ToolStage {
     /// The sum of a count over all batches of some sources; of 410s without one.
     func sum(_ column: String, suspects: Bool = false) throws -> Int {
         try database.count(
-            "SELECT COALESCE(SUM(\(column)), 0) FROM pushsweep_feed WHERE source "
+            "SELECT COALESCE(SUM(\(column)), 0) FROM pushsweep_batch WHERE source "
                 + "\(suspects ? "" : "NOT ")IN ('BadDeviceToken', 'DeviceTokenNotForTopic', 'Accepted')"
         )
     }
@@ -170,8 +170,8 @@ struct IntakeTests {
             "UPDATE pushsweep_evidence SET created_at = '2026-01-01 00:00:00'")
         try stage.run("sweep").ends(65)
         #expect(try stage.marked == 0)
-        let feeds = try stage.json("quarantine", "list").json["feeds"] as? [[String: Any]]
-        let feed = try #require(feeds?.first?["feed"] as? String)
+        let feeds = try stage.json("quarantine", "list").json["batches"] as? [[String: Any]]
+        let feed = try #require(feeds?.first?["batch"] as? String)
         let rows = stage.folder.file("rows.jsonl")
         try stage.run("quarantine", "export", feed, rows).ends(0)
         try stage.run("import", rows, "--from", "jsonl").ends(0)
@@ -259,7 +259,7 @@ struct IntakeKillTests {
             _ = run.wait()
             reported += batch
             let waiting =
-                "SELECT COUNT(*) FROM pushsweep_feed WHERE state IN ('waiting', 'applying')"
+                "SELECT COUNT(*) FROM pushsweep_batch WHERE state IN ('waiting', 'applying')"
             if try stage.database.count(waiting) > 0 { open += 1 }
             reading.signal(SIGKILL)
             try follower.take(reading.wait())

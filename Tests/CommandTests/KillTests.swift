@@ -133,11 +133,11 @@ private struct KillStage {
     }
 
     private func states() throws -> [[String]] {
-        try stage.database.texts("SELECT state FROM pushsweep_feed")
+        try stage.database.texts("SELECT state FROM pushsweep_batch")
     }
 
     private func hasFeed(_ condition: String) throws -> Bool {
-        try stage.database.rows(of: "pushsweep_feed", condition) > 0
+        try stage.database.rows(of: "pushsweep_batch", condition) > 0
     }
 
     /// Waits until the database has a checkpoint of the feed that meets a condition, or the feed is

@@ -34,7 +34,7 @@ struct MetricsTests {
         #expect(held["pushsweep_last_success_timestamp_seconds", ["kind": "sweep"]] == nil)
         #expect(held["pushsweep_holds_open", Self.chat] == 1)
         #expect(
-            held["pushsweep_waiting_feeds", Self.chat.merging(["state": "held"]) { $1 }] == 1)
+            held["pushsweep_waiting_batches", Self.chat.merging(["state": "held"]) { $1 }] == 1)
         #expect(tuples(held, "sweep", "held") == 500)
         #expect(held["pushsweep_certificate_expiry_timestamp_seconds", Self.chat] != nil)
 

@@ -12,7 +12,7 @@ private struct DevicesStage {
 
     init(_ engine: TestEngine) throws {
         stage = try SweepStage(
-            engine, feeds: [FeedSource](repeating: .tuples([]), count: 4), schema: false)
+            engine, feeds: [ListSource](repeating: .tuples([]), count: 4), schema: false)
         stage.lines.limits = SweepStage.anyNumber
         stage.lines.apps = """
               - {name: talk, value: "7", topic: com.example.talk, environment: production}
@@ -172,7 +172,7 @@ struct RegistrationDocumentTests {
         try devices.stage.sweep().ends(0)
         #expect(try devices.numbers("1 = 1") == [2])
         let run = try #require(
-            try devices.database.texts("SELECT run FROM pushsweep_change").first?.first)
+            try devices.database.texts("SELECT run FROM \(ledgerWithRuns)").first?.first)
         try devices.stage.run("undo", run).ends(0)
         #expect(try devices.numbers("1 = 1") == [1, 2])
     }

@@ -128,7 +128,7 @@ final class RightsScene {
         settle(policy)
         let shown = try stage.json("holds", "show").ends(0)
         names["digest"] = shown.json["digest"] as? String
-        names["held"] = try database.texts("SELECT feed FROM pushsweep_feed WHERE state = 'held'")[
+        names["held"] = try database.texts("SELECT name FROM pushsweep_batch WHERE state = 'held'")[
             0][0]
         names["log"] = try stage.folder.write("new.jsonl", lines(50..<53, at: now - 1_000))
         names["living"] = try stage.folder.write(
@@ -169,7 +169,7 @@ final class RightsScene {
     /// Makes all changes until now so many days older, their times of the database only.
     private func age(by days: Int) throws {
         for (table, columns) in [
-            ("run", ["started", "ended"]), ("feed", ["changed_at", "opened_at", "heard_at"]),
+            ("run", ["started", "ended"]), ("batch", ["changed_at", "opened_at", "heard_at"]),
             ("report", ["changed_at"]), ("change", ["changed_at"]), ("commit", ["committed_at"]),
             ("intake", ["taken_at"]),
         ] {
@@ -195,7 +195,7 @@ final class RightsScene {
     /// The columns of a table that two runs of one command leave alike. Of a time it counts whether there is one.
     private func image(of table: String) throws -> String {
         let drawn: Set = [
-            "run", "feed", "batch", "by_run", "fence", "owner", "intake", "origin", "moved_to",
+            "run", "part", "batch", "by_run", "fence", "owner", "intake", "origin", "moved_to",
             "counts", "number", "last_claim", "apns_space", "row_keys",
         ]
         return try stage.database.texts(

@@ -34,17 +34,17 @@ struct SendHoldsTests {
         let later = stage.database.time(now + 3_600_000)
         // As a run leaves it that was killed behind its first statement.
         try stage.database.execute(
-            "INSERT INTO pushsweep_feed (feed, run, app, app_name, environment, source, table_name, state, inlet, "
+            "INSERT INTO pushsweep_batch (name, run, app, app_name, environment, source, state, inlet, "
                 + "label, host, opened_at, ending, reports, changed_at, asked_at) VALUES ('left', 'r', 'chat', "
-                + "'chat', 'production', 'Unregistered', '', 'discarding', 'table', 'l', 'h', ?, 'clean', 1, ?, ?)",
+                + "'chat', 'production', 'Unregistered', 'discarding', 'table', 'l', 'h', ?, 'clean', 1, ?, ?)",
             [later, later, later])
         try stage.database.execute(
-            "INSERT INTO pushsweep_report (batch, token, number, evidence_at, changed_at) VALUES ('left', ?, 0, ?, ?)",
+            "INSERT INTO pushsweep_report (batch, token, number, evidence_at, changed_at) VALUES (\(batchNumber("left")), ?, 0, ?, ?)",
             [.bytes(DeviceToken.numbered(0).bytes), later, later])
         _ = try stage.send()
         #expect(try stage.states() == ["gone": 1])
         #expect(
-            try stage.database.texts("SELECT state FROM pushsweep_feed WHERE feed = 'left'") == [
+            try stage.database.texts("SELECT state FROM pushsweep_batch WHERE name = 'left'") == [
                 ["discarded"]
             ])
         #expect(try stage.database.rows(of: "pushsweep_spared") == 1)

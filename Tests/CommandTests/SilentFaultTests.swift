@@ -132,12 +132,12 @@ struct SilentFaultTests {
         try shared.looks(["audit"], finds: "Healthy")
         // One batch a day, the last of them 15 days ago.
         let batches = try shared.stage.database.texts(
-            "SELECT feed FROM pushsweep_feed WHERE source = 'Unregistered' ORDER BY opened_at")
+            "SELECT name FROM pushsweep_batch WHERE source = 'Unregistered' ORDER BY opened_at")
         #expect(batches.count == 16)
         for (number, batch) in batches.enumerated() {
             let time = shared.stage.database.time(shared.now - Int64(30 - number) * day)
             try shared.stage.database.execute(
-                "UPDATE pushsweep_feed SET changed_at = ?, opened_at = ? WHERE feed = ?",
+                "UPDATE pushsweep_batch SET changed_at = ?, opened_at = ? WHERE name = ?",
                 [time, time, .text(batch[0])])
         }
         let words = "no evidence for 14 whole days, where it came each day"

@@ -108,9 +108,9 @@ struct ThrottleTests {
         let halt = try stage.folder.write("halt", "")
         let stopped = try stage.run("replay", file, "--stop-file", halt).ends(75)
         let feed = try #require(
-            stopped.error.firstMatch(of: /pushsweep replay --feed ([0-9a-f-]+) or the next sweep/)
+            stopped.error.firstMatch(of: /pushsweep replay --batch ([0-9a-f-]+) or the next sweep/)
         ).1
-        let next = try stage.json("replay", "--feed", "\(feed)").ends(0).app(has: [
+        let next = try stage.json("replay", "--batch", "\(feed)").ends(0).app(has: [
             "applied": Self.tokens
         ])
         #expect(try marks(stage) == Self.tokens)
@@ -136,7 +136,7 @@ struct ThrottleTests {
 
         try stage.database.execute(
             "UPDATE pushsweep_run SET started = ?", [stage.database.time(before)])
-        for table in ["pushsweep_feed", "pushsweep_change"] {
+        for table in ["pushsweep_batch", "pushsweep_change"] {
             try stage.database.execute(
                 "UPDATE \(table) SET changed_at = ?", [stage.database.time(before)])
         }

@@ -29,7 +29,7 @@ struct TwoHostsTests {
         let database = stage.database
         #expect(try database.marked == Self.tokens)
         #expect(
-            try database.texts("SELECT SUM(applied), SUM(already) FROM pushsweep_feed")
+            try database.texts("SELECT SUM(applied), SUM(already) FROM pushsweep_batch")
                 == [["\(Self.tokens)", "0"]])
         #expect(
             try database.changedOnce(Self.tokens))
@@ -81,7 +81,7 @@ struct TwoHostsTests {
                 result.says("held by sweep on ")
             }
         }
-        #expect(try stage.database.rows(of: "pushsweep_feed", "reports > 0") == 0)
+        #expect(try stage.database.rows(of: "pushsweep_batch", "reports > 0") == 0)
         first.signal(SIGTERM)
         #expect(first.wait().exit == 75)
         // One connection: no other run has asked the gateway.
@@ -141,7 +141,7 @@ struct TwoHostsTests {
         stage.lines.policy = "policy: {action: \(action)}"
         let database = stage.database
         func rows() throws -> [[[String]]] {
-            try ["active_users", "pushsweep_change", "pushsweep_feed"].map {
+            try ["active_users", "pushsweep_change", "pushsweep_batch"].map {
                 try database.texts("SELECT * FROM \($0)")
             }
         }
@@ -188,7 +188,7 @@ struct TwoHostsTests {
             "UPDATE pushsweep_lease SET fence = fence + 1, owner = 'sweep@b run=r home=h since=s' "
                 + "WHERE name = 'active_users'")
         run.wait().ends(75, "why=lease")
-        #expect(try stage.database.rows(of: "pushsweep_feed", "reports > 0") == 0)
+        #expect(try stage.database.rows(of: "pushsweep_batch", "reports > 0") == 0)
         try endLease(stage)
         try stage.sweep().ends(0)
         try checkWhole(stage)

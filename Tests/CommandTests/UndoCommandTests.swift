@@ -167,7 +167,8 @@ struct UndoCommandTests {
     private func awaitChanges(_ stage: SweepStage) throws {
         let deadline = ContinuousClock.now + .seconds(20)
         while try stage.database.texts(
-            "SELECT 1 FROM pushsweep_change c JOIN pushsweep_run r ON r.id = c.run "
+            "SELECT 1 FROM pushsweep_change c JOIN pushsweep_part p ON p.number = c.part JOIN "
+                + "pushsweep_run r ON r.id = p.run "
                 + "WHERE r.kind = 'undo' LIMIT 1"
         ).isEmpty, ContinuousClock.now < deadline {}
     }
@@ -183,15 +184,15 @@ struct RetentionTests {
         try stage.database.execute(
             "UPDATE pushsweep_run SET started = ? WHERE id = ?",
             [stage.database.time(1_700_000_000_000), .text(wrong.run)])
-        for table in ["pushsweep_feed", "pushsweep_change"] {
+        for table in ["pushsweep_batch", "pushsweep_change"] {
             try stage.database.execute(
                 "UPDATE \(table) SET changed_at = ?", [stage.database.time(1_700_000_000_000)])
         }
         try stage.run("purge", "--dry-run").says(
-            "would drop 50 changes of the ledger, 1 feed checkpoint and 1 run record")
+            "would drop 50 changes of the ledger, 1 batch and 1 run record")
         // One that fails after the entries says that they are gone.
         try stage.database.execute(
-            "CREATE TRIGGER hold BEFORE DELETE ON pushsweep_feed BEGIN SELECT RAISE(ABORT, 'held'); END",
+            "CREATE TRIGGER hold BEFORE DELETE ON pushsweep_batch BEGIN SELECT RAISE(ABORT, 'held'); END",
             on: .sqlite)
         if engine == .sqlite {
             #expect(try stage.json("purge").json(has: ["changes": 50]).exit != 0)
@@ -245,7 +246,7 @@ struct RetentionTests {
         // Eight days later, as far as the ledger knows.
         let past = Int64(Date().timeIntervalSince1970 * 1_000) - 8 * 86_400_000
         let times = [
-            "pushsweep_feed SET changed_at", "pushsweep_change SET changed_at",
+            "pushsweep_batch SET changed_at", "pushsweep_change SET changed_at",
             "pushsweep_commit SET committed_at",
         ]
         for time in times {

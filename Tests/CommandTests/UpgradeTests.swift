@@ -11,7 +11,7 @@ private let dead: UInt32 = 1_700_000_000
 
 @Suite("A database of an earlier build")
 struct UpgradeTests {
-    /// `pushsweep_feed` before batches had an inlet.
+    /// The table of batches of that build.
     private static func oldTable(_ engine: TestEngine) -> [String] {
         let (id, word, number, small, time) =
             engine == .mariaDB
@@ -41,10 +41,10 @@ struct UpgradeTests {
                 "changed_at \(time)",
             ]
         return [
-            "CREATE TABLE old_feed (\(columns.joined(separator: ", ")), PRIMARY KEY (feed, part))"
+            "CREATE TABLE pushsweep_feed (\(columns.joined(separator: ", ")), PRIMARY KEY (feed, part))"
                 + (engine == .mariaDB
                     ? " ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin" : ""),
-            "CREATE INDEX removals ON old_feed (app, environment, changed_at, released, invalidated)",
+            "CREATE INDEX removals ON pushsweep_feed (app, environment, changed_at, released, invalidated)",
         ]
     }
 
@@ -56,9 +56,12 @@ struct UpgradeTests {
     /// Makes the tables as that build leaves them.
     private static func goBack(_ database: TokenDatabase) throws {
         for statement in oldTable(database.engine) { try database.execute(statement) }
-        try database.execute("INSERT INTO old_feed SELECT \(kept) FROM pushsweep_feed")
+        try database.execute(
+            "INSERT INTO pushsweep_feed (feed, run, app, environment, source, table_name, state) "
+                + "SELECT name, run, app, environment, source, 'active_users', state FROM pushsweep_batch"
+        )
         for statement in [
-            "DROP TABLE pushsweep_feed", "ALTER TABLE old_feed RENAME TO pushsweep_feed",
+            "DROP TABLE pushsweep_batch", "DROP TABLE pushsweep_part",
             "DROP TABLE pushsweep_report", "DROP TABLE pushsweep_suspect",
             "DROP TABLE pushsweep_quarantine",
         ] {
@@ -98,7 +101,7 @@ struct UpgradeTests {
         #expect(throws: (any Error).self) { try stage.database.rows(of: "pushsweep_report") }
 
         for statement in drops { try stage.database.execute(String(statement)) }
-        try stage.run("schema", "apply").ends(0, "pushsweep_feed", "pushsweep_report")
+        try stage.run("schema", "apply").ends(0, "pushsweep_batch", "pushsweep_report")
         try stage.run("schema", "apply").ends(0, "nothing is missing")
         #expect(try stage.database.marked == 3)
         // The folder belonged to what was dropped.
@@ -117,9 +120,9 @@ struct UpgradeTests {
     func completed(_ engine: TestEngine) throws {
         let stage = try SweepStage(engine, dead: 3)
         let run = try #require(try stage.sweep().ends(0).json["run"] as? String)
-        try stage.database.execute("ALTER TABLE pushsweep_feed DROP COLUMN label")
+        try stage.database.execute("ALTER TABLE pushsweep_batch DROP COLUMN label")
         try stage.run("sweep").ends(
-            78, "pushsweep_feed lacks the columns label", "run `pushsweep schema apply`")
+            78, "pushsweep_batch lacks the columns label", "run `pushsweep schema apply`")
         try stage.run("schema", "apply").ends(0, "ADD COLUMN")
         try stage.run("schema", "apply").ends(0, "nothing is missing")
         try stage.run("undo", run).ends(0)
@@ -131,11 +134,11 @@ struct UpgradeTests {
         let database = try TokenDatabase.own(.mariaDB)
         let account = try ServerAccount(of: database)
         for right in ["SELECT", "UPDATE"] { try account.grant(right, on: "active_users") }
-        try account.grant("SELECT (feed, part, state)", on: "pushsweep_feed")
+        try account.grant("SELECT (name, state)", on: "pushsweep_batch")
         let failure = #expect(throws: (any Error).self) {
             try TokenTable(account.settings).applySchema(upgrading: false)
         }
-        for words in ["may see only some columns of pushsweep_feed", "GRANT SELECT ON"] {
+        for words in ["may see only some columns of pushsweep_batch", "GRANT SELECT ON"] {
             #expect("\(failure as Any)".contains(words), "\(failure as Any)")
         }
     }

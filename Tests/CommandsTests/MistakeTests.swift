@@ -20,8 +20,8 @@ private let mistakes: [(words: [String], reason: String)] = [
     (["sweep", "--app", ""], "See 'pushsweep sweep --help' for"),
     (["sweep", "--connections", "17"], "connections"),
     (["sweep", "--critical-load", ""], "value of --critical-load is empty"),
-    (["replay"], "name either a feed file or a feed"),
-    (["replay", "--feed", ""], "the value of --feed is empty"),
+    (["replay"], "name either a file or a batch"),
+    (["replay", "--batch", ""], "the value of --batch is empty"),
     (["import", "/dev/null", "--from", "jsonl", "--map", "tokn=.a"], "is not FIELD=PATH"),
     (
         ["import", "/dev/null", "--from", "feedback", "--map", "token=.a"],

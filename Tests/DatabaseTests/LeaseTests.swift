@@ -27,8 +27,8 @@ extension TokenDatabase {
     fileprivate func everything() throws -> [[[String]]] {
         try [
             "SELECT * FROM active_users ORDER BY id",
-            "SELECT * FROM pushsweep_change ORDER BY run, feed, part, seq",
-            "SELECT * FROM pushsweep_feed ORDER BY feed, part",
+            "SELECT * FROM pushsweep_change ORDER BY part, seq",
+            "SELECT * FROM pushsweep_batch ORDER BY name",
         ].map { try texts($0) }
     }
 }

@@ -16,7 +16,7 @@ struct ArrivingBytesTests {
     private func killed(
         _ bytes: [UInt8], stored: Int, capacity: Int, _ random: inout SeededGenerator
     ) throws -> String {
-        let capture = try fixture.journal().beginFeed(
+        let capture = try fixture.journal().beginList(
             run: "run", partition: chat, source: "gateway:2196", at: noon)
         let arrival = try capture.arrival(capacity: capacity)
         var read = 0
@@ -49,7 +49,7 @@ struct ArrivingBytesTests {
             let id = try killed(bytes, stored: stored, capacity: capacity, &random)
             let journal = try fixture.journal()
             #expect(try journal.recoverInterrupted() == 1)
-            let feed = try journal.feed(id)
+            let feed = try journal.list(id)
             #expect(feed.bytes == count && feed.end == .crashed && feed.state == .pending)
             #expect(try journal.bytes(of: id) == bytes, "seed \(random.seed), round \(round)")
             #expect(!FileManager.default.fileExists(atPath: file))
@@ -69,7 +69,7 @@ struct ArrivingBytesTests {
         // As if the run had died before it removed the file, and before the feed was pending.
         try kept.write(to: URL(fileURLWithPath: file))
         let journal = try fixture.journal()
-        try journal.change("", "UPDATE feed SET state = \(FeedState.reading) WHERE id = \(id)")
+        try journal.change("", "UPDATE feed SET state = \(ListState.reading) WHERE id = \(id)")
         #expect(try journal.recoverInterrupted() == 1)
         #expect(try journal.bytes(of: id) == bytes)
     }
@@ -78,7 +78,7 @@ struct ArrivingBytesTests {
     func removed() throws {
         let journal = try fixture.journal()
         for isClosed in [true, false] {
-            let capture = try journal.beginFeed(
+            let capture = try journal.beginList(
                 run: "run", partition: chat, source: "gateway:2196", at: noon)
             let arrival = try capture.arrival(capacity: 100)
             #expect(FileManager.default.fileExists(atPath: file))
@@ -179,10 +179,10 @@ struct ArrivingBytesTests {
         let journal = try fixture.journal()
         try FileManager.default.createDirectory(
             atPath: file, withIntermediateDirectories: false)
-        let capture = try journal.beginFeed(
+        let capture = try journal.beginList(
             run: "run", partition: chat, source: "gateway:2196", at: noon)
         expectFailure(.permission, "is no regular file") { try capture.arrival(capacity: 100) }
-        #expect(try journal.feeds(.reading).isEmpty)
+        #expect(try journal.lists(.reading).isEmpty)
         expectFailure(.permission, "is no regular file") { try StateFolder.examine(fixture.state) }
     }
 }

@@ -38,7 +38,7 @@ struct DamageTests {
             try Data("bytes".utf8).write(to: URL(fileURLWithPath: state + "/arriving"))
             expectFailure(.damaged, "journal.sqlite.damaged-") { try fixture.journal() }
             let journal = try fixture.journal()
-            #expect(try journal.feeds(.pending).isEmpty)
+            #expect(try journal.lists(.pending).isEmpty)
             let names = try journal.damagedFiles
             #expect(names.count == count)
             let files = try FileManager.default.contentsOfDirectory(atPath: state)
@@ -78,7 +78,7 @@ struct DamageTests {
         let (broken, waiting) = try damagePage()
         do {
             let journal = try fixture.journal()
-            #expect(try journal.feeds(.pending).count == 2)
+            #expect(try journal.lists(.pending).count == 2)
             let failure = try #require(
                 #expect(throws: JournalFailure.self) {
                     try journal.forEachChunk(of: broken) { _ in }
@@ -86,13 +86,13 @@ struct DamageTests {
             #expect(failure.code == .damaged)
             #expect(failure.description.contains("journal.sqlite.damaged-"))
             #expect(throws: failure) { try journal.beginRun("next", kind: "sweep", at: noon) }
-            #expect(throws: failure) { _ = try journal.feed(waiting) }
+            #expect(throws: failure) { _ = try journal.list(waiting) }
             for name in ["journal.sqlite", "journal.sqlite-journal"] {
                 #expect(!FileManager.default.fileExists(atPath: state + "/" + name))
             }
         }
         let next = try fixture.journal()
-        #expect(try next.feeds(.pending).isEmpty)
+        #expect(try next.lists(.pending).isEmpty)
         let names = try next.damagedFiles
         #expect(names.count == 1)
         // The readable part is still in it.
@@ -156,7 +156,7 @@ struct DamageTests {
         let id = try capture()
         let number = try opened(file).query("PRAGMA application_id").scalar
         #expect(number == .integer(1_349_873_719))
-        #expect(try fixture.journal().feed(id).bytes == 10)
+        #expect(try fixture.journal().list(id).bytes == 10)
     }
 
     @Test(
@@ -171,7 +171,7 @@ struct DamageTests {
         _ = try capture()
         try opened(file).run(statement)
         let journal = try fixture.journal()
-        expectFailure(.inputOutput, "never writes") { try journal.feeds(.pending) }
+        expectFailure(.inputOutput, "never writes") { try journal.lists(.pending) }
         #expect(try journal.runs(limit: 1).count == 1)
     }
 
@@ -191,6 +191,6 @@ struct DamageTests {
         let journal = try fixture.journal()
         #expect(throws: JournalFailure.self) { _ = try journal.runs(limit: 1) }
         #expect(throws: JournalFailure.self) { _ = try journal.quarantined(of: id) }
-        #expect(try journal.feeds(.pending).count == 1)
+        #expect(try journal.lists(.pending).count == 1)
     }
 }

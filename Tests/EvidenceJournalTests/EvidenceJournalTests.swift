@@ -19,7 +19,7 @@ struct EvidenceJournalTests {
         let id = try fixture.journal().capture(pieces)
         let journal = try fixture.journal()
         #expect(try journal.bytes(of: id) == pieces.flatMap { $0 }, "seed \(random.seed)")
-        let feeds = try journal.feeds(.pending)
+        let feeds = try journal.lists(.pending)
         #expect(feeds.map(\.id) == [id])
         #expect(feeds.first?.bytes == pieces.reduce(0) { $0 + $1.count })
         #expect(feeds.first?.end == .closeNotify)
@@ -32,9 +32,9 @@ struct EvidenceJournalTests {
         let bytes = FeedbackVector.all[1].bytes
         let id = try fixture.journal().capture([bytes], end: nil)
         let journal = try fixture.journal()
-        #expect(try journal.feeds(.pending).isEmpty)
+        #expect(try journal.lists(.pending).isEmpty)
         #expect(try journal.recoverInterrupted() == 1)
-        let feed = try #require(try journal.feeds(.pending).first)
+        let feed = try #require(try journal.lists(.pending).first)
         #expect(feed.id == id)
         #expect(feed.end == .crashed)
         #expect(try journal.bytes(of: id) == bytes)
@@ -44,16 +44,16 @@ struct EvidenceJournalTests {
     @Test("the journal keeps a feed in exactly one state")
     func states() throws {
         let journal = try fixture.journal()
-        let capture = try journal.beginFeed(
+        let capture = try journal.beginList(
             run: "run", partition: .noApp, source: "gateway", at: noon)
         let id = capture.id
         try capture.close(.full, at: noon, heldBecause: "too much")
-        #expect(try journal.feeds(.pending, .applied).isEmpty)
-        #expect(try journal.feeds(.held).map(\.cause) == ["too much"])
+        #expect(try journal.lists(.pending, .applied).isEmpty)
+        #expect(try journal.lists(.held).map(\.cause) == ["too much"])
         try journal.noteApplied(id, at: noon)
-        #expect(try journal.feeds(.held, .pending).isEmpty)
-        #expect(try journal.feed(id).state == .applied)
-        #expect(try journal.feed(id).cause == nil)
+        #expect(try journal.lists(.held, .pending).isEmpty)
+        #expect(try journal.list(id).state == .applied)
+        #expect(try journal.list(id).cause == nil)
     }
 
     @Test("the journal stores a quarantined place once, however often it is recorded")
@@ -86,9 +86,9 @@ struct EvidenceJournalTests {
         try journal.purge(at: settled.advanced(by: days))
         #expect(try journal.bytes(of: applied) == [1])
         try journal.purge(at: settled.advanced(by: days + 1))
-        #expect(try journal.feed(applied).isPurged)
-        #expect(try journal.feed(applied).appliedAt == settled)
-        expectFailure(.unknownFeed, "dropped 30 days later") { try journal.bytes(of: applied) }
+        #expect(try journal.list(applied).isPurged)
+        #expect(try journal.list(applied).appliedAt == settled)
+        expectFailure(.unknownList, "dropped 30 days later") { try journal.bytes(of: applied) }
         #expect(try journal.bytes(of: pending) == [3])
     }
 
@@ -159,9 +159,9 @@ struct EvidenceJournalTests {
     }
 
     @Test("the journal names a feed that it does not know")
-    func unknownFeed() throws {
+    func unknownList() throws {
         let journal = try fixture.journal()
-        expectFailure(.unknownFeed, "no-such-feed") { try journal.feed("no-such-feed") }
+        expectFailure(.unknownList, "no-such-feed") { try journal.list("no-such-feed") }
     }
 }
 

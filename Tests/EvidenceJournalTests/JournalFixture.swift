@@ -29,7 +29,7 @@ extension EvidenceJournal {
     func capture(
         _ pieces: [[UInt8]], of partition: Partition = chat, end: CaptureEnd? = .closeNotify
     ) throws -> String {
-        let capture = try beginFeed(
+        let capture = try beginList(
             run: "run", partition: partition, source: "gateway:2196", at: noon)
         for piece in pieces { try piece.withUnsafeBytes { try capture.append($0) } }
         if let end { try capture.close(end, at: noon) }

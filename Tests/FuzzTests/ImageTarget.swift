@@ -36,7 +36,7 @@ extension FuzzTarget {
             columns: ["id", "token", "registered_at", "invalidated_at", "reason"], exactness: nil)
         for hasImage in [true, false] {
             let entry = LedgerEntry(
-                place: LedgerPlace(run: "", feed: "", part: 0), sequence: 0,
+                part: LedgerPart(run: "r", number: 1), sequence: 0,
                 action: actions[Int(input[0]) % actions.count], evidence: time,
                 source: "feedback", hasImage: hasImage)
             guard let step = ChangeImages(entry, image: hasImage ? text : nil, layout) else {

@@ -53,21 +53,21 @@ extension FuzzTarget {
             damaged.map(kept.elementsEqual) ?? !kept.isEmpty,
             "what was set aside is not what was there")
         let next = try EvidenceJournal(in: folder)
-        try promise(try next.feeds(.pending).isEmpty, "a new journal is not empty")
+        try promise(try next.lists(.pending).isEmpty, "a new journal is not empty")
     }
 
     /// Uses a journal as runs do. Where a step fails the others still have to end.
     private static func use(_ journal: EvidenceJournal) {
         let noon = EpochMilliseconds(1_700_000_000_000)
         _ = try? journal.recoverInterrupted()
-        let feeds = (try? journal.feeds(.reading, .pending, .applied, .held)) ?? []
+        let feeds = (try? journal.lists(.reading, .pending, .applied, .held)) ?? []
         for feed in feeds.prefix(8) {
             try? journal.forEachChunk(of: feed.id) { _ in }
             _ = try? journal.quarantined(of: feed.id)
         }
         _ = try? journal.runs(limit: 10)
         _ = try? journal.purge(at: noon.advanced(by: 90 * 86_400_000))
-        if let capture = try? journal.beginFeed(
+        if let capture = try? journal.beginList(
             run: "next", partition: Partition(app: "chat", environment: "production"),
             source: "gateway:2196", at: noon)
         {
@@ -108,8 +108,8 @@ extension FuzzTarget {
         do {
             let journal = try EvidenceJournal(in: StateFolder(place.file("state")))
             try journal.beginRun("run", kind: "sweep", at: noon)
-            for state in [nil, FeedState.pending, .applied, .held] {
-                let capture = try journal.beginFeed(
+            for state in [nil, ListState.pending, .applied, .held] {
+                let capture = try journal.beginList(
                     run: "run", partition: Partition(app: "chat", environment: "production"),
                     source: "gateway:2196", at: noon)
                 for vector in FeedbackVector.all.prefix(2) {

@@ -38,8 +38,8 @@ struct SenderReportTests {
         /// The batches with their state, and how many reports each has and says it has.
         func batches() throws -> [String] {
             let rows = try stage.database.sql.query(
-                "SELECT f.state, f.inlet, f.reports, COUNT(r.token) FROM pushsweep_feed f LEFT JOIN "
-                    + "pushsweep_report r ON r.batch = f.feed GROUP BY f.feed, f.state, f.inlet, f.reports "
+                "SELECT f.state, f.inlet, f.reports, COUNT(r.token) FROM pushsweep_batch f LEFT JOIN "
+                    + "pushsweep_report r ON r.batch = f.number GROUP BY f.name, f.state, f.inlet, f.reports "
                     + "ORDER BY f.state, f.reports", [])
             return (0..<rows.count).map { row in
                 rows.row(row).map { $0.text ?? "\($0.integer ?? -1)" }.joined(separator: " ")
@@ -126,7 +126,7 @@ struct SenderReportTests {
         #expect(closed.count == 2)
         for batch in closed {
             let tokens = try stage.stage.database.texts(
-                "SELECT token FROM pushsweep_report WHERE batch = ?", [.text(batch.id)])
+                "SELECT token FROM pushsweep_report WHERE batch = \(batchNumber(batch.id))")
             let own = heard.filter { $0.source == batch.source }.map(\.token.hex)
             #expect(Set(tokens.map { $0[0] }) == Set(own) && batch.reports == own.count)
         }
@@ -183,7 +183,7 @@ struct SenderReportTests {
             _ = try queue.record(
                 Array(results), of: &stage.claim, heard: stage.heard, from: PushQueue.origin)
             try stage.stage.database.execute(
-                "UPDATE pushsweep_feed SET state = '\(state)' WHERE state = 'filling'")
+                "UPDATE pushsweep_batch SET state = '\(state)' WHERE state = 'filling'")
         }
         #expect(try stage.batches() == ["applied sender 2 2", "waiting sender 2 2"])
         #expect(
@@ -228,7 +228,7 @@ struct SenderReportTests {
         for (seconds, state) in [(290, "filling"), (310, "waiting")] {
             let dialect = stage.stage.database.sql.dialect
             try stage.stage.database.execute(
-                "UPDATE pushsweep_feed SET changed_at = \(dialect.now(adding: -seconds))")
+                "UPDATE pushsweep_batch SET changed_at = \(dialect.now(adding: -seconds))")
             try batches.completeFilling()
             try batches.closeAbandonedTurns()
             #expect(try stage.batches() == ["\(state) sender 4 4"])

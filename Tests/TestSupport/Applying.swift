@@ -52,11 +52,11 @@ extension TokenTable {
         policy: RemovalPolicy = RemovalPolicy(), feed: String = UUID().uuidString.lowercased(),
         run: String = UUID().uuidString.lowercased(), source: EvidenceSource = .feedback,
         lease: Lease? = nil, hearing: Hearing = .at(EpochMilliseconds(.max)),
-        shouldStop: () -> Bool = { false }, report: (FeedProgress) -> Void = { _ in }
-    ) throws -> FeedProgress {
+        shouldStop: () -> Bool = { false }, report: (BatchProgress) -> Void = { _ in }
+    ) throws -> BatchProgress {
         var list = EvidenceList(evidence)
-        let application = FeedApplication(
-            run: run, feed: feed, partition: Partition(app: app, environment: environment),
+        let application = BatchApplication(
+            run: run, batch: feed, partition: Partition(app: app, environment: environment),
             policy: policy, source: source, lease: lease, hearing: hearing)
         return try apply(&list, application, shouldStop: shouldStop, report: report)
     }
@@ -64,9 +64,9 @@ extension TokenTable {
     /// Inserts evidence as a batch of its own, unless the database has the batch, and judges it.
     @discardableResult
     package func apply(
-        _ evidence: inout some EvidenceStream, _ application: FeedApplication,
-        shouldStop: () -> Bool = { false }, report: (FeedProgress) -> Void = { _ in }
-    ) throws -> FeedProgress {
+        _ evidence: inout some EvidenceStream, _ application: BatchApplication,
+        shouldStop: () -> Bool = { false }, report: (BatchProgress) -> Void = { _ in }
+    ) throws -> BatchProgress {
         let stream = evidence
         // Faults and limits are for the judgement.
         let throttle = session.pacing.throttle
@@ -76,7 +76,7 @@ extension TokenTable {
         let filler = isPlain ? self : (try? TokenTable(settings)) ?? self
         _ = try filler.fill(
             ReportBatch(
-                id: application.feed, run: application.run, application.partition,
+                id: application.batch, run: application.run, application.partition,
                 application.source, .gateway, label: "test", host: "h",
                 opened: EpochMilliseconds(start)), lease: application.lease
         ) { place in ExpandedReports(stream, after: place) }

@@ -56,14 +56,14 @@ extension TokenTable {
     /// Removes the due rows as a batch, and returns the number of rows that went; nil where it was stopped.
     package func remove(
         _ end: GraceEnd, shouldStop: () -> Bool = { false },
-        report: (FeedProgress) -> Void = { _ in }
+        report: (BatchProgress) -> Void = { _ in }
     ) throws -> Int? {
         let period = try gracePeriod(end.policy, at: end.now, mustSee: true)
         guard let due = try search(end, period, shouldStop: shouldStop) else { return nil }
         guard !due.isEmpty else { return 0 }
         var list = EvidenceList(due)
-        let application = FeedApplication(
-            run: end.run, feed: end.feed, partition: end.partition, policy: end.policy,
+        let application = BatchApplication(
+            run: end.run, batch: end.feed, partition: end.partition, policy: end.policy,
             source: .grace, hearing: .unknown)
         let stream = list
         _ = try fill(
@@ -77,7 +77,7 @@ extension TokenTable {
         return try TokenTable(settings).retries.retrying("counting rows that went") {
             () throws(SQLFailure) in
             try connection.query(
-                "SELECT COUNT(*) FROM pushsweep_change WHERE feed = ? AND action = 'delete'",
+                "SELECT COUNT(*) FROM \(ledgerWithRuns) WHERE batch = ? AND action = 'delete'",
                 [.text(end.feed)]
             ).scalar?.count
         }

@@ -44,7 +44,7 @@ package final class SweepStage: ToolStage {
 
     /// Starts the gateway, makes the database and prepares the settings.
     package init(
-        _ engine: TestEngine = .sqlite, feeds: [FeedSource] = [],
+        _ engine: TestEngine = .sqlite, feeds: [ListSource] = [],
         behaviour: FeedbackBehaviour = FeedbackBehaviour(), schema: Bool = true,
         on server: MariaDBServer? = MariaDBServer.fromEnvironment
     ) throws {

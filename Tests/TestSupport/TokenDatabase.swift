@@ -126,7 +126,9 @@ package final class TokenDatabase {
     package func forgetLedger() throws {
         try execute("DELETE FROM pushsweep_change")
         try execute("DELETE FROM pushsweep_commit WHERE number > 0")
-        try execute("DELETE FROM pushsweep_feed")
+        try execute("DELETE FROM pushsweep_part")
+        try execute("DELETE FROM pushsweep_hold")
+        try execute("DELETE FROM pushsweep_batch")
         try execute("DELETE FROM pushsweep_report")
     }
 

@@ -41,8 +41,8 @@ struct GuardSentenceTests {
                 "61 of 90 tuples carry a time that cannot be: a wrong clock or unit is suspected"
             ),
             (
-                .behind(feed: "abcd"), .behind,
-                "it waits behind feed abcd, which holds its app and environment"
+                .behind(batch: "abcd"), .behind,
+                "it waits behind batch abcd, which holds its app and environment"
             ),
         ] as [(GuardCause, GuardGate, String)])
     func causes(_ cause: GuardCause, gate: GuardGate, sentence: String) {

@@ -103,7 +103,7 @@ struct BesideUndoTests {
                 == [[DeviceToken.numbered(0).hex]])
         #expect(
             try undo.database.texts(
-                "SELECT taken_back FROM pushsweep_feed WHERE run = 'wrong'") == [["1"]])
+                "SELECT taken_back FROM pushsweep_part WHERE run = 'wrong'") == [["1"]])
         let line = try undo.store.apply([.dead(0, at: wrong)], hearing: .unknown)
         #expect(line.counts == Counts(newer: 1))
     }

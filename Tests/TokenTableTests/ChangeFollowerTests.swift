@@ -97,7 +97,7 @@ struct ChangeFollowerTests {
         #expect(try store.remove(expiry) == 1)
         #expect(
             try database.texts(
-                "SELECT action, state FROM pushsweep_change WHERE run = 'gone' ORDER BY seq")
+                "SELECT action, state FROM pushsweep_change WHERE \(isOfRun("gone")) ORDER BY seq")
                 == [["delete", "deleted"], ["side-restore", "deleted"]])
     }
 
@@ -197,7 +197,7 @@ struct ChangeFollowerTests {
         try store.sweep("old1", Self.dead(0..<5))
         try store.sweep("old2", Self.dead(5..<10))
         let old = try database.followed()
-        for column in ["pushsweep_commit SET committed_at", "pushsweep_feed SET changed_at"] {
+        for column in ["pushsweep_commit SET committed_at", "pushsweep_batch SET changed_at"] {
             try database.execute("UPDATE \(column) = ?", [database.time(start)])
         }
         let now = Int64(Date().timeIntervalSince1970 * 1_000)
@@ -242,7 +242,7 @@ struct ChangeFollowerTests {
         let database = try Self.database(engine, rows: 10)
         try database.store().apply(Self.dead(0..<10))
         let all = try database.followed()
-        try database.execute("DELETE FROM pushsweep_change WHERE seq IN (4, 5) AND run <> ''")
+        try database.execute("DELETE FROM pushsweep_change WHERE seq IN (4, 5)")
         var follower = try ChangeFollower(
             try database.store().session, from: .cursor(all[0].cursor))
         #expect(try follower.next().map(\.cursor) == all[1...3].map(\.cursor))

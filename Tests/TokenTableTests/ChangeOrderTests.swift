@@ -12,7 +12,7 @@ import TokenHygiene
 struct Followed: Sendable {
     let cursor: ChangeCursor
     private let entry: LedgerEntry
-    var run: String { entry.place.run }
+    var run: String { entry.part.run }
     var app: String? { entry.origin?.partition.app }
     var environment: String? { entry.origin?.partition.environment }
     var action: String { entry.action }
@@ -49,7 +49,7 @@ extension TokenDatabase {
     /// Requires numbers 1, 2, 3 …, and that each entry of the ledger is in exactly one.
     func expectNumbers(_ comment: Comment? = nil) throws {
         let rows = try texts(
-            "SELECT number, run, feed, part, first_seq, last_seq FROM pushsweep_commit "
+            "SELECT number, run, part, first_seq, last_seq FROM pushsweep_commit "
                 + "WHERE number > 0 ORDER BY number")
         #expect(rows.map { $0[0] } == rows.indices.map { "\($0 + 1)" }, comment)
         #expect(
@@ -57,12 +57,12 @@ extension TokenDatabase {
             comment)
         var covered: [String] = []
         for row in rows {
-            for sequence in (Int(row[4]) ?? 0)...(Int(row[5]) ?? 0) {
-                covered.append("\(row[1...3].joined(separator: " ")) \(sequence)")
+            for sequence in (Int(row[3]) ?? 0)...(Int(row[4]) ?? 0) {
+                covered.append("\(row[1...2].joined(separator: " ")) \(sequence)")
             }
         }
         let entries = try texts(
-            "SELECT run, feed, part, seq FROM pushsweep_change WHERE seq >= 0"
+            "SELECT run, part, seq FROM \(ledgerWithRuns) WHERE seq >= 0"
         ).map { $0.joined(separator: " ") }
         #expect(covered.sorted() == entries.sorted(), comment)
     }
@@ -194,7 +194,7 @@ struct ChangeOrderTests {
         }
         let all = try database.followed().map(words)
         let ledger = try database.texts(
-            "SELECT run, row_key FROM pushsweep_change WHERE seq >= 0"
+            "SELECT run, row_key FROM \(ledgerWithRuns) WHERE seq >= 0"
         ).map { $0.joined(separator: " ") }
         #expect(Set(all).count == all.count)
         #expect(

@@ -222,7 +222,7 @@ struct ContentionTests {
         let database = try TokenDatabase.own(engine, 0..<400)
         let evidence = (0..<400).map { TokenEvidence.dead($0, at: start + 60_000) }
         let tables = [
-            "active_users", "pushsweep_feed", "pushsweep_change", "pushsweep_commit",
+            "active_users", "pushsweep_batch", "pushsweep_change", "pushsweep_commit",
             "pushsweep_report",
         ]
         var chunks = 0
@@ -245,7 +245,7 @@ struct ContentionTests {
                 })
         }
         #expect(failure?.code == .commitUnknown && chunks == 2, "\(failure as Any)")
-        #expect(failure?.sentence.contains("the checkpoint of feed one is behind") == true)
+        #expect(failure?.sentence.contains("the checkpoint of batch one is behind") == true)
         let progress = try database.store(pacing: hurried()).apply(evidence, feed: "one")
         #expect(progress.isApplied && progress.counts == Counts(applied: 400))
         #expect(try database.rows(of: "pushsweep_change") == 400)
@@ -286,7 +286,7 @@ struct ContentionTests {
         try database.sql.begin()
         try database.execute("UPDATE active_users SET registered_at = registered_at WHERE id = 300")
         let settings = database.settings
-        let result = Mutex<FeedProgress?>(nil)
+        let result = Mutex<BatchProgress?>(nil)
         let applier = Worker {
             let store = try TokenTable(settings, pacing: hurried())
             let progress = try store.apply((0..<400).map { .dead($0, at: start + 60_000) })

@@ -206,7 +206,7 @@ struct EntryColumnTests {
         try voip.sweep("voip", [.dead(105, at: start + 60_000)])
         for (store, isForeign) in [(try Self.store(database), true), (voip, false)] {
             let history = try TokenHistory(store)
-            let changes = try history.changes(of: .numbered(105), readsFeeds: true).entries
+            let changes = try history.changes(of: .numbered(105), readsBatches: true).entries
             #expect(changes.map(\.isForeign) == [isForeign])
             #expect((history.states(of: changes[0]).after == nil) == isForeign)
         }

@@ -20,10 +20,10 @@ struct EvidenceHistoryTests {
         }
         for (run, days) in [("first", 1), ("second", 1), ("third", 2)] {
             try database.execute(
-                "UPDATE pushsweep_feed SET changed_at = ? WHERE run = '\(run)'",
+                "UPDATE pushsweep_batch SET changed_at = ? WHERE run = '\(run)'",
                 [database.time(start + Int64(days) * day)])
             try database.execute(
-                "UPDATE pushsweep_change SET changed_at = ? WHERE run = '\(run)'",
+                "UPDATE pushsweep_change SET changed_at = ? WHERE \(isOfRun(run))",
                 [database.time(start + Int64(days) * day)])
         }
         return database
@@ -49,7 +49,7 @@ struct EvidenceHistoryTests {
             _ = try? store.purge(before: cutoff)
             #expect(try days(database) == before, "\(fault as Any)")
             #expect(try database.store().purge(before: cutoff).isDone)
-            #expect(try database.rows(of: "pushsweep_feed") == 0)
+            #expect(try database.rows(of: "pushsweep_batch") == 0)
             #expect(try days(database) == before, "\(fault as Any)")
             return connection.operations
         }

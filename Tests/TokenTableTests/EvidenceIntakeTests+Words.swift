@@ -66,7 +66,7 @@ extension EvidenceIntakeTests {
         #expect(Dictionary(uniqueKeysWithValues: taken) == meant)
         #expect(all.reduce(0) { $0 + $1.left.count } == 3)
         #expect(
-            Set(try database.texts("SELECT app_name FROM pushsweep_feed")) == [
+            Set(try database.texts("SELECT app_name FROM pushsweep_batch")) == [
                 ["chat"], ["mail"], ["talk"],
             ])
     }

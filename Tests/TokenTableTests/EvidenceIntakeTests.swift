@@ -65,16 +65,18 @@ struct EvidenceIntakeTests {
     }
 
     @Test(
-        "reports of a batch that is not there are a finding, and go where the batch is filled again",
+        "reports of a batch that is not there are a finding, are of no later batch, and go with a purge",
         arguments: TestEngine.available)
     func strays(_ engine: TestEngine) throws {
         let database = try TokenDatabase.own(engine, 0..<4)
         let store = try database.store()
         try store.apply([.dead(1, at: start + 60_000), .dead(2, at: start + 60_000)], feed: "list")
-        try database.execute("DELETE FROM pushsweep_feed WHERE feed = 'list'")
+        try database.execute("DELETE FROM pushsweep_batch WHERE name = 'list'")
         let found = try ReportHistory(store).unbalanced(limit: 9)
-        #expect(found.map(\.batch) == ["list"] && found.map(\.found) == [2])
+        #expect(found.map(\.said) == [0] && found.map(\.found) == [2])
         try store.apply([.dead(1, at: start + 60_000)], feed: "list")
+        #expect(try ReportHistory(store).unbalanced(limit: 9) == found)
+        _ = try store.purge(before: EpochMilliseconds(start))
         #expect(try ReportHistory(store).unbalanced(limit: 9).isEmpty)
         #expect(try database.rows(of: "pushsweep_report") == 1)
     }
@@ -99,7 +101,7 @@ struct EvidenceIntakeTests {
             let parts = try database.rows(of: "pushsweep_quarantine")
             #expect([[5, 0, 0], [0, 4, 1]].contains([rows, reports, parts]), "\(fault as Any)")
             #expect(
-                try database.rows(of: "pushsweep_feed", "state = 'waiting'")
+                try database.rows(of: "pushsweep_batch", "state = 'waiting'")
                     == (rows == 0 ? 2 : 0))
             if case .success(let found) = result {
                 #expect(rows == 0 && found?.counts.reports == 5 && found?.batches.count == 2)

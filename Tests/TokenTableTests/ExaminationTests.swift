@@ -38,7 +38,7 @@ struct ExaminationTests {
             #expect(report.sample?.count(.bytes) == 50)
         }
         #expect(try database.marks() == before)
-        #expect(try database.rows(of: "pushsweep_feed") == 0)
+        #expect(try database.rows(of: "pushsweep_batch") == 0)
     }
 
     @Test(
@@ -68,7 +68,7 @@ struct ExaminationTests {
         let database = try TokenDatabase.own(engine)
         try database.execute("DROP TABLE pushsweep_change")
         try database.execute("DROP TABLE pushsweep_lease")
-        try database.execute("ALTER TABLE pushsweep_feed DROP COLUMN rows_changed")
+        try database.execute("ALTER TABLE pushsweep_batch DROP COLUMN detail")
         // The table has marks of its own, so this one may be missing.
         try database.execute("DROP TABLE pushsweep_invalid")
         let report = try database.store().examine(Self.marking)
@@ -78,7 +78,7 @@ struct ExaminationTests {
         let names = failures.last?.sentence.split(separator: ";").first ?? ""
         #expect(names.hasPrefix("missing from the database: tables pushsweep_"))
         #expect(names.contains("pushsweep_change") && names.contains("pushsweep_lease"))
-        #expect(failures.first?.sentence.contains("lacks the columns rows_changed") == true)
+        #expect(failures.first?.sentence.contains("lacks the columns detail") == true)
         #expect(throws: StoreFailure.self) { try database.store().require(Self.marking) }
         #expect(try database.store().require(.read).firstFailure == nil)
     }

@@ -24,7 +24,7 @@ struct FaultTests {
 
     /// Checks that everything was applied exactly once.
     private static func check(
-        _ progress: FeedProgress, _ database: TokenDatabase, _ action: RemovalPolicy.Action,
+        _ progress: BatchProgress, _ database: TokenDatabase, _ action: RemovalPolicy.Action,
         _ note: Comment
     ) throws {
         #expect(progress.counts == counts, note)
@@ -85,8 +85,8 @@ struct FaultTests {
             var rest = EvidenceList(Self.evidence, after: position)
             let progress = try store.apply(
                 &rest,
-                FeedApplication(
-                    run: "two", feed: "f", partition: chat, policy: policy, source: .feedback,
+                BatchApplication(
+                    run: "two", batch: "f", partition: chat, policy: policy, source: .feedback,
                     hearing: .unknown))
             try Self.check(progress, database, action, "\(fault)")
         }

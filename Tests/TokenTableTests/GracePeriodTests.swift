@@ -157,10 +157,10 @@ struct PurgeTests {
         #expect(try database.rows(of: "pushsweep_change") == 550)
         let purged = try store.purge(before: cutoff)
         #expect(purged == trial)
-        #expect(purged.runs == 1 && purged.changes == 250 && purged.feeds == 1 && purged.isDone)
+        #expect(purged.runs == 1 && purged.changes == 250 && purged.batches == 1 && purged.isDone)
         #expect(try database.texts("SELECT id FROM pushsweep_run") == [["young"]])
-        #expect(try database.texts("SELECT DISTINCT run FROM pushsweep_change") == [["young"]])
-        #expect(try database.texts("SELECT run FROM pushsweep_feed") == [["young"]])
+        #expect(try database.texts("SELECT DISTINCT run FROM \(ledgerWithRuns)") == [["young"]])
+        #expect(try database.texts("SELECT run FROM pushsweep_batch") == [["young"]])
         #expect(try store.purge(before: cutoff).runs == 0)
         let undone = try store.undo(.run("young"), at: start + 21 * day)
         #expect(undone.restored == 300)
@@ -176,11 +176,11 @@ struct PurgeTests {
         let cutoff = EpochMilliseconds(now - 10 * day)
         let purged = try store.purge(
             before: cutoff, records: EpochMilliseconds(now - 30 * day))
-        #expect(purged.changes == 100 && purged.runs == 0 && purged.feeds == 0 && purged.isDone)
+        #expect(purged.changes == 100 && purged.runs == 0 && purged.batches == 0 && purged.isDone)
         #expect(try store.removals(from: chat).month == 100)
         #expect(try store.undo(.run("old")).entries == 0)
         let rest = try store.purge(before: cutoff)
-        #expect(rest.changes == 0 && rest.runs == 1 && rest.feeds == 1)
+        #expect(rest.changes == 0 && rest.runs == 1 && rest.batches == 1)
     }
 
     @Test(
@@ -194,7 +194,7 @@ struct PurgeTests {
         let trial = try store.purge(before: cutoff, isDry: true)
         let purged = try store.purge(before: cutoff)
         #expect(purged == trial)
-        #expect(purged.changes == 250 && purged.feeds == 1 && purged.runs == 0)
+        #expect(purged.changes == 250 && purged.batches == 1 && purged.runs == 0)
         #expect(try database.texts("SELECT id FROM pushsweep_run") == [["sender"]])
         #expect(try store.removals(from: chat).month == 50)
         #expect(try store.undo(.run("sender"), at: start + 21 * day).restored == 50)
@@ -215,7 +215,7 @@ struct PurgeTests {
             _ = try? store.purge(before: cutoff)
         }
         _ = try owner.purge(before: cutoff)
-        for table in ["pushsweep_change", "pushsweep_feed", "pushsweep_run"] {
+        for table in ["pushsweep_change", "pushsweep_batch", "pushsweep_run"] {
             #expect(try database.rows(of: table) == 0)
         }
         // Marks are as before.

@@ -76,7 +76,7 @@ struct GraceTests {
         try store.began("two", daysAgo: 29)
         try store.apply(evidence, policy: grace, feed: "f", run: "two")
         #expect(
-            try database.count("SELECT COUNT(DISTINCT run) FROM pushsweep_change") == 2)
+            try database.count("SELECT COUNT(DISTINCT run) FROM \(ledgerWithRuns)") == 2)
         #expect(try store.due(.afterAWeek(at: present)) == 0)
         #expect(try store.due(.afterAWeek(at: present + 8 * day)) == 600)
     }
@@ -206,7 +206,7 @@ struct GraceTests {
             // All changes so far happened forty days ago.
             let past = database.time(present - 40 * day)
             try database.execute("UPDATE pushsweep_run SET started = ?, ended = ?", [past, past])
-            try database.execute("UPDATE pushsweep_feed SET changed_at = ?", [past])
+            try database.execute("UPDATE pushsweep_batch SET changed_at = ?", [past])
             try database.ageLedger(past)
         }
         try store.began("old", daysAgo: 40, kind: "sweep")
@@ -271,7 +271,7 @@ struct UndoOrderTests {
         for (run, minute) in [("a", 4), ("b", 1), ("c", 1), ("d", 2)] {
             let time = database.time(present - 3_600_000 + Int64(minute) * 60_000)
             try database.execute(
-                "UPDATE pushsweep_change SET changed_at = ? WHERE run = ?", [time, .text(run)])
+                "UPDATE pushsweep_change SET changed_at = ? WHERE \(isOfRun(run))", [time])
             // Between equal times the runs' order decides, so it is wrong too.
             try database.execute(
                 "UPDATE pushsweep_run SET started = ? WHERE id = ?", [time, .text(run)])

@@ -19,14 +19,14 @@ struct LedgerTests {
             (0..<5).map { .dead($0, at: start + 60_000) }, feed: "f", run: "r")
         #expect(
             try database.texts(
-                "SELECT run, feed, part, seq, action, row_key, before_image, evidence_at, source "
-                    + "FROM pushsweep_change ORDER BY seq"
+                "SELECT run, batch, seq, action, row_key, before_image, evidence_at, source "
+                    + "FROM \(ledgerWithRuns) ORDER BY seq"
             ) == [
                 [
-                    "r", "f", "0", "0", "mark", "1", "NULL", "2024-01-01 00:01:00.000", "feedback",
+                    "r", "f", "0", "mark", "1", "NULL", "2024-01-01 00:01:00.000", "feedback",
                 ],
                 [
-                    "r", "f", "0", "1", "advance", "2",
+                    "r", "f", "1", "advance", "2",
                     #"{"invalidated_at":"2024-01-01 00:00:01.000000","invalid_reason":null}"#
                         .replacing("000000", with: engine == .mariaDB ? "000000" : "000"),
                     "2024-01-01 00:01:00.000", "feedback",

@@ -88,16 +88,16 @@ struct LedgerTimeTests {
         let ancient = database.time(present - 70 * day)
         try database.execute("UPDATE pushsweep_run SET started = ?, ended = ?", [ancient, ancient])
         // No checkpoint protects them either.
-        try database.execute("UPDATE pushsweep_feed SET changed_at = NULL")
+        try database.execute("UPDATE pushsweep_batch SET changed_at = NULL")
         let cutoff = EpochMilliseconds(present - 8 * day)
         let trial = try store.purge(before: cutoff, isDry: true)
         let purged = try store.purge(before: cutoff)
         #expect(purged == trial)
-        #expect(purged.changes == 0 && purged.feeds == 0 && purged.runs == 0)
+        #expect(purged.changes == 0 && purged.batches == 0 && purged.runs == 0)
         #expect(try store.undo(.run("undo"), at: present).restored == 20)
         let all = try store.purge(before: EpochMilliseconds(present + day))
         #expect(all.changes == 60 && all.runs == 3 && all.isDone)
-        for table in ["pushsweep_change", "pushsweep_feed", "pushsweep_run"] {
+        for table in ["pushsweep_change", "pushsweep_batch", "pushsweep_run"] {
             #expect(try database.rows(of: table) == 0)
         }
     }

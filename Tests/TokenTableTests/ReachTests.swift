@@ -176,7 +176,7 @@ struct ReachTests {
         "tables without transactions are refused and unchanged, ours and others",
         .needsServer,
         arguments: ["MyISAM", "Aria", "MEMORY"],
-        ["active_users", "pushsweep_feed", "pushsweep_lease"])
+        ["active_users", "pushsweep_batch", "pushsweep_lease"])
     func engines(_ storage: String, _ table: String) throws {
         // MEMORY holds no long columns.
         if storage == "MEMORY" && table != "active_users" { return }

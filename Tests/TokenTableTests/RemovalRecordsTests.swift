@@ -13,14 +13,18 @@ struct RemovalRecordsTests {
         app: String = "chat"
     ) throws {
         let now = Date().timeIntervalSince1970 * 1_000
+        let name = UUID().uuidString.lowercased()
         try database.execute(
-            "INSERT INTO pushsweep_feed (feed, part, parts, run, app, environment, source, "
-                + "table_name, invalidated, released, state, inlet, reports, changed_at) VALUES (?, 0, 1, 'r', ?, "
-                + "'production', 'feedback', 't', ?, ?, 'applied', 'gateway', 0, ?)",
+            "INSERT INTO pushsweep_batch (name, run, app, environment, source, "
+                + "invalidated, state, inlet, reports, changed_at) VALUES (?, 'r', ?, "
+                + "'production', 'feedback', ?, 'applied', 'gateway', 0, ?)",
             [
-                .text(UUID().uuidString.lowercased()), .text(app), .integer(Int64(removed)),
-                .integer(released ? 1 : 0), database.time(Int64(now - hoursAgo * 3_600_000)),
+                .text(name), .text(app), .integer(Int64(removed)),
+                database.time(Int64(now - hoursAgo * 3_600_000)),
             ])
+        guard released else { return }
+        try database.execute(
+            "INSERT INTO pushsweep_hold (batch, terms) VALUES (\(batchNumber(name)), 'x')")
     }
 
     @Test("removals add up by hours of the database's clock", arguments: TestEngine.available)

@@ -97,7 +97,7 @@ struct RemovalTrialTests {
         try store.record("run")
         var left = 0
         let name = isHarmful ? "other" : "user"
-        func apply() throws -> FeedProgress {
+        func apply() throws -> BatchProgress {
             try store.apply(
                 (0..<400).map { .dead($0, at: start + 60_000) }, policy: Self.removal, run: "run",
                 report: { _ in

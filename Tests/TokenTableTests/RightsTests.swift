@@ -313,7 +313,7 @@ struct RightsTests {
             let account = try ServerAccount(of: database)
             try account.run(["GRANT SELECT ON \(database.name).* TO '\(account.name)'@'%'"])
             let tables =
-                "CHECKSUM TABLE active_users, pushsweep_run, pushsweep_feed, pushsweep_change, "
+                "CHECKSUM TABLE active_users, pushsweep_run, pushsweep_batch, pushsweep_change, "
                 + "pushsweep_invalid, pushsweep_lease"
             let before = try database.texts(tables)
             let store = try TokenTable(account.settings)

@@ -124,8 +124,8 @@ struct SparedTests {
         let applied = try store.apply(dead + [.dead(9, at: start)], hearing: .unknown)
         #expect(applied.counts == Counts(newer: 3, unknown: 1))
         let states = try database.texts(
-            "SELECT state, COUNT(*) FROM pushsweep_report WHERE batch NOT IN (SELECT feed FROM "
-                + "pushsweep_feed WHERE run = 'first') GROUP BY state ORDER BY state")
+            "SELECT state, COUNT(*) FROM pushsweep_report WHERE batch NOT IN (SELECT number FROM "
+                + "pushsweep_batch WHERE run = 'first') GROUP BY state ORDER BY state")
         #expect(states.map(\.[0]).contains("\(ReportState.spared.rawValue)"), "\(states)")
         #expect(try database.marked == 0)
         // APNs says it again.

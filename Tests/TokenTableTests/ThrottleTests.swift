@@ -73,7 +73,7 @@ struct ThrottleTests {
         return database
     }
 
-    private static func isDone(_ progress: FeedProgress, _ database: TokenDatabase) throws {
+    private static func isDone(_ progress: BatchProgress, _ database: TokenDatabase) throws {
         #expect(progress.isApplied && progress.counts.applied == 500)
         #expect(try database.changedOnce(500))
     }

@@ -137,8 +137,8 @@ struct TokenBeginningTests {
             "INSERT INTO pushsweep_invalid (token, app, environment, invalidated_at) "
                 + "SELECT device_token, 'chat', 'production', \(time) FROM active_users")
         try database.execute(
-            "INSERT INTO pushsweep_change (run, feed, part, seq, action, row_key, evidence_at, "
-                + "source, changed_at, token) SELECT 'r', 'f', 0, id, 'mark', '1', \(time), 'x', "
+            "INSERT INTO pushsweep_change (part, seq, action, row_key, evidence_at, "
+                + "source, changed_at, token) SELECT 1, id, 'mark', '1', \(time), 'x', "
                 + "\(time), device_token FROM active_users")
         if engine == .mariaDB {
             _ = try database.texts("ANALYZE TABLE pushsweep_invalid, pushsweep_change")

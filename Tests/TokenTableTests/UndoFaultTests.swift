@@ -146,7 +146,7 @@ struct UndoRightsTests {
                 try body(TokenTable(account.settings))
             }
             let before = try database.texts(
-                "CHECKSUM TABLE active_users, pushsweep_run, pushsweep_feed, pushsweep_change")
+                "CHECKSUM TABLE active_users, pushsweep_run, pushsweep_batch, pushsweep_change")
             try account(["GRANT SELECT ON \(database.name).* TO 'NAME'@'%'"]) { store in
                 try store.require(.undo(actions: plan.actions, isDry: true))
                 let trial = try store.undo(.run("wrong"), isDry: true)
@@ -159,7 +159,7 @@ struct UndoRightsTests {
             }
             #expect(
                 try database.texts(
-                    "CHECKSUM TABLE active_users, pushsweep_run, pushsweep_feed, pushsweep_change")
+                    "CHECKSUM TABLE active_users, pushsweep_run, pushsweep_batch, pushsweep_change")
                     == before)
             let grants = RequiredPrivileges(
                 need, try owner.layout(), .mariaDB, database: database.name,

@@ -34,16 +34,22 @@ extension TokenTable {
             RunRecord(id: run, kind: "sweep", started: EpochMilliseconds(time), host: "h"))
         try apply(evidence, policy: policy, run: run)
         let changed = connection.dialect.ownTime("changed_at").value(EpochMilliseconds(time))
-        _ = try connection.execute(
-            "UPDATE pushsweep_change SET changed_at = ? WHERE run = ?", [changed, .text(run)])
+        let parts = try connection.query(
+            "SELECT number FROM pushsweep_part WHERE run = ?", [.text(run)])
+        for row in 0..<parts.count {
+            _ = try connection.execute(
+                "UPDATE pushsweep_change SET changed_at = ? WHERE part = ?",
+                [changed, parts[row, 0]])
+        }
         _ = try connection.execute(
             "UPDATE pushsweep_commit SET committed_at = ? WHERE number > 0 AND run = ?",
             [changed, .text(run)])
         let feeds = try connection.query(
-            "SELECT feed FROM pushsweep_feed WHERE run = ?", [.text(run)])
+            "SELECT name FROM pushsweep_batch WHERE run = ?", [.text(run)])
         for row in 0..<feeds.count {
             _ = try connection.execute(
-                "UPDATE pushsweep_feed SET changed_at = ? WHERE feed = ?", [changed, feeds[row, 0]])
+                "UPDATE pushsweep_batch SET changed_at = ? WHERE name = ?",
+                [changed, feeds[row, 0]])
         }
     }
 }

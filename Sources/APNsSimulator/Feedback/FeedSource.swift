@@ -6,16 +6,16 @@ import Glibc
 import Synchronization
 
 /// The source of the bytes of one list.
-package enum FeedSource: Sendable {
+package enum ListSource: Sendable {
     /// These bytes, unchanged.
     case bytes([UInt8])
     /// The bytes of a file, read while they are served.
     case file(String)
     /// Computed tuples.
-    case generated(GeneratedFeed)
+    case generated(GeneratedList)
 
     /// A list of tuples in wire form.
-    package static func tuples(_ tuples: [FeedbackTuple]) -> FeedSource {
+    package static func tuples(_ tuples: [FeedbackTuple]) -> ListSource {
         var bytes: [UInt8] = []
         for tuple in tuples {
             tuple.encode(into: &bytes)
@@ -36,7 +36,7 @@ package enum FeedSource: Sendable {
     /// in messages.
     package static func lines(
         _ text: String, of name: String
-    ) throws(Refusal) -> FeedSource {
+    ) throws(Refusal) -> ListSource {
         var tuples: [FeedbackTuple] = []
         for (index, line) in text.split(separator: "\n", omittingEmptySubsequences: false)
             .enumerated()
@@ -57,16 +57,16 @@ package enum FeedSource: Sendable {
 }
 
 /// Reads a source from its start to its end in portions, with constant memory.
-struct FeedCursor {
+struct ListCursor {
     private let content: Data
-    private let feed: GeneratedFeed?
+    private let feed: GeneratedList?
     /// The next byte of the content, or the next tuple of the feed; 0 continues at the start.
     var position = 0
 
     /// The size of a portion: enough for the largest tuple, and large enough for few calls.
     static let portion = 128 * 1024
 
-    init(_ source: FeedSource) throws(Refusal) {
+    init(_ source: ListSource) throws(Refusal) {
         switch source {
         case .bytes(let bytes): (content, feed) = (Data(bytes), nil)
         case .generated(let generated): (content, feed) = (Data(), generated)
@@ -96,9 +96,9 @@ struct FeedCursor {
 /// Reading is destructive, as with Apple's service (Binary Provider API, "The Feedback Service"): a
 /// connection removes its list from the queue, whether or not the client reads it to its end. When
 /// none is left, the list is the tokens that were found dead since the last connection.
-final class FeedQueue: Sendable {
+final class ListQueue: Sendable {
     private struct State {
-        var feeds: [FeedSource]
+        var feeds: [ListSource]
         var served = 0
     }
 
@@ -106,18 +106,18 @@ final class FeedQueue: Sendable {
     private let repeats: Bool
     private let dead: DeadTokens?
 
-    init(_ feeds: [FeedSource], repeats: Bool, dead: DeadTokens?) {
+    init(_ feeds: [ListSource], repeats: Bool, dead: DeadTokens?) {
         state = Mutex(State(feeds: feeds))
         self.repeats = repeats
         self.dead = dead
     }
 
-    func add(_ feed: FeedSource) {
+    func add(_ feed: ListSource) {
         state.withLock { $0.feeds.append(feed) }
     }
 
     /// Removes and returns the next list with its number; nil when none is left.
-    func next() -> (number: Int, feed: FeedSource)? {
+    func next() -> (number: Int, feed: ListSource)? {
         state.withLock { state in
             if state.feeds.isEmpty || !repeats && state.served == state.feeds.count {
                 guard let tuples = dead?.take(), !tuples.isEmpty else {
@@ -150,7 +150,7 @@ final class FeedQueue: Sendable {
 // m is a bijection and G is odd, so tokens of 8 bytes or more differ for every i.
 
 /// A computed feed.
-package struct GeneratedFeed: Sendable, Equatable {
+package struct GeneratedList: Sendable, Equatable {
     /// The number of tuples.
     package let count: Int
     /// The seed of the tokens.

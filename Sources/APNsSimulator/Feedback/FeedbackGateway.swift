@@ -5,7 +5,7 @@ import Synchronization
 /// A feedback gateway (port 2196) on this machine. It requires a client certificate, serves each
 /// list once, and misbehaves on request.
 package final class FeedbackGateway: LocalGateway {
-    private let queue: FeedQueue
+    private let queue: ListQueue
     private let ended: Watched<[FeedbackRecord]>
     package let acceptor: ClientAcceptor
 
@@ -16,7 +16,7 @@ package final class FeedbackGateway: LocalGateway {
     /// thread as soon as the gateway has finished its side. Throws `TransportFailure` or
     /// `IdentityFailure`.
     package init(
-        certificates: SimulatorCertificates, feeds: [FeedSource] = [],
+        certificates: SimulatorCertificates, feeds: [ListSource] = [],
         dead: DeadTokens? = nil, behaviour: FeedbackBehaviour = FeedbackBehaviour(),
         host: String = "127.0.0.1",
         port: UInt16 = 0, onEnd: (@Sendable (FeedbackRecord) -> Void)? = nil
@@ -25,7 +25,7 @@ package final class FeedbackGateway: LocalGateway {
             behaviour.certificate.name, refusing: behaviour.refusesClients,
             versions: behaviour.versions)
         let stopping = try Interrupt()
-        let queue = FeedQueue(feeds, repeats: behaviour.repeats, dead: dead)
+        let queue = ListQueue(feeds, repeats: behaviour.repeats, dead: dead)
         let ended = Watched<[FeedbackRecord]>([])
         let end: @Sendable (FeedbackRecord) -> Void = { record in
             ended.change { $0.append(record) }
@@ -41,7 +41,7 @@ package final class FeedbackGateway: LocalGateway {
     }
 
     /// Adds a list for a later connection.
-    package func add(_ feed: FeedSource) {
+    package func add(_ feed: ListSource) {
         queue.add(feed)
     }
 

@@ -5,7 +5,7 @@ import SecureTransport
 struct FeedbackServer {
     let behaviour: FeedbackBehaviour
     let context: TLSServerContext
-    let queue: FeedQueue
+    let queue: ListQueue
     let stop: Interrupt
 
     /// The time after which a client that reads nothing is given up.
@@ -68,7 +68,7 @@ struct FeedbackServer {
         }
     }
 
-    private func nextList(_ record: inout FeedbackRecord) -> FeedSource {
+    private func nextList(_ record: inout FeedbackRecord) -> ListSource {
         guard let (number, feed) = queue.next() else {
             return .bytes([])
         }
@@ -77,10 +77,10 @@ struct FeedbackServer {
     }
 
     /// The bytes of a gateway without TLS: its list, or an HTTP refusal where the list is empty.
-    private func plaintext(_ list: FeedSource) -> [UInt8] {
-        var bytes = [UInt8](repeating: 0, count: FeedCursor.portion)
+    private func plaintext(_ list: ListSource) -> [UInt8] {
+        var bytes = [UInt8](repeating: 0, count: ListCursor.portion)
         let count = bytes.withUnsafeMutableBytes { buffer in
-            var cursor = try? FeedCursor(list)
+            var cursor = try? ListCursor(list)
             return cursor?.next(into: buffer) ?? 0
         }
         return count > 0 ? Array(bytes[..<count]) : Array("HTTP/1.1 400 Bad Request\r\n\r\n".utf8)
@@ -112,15 +112,15 @@ struct FeedbackServer {
     /// `TransportFailure` when the client closes or the gateway stops, `Refusal` when the
     /// list cannot be read.
     private func send(
-        _ list: FeedSource, to connection: TLSConnection
+        _ list: ListSource, to connection: TLSConnection
     ) throws -> FeedbackBehaviour.Ending {
-        var writer = FeedWriter(
+        var writer = ListWriter(
             connection: connection, behaviour: behaviour, stop: stop,
             writeTimeout: Self.writeTimeout)
         let buffer = UnsafeMutableRawBufferPointer.allocate(
-            byteCount: FeedCursor.portion, alignment: 8)
+            byteCount: ListCursor.portion, alignment: 8)
         defer { buffer.deallocate() }
-        var cursor = try FeedCursor(behaviour.replacement.map { .bytes($0) } ?? list)
+        var cursor = try ListCursor(behaviour.replacement.map { .bytes($0) } ?? list)
         var isEmpty = true
         while true {
             let count = cursor.next(into: buffer)
@@ -141,7 +141,7 @@ struct FeedbackServer {
 }
 
 /// Sends bytes in the pieces, at the pace and up to the position that a behaviour defines.
-struct FeedWriter {
+struct ListWriter {
     let connection: TLSConnection
     let behaviour: FeedbackBehaviour
     let stop: Interrupt

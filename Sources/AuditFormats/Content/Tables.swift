@@ -147,8 +147,8 @@ extension AuditReport {
         if let hours = runs.longestGap {
             rows.append([.text("Longest time without a sweep, hours"), .measure(hours.hours)])
         }
-        if quarantine.feeds > 0 {
-            rows.append([.text("Batches in quarantine"), .number(quarantine.feeds)])
+        if quarantine.batches > 0 {
+            rows.append([.text("Batches in quarantine"), .number(quarantine.batches)])
             rows.append([
                 .text("Bytes in quarantine"),
                 quarantine.bytes.megabytes.map { .measure($0) } ?? .number(quarantine.bytes),

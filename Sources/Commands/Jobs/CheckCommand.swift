@@ -4,7 +4,7 @@ import Looks
 import Operations
 import Settings
 
-/// `pushsweep check`: tests what a sweep or a sender needs, and changes no feed and no row.
+/// `pushsweep check`: tests what a sweep or a sender needs, and changes no batch and no row.
 struct CheckCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "check",

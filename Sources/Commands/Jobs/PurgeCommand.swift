@@ -6,7 +6,7 @@ struct PurgeCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "purge",
         abstract:
-            "Drop ledger entries, feed checkpoints and run records older than policy.keep-ledger.",
+            "Drop ledger entries, batches and run records older than policy.keep-ledger.",
         discussion: HelpText.whole(PackageResources.purge_txt))
 
     @OptionGroup var common: CommonOptions

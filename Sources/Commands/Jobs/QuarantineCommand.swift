@@ -16,11 +16,11 @@ struct QuarantineCommand: ParsableCommand {
             discussion: HelpText.whole(PackageResources.quarantine_list_txt))
 
         @OptionGroup var common: CommonOptions
-        @Argument(help: "The beginning of a batch's name: list its parts too.") var feed: String?
+        @Argument(help: "The beginning of a batch's name: list its parts too.") var batch: String?
 
         func run() throws {
             try common.finish(printing: { settings, _ in
-                try QuarantineList(of: settings, batch: feed)
+                try QuarantineList(of: settings, batch: batch)
             })
         }
     }
@@ -33,13 +33,13 @@ struct QuarantineCommand: ParsableCommand {
             discussion: HelpText.whole(PackageResources.quarantine_export_txt))
 
         @OptionGroup var common: CommonOptions
-        @Argument(help: "The batch's name, from pushsweep quarantine list.") var feed: String
+        @Argument(help: "The batch's name, from pushsweep quarantine list.") var batch: String
         @Argument(help: "The file to write; it must not exist.", completion: .file())
         var file: String
 
         func run() throws {
             try common.finish(printing: { settings, _ in
-                try QuarantineExport(of: feed, to: file, settings)
+                try QuarantineExport(of: batch, to: file, settings)
             })
         }
     }
@@ -52,11 +52,11 @@ struct QuarantineCommand: ParsableCommand {
             discussion: HelpText.whole(PackageResources.quarantine_discard_txt))
 
         @OptionGroup var common: CommonOptions
-        @Argument(help: "The batch's name, from pushsweep quarantine list.") var feed: String
+        @Argument(help: "The batch's name, from pushsweep quarantine list.") var batch: String
 
         func run() throws {
             try common.finish(printing: { settings, context in
-                try QuarantineDiscard(of: feed, settings, context)
+                try QuarantineDiscard(of: batch, settings, context)
             })
         }
     }

@@ -1,16 +1,16 @@
 import ArgumentParser
 import Operations
 
-/// `pushsweep replay`: applies a feed from a file or from the journal.
+/// `pushsweep replay`: applies a gateway's list from a file, or judges a batch again.
 struct ReplayCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "replay",
-        abstract: "Apply a captured feed: a file with its raw bytes, or one of the journal.",
+        abstract: "Apply a list: a file with its raw bytes, or judge a batch again.",
         discussion: HelpText.whole(PackageResources.replay_txt))
 
     @OptionGroup var common: CommonOptions
 
-    @Argument(help: "The file with the raw bytes of a feed.", completion: .file())
+    @Argument(help: "The file with the raw bytes of a gateway's list.", completion: .file())
     var file: String?
 
     @Option(
@@ -24,9 +24,9 @@ struct ReplayCommand: ParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "A held or pending feed of the journal, by its name, in place of a file.",
+            "A batch, by its name, in place of a file.",
             valueName: "uuid"))
-    var feed: String?
+    var batch: String?
 
     @Flag(help: "Say what would change, change no row and keep nothing.")
     var dryRun = false
@@ -34,14 +34,14 @@ struct ReplayCommand: ParsableCommand {
     @OptionGroup(title: "Throttle options") var applying: ThrottleOptions
 
     func validate() throws {
-        guard (file == nil) != (feed == nil) else {
-            throw ValidationError("name either a feed file or a feed of the journal with --feed")
+        guard (file == nil) != (batch == nil) else {
+            throw ValidationError("name either a file or a batch with --batch")
         }
     }
 
     func run() throws {
         try common.finish(applying, isWanted: dryRun) { settings, _ in
-            if let feed { return SweepPlan(settings, .journaled(feed), dryRun: dryRun) }
+            if let batch { return SweepPlan(settings, .journaled(batch), dryRun: dryRun) }
             return try SweepPlan(
                 reading: file ?? "", app: app, environment: environment, settings, dryRun: dryRun)
         }

@@ -159,7 +159,7 @@ package struct Pacing: Sendable {
     /// The same for a first connection that nobody answers: a person waits for it, and a database
     /// that is down at the start of a run seldom returns within seconds.
     package var connectPatience = 3_000.0
-    /// The number of tokens in the first chunk of a feed.
+    /// The number of tokens in the first chunk of a batch.
     package var firstChunk: Int
     /// Milliseconds on a monotonic clock.
     package var monotonic: @Sendable () -> Double

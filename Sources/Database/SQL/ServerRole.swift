@@ -1,4 +1,4 @@
-// A feed can be read once, so the server that takes its changes must be the right one. Two mistakes are not
+// A list can be read once, so the server that takes its changes must be the right one. Two mistakes are not
 // noticed by any statement that fails:
 //
 //   a replica that takes changes   every change succeeds, and its primary never hears of it

@@ -125,9 +125,11 @@ package struct PushsweepTable: Hashable, Sendable {
             + absentIndexes(of: known).map { creation(of: $0, on: table, dialect) }
     }
 
-    /// The statements that remove tables, as one text.
-    package static func removal(of tables: [PushsweepTable], _ dialect: SQLDialect) -> String {
-        let names = tables.map(\.name)
+    /// The statements that remove tables, and `others` by name, as one text.
+    package static func removal(
+        of tables: [PushsweepTable], and others: [String] = [], _ dialect: SQLDialect
+    ) -> String {
+        let names = tables.map(\.name) + others
         return switch dialect.engine {
         case .mariaDB: "DROP TABLE IF EXISTS \(names.joined(separator: ", "))"
         case .sqlite: names.map { "DROP TABLE IF EXISTS \($0)" }.joined(separator: "; ")

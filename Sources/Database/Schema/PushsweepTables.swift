@@ -2,7 +2,6 @@
 // compare byte by byte (utf8mb4_bin), because evidence for `chat` must not change rows of `Chat`.
 
 extension PushsweepTable {
-    private static let part = ("SMALLINT NOT NULL DEFAULT 0", "INTEGER NOT NULL DEFAULT 0")
     private static let word = ("VARCHAR(64) NOT NULL", "TEXT NOT NULL")
     static let uuid = (
         "VARCHAR(36) CHARACTER SET ascii COLLATE ascii_bin NOT NULL", "TEXT NOT NULL"
@@ -20,8 +19,12 @@ extension PushsweepTable {
     }
 
     /// The number of a row that the database gives.
-    static let ownNumber = Column(
-        "id", "BIGINT NOT NULL AUTO_INCREMENT", "INTEGER PRIMARY KEY AUTOINCREMENT")
+    static let ownNumber = numbered("id")
+    private static func numbered(_ name: String) -> Column {
+        Column(name, "BIGINT NOT NULL AUTO_INCREMENT", "INTEGER PRIMARY KEY AUTOINCREMENT")
+    }
+    /// The number of a row of another table.
+    private static let numberOfOther = ("BIGINT NOT NULL", "INTEGER NOT NULL")
     static let ownEnvironment = Column(
         "environment", "VARCHAR(16) NOT NULL DEFAULT 'production'",
         "TEXT NOT NULL DEFAULT 'production'")
@@ -69,47 +72,81 @@ extension PushsweepTable {
         ],
         primaryKey: ["id"])
 
-    /// One row per batch of reports, and per checkpoint of an undo or a removal. Of a batch it has where the
-    /// reports came from, its state, and how many of its reports had each outcome; see `BatchState`. `app_name` is
-    /// the app in the settings; `app` too while it waits, and the value of the table's rows once it is judged. The row changes in the transaction of every chunk, so it is right after any crash. The
-    /// guard reads 30 days of it, without the rows that an undo made living again (`taken_back`). `key_columns` are the columns by which the ledger names the rows, with
-    /// those of the token and the mark. Only an undo has parts: its partitions.
-    package static let feed = PushsweepTable(
-        name: "pushsweep_feed",
+    /// The name that the table of batches had in earlier builds, in a layout that this one does not read.
+    package static let formerBatch = "pushsweep_feed"
+
+    /// One row per batch of reports: where they came from, its state (see `BatchState`), how far it is judged, and how
+    /// many of its reports had each outcome. Other tables name it by `number`, people by `name`, a UUID. `app_name` is
+    /// the app in the settings; `app` too while it waits, and the value of the table's rows once it is judged. The row
+    /// changes in the transaction of every chunk, so it is right after any crash. The guard reads 30 days of it, without
+    /// the rows that an undo made living again (`taken_back` of its parts).
+    package static let batch = PushsweepTable(
+        name: "pushsweep_batch",
         columns: [
-            column("feed", uuid),
-            column("part", part),
-            Column("parts", "SMALLINT NOT NULL DEFAULT 1", "INTEGER NOT NULL DEFAULT 1"),
+            numbered("number"), column("name", uuid),
             column("run", uuid), column("app", word), column("environment", word),
             column("source", word),
-            Column("table_name", "VARCHAR(129) NOT NULL", "TEXT NOT NULL"),
-            Column(
-                "key_columns", "VARCHAR(255) NOT NULL DEFAULT ''", "TEXT NOT NULL DEFAULT ''"),
             Column("last_token", "BLOB NULL", "BLOB NULL"),
             column("applied", number), column("already", number), column("newer", number),
-            column("unknown_tokens", number), column("rows_changed", number),
-            column("invalidated", number), column("taken_back", number),
-            column("refused", number),
-            column("rows_refused", number),
-            Column("released", "SMALLINT NOT NULL DEFAULT 0", "INTEGER NOT NULL DEFAULT 0"),
+            column("unknown_tokens", number), column("refused", number),
+            column("invalidated", number),
             Column("state", "VARCHAR(16) NOT NULL", "TEXT NOT NULL"),
             column("changed_at", timeOrNull),
         ] + batchColumns,
-        primaryKey: ["feed", "part"],
+        primaryKey: ["number"],
         indexes: [
+            Index(name: "name", columns: ["name"], isUnique: true),
             Index(
                 name: "removals",
-                columns: ["app", "environment", "changed_at", "released", "invalidated"],
+                columns: ["app", "environment", "changed_at", "invalidated"],
                 isUnique: false),
             Index(name: "open", columns: ["state", "trimmed", "changed_at"], isUnique: false),
         ])
 
-    /// What a batch has besides its checkpoint. `inlet` is empty for an undo and a removal. `heard_at` is when its
-    /// first report was heard, by the database's clock, NULL where nobody knows. `inlet` and `reports` have
-    /// no default, so a table without them is of an earlier build. `reports` counts what is or was in `pushsweep_report`, `quarantined` what could not be
-    /// used. `decision` is the reason of a person who discarded it, `terms` the digest of what a release would do that
-    /// a person saw, `released_as` the digest of the set that he released, `asked_at` when one released, replayed, imported
-    /// again or discarded it, and `mappings` are the digests of the mappings under which its reports were judged. `intake` is the name of the imported content that brought it, `moved_to` the batch into which those moved that found no row. `trimmed` says what the end of its time removed: 1 its reports about dead rows, 2 all.
+    /// One row per part of a run: what it changes by one batch under one mapping, or, of an undo, in one app and
+    /// environment, and then `batch` is empty. The ledger names it by its number. `app` is the value of the table's rows.
+    /// `key_columns` are the columns by which the ledger names the rows, with those of the token and the mark, and
+    /// `mapping` is the digest of the mapping: the reports of a batch were judged under all that its parts name.
+    /// `rows_changed` of a batch's part are those in the ledger, `rows_refused` those that refused their change, and
+    /// `taken_back` those that an undo made living again.
+    package static let part = PushsweepTable(
+        name: "pushsweep_part",
+        columns: [
+            numbered("number"), column("run", uuid),
+            Column("batch", "BIGINT NULL", "INTEGER NULL"),
+            column("app", word), column("environment", word), column("source", word),
+            Column("table_name", "VARCHAR(129) NOT NULL", "TEXT NOT NULL"),
+            Column("key_columns", "VARCHAR(255) NOT NULL", "TEXT NOT NULL"),
+            Column("mapping", "CHAR(16) CHARACTER SET ascii COLLATE ascii_bin NULL", "TEXT NULL"),
+            column("rows_changed", number), column("rows_refused", number),
+            column("taken_back", number),
+        ],
+        primaryKey: ["number"],
+        indexes: [
+            Index(name: "run", columns: ["run"], isUnique: false),
+            Index(name: "batch", columns: ["batch"], isUnique: false),
+        ])
+
+    /// One row per batch that was ever held or discarded: since when it waits for a person, by which gate and why, and
+    /// what he decided. `decision` is his reason for a discard, `terms` the digest of what a release would do that he
+    /// saw, and `released_as` the digest of the set that he released; both are empty where he did not.
+    package static let hold = PushsweepTable(
+        name: "pushsweep_hold",
+        columns: [
+            column("batch", numberOfOther), column("held_at", timeOrNull),
+            Column("gate", "VARCHAR(32) NULL", "TEXT NULL"),
+            Column("cause", "VARCHAR(1024) NULL", "TEXT NULL"),
+            Column("decision", "VARCHAR(1024) NULL", "TEXT NULL"),
+            column("terms", digestOrNull), column("released_as", digestOrNull),
+        ],
+        primaryKey: ["batch"])
+
+    /// What a batch has besides its checkpoint. `heard_at` is when its first report was heard, by the database's clock,
+    /// NULL where nobody knows. `reports` counts what is or was in `pushsweep_report`, `quarantined` what could not be
+    /// used. `asked_at` is when a person released, replayed, imported again or discarded it. `intake` is the name of the
+    /// imported content that brought it, `origin` the batch that a replay judges again, `moved_to` the batch into which
+    /// those moved that found no row. `trimmed` says what the end of its time removed: 1 its reports about dead rows,
+    /// 2 all.
     private static let batchColumns = [
         Column("inlet", "VARCHAR(16) NOT NULL", "TEXT NOT NULL"),
         Column("label", "VARCHAR(1024) NULL", "TEXT NULL"),
@@ -117,15 +154,7 @@ extension PushsweepTable {
         column("opened_at", timeOrNull), column("heard_at", timeOrNull),
         Column("ending", "VARCHAR(16) NULL", "TEXT NULL"),
         Column("detail", "VARCHAR(1024) NULL", "TEXT NULL"),
-        column("held_at", timeOrNull),
-        Column("gate", "VARCHAR(32) NULL", "TEXT NULL"),
-        Column("cause", "VARCHAR(1024) NULL", "TEXT NULL"),
-        Column("decision", "VARCHAR(1024) NULL", "TEXT NULL"),
-        column("terms", digestOrNull),
-        Column(
-            "mappings", "VARCHAR(1024) CHARACTER SET ascii COLLATE ascii_bin NULL", "TEXT NULL"),
         Column("app_name", "VARCHAR(64) NULL", "TEXT NULL"), column("asked_at", timeOrNull),
-        column("released_as", digestOrNull),
         Column("moved_to", "VARCHAR(36) CHARACTER SET ascii COLLATE ascii_bin NULL", "TEXT NULL"),
         Column("origin", "VARCHAR(36) CHARACTER SET ascii COLLATE ascii_bin NULL", "TEXT NULL"),
         Column("intake", "VARCHAR(36) CHARACTER SET ascii COLLATE ascii_bin NULL", "TEXT NULL"),
@@ -143,7 +172,7 @@ extension PushsweepTable {
     package static let report = PushsweepTable(
         name: "pushsweep_report",
         columns: [
-            column("batch", uuid),
+            column("batch", numberOfOther),
             Column("token", "VARBINARY(1024) NOT NULL", "BLOB NOT NULL"),
             Column("number", "INT NOT NULL", "INTEGER NOT NULL"),
             column("evidence_at", time),
@@ -193,7 +222,7 @@ extension PushsweepTable {
     package static let quarantine = PushsweepTable(
         name: "pushsweep_quarantine",
         columns: [
-            column("batch", uuid), column("place", number), column("length", number),
+            column("batch", numberOfOther), column("place", number), column("length", number),
             Column("reason", "VARCHAR(1024) NOT NULL", "TEXT NOT NULL"),
             Column("bytes", "VARBINARY(8192) NOT NULL", "BLOB NOT NULL"),
             Column("token", "VARBINARY(1024) NULL", "BLOB NULL"),
@@ -209,9 +238,7 @@ extension PushsweepTable {
     package static let change = PushsweepTable(
         name: "pushsweep_change",
         columns: [
-            column("run", uuid), column("feed", uuid),
-            column("part", part),
-            column("seq", number),
+            column("part", numberOfOther), column("seq", number),
             Column("action", "VARCHAR(16) NOT NULL", "TEXT NOT NULL"),
             Column("row_key", "VARCHAR(\(longestKey)) NOT NULL", "TEXT NOT NULL"),
             Column("before_image", "LONGTEXT NULL", "TEXT NULL"),
@@ -219,18 +246,17 @@ extension PushsweepTable {
             Column("token", "VARBINARY(1024) NULL", "BLOB NULL"),
             Column("state", "VARCHAR(8) NULL", "TEXT NULL"),
         ],
-        primaryKey: ["run", "feed", "part", "seq"],
+        primaryKey: ["part", "seq"],
         indexes: [Index(name: "token", columns: ["token"], isUnique: false)])
 
     /// The order in which entries of the ledger were committed: one row per transaction and part of
-    /// a feed, numbered without gaps, with the entries that it wrote. The row with number 0 is the
+    /// a run, numbered without gaps, with the entries that it wrote. The row with number 0 is the
     /// counter, with the identity of the database in place of a run; see `ChangeOrder`.
     package static let commit = PushsweepTable(
         name: "pushsweep_commit",
         columns: [
             Column("number", "BIGINT NOT NULL", "INTEGER NOT NULL"),
-            column("run", uuid), column("feed", uuid),
-            column("part", part),
+            column("run", uuid), column("part", numberOfOther),
             column("app", word), column("environment", word), column("source", word),
             column("first_seq", number), column("last_seq", number),
             column("committed_at", time),
@@ -247,7 +273,7 @@ extension PushsweepTable {
         ],
         primaryKey: ["token", "app", "environment"])
 
-    /// The lease of the run that reads feeds and applies evidence, across hosts.
+    /// The lease of the run that reads lists and applies evidence, across hosts.
     package static let lease = PushsweepTable(
         name: "pushsweep_lease",
         columns: [
@@ -306,7 +332,8 @@ extension PushsweepTable {
 
     /// The tables that this program keeps beside the user's.
     package static let sideTables = [
-        run, feed, change, commit, invalid, lease, evidence, intake, day, report, suspect, spared,
+        run, batch, hold, part, change, commit, invalid, lease, evidence, intake, day, report,
+        suspect, spared,
         quarantine,
     ]
 }

@@ -119,7 +119,7 @@ extension DatabaseSession {
     }
 }
 
-// A run may wait for a silent gateway, sort a large feed or pause for a busy server for longer than
+// A run may wait for a silent gateway, sort a large list or pause for a busy server for longer than
 // its lease lasts. So a thread renews the lease, over its own connection, which is opened at the
 // first renewal: most runs have ended by then. The thread decides nothing. If it cannot reach the
 // database, or finds the lease lost, the next transaction of the run detects that by itself.

@@ -24,9 +24,9 @@ extension Audit {
             guard try judged() else { return }
             // A journal that cannot be read is a gap already.
             for journal in host.journals {
-                for feed in journal.feeds(in: .pending) {
-                    guard let place = place(of: feed.partition) else { continue }
-                    report.apps[place].forecast.waiting += try journal.journal.counts(of: feed)
+                for list in journal.lists(in: .pending) {
+                    guard let place = place(of: list.partition) else { continue }
+                    report.apps[place].forecast.waiting += try journal.journal.counts(of: list)
                         .usable
                 }
             }
@@ -67,9 +67,9 @@ extension Audit {
             progress: context.progress, host: context.host, operator: context.operator)
     }
 
-    private mutating func enter(_ entry: FeedReport) {
-        // A feed that was held before is among the holds.
-        guard entry.state != FeedState.held.rawValue,
+    private mutating func enter(_ entry: BatchReport) {
+        // A list that was held before is among the holds.
+        guard entry.state != ListState.held.rawValue,
             let place = place(of: entry.partition)
         else { return }
         guard entry.grace == nil else {

@@ -46,7 +46,7 @@ extension Audit {
             skip("quarantine", error)
         }
         // What this host has of them is counted among what waits.
-        let own = Set(host.journals.flatMap(\.feeds).map(\.id))
+        let own = Set(host.journals.flatMap(\.lists).map(\.id))
         for batch in batches.open where batch.isUnstored && !own.contains(batch.id) {
             report.gaps.append(batch.unstoredWords)
         }
@@ -72,7 +72,7 @@ extension Audit {
 
     private mutating func examineQuarantine(_ facts: BatchFacts, _ store: TokenTable) throws {
         for found in facts.quarantined {
-            report.quarantine.feeds += 1
+            report.quarantine.batches += 1
             report.quarantine.bytes += found.bytes
             for (reason, parts, _) in try Quarantine(store).reasons(in: found.batch, limit: 100) {
                 report.quarantine.add(reason, parts)
@@ -156,11 +156,11 @@ extension Audit {
             (hold.decision, hold.reason) = (decision, discarded.reason)
             report.holds.append(hold)
         } else if let released = SweepReport(line: entry.counts) {
-            for feed in released.apps {
+            for list in released.apps {
                 var hold = AuditedHold(
-                    app: feed.app, environment: feed.environment, state: "released",
-                    held: feed.heldSince ?? entry.started.rfc3339,
-                    cause: feed.heldCause ?? feed.gate ?? "", tuples: feed.tuples)
+                    app: list.app, environment: list.environment, state: "released",
+                    held: list.heldSince ?? entry.started.rfc3339,
+                    cause: list.heldCause ?? list.gate ?? "", tuples: list.tuples)
                 (hold.decision, hold.reason) = (decision, released.reason)
                 report.holds.append(hold)
             }

@@ -207,7 +207,7 @@ package struct Audit {
         do {
             guard try history.isReadable() else {
                 report.gaps.append(
-                    "history: the account may not read pushsweep_feed; grant SELECT on it")
+                    "history: the account may not read pushsweep_batch; grant SELECT on it")
                 return
             }
             let (first, last) = (String(report.since.prefix(10)), String(report.until.prefix(10)))

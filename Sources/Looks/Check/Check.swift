@@ -1,4 +1,4 @@
-// Checks everything that can be checked before a feed is read or a notification is sent: the settings
+// Checks everything that can be checked before a list is read or a notification is sent: the settings
 // and their sources, certificates and keys, the state folder, the gateways, the database. `check` never
 // connects to a feedback gateway, because that would clear its list. It connects to each provider for at
 // most ten seconds, completes the handshake only with a server that speaks HTTP/2, and sends no request.
@@ -212,11 +212,11 @@ package struct Check {
             report.note("state-unusable", "state", folder.damage(file))
         }
         report.well("state", "\(folder.path) is private and writable")
-        for feed in facts.feeds(in: .reading, .pending, .held) {
+        for list in facts.lists(in: .reading, .pending, .held) {
             report.note(
                 "waiting-evidence", "state",
-                "feed \(feed.id) of \(feed.partition), \(feed.bytes.counting("byte")), is "
-                    + "\(feed.state.rawValue)" + (feed.cause.map { ": \($0)" } ?? "") + "; "
+                "list \(list.id) of \(list.partition), \(list.bytes.counting("byte")), is "
+                    + "\(list.state.rawValue)" + (list.cause.map { ": \($0)" } ?? "") + "; "
                     + waiting)
             report.noteWaiting(isHeld: false)
         }

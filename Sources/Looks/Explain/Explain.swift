@@ -132,12 +132,15 @@ package struct Explain {
 
     private mutating func readChanges() throws {
         let columns =
-            "run, feed, part, action, row_key, before_image, evidence_at, source, changed_at, "
-            + "token, state"
-        guard try mayRead(.change, columns) else { return }
-        let readsFeeds = try mayRead(.feed, "feed, part, app, environment, released, source")
+            "part, action, row_key, before_image, evidence_at, source, changed_at, token, state"
+        guard try mayRead(.change, columns),
+            try mayRead(
+                .part, "number, run, batch, app, environment, source, table_name, key_columns")
+        else { return }
+        var readsBatches = try mayRead(.batch, "number, name")
+        if readsBatches { readsBatches = try mayRead(.hold, "batch, terms") }
         for token in tokens {
-            let (entries, isCut) = try frame.history.changes(of: token, readsFeeds: readsFeeds)
+            let (entries, isCut) = try frame.history.changes(of: token, readsBatches: readsBatches)
             stories[token]?.changes = entries
             guard isCut else { continue }
             report.notes.append(
@@ -197,7 +200,7 @@ package struct Explain {
     private mutating func noteJournals() {
         let host = HostFacts(in: frame.settings.state)
         for (place, failure) in host.unreadable { skip(place, failure) }
-        let feeds = host.journals.reduce(0) { $0 + $1.feeds.count }
+        let batches = host.journals.reduce(0) { $0 + $1.lists.count }
         let left = host.leftReports.values.reduce(0, +)
         if left > 0 {
             report.notes.append(
@@ -205,9 +208,9 @@ package struct Explain {
                     + "\(left == 1 ? "is" : "are") not in the database yet and not searched; the next send or sweep "
                     + "stores and judges \(left == 1 ? "it" : "them")")
         }
-        guard feeds > 0 else { return }
+        guard batches > 0 else { return }
         report.notes.append(
-            "\(feeds.counting("feed")) of this host \(feeds == 1 ? "is" : "are") not in the database yet and not "
+            "\(batches.counting("batch")) of this host \(batches == 1 ? "is" : "are") not in the database yet and not "
                 + "searched; the next sweep stores and judges them")
     }
 
@@ -249,7 +252,7 @@ package struct Explain {
         var runs: [String: RunRecord] = [:]
         defer { for token in tokens { stories[token]?.tellChanges(runs) } }
         guard try mayRead(.run, "id, kind, started, ended, host, operator") else { return }
-        let names = stories.values.flatMap(\.changes).map(\.place.run)
+        let names = stories.values.flatMap(\.changes).map(\.part.run)
         runs = try frame.history.runs(Set(names))
     }
 }

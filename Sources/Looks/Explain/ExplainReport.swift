@@ -78,9 +78,9 @@ package struct ExplainedEvent: Codable, Hashable, Sendable {
         case mark
         /// The time since which evidence calls the token dead.
         case evidence
-        /// The guard held a feed with evidence about it.
+        /// The guard held a batch with evidence about it.
         case hold
-        /// A person released or discarded a held feed.
+        /// A person released or discarded a held batch.
         case decision
         /// A run changed a row, or a row refused a change.
         case change
@@ -150,8 +150,8 @@ package struct ExplainedEvent: Codable, Hashable, Sendable {
     package var source: String?
     /// When a host heard the evidence, RFC 3339 in UTC.
     package var arrived: String?
-    /// The feed's name.
-    package var feed: String?
+    /// The batch's name.
+    package var batch: String?
     /// The row's key, in the token table or in the queue.
     package var key: String?
     /// What was done to the row, or the state of a notification.

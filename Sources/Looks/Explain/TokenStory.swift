@@ -133,7 +133,7 @@ struct TokenStory {
         // Of a row that went the ledger tells.
         if isOfGrace, report.state == .applied { return addDecisions(about: batch, app, decisions) }
         var event = ExplainedEvent(isOfGrace ? .expiry : .evidence, of: app, at: report.time)
-        (event.source, event.arrived, event.feed) = (batch.label, batch.opened.rfc3339, batch.id)
+        (event.source, event.arrived, event.batch) = (batch.label, batch.opened.rfc3339, batch.id)
         if batch.source != .feedback { event.reason = batch.source.rawValue }
         if batch.source == .accepted {
             (event.rule, event.basis) = (.nothing, "waiting")
@@ -163,7 +163,7 @@ struct TokenStory {
         let app = origin?.partition ?? .noApp
         let label = origin?.label ?? "a batch that is not known any more"
         var event = ExplainedEvent(.evidence, of: app, at: nil)
-        (event.source, event.arrived, event.feed) = (label, origin?.opened.rfc3339, batch)
+        (event.source, event.arrived, event.batch) = (label, origin?.opened.rfc3339, batch)
         (event.rule, event.reason) = (.quarantined, part.reason)
         event.text =
             (app == .noApp ? "" : "\(app): ")
@@ -237,7 +237,7 @@ struct TokenStory {
         _ report: TokenReport, _ app: Partition, _ event: inout ExplainedEvent
     ) -> String {
         event.basis = "report"
-        if let entry = changes.first(where: { $0.place.feed == report.batch.id }) {
+        if let entry = changes.first(where: { $0.origin?.batch == report.batch.id }) {
             (event.rule, event.basis) = (rule(of: entry), "ledger")
         }
         let when = report.decided.map { " at \($0.rfc3339)" } ?? ""
@@ -308,7 +308,7 @@ struct TokenStory {
             add(.hold, at: since, of: app) { event in
                 event.text =
                     "\(app): the guard held the evidence from \(batch.label): \(hold.cause)"
-                (event.action, event.feed, event.run) = ("held", batch.id, batch.run)
+                (event.action, event.batch, event.run) = ("held", batch.id, batch.run)
                 event.reason = hold.cause
             }
         }
@@ -320,7 +320,7 @@ struct TokenStory {
                 event.text =
                     "\(app): \(who) \(isRelease ? "released" : "discarded") the evidence from \(batch.label)"
                     + (isRelease ? "" : ": \(discard?.reason ?? "no cause was noted")")
-                (event.action, event.feed, event.run) = (
+                (event.action, event.batch, event.run) = (
                     isRelease ? "released" : "discarded", batch.id, run.id
                 )
                 (event.reason, event.operator) = (discard?.reason, run.operator)
@@ -383,7 +383,7 @@ struct TokenStory {
 
     /// Adds the entries of the ledger, once the runs behind them are known.
     mutating func tellChanges(_ runs: [String: RunRecord]) {
-        for change in changes.reversed() { tell(change, runs[change.place.run]) }
+        for change in changes.reversed() { tell(change, runs[change.part.run]) }
     }
 
     private mutating func tell(_ change: LedgerEntry, _ run: RunRecord?) {
@@ -407,16 +407,18 @@ struct TokenStory {
             if change.isForeign { words += ", by another table, token or mark column" }
         }
         words +=
-            " (\(run?.kind ?? "run") \(change.place.run.prefix(8))"
+            " (\(run?.kind ?? "run") \(change.part.run.prefix(8))"
             + (run?.operator.map { ", \($0)" } ?? "") + ")"
         if change.origin?.isReleased == true { words += ", released by a person" }
         if isExpiry { words += ", after the period of policy.delete-after" }
         add(isUndo ? .undo : isExpiry ? .expiry : .change, at: change.changed, of: app) { event in
             event.text = words
             if !change.isBeside { event.key = key }
-            (event.action, event.source, event.feed) = (change.action, source, change.place.feed)
+            (event.action, event.source, event.batch) = (
+                change.action, source, change.origin?.batch
+            )
             (event.before, event.after) = (before?.words, after?.words)
-            (event.run, event.runKind) = (change.place.run, run?.kind)
+            (event.run, event.runKind) = (change.part.run, run?.kind)
             (event.operator, event.host) = (run?.operator, run?.host)
             event.reason = change.refusal ?? change.reason
         }

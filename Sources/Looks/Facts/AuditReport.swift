@@ -41,7 +41,7 @@ package struct AuditReport: Codable, Hashable, Sendable {
     package var runs = AuditedRuns()
     /// Holds of the period and open ones, newest first.
     package var holds: [AuditedHold] = []
-    /// Parts of feeds that could not be used.
+    /// Parts of batches that could not be used.
     package var quarantine = AuditedQuarantine()
     /// The open questions of a first look, which knows the rows of the table and nothing else; absent for an audit.
     package var firstLook: Int?
@@ -254,7 +254,7 @@ package struct AuditedHold: Codable, Hashable, Sendable {
     package var candidates: Int?
     /// Living rows of the app and environment now.
     package var living: Int?
-    /// What the guard says of all its feeds together now; absent where it would not stop them.
+    /// What the guard says of all its batches together now; absent where it would not stop them.
     package var judgement: String?
     /// Who decided, and when; absent while it is open.
     package var decision: String?
@@ -266,8 +266,8 @@ package struct AuditedHold: Codable, Hashable, Sendable {
 
 /// What lies in quarantine.
 package struct AuditedQuarantine: Codable, Hashable, Sendable {
-    /// Feeds with parts that could not be used and were not discarded.
-    package var feeds = 0
+    /// Batches with parts that could not be used and were not discarded.
+    package var batches = 0
     /// Bytes in these parts.
     package var bytes = 0
     /// Their reasons, most first.

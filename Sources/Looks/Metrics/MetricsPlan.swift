@@ -131,7 +131,7 @@ package struct MetricsPlan: JournalPage {
         let names = Dictionary(
             settings.apps.map { ($0.storedPartition, $0.partition) },
             uniquingKeysWith: { first, _ in first })
-        facts.quarantinedFeeds = seen.quarantined.count
+        facts.quarantinedBatches = seen.quarantined.count
         for (app, finding) in pulse.found {
             facts.waiting[app, default: .init()].pulse.insert(finding.rule)
         }
@@ -178,9 +178,9 @@ package struct MetricsPlan: JournalPage {
                     kind: kind, sender: host.sender, started: last.started, ended: last.ended,
                     exit: last.exit, succeeded: succeeded, summary: summary))
         }
-        for feed in host.feeds(in: .pending) {
-            facts.waiting[feed.partition, default: .init()].pending += 1
-            facts.waiting[feed.partition, default: .init()].pendingBytes += feed.bytes
+        for list in host.lists(in: .pending) {
+            facts.waiting[list.partition, default: .init()].pending += 1
+            facts.waiting[list.partition, default: .init()].pendingBytes += list.bytes
         }
     }
 }

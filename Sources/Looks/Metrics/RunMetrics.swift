@@ -1,10 +1,10 @@
 // The figures that an alert or a dashboard needs: the end and the result of the last run of each
-// kind, its counts, the feeds that wait for the next run or for a person, and the ends of
+// kind, its counts, the batches that wait for the next run or for a person, and the ends of
 // certificates. They come from the journals, which have the reports of all runs. So every file has
 // the last run of every kind, whichever run has written it.
 //
 // No label has an unbounded set of values. Apps and environments come from the settings and from
-// feeds, reasons are Apple's and ours, and any other reason of a peer is "other". No label has a
+// batches, reasons are Apple's and ours, and any other reason of a peer is "other". No label has a
 // token, a path or a host.
 
 import APNsProtocol
@@ -34,7 +34,7 @@ struct MetricsFacts: Sendable {
 
     /// What waits of one partition.
     struct Waiting: Hashable, Sendable {
-        /// The batches and feeds that the next run judges: their number, and the bytes of feeds that are in a
+        /// The lists and batches that the next run judges: their number, and the bytes of lists that are in a
         /// journal of this host only.
         var pending = 0, pendingBytes = 0
         /// Reports of the batches that the next run judges.
@@ -55,7 +55,7 @@ struct MetricsFacts: Sendable {
     /// Whether the database could be asked for batches.
     var seesBatches = true
     /// Number of batches with quarantined parts that no person has discarded.
-    var quarantinedFeeds = 0
+    var quarantinedBatches = 0
     /// Number of journals in the state folders that were set aside as damaged.
     var damagedJournals = 0
     /// Number of journals that could not be read for the metrics.
@@ -128,8 +128,8 @@ extension MetricsFacts {
     }
 
     private var waitingFamilies: [MetricFamily] {
-        var feeds = MetricFamily(
-            "waiting_feeds", "Waiting batches: pending for the next run, or held for a person.")
+        var batches = MetricFamily(
+            "waiting_batches", "Waiting batches: pending for the next run, or held for a person.")
         var bytes = MetricFamily(
             "waiting_bytes", "Bytes of lists that are in a journal of this host only.")
         var reports = MetricFamily("waiting_reports", "Reports of the waiting batches.")
@@ -144,9 +144,9 @@ extension MetricsFacts {
         for (partition, waiting) in waiting.sorted(by: { "\($0.key)" < "\($1.key)" }) {
             let labels = partition.labels
             bytes.add([("pending", waiting.pendingBytes)], labels, "state")
-            feeds.add([("pending", waiting.pending)], labels, "state")
+            batches.add([("pending", waiting.pending)], labels, "state")
             guard seesBatches else { continue }
-            feeds.add([("held", waiting.held)], labels, "state")
+            batches.add([("held", waiting.held)], labels, "state")
             reports.add(
                 [("pending", waiting.pendingReports), ("held", waiting.heldReports)], labels,
                 "state")
@@ -156,7 +156,7 @@ extension MetricsFacts {
             pulse.add(
                 PulseFinding.rules.map { ($0, waiting.pulse.contains($0) ? 1 : 0) }, labels, "rule")
         }
-        return [feeds, bytes, reports, holds, suspects, pulse]
+        return [batches, bytes, reports, holds, suspects, pulse]
     }
 
     private var stateFamilies: [MetricFamily] {
@@ -165,8 +165,8 @@ extension MetricsFacts {
                 "batches_unseen", "1 where the database could not be asked for batches, else 0.",
                 [([], seesBatches ? 0 : 1)]),
             MetricFamily(
-                "quarantined_feeds", "Batches with quarantined parts that were not discarded.",
-                [([], Double(quarantinedFeeds))]),
+                "quarantined_batches", "Batches with quarantined parts that were not discarded.",
+                [([], Double(quarantinedBatches))]),
             MetricFamily(
                 "damaged_journals", "Damaged journals set aside in the state folder.",
                 [([], Double(damagedJournals))]),
@@ -194,8 +194,8 @@ extension SweepReport {
         _ labels: [MetricFamily.Label]
     ) {
         var sums: [Partition: Counts] = [:]
-        for feed in apps where feed.grace == nil {
-            sums[feed.partition, default: Counts()] += feed.counts
+        for batch in apps where batch.grace == nil {
+            sums[batch.partition, default: Counts()] += batch.counts
         }
         for (partition, counts) in sums.sorted(by: { "\($0.key)" < "\($1.key)" }) {
             tuples.add(counts, labels + partition.labels)

@@ -21,8 +21,8 @@ package struct PreflightReport: PrintedLines, Encodable, Hashable, Sendable {
     package struct Applied: Encodable, Hashable, Sendable {
         /// The run of the application, as in the journal.
         package let run: String
-        /// Feeds, and blocks of other senders' reports, that were applied.
-        package let feeds: Int
+        /// Batches, and blocks of other senders' reports, that were applied.
+        package let batches: Int
         /// Tuples that made a row invalid.
         package let applied: Int
     }
@@ -118,7 +118,7 @@ package struct PreflightReport: PrintedLines, Encodable, Hashable, Sendable {
             (
                 "applied before",
                 applied.map {
-                    "\($0.feeds.counting("feed")), \($0.applied.counting("token")) became invalid"
+                    "\($0.batches.counting("batch")), \($0.applied.counting("token")) became invalid"
                 }
             ),
             ("last good sweep", lastSweep), ("certificate ends", certificateExpires),
@@ -151,7 +151,7 @@ extension PreflightReport {
         self.applied = applied.map { report in
             Applied(
                 run: report.run,
-                feeds: report.apps.count { $0.state == FeedState.applied.rawValue },
+                batches: report.apps.count { $0.state == ListState.applied.rawValue },
                 applied: report.apps.reduce(0) { $0 + $1.applied })
         }
         lastSweep = facts.sweeps?.last?.rfc3339

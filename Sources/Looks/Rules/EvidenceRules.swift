@@ -167,7 +167,9 @@ extension RuleBook {
                     + "\($0.found) \($0.found == 1 ? "is" : "are")",
                 cause: "another program changed pushsweep_report, or a part of a backup was "
                     + "restored",
-                cure: "look who may write there; what is missing nobody judges any more")
+                cure:
+                    "look who may write there; what is missing nobody judges any more, and what is too much goes with "
+                    + "the next pushsweep purge")
         }
     }
 
@@ -192,14 +194,14 @@ extension Facts {
     /// What is not applied of the apps; nil where all is.
     fileprivate func unapplied(_ host: HostFacts) -> Finding? {
         let own = Set(apps.map(\.partition))
-        let feeds = host.journals.flatMap { $0.feeds(in: .pending, .reading) }
+        let lists = host.journals.flatMap { $0.lists(in: .pending, .reading) }
             .count { own.contains($0.partition) }
         let waiting = own.reduce(0) { $0 + (batches?.waiting(of: $1).count ?? 0) }
         let left = own.reduce(0) { $0 + (host.leftReports[$1] ?? 0) }
-        guard feeds + waiting + waitingRows + left > 0 else { return nil }
+        guard lists + waiting + waitingRows + left > 0 else { return nil }
         return Finding(
             .medium, subject,
-            "not applied yet: \(feeds.counting("feed")) of the journals, "
+            "not applied yet: \(lists.counting("list")) of the journals, "
                 + "\(waiting.counting("batch")) of reports, "
                 + "\(waitingRows.counting("row")) of pushsweep_evidence"
                 + (left > 0 ? ", \(left.counting("answer")) that a sender left" : ""),

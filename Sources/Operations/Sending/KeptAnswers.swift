@@ -42,15 +42,15 @@ struct KeptAnswers {
     var isWaiting: Bool { log?.isWaiting ?? false }
 }
 
-/// Counts feeds of answers by their present state. A held feed is processed again once it is
+/// Counts batches of answers by their present state. A held batch is processed again once it is
 /// released, and a failed one in the next round. Its earlier counts must not be added twice.
 struct EvidenceTally {
-    /// The counts of feeds that are not applied.
+    /// The counts of batches that are not applied.
     private var waiting: [String: Counts] = [:]
 
-    /// The counts of a feed, less those that were added before.
-    mutating func news(in entry: FeedReport) -> Counts {
-        guard let name = entry.feed else { return entry.counts }
+    /// The counts of a batch, less those that were added before.
+    mutating func news(in entry: BatchReport) -> Counts {
+        guard let name = entry.batch else { return entry.counts }
         var news = entry.counts
         if let known = waiting[name] { news -= known }
         waiting[name] = entry.isApplied ? nil : entry.counts

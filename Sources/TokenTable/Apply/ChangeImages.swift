@@ -11,7 +11,7 @@ struct ChangeImages {
     /// The token that the row had; nil where it had none.
     let token: DeviceToken?
     /// Where the ledger has the entry.
-    let place: LedgerPlace
+    let part: LedgerPart
     /// The time of the evidence.
     let time: EpochMilliseconds
     /// Whether the entry stays if the device registered after it. A row that an undo inserted is
@@ -48,7 +48,7 @@ struct ChangeImages {
     init?(_ entry: LedgerEntry, image: String?, _ layout: TableLayout) {
         if Self.isForeign(entry, image: image, layout) { return nil }
         time = entry.evidence
-        (token, place) = (entry.token, entry.place)
+        (token, part) = (entry.token, entry.part)
         isCompanion = entry.isCompanion
         yieldsToRegistration = entry.action != "insert"
         isUndated =

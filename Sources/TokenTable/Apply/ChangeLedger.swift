@@ -6,11 +6,8 @@ import TokenHygiene
 /// Writes the rows of `pushsweep_change`: one entry for every row changed, with its before-image.
 /// The entries serve undo and audit, and commit together with the changes they describe.
 struct ChangeLedger {
-    let run: String
-    /// The feed behind the changes.
-    let feed: String
-    /// The index of the feed's part.
-    let part: Int
+    /// The part of the run that makes the changes.
+    let part: LedgerPart
     /// The source of the evidence.
     let source: String
     let lookup: RowLookup
@@ -33,7 +30,7 @@ struct ChangeLedger {
     }
 
     private static let columns = [
-        "run", "feed", "part", "seq", "action", "row_key", "before_image", "evidence_at", "source",
+        "part", "seq", "action", "row_key", "before_image", "evidence_at", "source",
         "token", "state", "changed_at",
     ]
     /// Row counts of the multi-row inserts; a batch is split into these lengths.
@@ -159,9 +156,7 @@ struct ChangeLedger {
             var values: [SQLValue] = []
             values.reserveCapacity(length * Self.columns.count)
             for entry in rest.prefix(length) {
-                values.append(.text(run))
-                values.append(.text(feed))
-                values.append(.integer(Int64(part)))
+                values.append(part.value)
                 values.append(.integer(Int64(number)))
                 values.append(.text(entry.action))
                 values.append(.text(entry.key))

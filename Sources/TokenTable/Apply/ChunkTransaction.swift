@@ -19,11 +19,12 @@ import TokenHygiene
 
 /// Applies one chunk of a batch in one transaction. Rows that refuse the change get ledger entries too.
 struct ChunkTransaction {
-    let application: FeedApplication
+    let application: BatchApplication
     let layout: TableLayout
-    let checkpoint: FeedCheckpoint
+    let checkpoint: BatchCheckpoint
     private let transaction: ChangeTransaction
-    private let ledger: ChangeLedger
+    /// The part of the run, under which the ledger has the changes; the application's `begin` tells it.
+    var part: LedgerPart
     private let decisions: ReportDecisions
     private let tokenMarks: InvalidTokenTable
     private let lateWriter: ChangeWriter
@@ -31,19 +32,22 @@ struct ChunkTransaction {
     private let grace: GracePeriod?
 
     private var lookup: RowLookup { transaction.lookup }
+    private var ledger: ChangeLedger {
+        ChangeLedger(part: part, source: application.source.rawValue, lookup: lookup)
+    }
 
     /// Prepares the transactions of one application. `isolation` is shared with the loop that tries
     /// them.
     init(
-        _ application: FeedApplication, _ table: TokenTable, _ isolation: RowIsolation,
+        _ application: BatchApplication, _ table: TokenTable, _ isolation: RowIsolation,
         _ grace: GracePeriod?
     ) throws(StoreFailure) {
         (self.application, self.grace) = (application, grace)
         layout = try table.layout()
         let connection = table.connection
         notes = SparedTokens(connection: connection)
-        checkpoint = FeedCheckpoint(feed: application.feed, connection: connection)
-        decisions = ReportDecisions(batch: application.feed, connection: connection)
+        checkpoint = BatchCheckpoint(batch: application.batch, connection: connection)
+        decisions = ReportDecisions(batch: application.batch, connection: connection)
         let lookup = try RowLookup(
             layout, connection, application.partition,
             wholeRows: application.policy.deletesAtOnce || grace != nil,
@@ -55,22 +59,20 @@ struct ChunkTransaction {
                 : ChangeWriter(repeatingMarks: lookup, isolation),
             isolation: isolation, lease: application.lease)
         lateWriter = ChangeWriter(unlocked: lookup, isolation, marksFrom: application.source)
-        ledger = ChangeLedger(
-            run: application.run, feed: application.feed, part: checkpoint.part,
-            source: application.source.rawValue, lookup: lookup)
+        part = LedgerPart(run: application.run, number: 0)
         tokenMarks = InvalidTokenTable(partition: application.partition, connection: connection)
     }
 
-    /// Applies a chunk that follows `progress`, and commits. `isLast` marks the feed as applied.
+    /// Applies a chunk that follows `progress`, and commits. `isLast` marks the batch as applied.
     /// Stops without a change where the rows have more than `mostBytes` bytes.
     ///
     /// - Throws: a conflict if the checkpoint has another position, because another run applies the
-    ///   same feed; `leaseLost` if another run has taken the lease; `refused` where a row is
+    ///   same batch; `leaseLost` if another run has taken the lease; `refused` where a row is
     ///   refused, and the chunk has to be tried again as `isolation` requires.
     func commit(
-        _ chunk: ArraySlice<TokenEvidence>, isLast: Bool, after progress: FeedProgress,
+        _ chunk: ArraySlice<TokenEvidence>, isLast: Bool, after progress: BatchProgress,
         mostBytes: Int
-    ) throws(SQLFailure) -> ChunkOutcome<FeedProgress> {
+    ) throws(SQLFailure) -> ChunkOutcome<BatchProgress> {
         try transaction.begin { () throws(SQLFailure) in
             try checkpoint.read(locking: true) == progress
         }
@@ -170,8 +172,8 @@ struct ChunkTransaction {
     /// commits.
     private func write(
         _ classified: ClassifiedChunk, of chunk: ArraySlice<TokenEvidence>, isLast: Bool,
-        after progress: FeedProgress, bytes: Int, changing: () throws(SQLFailure) -> Void
-    ) throws(SQLFailure) -> ChunkOutcome<FeedProgress> {
+        after progress: BatchProgress, bytes: Int, changing: () throws(SQLFailure) -> Void
+    ) throws(SQLFailure) -> ChunkOutcome<BatchProgress> {
         let changes = classified.changes
         try ledger.write(changes, from: progress.rowsChanged)
         try ledger.writeRefused(changes.refused, after: progress.rowsRefused)
@@ -184,8 +186,7 @@ struct ChunkTransaction {
         next.rowsRefused += changes.refused.count
         next.isApplied = isLast
         let written = LedgerRange(
-            run: application.run, feed: application.feed, part: checkpoint.part,
-            partition: application.partition, source: application.source.rawValue,
+            part, partition: application.partition, source: application.source.rawValue,
             first: progress.rowsChanged, count: changes.count)
         try transaction.commit([written], entries: chunk.count) {
             transaction.names(changes)
@@ -193,7 +194,7 @@ struct ChunkTransaction {
             try changing()
             try forgetAsked(changes, of: chunk, classified.noted)
             try decisions.write(chunk, classified)
-            try checkpoint.update(next, run: application.run, layout)
+            try checkpoint.update(next, run: application.run, (part, before: progress))
         }
         return .committed(next, entries: chunk.count, bytes: bytes)
     }

@@ -3,7 +3,7 @@ import Database
 import Findings
 import TokenHygiene
 
-/// The changes that a feed would make to the rows of a partition, determined without changing or
+/// The changes that a batch would make to the rows of a partition, determined without changing or
 /// locking any.
 package struct Classification: Hashable, Sendable {
     /// The outcomes that the statements would have.

@@ -9,33 +9,34 @@ import Findings
 import TokenHygiene
 
 extension TokenTable {
-    /// The checkpoints, the latest first, and the entries of all together that are searched.
-    private static let (mostFeeds, mostEntries) = (100, 1_000_000)
-    /// The entries with such a time of a checkpoint whose marks are compared, and the runs that are named.
+    /// The parts of runs, the latest first, and the entries of all together that are searched.
+    private static let (mostParts, mostEntries) = (100, 1_000_000)
+    /// The entries with such a time of a part whose marks are compared, and the runs that are named.
     private static let (mostCompared, mostRuns) = (100, 3)
 
     /// The finding about marks in force that are further ahead of the database's clock than evidence may be; nil without
     /// one, and where the account may not read the ledger.
     func futureMarks(_ layout: TableLayout) throws(StoreFailure) -> Finding? {
-        guard try session.canRead("pushsweep_feed", "rows_changed"),
-            try session.canRead(PushsweepTable.change.name, "run, action, token, evidence_at")
+        guard try session.canRead(PushsweepTable.batch.name, "changed_at"),
+            try session.canRead(PushsweepTable.part.name, "table_name, rows_changed, rows_refused"),
+            try session.canRead(PushsweepTable.change.name, "part, action, token, evidence_at")
         else { return nil }
         let latest = EvidenceBounds(now: try session.databaseTime()).latest
-        let feeds = try retries.retrying(
+        let parts = try retries.retrying(
             "looking for the latest changes",
             do: connection.query(
-                "SELECT run, feed, part, rows_changed FROM pushsweep_feed WHERE rows_changed > 0 AND "
+                "SELECT p.run, p.number, p.rows_changed FROM \(LedgerParts.ofBatches) WHERE p.rows_changed > 0 AND "
                     + (layout.ignoresNameCase ? "LOWER(table_name) = LOWER(?) " : "table_name = ? ")
-                    + "ORDER BY changed_at DESC LIMIT \(Self.mostFeeds)",
+                    + "ORDER BY b.changed_at DESC LIMIT \(Self.mostParts)",
                 [.text(layout.table.description)]))
         var (count, searched, runs) = (0, 0, [String]())
-        for row in 0..<feeds.count where searched < Self.mostEntries {
-            searched += feeds[row, 3].count ?? 0
-            let place = feeds.place(row, 0)
-            let found = try futureMarks(of: place, after: latest, layout)
+        for row in 0..<parts.count where searched < Self.mostEntries {
+            searched += parts[row, 2].count ?? 0
+            let part = parts.part(row, 0)
+            let found = try futureMarks(of: part, after: latest, layout)
             guard found > 0 else { continue }
             count += found
-            if !runs.contains(place.run) { runs.append(place.run) }
+            if !runs.contains(part.run) { runs.append(part.run) }
         }
         guard count > 0 else { return nil }
         let undo = runs.prefix(Self.mostRuns).map { "`pushsweep undo \($0)`" }
@@ -48,18 +49,18 @@ extension TokenTable {
                 + undo)
     }
 
-    /// How many marks of one checkpoint are in force and later than a time.
+    /// How many marks of one part are in force and later than a time.
     private func futureMarks(
-        of place: LedgerPlace, after latest: EpochMilliseconds, _ layout: TableLayout
+        of part: LedgerPart, after latest: EpochMilliseconds, _ layout: TableLayout
     ) throws(StoreFailure) -> Int {
         let time = connection.dialect.ownTime("evidence_at")
         let lookup = try RowLookup(layout, connection, nil, wholeRows: false)
         return try retries.retrying("looking for marks ahead of the clock") {
             () throws(SQLFailure) -> Int in
             let entries = try connection.query(
-                "SELECT token FROM pushsweep_change WHERE run = ? AND feed = ? AND part = ? AND seq >= 0 "
+                "SELECT token FROM pushsweep_change WHERE part = ? AND seq >= 0 "
                     + "AND action IN ('mark', 'advance', 'side-mark') AND evidence_at > ? "
-                    + "ORDER BY seq LIMIT \(Self.mostCompared)", place.values + [time.value(latest)]
+                    + "ORDER BY seq LIMIT \(Self.mostCompared)", [part.value, time.value(latest)]
             )
             let tokens = Set((0..<entries.count).compactMap { entries.token($0, 0) }).sorted()
             guard !tokens.isEmpty else { return 0 }

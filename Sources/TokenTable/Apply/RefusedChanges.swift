@@ -23,55 +23,56 @@ extension LedgerEntry {
 }
 
 extension TokenTable {
-    /// The first rows that refused a change of a feed under the run that finished it, at most `limit`.
+    /// The first rows that refused a change of a batch under the run that finished it, at most `limit`.
     ///
     /// - Throws: any failure of reading.
     package func refusedChanges(
-        ofFeed feed: String, limit: Int
+        ofBatch batch: String, limit: Int
     ) throws(StoreFailure) -> [LedgerEntry] {
-        let places = try retries.retrying("reading the checkpoints of a feed") {
+        let parts = try retries.retrying("reading the parts of a batch") {
             () throws(SQLFailure) in
             let rows = try connection.query(
-                "SELECT run, feed, part FROM pushsweep_feed WHERE feed = ? ORDER BY part",
-                [.text(feed)])
-            return (0..<rows.count).map { rows.place($0, 0) }
+                "SELECT run, number FROM pushsweep_part WHERE batch = \(ReportBatch.ofName) ORDER BY number",
+                [.text(batch)])
+            return (0..<rows.count).map { rows.part($0, 0) }
         }
         var found: [LedgerEntry] = []
-        for place in places where found.count < limit {
-            found += try refusedChanges(of: place, limit: limit - found.count)
+        for part in parts where found.count < limit {
+            found += try refusedChanges(of: part, limit: limit - found.count)
         }
         return found
     }
 
     /// The first refused rows of one part.
     func refusedChanges(
-        of place: LedgerPlace, limit: Int
+        of part: LedgerPart, limit: Int
     ) throws(StoreFailure) -> [LedgerEntry] {
         try retries.retrying(
             "reading the change ledger",
-            do: LedgerReader(connection: connection).refusals(of: place, limit: limit))
+            do: LedgerReader(connection: connection).refusals(of: part, limit: limit))
     }
 }
 
 // A row that refused a change may still be sent to. `check` reads the refused rows of the last
-// feeds again and reports those that are unchanged.
+// batches again and reports those that are unchanged.
 
 extension TokenTable {
     /// The findings of `check` about rows that recently refused a change and are unchanged.
     func refusalFindings(_ layout: TableLayout) throws(StoreFailure) -> [Finding] {
-        guard try session.canRead("pushsweep_feed", "rows_refused"),
-            try session.canRead(PushsweepTable.change.name, "run")
+        guard try session.canRead(PushsweepTable.batch.name, "changed_at"),
+            try session.canRead(PushsweepTable.part.name, "table_name, rows_changed, rows_refused"),
+            try session.canRead(PushsweepTable.change.name, "part")
         else { return [] }
-        let feeds = try retries.retrying(
+        let parts = try retries.retrying(
             "looking for rows that refused a change",
             do: connection.query(
-                "SELECT run, feed, part FROM pushsweep_feed WHERE rows_refused > 0 AND "
+                "SELECT p.run, p.number FROM \(LedgerParts.ofBatches) WHERE p.rows_refused > 0 AND "
                     + (layout.ignoresNameCase ? "LOWER(table_name) = LOWER(?) " : "table_name = ? ")
-                    + "ORDER BY changed_at DESC LIMIT 20", [.text(layout.table.description)]))
+                    + "ORDER BY b.changed_at DESC LIMIT 20", [.text(layout.table.description)]))
         var refused: [ExactText: LedgerEntry] = [:]
-        // The oldest first: a replayed feed has another id the second time.
-        for row in (0..<feeds.count).reversed() {
-            let changes = try refusedChanges(of: feeds.place(row, 0), limit: 100)
+        // The oldest first: a replayed batch has another id the second time.
+        for row in (0..<parts.count).reversed() {
+            let changes = try refusedChanges(of: parts.part(row, 0), limit: 100)
             for change in changes where refused[change.storedKey] == nil {
                 refused[change.storedKey] = change
             }
@@ -83,7 +84,7 @@ extension TokenTable {
             .warning(
                 "refused-changes",
                 "\(layout.table): \(count) refused a change lately and may still be sent to, the first is "
-                    + "\(first.refusalInWords); correct the rows, then replay the feed or wait for the next signal"
+                    + "\(first.refusalInWords); correct the rows, then replay the batch or wait for the next signal"
             )
         ]
     }

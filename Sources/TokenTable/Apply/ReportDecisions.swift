@@ -23,7 +23,7 @@ struct ReportDecisions {
         if !others.isEmpty {
             let state = state(chunk, others.mapValues { $0 })
             decided += try connection.execute(
-                "UPDATE pushsweep_report SET state = \(state.sql), \(decidedNow) WHERE batch = ? AND "
+                "UPDATE pushsweep_report SET state = \(state.sql), \(decidedNow) WHERE batch = \(ReportBatch.ofName) AND "
                     + "token BETWEEN ? AND ? AND state = 0",
                 state.values + [.text(batch), .bytes(first.token.bytes), .bytes(last.token.bytes)])
         }
@@ -52,7 +52,7 @@ struct ReportDecisions {
                 let padded = StatementShape.padded(some)
                 decided += try connection.execute(
                     "UPDATE pushsweep_report SET state = \(ReportState.refused.rawValue), refusal = ?, "
-                        + "\(decidedNow) WHERE batch = ? AND token IN (\(placeholders(padded.count))) "
+                        + "\(decidedNow) WHERE batch = \(ReportBatch.ofName) AND token IN (\(placeholders(padded.count))) "
                         + "AND state = 0", [.text(reason.rawValue), .text(batch)] + padded)
             }
         }

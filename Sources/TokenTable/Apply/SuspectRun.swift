@@ -25,64 +25,65 @@ import TokenHygiene
 
 /// Moves the reports of one batch into `pushsweep_suspect`.
 struct SuspectRun {
-    private let application: FeedApplication
+    private let application: BatchApplication
     private let table: TokenTable
     private let layout: TableLayout
     private let lookup: TokenStatusLookup
-    private let checkpoint: FeedCheckpoint
+    private let checkpoint: BatchCheckpoint
     private let now: EpochMilliseconds
 
     private var connection: any SQLConnection { table.connection }
 
-    init(_ application: FeedApplication, _ table: TokenTable) throws(StoreFailure) {
+    init(_ application: BatchApplication, _ table: TokenTable) throws(StoreFailure) {
         (self.application, self.table) = (application, table)
         layout = try table.layout()
         lookup = try table.tokenStatuses(in: application.partition)
-        checkpoint = FeedCheckpoint(feed: application.feed, connection: table.connection)
+        checkpoint = BatchCheckpoint(batch: application.batch, connection: table.connection)
         now = try table.session.databaseTime()
     }
 
     /// Moves what is left, until `shouldStop` returns true after a chunk.
     func run(
-        shouldStop: () -> Bool, report: (FeedProgress) -> Void
-    ) throws(StoreFailure) -> FeedProgress {
+        shouldStop: () -> Bool, report: (BatchProgress) -> Void
+    ) throws(StoreFailure) -> BatchProgress {
         var loop = table.session.chunkLoop()
-        let doing = "noting the suspects of batch \(application.feed)"
+        let doing = "noting the suspects of batch \(application.batch)"
         return try loop.run(
             from: begin(doing), isDone: \.isApplied, shouldStop: shouldStop, report: report
         ) { (loop, progress) throws(StoreFailure) in
             try loop.commit(
-                after: progress, doing: doing, checkpointOf: "batch \(application.feed)"
+                after: progress, doing: doing, checkpointOf: "batch \(application.batch)"
             ) { (size) throws(SQLFailure) in
                 try commit(size, after: progress)
             } checkpoint: { () throws(SQLFailure) in
-                try checkpoint.read(locking: false) ?? FeedProgress()
+                try checkpoint.read(locking: false) ?? BatchProgress()
             }
         }
     }
 
-    private func begin(_ doing: String) throws(StoreFailure) -> FeedProgress {
+    private func begin(_ doing: String) throws(StoreFailure) -> BatchProgress {
         var found: BatchState?
-        let progress = try table.retries.retrying(doing) { () throws(SQLFailure) -> FeedProgress? in
+        let progress = try table.retries.retrying(doing) {
+            () throws(SQLFailure) -> BatchProgress? in
             try connection.begin()
             found = try checkpoint.state(locking: true)
             guard found == .waiting || found == .applying || found == .applied else {
                 connection.rollBack()
                 return nil
             }
-            if found == .waiting { try checkpoint.begin(application, layout) }
+            if found == .waiting { try checkpoint.begin(application) }
             try application.lease?.renew(connection)
-            let progress = try checkpoint.read(locking: false) ?? FeedProgress()
+            let progress = try checkpoint.read(locking: false) ?? BatchProgress()
             try connection.commit()
             return progress
         }
-        guard let progress else { throw .unfit(application.feed, found) }
+        guard let progress else { throw .unfit(application.batch, found) }
         return progress
     }
 
     private func commit(
-        _ size: Int, after progress: FeedProgress
-    ) throws(SQLFailure) -> ChunkOutcome<FeedProgress> {
+        _ size: Int, after progress: BatchProgress
+    ) throws(SQLFailure) -> ChunkOutcome<BatchProgress> {
         try connection.begin()
         guard try checkpoint.read(locking: true) == progress else {
             throw SQLFailure(kind: .conflict, code: 0, message: "another run moved the batch")
@@ -107,20 +108,20 @@ struct SuspectRun {
         if let first = chunk.first, let last = chunk.last {
             let reports = chunk.reduce(0) { $0 + $1.times }
             let removed = try connection.execute(
-                "DELETE FROM pushsweep_report WHERE batch = ? AND token BETWEEN ? AND ?",
-                [.text(application.feed), .bytes(first.token.bytes), .bytes(last.token.bytes)])
+                "DELETE FROM pushsweep_report WHERE batch = \(ReportBatch.ofName) AND token BETWEEN ? AND ?",
+                [.text(application.batch), .bytes(first.token.bytes), .bytes(last.token.bytes)])
             guard removed == reports else {
                 throw SQLFailure(
                     kind: .conflict, code: 0,
                     message: "\(removed) reports were removed where \(reports) were read")
             }
             _ = try connection.execute(
-                "UPDATE pushsweep_feed SET removed = removed + ? WHERE feed = ? AND part = 0",
-                [.integer(Int64(removed)), .text(application.feed)])
+                "UPDATE pushsweep_batch SET removed = removed + ? WHERE name = ?",
+                [.integer(Int64(removed)), .text(application.batch)])
         }
         next.position = chunk.last?.token ?? progress.position
         next.isApplied = chunk.count < size
-        try checkpoint.update(next, run: application.run, layout)
+        try checkpoint.update(next, run: application.run)
         try application.lease?.renew(connection)
         try connection.commit()
         return .committed(next, entries: chunk.count, bytes: 0)
@@ -132,9 +133,9 @@ struct SuspectRun {
     ) throws(SQLFailure) -> [BadToken] {
         let time = connection.dialect.ownTime("evidence_at")
         let rows = try connection.query(
-            "SELECT token, MIN(evidence_at), MAX(evidence_at), COUNT(*) FROM pushsweep_report WHERE batch = ? "
+            "SELECT token, MIN(evidence_at), MAX(evidence_at), COUNT(*) FROM pushsweep_report WHERE batch = \(ReportBatch.ofName) "
                 + "AND token > ? GROUP BY token ORDER BY token LIMIT \(size)",
-            [.text(application.feed), .bytes(position?.bytes ?? [])])
+            [.text(application.batch), .bytes(position?.bytes ?? [])])
         try rows.require(width: 4)
         return try (0..<rows.count).map { (row) throws(SQLFailure) in
             guard let token = rows.token(row, 0), let first = time.mark(rows[row, 1]),
@@ -142,7 +143,7 @@ struct SuspectRun {
             else { throw StoredReports.unreadable }
             return BadToken(
                 token: token, reason: application.source.rawValue, first: first, last: last,
-                times: rows[row, 3].count ?? 1, mapping: application.mappings.last)
+                times: rows[row, 3].count ?? 1, mapping: application.mapping)
         }
     }
 
@@ -192,9 +193,9 @@ extension TokenTable {
     ///
     /// - Throws: any failure; what is moved stays moved.
     package func noteSuspects(
-        _ application: FeedApplication, shouldStop: () -> Bool = { false },
-        report: (FeedProgress) -> Void = { _ in }
-    ) throws(StoreFailure) -> FeedProgress {
+        _ application: BatchApplication, shouldStop: () -> Bool = { false },
+        report: (BatchProgress) -> Void = { _ in }
+    ) throws(StoreFailure) -> BatchProgress {
         try SuspectRun(application, self).run(shouldStop: shouldStop, report: report)
     }
 }

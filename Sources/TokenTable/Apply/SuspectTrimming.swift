@@ -134,16 +134,19 @@ extension Suspects {
             .joined(separator: ", ")
         let time = connection.dialect.ownTime("evidence_at")
         var known: [DeviceToken: EpochMilliseconds] = [:]
-        for (table, of, condition) in [
-            ("pushsweep_report", "t.batch", "f.state IN ('applying', 'applied')"),
+        for (tables, condition) in [
             (
-                "pushsweep_change", "t.feed",
+                "pushsweep_report AS t JOIN pushsweep_batch AS f ON f.number = t.batch",
+                "f.state IN ('applying', 'applied')"
+            ),
+            (
+                "pushsweep_change AS t JOIN pushsweep_part AS f ON f.number = t.part",
                 "t.seq >= 0 AND t.action IN ('mark', 'advance', 'delete')"
             ),
         ] {
             let rows = try connection.query(
-                "SELECT t.token, MAX(t.evidence_at) FROM \(table) AS t JOIN pushsweep_feed AS f ON f.feed = \(of) "
-                    + "AND f.part = 0 WHERE f.app = ? AND f.environment = ? AND f.source IN (\(sources)) "
+                "SELECT t.token, MAX(t.evidence_at) FROM \(tables) "
+                    + "WHERE f.app = ? AND f.environment = ? AND f.source IN (\(sources)) "
                     + "AND \(condition) AND t.token IN (\(placeholders(padded.count))) GROUP BY t.token",
                 [.text(partition.app), .text(partition.environment)] + padded)
             for row in 0..<rows.count {

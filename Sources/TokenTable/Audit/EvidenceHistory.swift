@@ -1,8 +1,8 @@
-// What became of the evidence, day by day. The checkpoints of feeds say it for as long as they are
+// What became of the evidence, day by day. The checkpoints of batches say it for as long as they are
 // kept, at least 30 days. A purge adds the counts of each checkpoint to `pushsweep_day` in the
-// transaction that drops it, so each feed is in exactly one of the two, and their sum is the history.
+// transaction that drops it, so each batch is in exactly one of the two, and their sum is the history.
 //
-// The day is that of the last change of the feed by the database's clock, in UTC. A feed that was begun
+// The day is that of the last change of the batch by the database's clock, in UTC. A batch that was begun
 // and never moved has no such time and no counts.
 
 import APNsProtocol
@@ -55,7 +55,7 @@ package struct EvidenceHistory {
             .map { session.connection.dialect.literal($0.rawValue) }.joined(separator: ", ")
         let sql =
             "SELECT day, app, environment, source, \(sums), SUM(undone) FROM (SELECT \(Self.day) AS day, app, "
-            + "environment, source, \(columns), \(takenBack) AS undone FROM pushsweep_feed WHERE state IN ('applying', 'applied') \(kept)) AS totals WHERE day >= ? AND day <= ? "
+            + "environment, source, \(columns), \(takenBack) AS undone FROM pushsweep_batch WHERE state IN ('applying', 'applied') \(kept)) AS totals WHERE day >= ? AND day <= ? "
             + "AND source NOT IN (\(others)) GROUP BY day, app, environment, source ORDER BY day, app, environment, source"
         return try session.retries.retrying("reading the history of evidence") {
             () throws(SQLFailure) in
@@ -129,7 +129,7 @@ package struct EvidenceHistory {
                     + "SELECT SUBSTR(COALESCE(opened_at, changed_at), 1, 10) AS day, app, environment, source, "
                     + "CASE WHEN state IN ('applying', 'applied') THEN 1 ELSE 0 END AS judged, "
                     + "reports AS heard, unknown_tokens, newer "
-                    + "FROM pushsweep_feed WHERE part = 0 AND inlet NOT IN ('', 'earlier') "
+                    + "FROM pushsweep_batch WHERE inlet <> 'earlier' "
                     + "AND NOT (state = 'filling' AND inlet = 'file')\(kept)) AS days "
                     + "WHERE day >= ? GROUP BY day, app, environment, source, judged",
                 [.text(first)])
@@ -148,18 +148,18 @@ package struct EvidenceHistory {
     ///
     /// - Throws: any failure of a query but a missing right.
     package func isReadable() throws(StoreFailure) -> Bool {
-        try session.canRead(PushsweepTable.feed.name, "app, changed_at")
+        try session.canRead(PushsweepTable.batch.name, "app, changed_at")
     }
 
-    /// Adds the counts of a checkpoint (feed, part and run) to its day, within the transaction that
-    /// drops it. A checkpoint that another purge has dropped meanwhile adds nothing.
+    /// Adds the counts of a batch, by number and run, to its day, within the transaction that
+    /// drops it. One that another purge has dropped meanwhile adds nothing.
     static func keep(
-        _ checkpoint: [SQLValue], on connection: any SQLConnection
+        _ batch: [SQLValue], on connection: any SQLConnection
     ) throws(SQLFailure) {
         let rows = try connection.query(
             "SELECT \(day), app, environment, source, \(Counts.columns.joined(separator: ", ")) "
-                + "FROM pushsweep_feed WHERE feed = ? AND part = ? AND run = ? "
-                + "AND changed_at IS NOT NULL" + connection.dialect.rowLock, checkpoint)
+                + "FROM pushsweep_batch WHERE number = ? AND run = ? "
+                + "AND changed_at IS NOT NULL" + connection.dialect.rowLock, batch)
         guard rows.count > 0 else { return }
         try rows.require(width: 9)
         _ = try connection.execute(

@@ -75,7 +75,7 @@ extension ChangeCursor: CustomStringConvertible {
 extension LedgerRange {
     /// The check of cursors in this number: FNV-1a over what names the entries.
     var check: UInt32 {
-        FNV1a.hash("\(number) \(place.run) \(place.feed) \(place.part) \(first)")
+        FNV1a.hash("\(number) \(part.run) \(part.number) \(first)")
     }
 
     /// The cursor of a follower that has seen the entries up to one of this range.

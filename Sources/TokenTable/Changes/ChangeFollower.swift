@@ -182,7 +182,7 @@ package struct ChangeFollower {
         try session.retries.retrying(
             "reading the change ledger",
             do: ledger.entries(
-                of: range.place, after: sequence, through: range.last, limit: Self.page))
+                of: range.part, after: sequence, through: range.last, limit: Self.page))
     }
 }
 

@@ -34,8 +34,8 @@ package struct StoreReport: Hashable, Sendable {
     }
 }
 
-// Reading a feed empties it, so the database must be known to accept the changes before the first
-// byte of a feed is read. All conditions that can be checked beforehand are checked here, with
+// Reading a list empties it, so the database must be known to accept the changes before the first
+// byte of a batch is read. All conditions that can be checked beforehand are checked here, with
 // statements that change nothing.
 
 extension TokenTable {
@@ -150,7 +150,7 @@ extension TokenTable {
                 .warning(
                     "small-packets",
                     "the server takes statements of \(connection.mostBytes) bytes at most "
-                        + "(max_allowed_packet), so rows may refuse to be removed, and an undo or a large feed "
+                        + "(max_allowed_packet), so rows may refuse to be removed, and an undo or a large batch "
                         + "may be refused; set max_allowed_packet to \(Self.leastStatement) or more, and "
                         + "start the program anew"))
         }

@@ -11,9 +11,9 @@ import TokenHygiene
 // tell it, where they have a time of registration: all of them read as living, and none registered later.
 
 extension TokenTable {
-    /// The checkpoints, the latest first, that are searched for marks in force.
-    private static let mostFeeds = 20
-    /// The entries of a checkpoint that are compared.
+    /// The parts of runs, the latest first, that are searched for marks in force.
+    private static let mostParts = 20
+    /// The entries of a part that are compared.
     private static let mostEntries = 100
     /// The rows with a mark of this program that tell it without the ledger.
     private static let fewest = 3
@@ -24,7 +24,11 @@ extension TokenTable {
         _ layout: TableLayout, _ living: LivingColumn, _ rows: [ArraySlice<SQLValue>]
     ) throws(StoreFailure) -> Finding? {
         guard try canReadTokenMarks() else { return nil }
-        var isLedgerSeen = try session.canRead("pushsweep_feed", "rows_changed, key_columns")
+        var isLedgerSeen = try session.canRead(PushsweepTable.batch.name, "changed_at")
+        if isLedgerSeen {
+            isLedgerSeen = try session.canRead(
+                PushsweepTable.part.name, "table_name, key_columns, rows_changed")
+        }
         if isLedgerSeen {
             isLedgerSeen = try session.canRead(
                 PushsweepTable.change.name, "action, token, before_image")
@@ -52,21 +56,21 @@ extension TokenTable {
     /// Rows that this program has marked, and those of them that were dead before by the settings.
     private typealias Marked = (count: Int, wereDead: Int)
 
-    /// The marks in force of the latest checkpoint that has any; nil without one.
+    /// The marks in force of the latest part that has any; nil without one.
     private func latestMarks(
         _ layout: TableLayout, _ living: LivingColumn
     ) throws(SQLFailure) -> Marked? {
-        let feeds = try connection.query(
-            "SELECT run, feed, part, key_columns FROM pushsweep_feed WHERE rows_changed > 0 AND "
+        let parts = try connection.query(
+            "SELECT p.run, p.number, p.key_columns FROM \(LedgerParts.ofBatches) WHERE p.rows_changed > 0 AND "
                 + (layout.ignoresNameCase ? "LOWER(table_name) = LOWER(?) " : "table_name = ? ")
-                + "ORDER BY changed_at DESC LIMIT \(Self.mostFeeds)",
+                + "ORDER BY b.changed_at DESC LIMIT \(Self.mostParts)",
             [.text(layout.table.description)])
-        for feed in 0..<feeds.count
-        where layout.entryColumns.likeness(to: feeds[feed, 3].text).hasMarkColumns {
+        for part in 0..<parts.count
+        where layout.entryColumns.likeness(to: parts[part, 2].text).hasMarkColumns {
             let entries = try connection.query(
-                "SELECT token, before_image FROM pushsweep_change WHERE run = ? AND feed = ? "
-                    + "AND part = ? AND seq >= 0 AND action = 'mark' "
-                    + "ORDER BY seq LIMIT \(Self.mostEntries)", feeds.place(feed, 0).values)
+                "SELECT token, before_image FROM pushsweep_change WHERE "
+                    + "part = ? AND seq >= 0 AND action = 'mark' "
+                    + "ORDER BY seq LIMIT \(Self.mostEntries)", [parts.part(part, 0).value])
             var before: [DeviceToken: SQLValue] = [:]
             for row in 0..<entries.count {
                 guard let token = entries.token(row, 0), let image = entries[row, 1].text,

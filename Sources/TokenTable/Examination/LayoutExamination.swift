@@ -241,7 +241,7 @@ struct LayoutExamination {
 }
 
 // If no row has a partition's values, every signal about it becomes unknown without an error: the
-// feed is read, and its evidence is lost. A word for a number column is detected without reading
+// batch is read, and its evidence is lost. A word for a number column is detected without reading
 // rows. A value with a different spelling is detected only in the rows.
 
 extension TokenTable {

@@ -22,7 +22,7 @@ import TokenHygiene
 
 /// The number of rows of a partition with a token that are not invalid, as far as somebody asks. Rows with a mark
 /// and a later registration in another form than the mark's count as invalid, which makes a limit by
-/// shares a little stricter. The rows of one feed's question are the same for all gates: a new question
+/// shares a little stricter. The rows of one batch's question are the same for all gates: a new question
 /// takes a new value.
 package final class LivingRows {
     /// Rows that are quicker counted than sampled.
@@ -131,7 +131,7 @@ package final class LivingRows {
     private func known(_ limit: Int) -> Int { min(limit, max(0, counted - (marked ?? 0))) }
 }
 
-// The guard's queries. The checkpoints of applied feeds store how many living rows they made invalid
+// The guard's queries. The checkpoints of applied batches store how many living rows they made invalid
 // and when, written in the transaction of the change. So the numbers are right across hosts,
 // senders and crashes. Hours and days are those of the database's clock, because the clocks of
 // hosts differ.
@@ -141,14 +141,16 @@ extension TokenTable {
     package static let guardDays: Int64 = 30
 
     /// The removals from a partition in the last 30 days, or the rows that went `afterGrace` periods; empty and with `isAny` unknown where
-    /// `pushsweep_feed` is missing or cannot be read, as with the account of a dry run.
+    /// `pushsweep_batch`, `pushsweep_part` or `pushsweep_hold` is missing or cannot be read, as with the account of a dry run.
     ///
     /// - Throws: any failure of reading.
     package func removals(
         from partition: Partition, afterGrace: Bool = false
     ) throws(StoreFailure) -> RemovalHistory {
-        let columns = "changed_at, invalidated, taken_back, released, rows_changed, state"
-        guard try session.canRead("pushsweep_feed", columns) else { return RemovalHistory() }
+        guard try session.canRead(PushsweepTable.batch.name, "changed_at, invalidated, state"),
+            try session.canRead(PushsweepTable.part.name, "rows_changed, taken_back"),
+            try session.canRead(PushsweepTable.hold.name, "batch, terms")
+        else { return RemovalHistory() }
         let dialect = connection.dialect
         // The first 13 characters of a time are its date and hour, in every engine.
         let hour = "SUBSTR(changed_at, 1, 13)"
@@ -156,11 +158,11 @@ extension TokenTable {
         let count =
             afterGrace
             ? "CASE WHEN source = '\(EvidenceSource.grace.rawValue)' THEN applied ELSE 0 END"
-            : "invalidated - taken_back"
+            : "invalidated - \(ReportBatch.takenBack)"
         let sql =
-            "SELECT released, \(hour), SUBSTR(\(dialect.now), 1, 13), SUM(\(count)), "
+            "SELECT terms IS NOT NULL AS released, \(hour), SUBSTR(\(dialect.now), 1, 13), SUM(\(count)), "
             + "SUM(CASE WHEN changed_at > \(dialect.now(adding: -86_400)) THEN \(count) ELSE 0 END) "
-            + "FROM pushsweep_feed WHERE app = ? AND environment = ? AND \(count) > 0 "
+            + "FROM \(ReportBatch.table) WHERE app = ? AND environment = ? AND \(count) > 0 "
             + "AND changed_at > \(dialect.now(adding: -86_400 * Int(Self.guardDays))) GROUP BY released, \(hour)"
         let ours: [SQLValue] = [.text(partition.app), .text(partition.environment)]
         return try retries.retrying("reading what was removed from \(partition)") {
@@ -168,8 +170,8 @@ extension TokenTable {
             let rows = try connection.query(sql, ours)
             try rows.require(width: 5)
             let any = try connection.query(
-                "SELECT 1 FROM pushsweep_feed WHERE app = ? AND environment = ? "
-                    + "AND (state = 'applied' OR rows_changed > 0) LIMIT 1", ours)
+                "SELECT 1 FROM pushsweep_batch WHERE app = ? AND environment = ? "
+                    + "AND (state = 'applied' OR \(ReportBatch.rowsChanged) > 0) LIMIT 1", ours)
             var history = RemovalHistory(isAny: any.count > 0)
             for row in 0..<rows.count {
                 let removed = rows[row, 3].count ?? 0

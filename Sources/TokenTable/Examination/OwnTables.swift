@@ -52,7 +52,7 @@ extension TokenTable {
     /// it is not known.
     func earlierTables() throws(StoreFailure) -> [Finding] {
         do {
-            _ = try ownTables([.feed])
+            _ = try ownTables([.batch])
         } catch {
             guard error.code != .permission else { return [] }
             guard error.code == .configuration else { throw error }
@@ -70,6 +70,7 @@ extension TokenTable {
     ) throws(StoreFailure) -> [(own: PushsweepTable, known: CatalogTable?)] {
         var found: [(own: PushsweepTable, known: CatalogTable?)] = []
         var earlier: [PushsweepTable] = []
+        var hasFormer = false
         for own in tables {
             let known = try retries.retrying(
                 "looking for \(own.name)",
@@ -78,19 +79,30 @@ extension TokenTable {
             let absent = known.map(own.absentColumns) ?? []
             try requireSight(of: absent.map(\.name), in: own)
             if !absent.allSatisfy(\.mayBeAdded) { earlier.append(own) }
+            // Others named batches by another column then, whose name is the same.
+            if own == .batch, known == nil {
+                hasFormer =
+                    try retries.retrying(
+                        "looking for \(PushsweepTable.formerBatch)",
+                        do: Catalog(connection: connection).table(
+                            TableName(name: PushsweepTable.formerBatch))) != nil
+            }
         }
-        guard !earlier.isEmpty else { return found }
+        guard hasFormer || !earlier.isEmpty else { return found }
         // What the queue's tables have says which notifications were sent.
         let dropped =
             PushsweepTable.sideTables + earlier.filter(PushsweepTable.queueTables.contains)
-        let (names, isOne) = (earlier.map(\.name).joined(separator: ", "), earlier.count == 1)
+        let all = (hasFormer ? [PushsweepTable.formerBatch] : []) + earlier.map(\.name)
+        let (names, isOne) = (all.joined(separator: ", "), all.count == 1)
         throw StoreFailure(
             .configuration,
             "reading the tables of Pushsweep: \(names) \(isOne ? "is" : "are") of an earlier build, which this one does "
                 + "not read; drop the tables, which loses what is in them, as marks in pushsweep_invalid, waiting "
                 + "reports in pushsweep_evidence and the undo of earlier changes, then run `pushsweep schema apply`, "
                 + "both with an account that may change tables: "
-                + PushsweepTable.removal(of: dropped, connection.dialect))
+                + PushsweepTable.removal(
+                    of: dropped, and: hasFormer ? [PushsweepTable.formerBatch] : [],
+                    connection.dialect))
     }
 
     /// Refuses an account to which columns of one of our tables only look missing.

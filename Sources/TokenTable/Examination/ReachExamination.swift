@@ -213,7 +213,7 @@ extension TokenTable {
     }
 }
 
-// A row changes together with its entry in the ledger, the checkpoint of its feed and the lease: one engine
+// A row changes together with its entry in the ledger, the checkpoint of its batch and the lease: one engine
 // of one server holds all of them, and it has transactions. Elsewhere two commits follow one another, and a
 // crash in between keeps one without the other. That holds for engines that do not roll back (MyISAM), for
 // two engines of one server, and for those whose rows are on other servers (Spider, FEDERATED, CONNECT). No

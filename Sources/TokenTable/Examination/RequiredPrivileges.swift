@@ -75,7 +75,7 @@ package enum TableUse: Hashable, Sendable {
         switch self {
         case .read: return hasMarkColumn ? [] : [SideAccess(table: .invalid, access: .read)]
         case .apply(let policy):
-            let own = [PushsweepTable.run, .feed, .lease, .commit].map {
+            let own = [PushsweepTable.run, .batch, .lease, .commit].map {
                 SideAccess(table: $0, access: .change)
             }
             let removesMarks =
@@ -83,6 +83,8 @@ package enum TableUse: Hashable, Sendable {
             return own
                 + [
                     SideAccess(table: .change, access: .add),
+                    SideAccess(table: .part, access: .change),
+                    SideAccess(table: .hold, access: .change),
                     SideAccess(table: .report, access: .change, deletes: true),
                     SideAccess(table: .suspect, access: .change, deletes: true),
                     SideAccess(table: .spared, access: .change, deletes: true),
@@ -94,8 +96,8 @@ package enum TableUse: Hashable, Sendable {
             let (change, add): (SideTableAccess, SideTableAccess) =
                 isDry ? (.read, .read) : (.change, .add)
             var used = [
-                SideAccess(table: .run, access: change), SideAccess(table: .feed, access: change),
-                SideAccess(table: .change, access: add),
+                SideAccess(table: .run, access: change), SideAccess(table: .batch, access: change),
+                SideAccess(table: .part, access: change), SideAccess(table: .change, access: add),
             ]
             if !isDry {
                 used += [.lease, .commit].map { SideAccess(table: $0, access: change) }
@@ -108,8 +110,8 @@ package enum TableUse: Hashable, Sendable {
             }
             return used
         case .purge(let isDry):
-            return [PushsweepTable.run, .feed, .change, .commit, .report].map {
-                let isCounted = $0 == .feed && !isDry
+            return [PushsweepTable.run, .batch, .hold, .part, .change, .commit, .report].map {
+                let isCounted = $0 == .batch && !isDry
                 return SideAccess(
                     table: $0, access: isCounted ? .change : .read, deletes: !isDry)
             } + [SideAccess(table: .quarantine, access: .read)]

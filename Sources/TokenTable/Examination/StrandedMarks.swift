@@ -72,12 +72,13 @@ extension TokenTable {
                 []
             ).map(name))
         guard !found.isSubset(of: wanted),
-            try session.canRead("pushsweep_feed", "app, environment, table_name, rows_changed")
+            try session.canRead(
+                PushsweepTable.part.name, "app, environment, table_name, rows_changed")
         else { return nil }
         let table = layout.ignoresNameCase ? "LOWER(table_name) = LOWER(?)" : "table_name = ?"
         let made = try self.partitions(
             "looking for batches that made marks",
-            "SELECT DISTINCT app, environment FROM pushsweep_feed WHERE rows_changed > 0 AND \(table)",
+            "SELECT DISTINCT p.app, p.environment FROM pushsweep_part AS p WHERE p.rows_changed > 0 AND \(table)",
             [.text(layout.table.description)]
         ).map(name)
         let stranded = found.subtracting(wanted).intersection(made)

@@ -124,14 +124,14 @@ package struct TokenHistory {
     }
 }
 
-// The entries of the ledger about one token. The ledger's key begins with the run, and it names rows
+// The entries of the ledger about one token. The ledger's key begins with the part of a run, and it names rows
 // by their keys, so without another index an entry is found only by reading all entries. An index
 // over row keys would have up to 2,048 characters, and would not find a row that was deleted, whose
 // key nobody knows any more. So the ledger has an index over the token, which every entry repeats
 // for followers. An entry about a row that is gone is found like any other.
 //
 // The price is one index entry for each changed row. Evidence is applied in the order of tokens, so
-// the index entries of a feed are written in their order too; docs/internals/decisions.md has the figures.
+// the index entries of a batch are written in their order too; docs/internals/decisions.md has the figures.
 
 /// What an entry of the ledger says about a row before or after its change.
 package struct RowState: Hashable, Sendable {
@@ -152,20 +152,21 @@ extension TokenHistory {
     package static let mostChanges = 500
 
     /// The entries of the ledger about a token, the latest first, at most `mostChanges`, and whether
-    /// there are more. Their origins come from the checkpoints, where `readsFeeds`.
+    /// there are more. Their origins come from the parts; whether a person released one, from the batches, where
+    /// `readsBatches`.
     ///
     /// - Throws: any failure of a query.
     package func changes(
-        of token: DeviceToken, readsFeeds: Bool
+        of token: DeviceToken, readsBatches: Bool
     ) throws(StoreFailure) -> (entries: [LedgerEntry], isCut: Bool) {
         try table.retries.retrying("reading the changes of a token") { () throws(SQLFailure) in
             let found = try LedgerReader(connection: connection)
                 .entries(about: token, limit: Self.mostChanges + 1)
             var entries = Array(found.prefix(Self.mostChanges))
-            let origins = readsFeeds ? try self.origins(of: Set(entries.map(\.place.feed))) : [:]
+            let origins = try self.origins(
+                of: Set(entries.map(\.part.number)), readsBatches: readsBatches)
             for index in entries.indices {
-                let place = entries[index].place
-                guard let origin = origins["\(place.feed) \(place.part)"] else { continue }
+                guard let origin = origins[entries[index].part.number] else { continue }
                 entries[index].origin = origin.origin
                 entries[index].isForeign = origin.ownership.isForeign(entries[index])
             }
@@ -173,26 +174,33 @@ extension TokenHistory {
         }
     }
 
-    /// The checkpoints of feeds, by feed and part.
+    /// The origins of parts, by number.
     private func origins(
-        of feeds: Set<String>
-    ) throws(SQLFailure) -> [String: (origin: LedgerEntry.Origin, ownership: EntryOwnership)] {
-        var found: [String: (origin: LedgerEntry.Origin, ownership: EntryOwnership)] = [:]
-        for run in feeds.sorted().runs(of: StatementShape.longest) {
-            let values = StatementShape.padded(run.map(SQLValue.text))
+        of parts: Set<Int64>, readsBatches: Bool
+    ) throws(SQLFailure) -> [Int64: (origin: LedgerEntry.Origin, ownership: EntryOwnership)] {
+        var found: [Int64: (origin: LedgerEntry.Origin, ownership: EntryOwnership)] = [:]
+        let (batch, join) =
+            readsBatches
+            ? (
+                "b.name, h.terms IS NOT NULL",
+                " LEFT JOIN pushsweep_batch AS b ON b.number = p.batch LEFT JOIN pushsweep_hold AS h "
+                    + "ON h.batch = p.batch"
+            )
+            : ("NULL, NULL", "")
+        for some in parts.sorted().runs(of: StatementShape.longest) {
+            let values = StatementShape.padded(some.map(SQLValue.integer))
             let rows = try connection.query(
-                "SELECT feed, part, app, environment, released, source, table_name, key_columns "
-                    + "FROM pushsweep_feed WHERE feed IN (\(placeholders(values.count)))", values)
+                "SELECT p.number, p.app, p.environment, p.source, p.table_name, p.key_columns, \(batch) "
+                    + "FROM pushsweep_part AS p\(join) WHERE p.number IN (\(placeholders(values.count)))",
+                values)
             for row in 0..<rows.count {
                 let origin = LedgerEntry.Origin(
-                    partition: rows.partition(row, 2), source: rows.string(row, 5),
-                    isReleased: rows[row, 4].count == 1)
+                    partition: rows.partition(row, 1), source: rows.string(row, 3),
+                    batch: rows[row, 6].text, isReleased: rows[row, 7].count == 1)
                 let ownership = EntryOwnership(
-                    layout, table: rows[row, 6].text, columns: rows[row, 7].text,
+                    layout, table: rows[row, 4].text, columns: rows[row, 5].text,
                     source: origin.source)
-                found["\(rows.string(row, 0)) \(rows[row, 1].integer ?? 0)"] = (
-                    origin, ownership
-                )
+                if let number = rows[row, 0].integer { found[number] = (origin, ownership) }
             }
         }
         return found

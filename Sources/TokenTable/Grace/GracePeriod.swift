@@ -77,8 +77,8 @@ extension TokenTable {
 
     private func seesLedger() throws(StoreFailure) -> Bool {
         guard try session.canRead(PushsweepTable.commit.name, "number"),
-            try session.canRead(PushsweepTable.feed.name, "key_columns")
+            try session.canRead(PushsweepTable.part.name, "key_columns")
         else { return false }
-        return try session.canRead(PushsweepTable.change.name, "run, row_key")
+        return try session.canRead(PushsweepTable.change.name, "part, row_key")
     }
 }

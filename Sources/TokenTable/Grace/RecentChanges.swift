@@ -71,11 +71,11 @@ final class RecentChanges {
     /// Reads the entries of some numbers. Evidence of the period needs no record, because its mark is
     /// recent; values that an undo restored may be older than its evidence. Removals are final.
     private func read(_ ranges: [LedgerRange]) throws(SQLFailure) {
-        let range = "(run = ? AND feed = ? AND part = ? AND seq >= ? AND seq <= ?)"
+        let range = "(part = ? AND seq >= ? AND seq <= ?)"
         func condition(_ ranges: [LedgerRange]) -> BoundSQL {
             (
                 "(\(repeatElement(range, count: ranges.count).joined(separator: " OR ")))",
-                ranges.flatMap { $0.place.values + [.integer($0.first), .integer($0.last)] }
+                ranges.flatMap { [$0.part.value, .integer($0.first), .integer($0.last)] }
             )
         }
         let (all, values) = condition(ranges)
@@ -93,18 +93,18 @@ final class RecentChanges {
         for row in 0..<rows.count {
             if let key = rows[row, 0].text { self.keys.insert(ExactText(key)) }
         }
-        let feeds = try connection.query(
+        let parts = try connection.query(
             "SELECT f.table_name, f.key_columns, MAX(c.committed_at) FROM pushsweep_commit c JOIN "
-                + "pushsweep_feed f ON f.feed = c.feed AND f.part = c.part WHERE c.number >= ? "
+                + "pushsweep_part f ON f.number = c.part WHERE c.number >= ? "
                 + "AND c.number <= ? AND f.key_columns <> ? GROUP BY f.table_name, f.key_columns",
             [
                 .integer(ranges[0].number), .integer(ranges.last?.number ?? 0),
                 .text(layout.entryColumns.text),
             ])
         // Changes by another token of a row keep the row too.
-        for row in 0..<feeds.count where layout.isNamed(feeds[row, 0].text) {
-            if layout.entryColumns.likeness(to: feeds[row, 1].text).hasKey { continue }
-            widen(time.mark(feeds[row, 2]))
+        for row in 0..<parts.count where layout.isNamed(parts[row, 0].text) {
+            if layout.entryColumns.likeness(to: parts[row, 1].text).hasKey { continue }
+            widen(time.mark(parts[row, 2]))
         }
     }
 

@@ -171,11 +171,12 @@ extension Batches {
             try loop.commit(after: isDone, doing: doing, checkpointOf: "batch \(batch.id)") {
                 (size) throws(SQLFailure) in
                 try connection.begin()
-                let isLast = try removeFirst(size, of: batch.id)
+                let isLast = try StoredReports.removeFirst(
+                    size, of: batch.number ?? 0, on: connection)
                 if isLast {
                     _ = try connection.execute(
-                        "UPDATE pushsweep_feed SET reports = 0, quarantined = 0, last_token = NULL "
-                            + "WHERE feed = ? AND part = 0 AND state = 'filling'", [.text(batch.id)]
+                        "UPDATE pushsweep_batch SET reports = 0, quarantined = 0, last_token = NULL "
+                            + "WHERE name = ? AND state = 'filling'", [.text(batch.id)]
                     )
                 }
                 try lease?.renew(connection)
@@ -185,17 +186,5 @@ extension Batches {
                 isDone
             }
         }
-    }
-
-    /// Removes the first reports of a batch, as many as one step may; true where none is left.
-    private func removeFirst(_ size: Int, of batch: String) throws(SQLFailure) -> Bool {
-        let end = try connection.query(
-            "SELECT token FROM pushsweep_report WHERE batch = ? ORDER BY token, number LIMIT 1 OFFSET "
-                + "\(size)", [.text(batch)]
-        ).scalar
-        _ = try connection.execute(
-            "DELETE FROM pushsweep_report WHERE batch = ?" + (end == nil ? "" : " AND token <= ?"),
-            [.text(batch)] + (end.map { [$0] } ?? []))
-        return end == nil
     }
 }

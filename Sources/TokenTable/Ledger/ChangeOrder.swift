@@ -2,7 +2,7 @@ import Database
 import TokenHygiene
 
 // The ledger has no order that a follower could use. Its rows become visible when their transaction
-// commits, and neither run, feed, sequence number nor `changed_at` follow the order of commits: a
+// commits, and neither run, part, sequence number nor `changed_at` follow the order of commits: a
 // transaction that wrote its entries first may commit last. A follower that remembers the latest
 // entry seen would miss the entries of that transaction.
 //
@@ -38,7 +38,7 @@ struct ChangeOrder {
     let connection: any SQLConnection
 
     private static let columns =
-        "number, run, feed, part, app, environment, source, first_seq, last_seq, committed_at"
+        "number, run, part, app, environment, source, first_seq, last_seq, committed_at"
 
     /// Takes a number for each range that has entries. To be called after all other changes of the
     /// transaction, because other transactions wait from here to its end.
@@ -56,10 +56,11 @@ struct ChangeOrder {
         // The time is taken after the lock, so it follows the order of the numbers.
         _ = try connection.execute(
             "INSERT INTO pushsweep_commit (\(Self.columns)) "
-                + "SELECT last_seq, \(placeholders(8)), \(connection.dialect.now) "
+                + "SELECT last_seq, \(placeholders(7)), \(connection.dialect.now) "
                 + "FROM pushsweep_commit WHERE number = 0",
-            range.place.values + [
-                .text(range.partition.app), .text(range.partition.environment),
+            [
+                .text(range.part.run), range.part.value, .text(range.partition.app),
+                .text(range.partition.environment),
                 .text(range.source), .integer(range.first), .integer(range.last),
             ])
     }
@@ -97,7 +98,7 @@ struct ChangeOrder {
         do throws(SQLFailure) {
             _ = try connection.execute(
                 "INSERT INTO pushsweep_commit (\(Self.columns)) "
-                    + "SELECT 0, ?, '', 0, '', '', '', 0, COALESCE(MAX(number), 0), "
+                    + "SELECT 0, ?, 0, '', '', '', 0, COALESCE(MAX(number), 0), "
                     + "\(connection.dialect.now) FROM pushsweep_commit", [.text(identity)])
         } catch {
             guard error.isDuplicate else { throw error }

@@ -3,40 +3,41 @@ import Database
 import Encodings
 import TokenHygiene
 
-/// The entries of the ledger that one run wrote about one part of a feed. The feed of an undo is the
-/// run itself, and its parts are the partitions.
-package struct LedgerPlace: Hashable, Sendable {
-    /// The run that made the changes.
+/// A part of a run, in which the ledger has its entries: what the run changed by one batch, or, of an undo, in one
+/// app and environment. See `pushsweep_part`.
+package struct LedgerPart: Hashable, Sendable {
+    /// The run that made the changes; empty where its row is gone.
     package let run: String
-    /// The feed behind them.
-    package let feed: String
-    let part: Int64
+    /// Its number in the database.
+    package let number: Int64
 
-    /// The place as the values of `run = ? AND feed = ? AND part = ?`.
-    var values: [SQLValue] { [.text(run), .text(feed), .integer(part)] }
+    /// The number as the value of `part = ?`.
+    var value: SQLValue { .integer(number) }
 }
 
 /// One entry of the ledger: what a transaction did to a row, or to a mark beside the table.
 package struct LedgerEntry: Hashable, Sendable {
     /// Names an entry.
     struct ID: Hashable {
-        let place: LedgerPlace
+        let part: LedgerPart
         let sequence: Int64
     }
 
-    /// The checkpoint behind an entry.
+    /// What is known of the part that an entry belongs to.
     package struct Origin: Hashable, Sendable {
         /// The app, by the table's value, and the environment.
         package let partition: Partition
-        /// The source of the feed: `feedback`, a reason of APNs, `delete-after` or `undo`.
+        /// The source of the batch: `feedback`, a reason of APNs or `grace`; else `undo`.
         package let source: String
-        /// Whether a person released the feed.
+        /// The name of the batch; nil for an undo, where the batch is gone, and where it was not read.
+        package var batch: String?
+        /// Whether a person released the batch.
         package var isReleased = false
     }
 
-    /// The run and the feed behind it.
-    package let place: LedgerPlace
-    /// Its number within the place; below 0 for a row that refused its change.
+    /// The part of a run that it belongs to.
+    package let part: LedgerPart
+    /// Its number within the part; below 0 for a row that refused its change.
     let sequence: Int64
     /// `mark`, `advance`, `delete`, `side-mark`, `insert`, `restore`, `side-restore` or `refused`.
     package let action: String
@@ -58,13 +59,13 @@ package struct LedgerEntry: Hashable, Sendable {
     var isCompanion = false
     /// What `RowImage` spelled; nil also where it was not read.
     var image: String?
-    /// The checkpoint; nil where it is gone or was not read.
+    /// Its part; nil where that is gone or was not read.
     package var origin: Origin?
-    /// Whether its checkpoint is about another table, token or mark than the settings name; false where
+    /// Whether its part is about another table, token or mark than the settings name; false where
     /// that was not read.
     package var isForeign = false
 
-    var id: ID { ID(place: place, sequence: sequence) }
+    var id: ID { ID(part: part, sequence: sequence) }
     /// Whether it is about a mark in `pushsweep_invalid`, and no row.
     package var isBeside: Bool { Self.isBeside(action) }
     /// The reason of the mark; nil for the change of an undo.
@@ -86,13 +87,13 @@ package struct LedgerEntry: Hashable, Sendable {
     static func isBeside(_ action: String) -> Bool { action.hasPrefix("side-") }
 }
 
-/// The entries of one part of a feed that one transaction wrote.
+/// The entries of one part that one transaction wrote.
 struct LedgerRange {
-    let place: LedgerPlace
+    let part: LedgerPart
     let partition: Partition
-    /// The source of the feed, as in its checkpoint.
+    /// The source, as its part has it.
     let source: String
-    /// The number of the first entry within the place.
+    /// The number of the first entry within the part.
     let first: Int64
     let count: Int64
     /// The number in the order of commits; 0 before it is given. See `ChangeOrder`.
@@ -107,12 +108,11 @@ struct LedgerRange {
 extension LedgerRange {
     /// A range that was written and has no number yet.
     init(
-        run: String, feed: String, part: Int, partition: Partition, source: String, first: Int,
-        count: Int
+        _ part: LedgerPart, partition: Partition, source: String, first: Int, count: Int
     ) {
         self.init(
-            place: LedgerPlace(run: run, feed: feed, part: Int64(part)), partition: partition,
-            source: source, first: Int64(first), count: Int64(count))
+            part: part, partition: partition, source: source, first: Int64(first),
+            count: Int64(count))
     }
 }
 

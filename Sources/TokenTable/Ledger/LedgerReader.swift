@@ -15,8 +15,10 @@ struct LedgerReader {
     // MARK: Entries
 
     private static let columns =
-        "run, feed, part, seq, action, row_key, evidence_at, source, changed_at, token, state, "
-        + "before_image IS NOT NULL, " + isCompanion("pushsweep_change")
+        "c.part, c.seq, c.action, c.row_key, c.evidence_at, c.source, c.changed_at, c.token, "
+        + "c.state, c.before_image IS NOT NULL, " + isCompanion("c")
+    /// The parts of a run.
+    private static let ofRun = "part IN (SELECT number FROM pushsweep_part WHERE run = ?)"
 
     /// Whether an entry of a table is about the time beside a row that has an entry of its own: a device
     /// whose row has a column of two values takes two entries, and counts once. The plus keeps SQLite's search
@@ -26,45 +28,50 @@ struct LedgerReader {
         "(\(entry).seq >= 0 AND \(entry).action IN ('side-mark', 'side-restore') "
             + "AND (\(entry).state IS NULL OR \(entry).action = 'side-restore') "
             + "AND EXISTS (SELECT 1 FROM pushsweep_change r WHERE r.token = \(entry).token "
-            + "AND +r.run = \(entry).run AND +r.feed = \(entry).feed AND +r.part = \(entry).part "
+            + "AND +r.part = \(entry).part "
             + "AND r.seq >= 0 AND r.action NOT IN ('side-mark', 'side-restore')))"
     }
 
+    /// The entries of a part, or of any, whose run is looked for then.
     private func select(
-        _ condition: String, _ values: [SQLValue], image: String = "NULL"
+        of part: LedgerPart?, _ condition: String, _ values: [SQLValue], image: String = "NULL"
     ) throws(SQLFailure) -> [LedgerEntry] {
+        let (run, join) =
+            part == nil
+            ? ("COALESCE(p.run, '')", " LEFT JOIN pushsweep_part AS p ON p.number = c.part")
+            : ("''", "")
         let rows = try connection.query(
-            "SELECT \(Self.columns), \(image) FROM pushsweep_change WHERE \(condition)", values)
-        try rows.require(width: 14)
+            "SELECT \(run), \(Self.columns), \(image) FROM pushsweep_change AS c\(join) WHERE \(condition)",
+            values)
+        try rows.require(width: 13)
         let time = connection.dialect.ownTime("changed_at")
         return (0..<rows.count).map { row in
             LedgerEntry(
-                place: rows.place(row, 0), sequence: rows[row, 3].integer ?? 0,
-                action: rows.string(row, 4), storedKey: ExactText(rows.string(row, 5)),
-                evidence: time.mark(rows[row, 6]) ?? EpochMilliseconds(0),
-                source: rows.string(row, 7),
-                changed: time.mark(rows[row, 8]) ?? EpochMilliseconds(0),
-                token: rows.token(row, 9), state: rows[row, 10].text,
-                hasImage: rows[row, 11].count == 1, isCompanion: rows[row, 12].count == 1,
-                image: rows[row, 13].text)
+                part: part ?? rows.part(row, 0), sequence: rows[row, 2].integer ?? 0,
+                action: rows.string(row, 3), storedKey: ExactText(rows.string(row, 4)),
+                evidence: time.mark(rows[row, 5]) ?? EpochMilliseconds(0),
+                source: rows.string(row, 6),
+                changed: time.mark(rows[row, 7]) ?? EpochMilliseconds(0),
+                token: rows.token(row, 8), state: rows[row, 9].text,
+                hasImage: rows[row, 10].count == 1, isCompanion: rows[row, 11].count == 1,
+                image: rows[row, 12].text)
         }
     }
 
-    /// The changes of a place after a number, in order.
+    /// The changes of a part after a number, in order.
     func entries(
-        of place: LedgerPlace, after sequence: Int64, through last: Int64 = .max, limit: Int = page
+        of part: LedgerPart, after sequence: Int64, through last: Int64 = .max, limit: Int = page
     ) throws(SQLFailure) -> [LedgerEntry] {
         try select(
-            "run = ? AND feed = ? AND part = ? AND seq > ? AND seq <= ? ORDER BY seq LIMIT \(limit)",
-            place.values + [.integer(sequence), .integer(last)],
-            image: "NULL")
+            of: part, "c.part = ? AND c.seq > ? AND c.seq <= ? ORDER BY c.seq LIMIT \(limit)",
+            [part.value, .integer(sequence), .integer(last)])
     }
 
     /// The entries about a token, the latest first, with what is read of their images.
     func entries(about token: DeviceToken, limit: Int) throws(SQLFailure) -> [LedgerEntry] {
         try select(
-            "token = ? ORDER BY changed_at DESC, seq DESC LIMIT \(limit)", [.bytes(token.bytes)],
-            image: "SUBSTR(before_image, 1, \(Self.longestImage))")
+            of: nil, "c.token = ? ORDER BY c.changed_at DESC, c.seq DESC LIMIT \(limit)",
+            [.bytes(token.bytes)], image: "SUBSTR(c.before_image, 1, \(Self.longestImage))")
     }
 
     /// The keys of the rows of some tokens that a run has inserted.
@@ -75,45 +82,42 @@ struct LedgerReader {
         for some in tokens.map({ SQLValue.bytes($0.bytes) }).runs(of: StatementShape.longest) {
             let padded = StatementShape.padded(some)
             let rows = try connection.query(
-                "SELECT row_key FROM pushsweep_change WHERE token IN (\(placeholders(padded.count))) AND +run = ? "
+                "SELECT row_key FROM pushsweep_change WHERE token IN (\(placeholders(padded.count))) AND +\(Self.ofRun) "
                     + "AND action = 'insert'", padded + [.text(run)])
             for row in 0..<rows.count { keys.insert(ExactText(rows.string(row, 0))) }
         }
         return keys
     }
 
-    /// The first rows of a place that refused their change, with the reasons.
-    func refusals(of place: LedgerPlace, limit: Int) throws(SQLFailure) -> [LedgerEntry] {
+    /// The first rows of a part that refused their change, with the reasons.
+    func refusals(of part: LedgerPart, limit: Int) throws(SQLFailure) -> [LedgerEntry] {
         try select(
-            "run = ? AND feed = ? AND part = ? AND seq < 0 ORDER BY seq DESC LIMIT \(limit)",
-            place.values, image: "before_image")
+            of: part, "c.part = ? AND c.seq < 0 ORDER BY c.seq DESC LIMIT \(limit)", [part.value],
+            image: "c.before_image")
     }
 
-    /// The places in which a run has entries; `condition` is the end of the WHERE, where the ledger has
-    /// the name `c`.
-    func places(
+    /// The parts of a run; `condition` is the end of the WHERE, where the parts have the name `p`.
+    func parts(
         ofRun run: String, _ condition: BoundSQL = ("", [])
-    ) throws(SQLFailure) -> [LedgerPlace] {
+    ) throws(SQLFailure) -> [LedgerPart] {
         let rows = try connection.query(
-            "SELECT DISTINCT c.run, c.feed, c.part FROM pushsweep_change c WHERE c.run = ?"
-                + condition.sql, [.text(run)] + condition.values)
-        return (0..<rows.count).map { rows.place($0, 0) }
+            "SELECT p.run, p.number FROM pushsweep_part p WHERE p.run = ?\(condition.sql) ORDER BY p.number",
+            [.text(run)] + condition.values)
+        return (0..<rows.count).map { rows.part($0, 0) }
     }
 
     /// The number of changes of a run as devices count: entries that only accompany another are left out.
     func changes(ofRun run: String) throws(SQLFailure) -> Int {
         try connection.query(
-            "SELECT COUNT(*) FROM pushsweep_change WHERE run = ? AND seq >= 0 AND NOT "
+            "SELECT COUNT(*) FROM pushsweep_change WHERE \(Self.ofRun) AND seq >= 0 AND NOT "
                 + Self.isCompanion("pushsweep_change"), [.text(run)]
         ).scalar?.count ?? 0
     }
 
-    /// The number of entries of a run, or of one of its places.
-    func count(ofRun run: String, in place: LedgerPlace? = nil) throws(SQLFailure) -> Int {
+    /// The number of changes of a part.
+    func count(of part: LedgerPart) throws(SQLFailure) -> Int {
         try connection.query(
-            "SELECT COUNT(*) FROM pushsweep_change WHERE run = ? "
-                + (place == nil ? "" : "AND feed = ? AND part = ? ") + "AND seq >= 0",
-            place?.values ?? [.text(run)]
+            "SELECT COUNT(*) FROM pushsweep_change WHERE part = ? AND seq >= 0", [part.value]
         ).scalar?.count ?? 0
     }
 
@@ -123,20 +127,20 @@ struct LedgerReader {
     ) throws(SQLFailure) -> [LedgerEntry.ID: String]? {
         var images: [LedgerEntry.ID: String] = [:]
         var bytes = 0
-        let wanted = Dictionary(grouping: entries.filter(\.hasImage), by: \.place)
-        for (place, entries) in wanted {
+        let wanted = Dictionary(grouping: entries.filter(\.hasImage), by: \.part)
+        for (part, entries) in wanted {
             for run in entries.map(\.sequence).sorted().runs(of: StatementShape.longest) {
                 let padded = StatementShape.padded(run)
                 let rows = try connection.query(
-                    "SELECT seq, before_image FROM pushsweep_change WHERE run = ? AND feed = ? "
-                        + "AND part = ? AND seq IN (\(placeholders(padded.count)))",
-                    place.values + padded.map(SQLValue.integer), mostBytes: mostBytes - bytes)
+                    "SELECT seq, before_image FROM pushsweep_change WHERE part = ? "
+                        + "AND seq IN (\(placeholders(padded.count)))",
+                    [part.value] + padded.map(SQLValue.integer), mostBytes: mostBytes - bytes)
                 bytes += rows.bytes
                 guard bytes <= mostBytes else { return nil }
                 try SQLRows.require(rows.count, atLeast: run.count, of: "images of the ledger")
                 for row in 0..<rows.count {
                     guard let sequence = rows[row, 0].integer else { continue }
-                    images[LedgerEntry.ID(place: place, sequence: sequence)] = rows[row, 1].text
+                    images[LedgerEntry.ID(part: part, sequence: sequence)] = rows[row, 1].text
                 }
             }
         }
@@ -176,18 +180,18 @@ struct LedgerReader {
     /// snapshot.
     func ranges(after number: Int64, limit: Int) throws(SQLFailure) -> [LedgerRange] {
         let rows = try connection.query(
-            "SELECT number, run, feed, part, app, environment, source, first_seq, last_seq, "
+            "SELECT number, run, part, app, environment, source, first_seq, last_seq, "
                 + "committed_at FROM pushsweep_commit WHERE number > ? ORDER BY number LIMIT \(limit)",
             [.integer(number)])
-        try rows.require(width: 10)
+        try rows.require(width: 9)
         let time = connection.dialect.ownTime("committed_at")
         return (0..<rows.count).map { row in
-            let first = rows[row, 7].integer ?? 0
+            let first = rows[row, 6].integer ?? 0
             return LedgerRange(
-                place: rows.place(row, 1), partition: rows.partition(row, 4),
-                source: rows.string(row, 6), first: first,
-                count: (rows[row, 8].integer ?? 0) &- first &+ 1, number: rows[row, 0].integer ?? 0,
-                committed: time.mark(rows[row, 9]))
+                part: rows.part(row, 1), partition: rows.partition(row, 3),
+                source: rows.string(row, 5), first: first,
+                count: (rows[row, 7].integer ?? 0) &- first &+ 1, number: rows[row, 0].integer ?? 0,
+                committed: time.mark(rows[row, 8]))
         }
     }
 }

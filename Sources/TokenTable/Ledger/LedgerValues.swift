@@ -19,11 +19,9 @@ extension SQLRows {
         Partition(app: string(row, column), environment: string(row, column + 1))
     }
 
-    /// The run, feed and part from a column on.
-    func place(_ row: Int, _ column: Int) -> LedgerPlace {
-        LedgerPlace(
-            run: string(row, column), feed: string(row, column + 1),
-            part: self[row, column + 2].integer ?? 0)
+    /// The run and the number of a part from a column on.
+    func part(_ row: Int, _ column: Int) -> LedgerPart {
+        LedgerPart(run: string(row, column), number: self[row, column + 1].integer ?? 0)
     }
 
     /// The outcomes from a column on, in the order of `Counts.columns`.

@@ -10,7 +10,7 @@ import Encodings
 // The value of dead rows is there because an entry does not say what was written: under other words an undo
 // would take the application's own value for it.
 //
-// A feed that began under one text and ends under another has entries of both; its text is empty, which fits
+// A batch that began under one text and ends under another has entries of both; its text is empty, which fits
 // nothing.
 
 /// The columns that entries of the ledger are about, as a checkpoint stores them.

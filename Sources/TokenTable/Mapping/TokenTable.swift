@@ -7,7 +7,7 @@ import TokenHygiene
 // rows. The code in Apply makes each change once, and only to rows that still have their judged
 // state. This class holds the session and the resolved layout together.
 //
-// Two workers on disjoint parts of a feed open two of these.
+// Two workers on disjoint parts of a batch open two of these.
 
 /// The table of device tokens, over one connection.
 package final class TokenTable {

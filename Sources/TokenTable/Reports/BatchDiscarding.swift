@@ -24,21 +24,27 @@ extension Batches {
     ) throws(StoreFailure) -> Bool {
         let isTaken = try session.retries.retrying("changing batch \(id)") {
             () throws(SQLFailure) in
-            try connection.changesRow(
-                "UPDATE pushsweep_feed SET state = ?, decision = ?, run = ?, asked_at = "
+            try connection.begin()
+            let changed = try connection.execute(
+                "UPDATE pushsweep_batch SET state = ?, run = ?, asked_at = "
                     + "\(connection.dialect.now), last_token = NULL, changed_at = \(connection.dialect.now) "
-                    + "WHERE feed = ? AND part = 0 AND state = ? AND (state <> 'filling' OR reports = 0)",
+                    + "WHERE name = ? AND state = ? AND (state <> 'filling' OR reports = 0)",
                 [
-                    .text(BatchState.discarding.rawValue), .text(reason.cut), .text(run), .text(id),
+                    .text(BatchState.discarding.rawValue), .text(run), .text(id),
                     .text(state.rawValue),
-                ]
-            ) { () throws(SQLFailure) in
-                // The answer to an earlier try may have been lost.
-                let found = try connection.query(
-                    "SELECT 1 FROM pushsweep_feed WHERE feed = ? AND part = 0 AND state IN ('discarding', "
-                        + "'discarded') AND run = ?", [.text(id), .text(run)])
-                return found.count > 0
+                ])
+            if changed > 0 {
+                try HoldRow(connection: connection).set(
+                    "decision = ?", [.text(reason.cut)], of: id)
+                try connection.commit()
+                return true
             }
+            connection.rollBack()
+            // The answer to an earlier try may have been lost.
+            let found = try connection.query(
+                "SELECT 1 FROM pushsweep_batch WHERE name = ? AND state IN ('discarding', "
+                    + "'discarded') AND run = ?", [.text(id), .text(run)])
+            return found.count > 0
         }
         if isTaken { try completeDiscard(of: id) }
         return isTaken
@@ -82,7 +88,7 @@ extension Batches {
     ) throws(SQLFailure) -> ChunkOutcome<Noted> {
         try connection.begin()
         guard try noted(of: id, locking: true) == start,
-            let batch = try ReportBatch.named([.text(id)], connection)[id]
+            let batch = try ReportBatch.named(id, connection)
         else {
             throw SQLFailure(
                 kind: .conflict, code: 0, message: "the batch is not as this run left it")
@@ -103,8 +109,8 @@ extension Batches {
         let next = Noted(
             position: page.last?.token ?? start.position, isWhole: page.count < size)
         _ = try connection.execute(
-            "UPDATE pushsweep_feed SET state = ?, last_token = ?, changed_at = \(connection.dialect.now) "
-                + "WHERE feed = ? AND part = 0",
+            "UPDATE pushsweep_batch SET state = ?, last_token = ?, changed_at = \(connection.dialect.now) "
+                + "WHERE name = ?",
             [
                 .text((next.isWhole ? BatchState.discarded : .discarding).rawValue),
                 next.isWhole ? .null : next.position.map { .bytes($0.bytes) } ?? .null, .text(id),

@@ -100,20 +100,10 @@ struct BatchFilling {
                 return (place, nil)
             }
             let number = try connection.query(
-                "SELECT MAX(number) FROM pushsweep_report WHERE batch = ? AND token = ?",
+                "SELECT MAX(number) FROM pushsweep_report WHERE batch = \(ReportBatch.ofName) AND token = ?",
                 [.text(batch.id), .bytes(token.bytes)])
             return (place, (token, number.scalar?.count ?? 0))
         }
-    }
-
-    /// Removes reports of this name that belong to no batch, as a purge of an earlier version left them.
-    private func forgetStrays() throws(SQLFailure) {
-        let found = try connection.query(
-            "SELECT 1 FROM pushsweep_report WHERE batch = ? LIMIT 1", [.text(batch.id)])
-        guard found.count > 0 else { return }
-        _ = try connection.execute(
-            "DELETE FROM pushsweep_report WHERE batch = ? AND NOT EXISTS (SELECT 1 FROM pushsweep_feed WHERE "
-                + "feed = ? AND part = 0)", [.text(batch.id), .text(batch.id)])
     }
 
     private func commit(
@@ -129,7 +119,6 @@ struct BatchFilling {
                 kind: .conflict, code: 0, message: "the batch is not as this run left it")
         }
         if found == nil {
-            try forgetStrays()
             try row.insert(batch, next.reports, last, isLast: isLast && !staysOpen)
         } else {
             try row.move(batch, to: next.reports, last, isLast: isLast && !staysOpen)
@@ -149,6 +138,8 @@ struct ReportRows {
 
     /// Inserts reports, which are in order. A statement has one of a few lengths.
     func insert(_ reports: ArraySlice<NumberedReport>, into batch: String) throws(SQLFailure) {
+        guard !reports.isEmpty else { return }
+        let number = try BatchRow(connection: connection).number(of: batch)
         let time = connection.dialect.ownTime("evidence_at")
         let most = connection.dialect.changesRowsInBatches ? StatementShape.longest : 200
         let lengths = [most, 128, 64, 32, 16, 8, 4, 2, 1]
@@ -157,7 +148,7 @@ struct ReportRows {
         while let length = lengths.first(where: { $0 <= rest.count }) {
             values.removeAll(keepingCapacity: true)
             for report in rest.prefix(length) {
-                values.append(.text(batch))
+                values.append(.integer(number))
                 values.append(.bytes(report.token.bytes))
                 values.append(.integer(Int64(report.number)))
                 values.append(time.value(report.time))
@@ -172,6 +163,18 @@ struct ReportRows {
 }
 
 extension TokenTable {
+    /// Makes the row of a batch of which nothing is in the database yet.
+    ///
+    /// - Throws: any failure of the database.
+    package func begin(_ batch: ReportBatch) throws(StoreFailure) {
+        let row = BatchRow(connection: connection)
+        try retries.retrying("making batch \(batch.id)") { () throws(SQLFailure) in
+            // The answer to an earlier try may have been lost.
+            guard try row.read(batch.id, locking: false) == nil else { return }
+            try row.insert(batch, 0, nil, isLast: false)
+        }
+    }
+
     /// Makes the row of a batch of which this host has bytes and the database nothing yet. One try, since a gateway
     /// that is being read does not wait; false where it failed.
     package func announce(_ batch: ReportBatch) -> Bool {

@@ -2,33 +2,35 @@ import APNsProtocol
 import Database
 import TokenHygiene
 
-/// The row of `pushsweep_feed` of a batch whose reports come in. Each call belongs to the transaction that
+/// The row of `pushsweep_batch` of a batch whose reports come in. Each call belongs to the transaction that
 /// inserts or moves the reports.
 struct BatchRow {
     let connection: any SQLConnection
 
     private var dialect: SQLDialect { connection.dialect }
 
-    /// The state of a batch, the number of its reports, and its last token; nil where there is no such batch.
+    /// The number and state of a batch, how many reports it has, and its last token; nil where there is no such batch.
     func read(
         _ batch: String, locking: Bool
-    ) throws(SQLFailure) -> (state: BatchState, reports: Int, last: DeviceToken?)? {
+    ) throws(SQLFailure) -> (number: Int64, state: BatchState, reports: Int, last: DeviceToken?)? {
         let rows = try connection.query(
-            "SELECT state, reports, last_token FROM pushsweep_feed WHERE feed = ? AND part = 0"
+            "SELECT number, state, reports, last_token FROM pushsweep_batch WHERE name = ?"
                 + (locking ? dialect.rowLock : ""), [.text(batch)])
         guard rows.count > 0 else { return nil }
         return (
-            BatchState(rawValue: rows.string(0, 0)) ?? .waiting, rows[0, 1].count ?? 0,
-            rows.token(0, 2)
+            rows[0, 0].integer ?? 0, BatchState(rawValue: rows.string(0, 1)) ?? .waiting,
+            rows[0, 2].count ?? 0, rows.token(0, 3)
         )
     }
 
-    /// Adds reports that another batch gave up.
-    func add(_ count: Int, to batch: ReportBatch, isLast: Bool) throws(SQLFailure) {
-        guard let known = try read(batch.id, locking: true) else {
-            return try insert(batch, count, nil, isLast: isLast)
+    /// The number of a batch whose row this transaction has locked or made.
+    func number(of batch: String) throws(SQLFailure) -> Int64 {
+        let found = try connection.query(
+            "SELECT number FROM pushsweep_batch WHERE name = ?", [.text(batch)])
+        guard let number = found.scalar?.integer else {
+            throw SQLFailure(kind: .conflict, code: 0, message: "there is no batch \(batch)")
         }
-        try move(batch, to: known.reports + count, nil, isLast: isLast)
+        return number
     }
 
     private func state(of batch: ReportBatch, _ isLast: Bool) -> BatchState {
@@ -45,34 +47,32 @@ struct BatchRow {
     ) throws(SQLFailure) {
         let time = dialect.ownTime("opened_at")
         let columns = [
-            "feed", "run", "app", "environment", "source", "table_name", "state", "inlet", "label",
-            "host", "opened_at", "ending", "detail", "gate", "cause", "held_at", "origin",
+            "name", "run", "app", "environment", "source", "state", "inlet", "label",
+            "host", "opened_at", "ending", "detail", "origin",
             "reports",
             "quarantined", "out_of_bounds", "bytes", "quarantined_bytes", "last_token", "app_name",
-            "mappings", "intake",
+            "intake",
         ]
         let hearing = hearing(of: batch)
-        let since = batch.hold.map { $0.since ?? batch.opened }
         let numbers = [
             reports, batch.quarantined, batch.outOfBounds, batch.bytes, batch.quarantinedBytes,
         ]
         _ = try connection.execute(
-            "INSERT INTO pushsweep_feed (\(columns.joined(separator: ", ")), changed_at, heard_at, asked_at) VALUES "
+            "INSERT INTO pushsweep_batch (\(columns.joined(separator: ", ")), changed_at, heard_at, asked_at) VALUES "
                 + "(\(placeholders(columns.count)), \(dialect.now), \(hearing.heard), \(hearing.asked))",
             [
                 .text(batch.id), .text(batch.run), .text(batch.partition.app),
-                .text(batch.partition.environment), .text(batch.source.rawValue), .text(""),
+                .text(batch.partition.environment), .text(batch.source.rawValue),
                 .text(state(of: batch, isLast).rawValue), .text(batch.inlet.rawValue),
                 text(batch.label, 1_024), text(batch.host, 255), time.value(batch.opened),
                 .text(batch.ending.rawValue),
-                text(batch.detail, 1_024),
-                text(batch.hold?.gate?.rawValue, 32), text(batch.hold?.cause, 1_024),
-                since.map(time.value) ?? .null, text(batch.origin, 36),
+                text(batch.detail, 1_024), text(batch.origin, 36),
             ] + numbers.map { .integer(Int64($0)) }
                 + [
                     last.map { .bytes($0.bytes) } ?? .null, .text(batch.partition.app),
-                    ReportBatch.stored(batch.mappings), text(batch.intake, 36),
+                    text(batch.intake, 36),
                 ] + hearing.values)
+        if batch.hold != nil { try HoldRow(connection: connection).enter(batch) }
     }
 
     /// When a batch was heard, and when a person asked for it. What he asks for with the list itself is heard then, also
@@ -91,28 +91,26 @@ struct BatchRow {
         try describe(batch)
         let hearing = hearing(of: batch)
         _ = try connection.execute(
-            "UPDATE pushsweep_feed SET opened_at = ?, heard_at = \(hearing.heard), asked_at = \(hearing.asked) "
-                + "WHERE feed = ? AND part = 0",
+            "UPDATE pushsweep_batch SET opened_at = ?, heard_at = \(hearing.heard), asked_at = \(hearing.asked) "
+                + "WHERE name = ?",
             [dialect.ownTime("opened_at").value(batch.opened)] + hearing.values + [.text(batch.id)])
     }
 
     /// Enters what is known of a batch whose row was made before, when it was heard. By then the clocks of host and
     /// database may have been set.
     func describe(_ batch: ReportBatch) throws(SQLFailure) {
-        let time = dialect.ownTime("opened_at")
         let numbers = [
             batch.quarantined, batch.outOfBounds, batch.bytes, batch.quarantinedBytes,
         ]
         _ = try connection.execute(
-            "UPDATE pushsweep_feed SET run = ?, host = ?, label = ?, ending = ?, detail = ?, "
-                + "gate = ?, cause = ?, held_at = ?, quarantined = ?, out_of_bounds = ?, bytes = ?, "
-                + "quarantined_bytes = ? WHERE feed = ? AND part = 0",
+            "UPDATE pushsweep_batch SET run = ?, host = ?, label = ?, ending = ?, detail = ?, "
+                + "quarantined = ?, out_of_bounds = ?, bytes = ?, "
+                + "quarantined_bytes = ? WHERE name = ?",
             [
                 .text(batch.run), text(batch.host, 255), text(batch.label, 1_024),
                 .text(batch.ending.rawValue), text(batch.detail, 1_024),
-                text(batch.hold?.gate?.rawValue, 32), text(batch.hold?.cause, 1_024),
-                batch.hold.map { time.value($0.since ?? batch.opened) } ?? .null,
             ] + numbers.map { .integer(Int64($0)) } + [.text(batch.id)])
+        try HoldRow(connection: connection).enter(batch)
     }
 
     private func text(_ value: String?, _ length: Int) -> SQLValue {
@@ -126,10 +124,10 @@ struct BatchRow {
     ) throws(SQLFailure) {
         let heard = batch.heard.map(dialect.ownTime("heard_at").value)
         _ = try connection.execute(
-            "UPDATE pushsweep_feed SET reports = ?, last_token = ?, state = ?, "
+            "UPDATE pushsweep_batch SET reports = ?, last_token = ?, state = ?, "
                 + (heard == nil
                     ? "" : "heard_at = CASE WHEN heard_at < ? THEN heard_at ELSE ? END, ")
-                + "changed_at = \(dialect.now) WHERE feed = ? AND part = 0",
+                + "changed_at = \(dialect.now) WHERE name = ?",
             [
                 .integer(Int64(reports)), last.map { .bytes($0.bytes) } ?? .null,
                 .text(state(of: batch, isLast).rawValue),

@@ -43,8 +43,7 @@ package struct Batches {
     }
 
     private static let parts =
-        [(PushsweepTable.feed, ReportBatch.columns)]
-        + [PushsweepTable.report, .quarantine].map { table in
+        [PushsweepTable.batch, .hold, .part, .report, .quarantine].map { table in
             (table, table.columns.map(\.name).joined(separator: ", "))
         }
 
@@ -59,7 +58,7 @@ package struct Batches {
     ///
     /// - Throws: any failure of a query.
     package func batch(_ id: String) throws(StoreFailure) -> ReportBatch? {
-        try read("feed = ?", [.text(id)]).first
+        try read("name = ?", [.text(id)]).first
     }
 
     /// The names that begin with some hex digits and dashes.
@@ -69,7 +68,7 @@ package struct Batches {
         guard digits.utf8.allSatisfy({ Hex.value(of: $0) != nil || $0 == UInt8(ascii: "-") }) else {
             return []
         }
-        return try read("feed LIKE ?", [.text(digits.lowercased() + "%")]).map(\.id)
+        return try read("name LIKE ?", [.text(digits.lowercased() + "%")]).map(\.id)
     }
 
     /// Those among some names that the database has a batch of.
@@ -81,7 +80,7 @@ package struct Batches {
             for some in names.map(SQLValue.text).runs(of: StatementShape.longest) {
                 let padded = StatementShape.padded(some)
                 let rows = try connection.query(
-                    "SELECT feed FROM pushsweep_feed WHERE part = 0 AND feed IN "
+                    "SELECT name FROM pushsweep_batch WHERE name IN "
                         + "(\(placeholders(padded.count)))", padded)
                 for row in 0..<rows.count { known.insert(rows.string(row, 0)) }
             }
@@ -114,9 +113,9 @@ package struct Batches {
     ) throws(StoreFailure) -> [ReportBatch] {
         try session.retries.retrying("reading the batches of reports") { () throws(SQLFailure) in
             let rows = try connection.query(
-                "SELECT \(ReportBatch.columns) FROM pushsweep_feed WHERE part = 0 AND inlet <> '' AND "
-                    + "\(condition) ORDER BY opened_at, feed\(end)", values)
-            try rows.require(width: 38)
+                "SELECT \(ReportBatch.columns) FROM \(ReportBatch.table) WHERE "
+                    + "\(condition) ORDER BY opened_at, name\(end)", values)
+            try rows.require(width: 39)
             return (0..<rows.count).map { ReportBatch(rows, $0, connection.dialect) }
         }
     }
@@ -147,12 +146,11 @@ package struct Batches {
         // has decided, that begins anew.
         let now = connection.dialect.now
         let since = "CASE WHEN decision IS NULL THEN COALESCE(held_at, \(now)) ELSE \(now) END"
-        return try change(
-            id, to: .held, from: [.waiting], ", gate = ?, cause = ?, held_at = \(since)",
-            [
-                hold.gate.map { .text($0.rawValue) } ?? .null,
-                .text(hold.cause.cut),
-            ])
+        return try change(id, to: .held, from: [.waiting]) { () throws(SQLFailure) in
+            try HoldRow(connection: connection).set(
+                "held_at = \(since), gate = ?, cause = ?",
+                [hold.gate.map { .text($0.rawValue) } ?? .null, .text(hold.cause.cut)], of: id)
+        }
     }
 
     /// Lets a held or discarded batch be judged, by the guard too, perhaps because a person asks for it; false where it
@@ -164,8 +162,8 @@ package struct Batches {
         // then on, also where the run is killed before it has judged it.
         try change(
             id, to: .waiting, from: [.held, .discarded],
-            ", released = 0, terms = NULL, released_as = NULL"
-                + (person ? ", asked_at = \(connection.dialect.now)" : ""))
+            person ? ", asked_at = \(connection.dialect.now)" : ""
+        ) { () throws(SQLFailure) in try HoldRow(connection: connection).forgetRelease(of: id) }
     }
 
     /// Notes that a person asks for what a batch says that nobody has decided yet. It counts from now on, whatever he
@@ -175,7 +173,7 @@ package struct Batches {
     package func ask(for id: String) throws(StoreFailure) {
         try session.retries.retrying("changing batch \(id)") { () throws(SQLFailure) in
             _ = try connection.execute(
-                "UPDATE pushsweep_feed SET asked_at = \(connection.dialect.now) WHERE feed = ? AND part = 0 AND "
+                "UPDATE pushsweep_batch SET asked_at = \(connection.dialect.now) WHERE name = ? AND "
                     + "state IN ('filling', 'waiting', 'applying')",
                 [.text(id)])
         }
@@ -200,19 +198,22 @@ package struct Batches {
             StatementShape.padded($0.map(SQLValue.text))
         }
         func which(_ names: [SQLValue]) -> String {
-            "feed IN (\(placeholders(names.count))) AND part = 0 AND "
+            "name IN (\(placeholders(names.count))) AND "
         }
         return try session.retries.retrying("releasing what is held") { () throws(SQLFailure) in
             try connection.begin()
             var found = 0
             for names in steps {
                 found += try connection.execute(
-                    "UPDATE pushsweep_feed SET state = 'waiting', released = 1, terms = ?, released_as = ?, "
-                        + "asked_at = \(connection.dialect.now), "
+                    "UPDATE pushsweep_batch SET state = 'waiting', asked_at = \(connection.dialect.now), "
                         + "changed_at = \(connection.dialect.now) WHERE \(which(names))state = 'held'",
-                    [.text(terms), .text(digest)] + names)
+                    names)
             }
             if found == ids.count {
+                for id in ids {
+                    try HoldRow(connection: connection).set(
+                        "terms = ?, released_as = ?", [.text(terms), .text(digest)], of: id)
+                }
                 try connection.commit()
                 return true
             }
@@ -222,8 +223,8 @@ package struct Batches {
             for names in steps {
                 done +=
                     try connection.query(
-                        "SELECT COUNT(*) FROM pushsweep_feed WHERE "
-                            + "\(which(names))state = 'waiting' AND released = 1", names
+                        "SELECT COUNT(*) FROM \(ReportBatch.table) WHERE "
+                            + "\(which(names))state = 'waiting' AND terms IS NOT NULL", names
                     ).scalar?.count ?? 0
             }
             return done == ids.count
@@ -243,21 +244,64 @@ package struct Batches {
 
     func change(
         _ id: String, to state: BatchState, from states: [BatchState], _ more: String = "",
-        _ values: [SQLValue] = []
+        _ values: [SQLValue] = [], with further: () throws(SQLFailure) -> Void = {}
     ) throws(StoreFailure) -> Bool {
         try session.retries.retrying("changing batch \(id)") { () throws(SQLFailure) in
             let all: [SQLValue] =
                 [.text(state.rawValue)] + values + [.text(id)] + states.map { .text($0.rawValue) }
-            return try connection.changesRow(
-                "UPDATE pushsweep_feed SET state = ?\(more), changed_at = \(connection.dialect.now) "
-                    + "WHERE feed = ? AND part = 0 AND state IN (\(placeholders(states.count)))",
-                all
-            ) { () throws(SQLFailure) in
-                let rows = try connection.query(
-                    "SELECT state FROM pushsweep_feed WHERE feed = ? AND part = 0", [.text(id)])
-                return rows.scalar?.text == state.rawValue
+            try connection.begin()
+            let changed = try connection.execute(
+                "UPDATE pushsweep_batch SET state = ?\(more), changed_at = \(connection.dialect.now) "
+                    + "WHERE name = ? AND state IN (\(placeholders(states.count)))", all)
+            if changed > 0 {
+                try further()
+                try connection.commit()
+                return true
             }
+            connection.rollBack()
+            // The answer to an earlier try may have been lost.
+            let rows = try connection.query(
+                "SELECT state FROM pushsweep_batch WHERE name = ?", [.text(id)])
+            return rows.scalar?.text == state.rawValue
         }
+    }
+}
+
+/// The row of `pushsweep_hold` of a batch, in a transaction that has locked the batch or made it.
+struct HoldRow {
+    let connection: any SQLConnection
+
+    /// Changes columns of the row, which is made where it is not there.
+    func set(_ columns: String, _ values: [SQLValue], of batch: String) throws(SQLFailure) {
+        _ = try connection.execute(
+            "INSERT INTO pushsweep_hold (batch) SELECT number FROM pushsweep_batch WHERE name = ? AND NOT EXISTS "
+                + "(SELECT 1 FROM pushsweep_hold WHERE batch = number)", [.text(batch)])
+        _ = try connection.execute(
+            "UPDATE pushsweep_hold SET \(columns) WHERE batch = \(ReportBatch.ofName)",
+            values + [.text(batch)])
+    }
+
+    /// Forgets that a person released the batch.
+    func forgetRelease(of batch: String) throws(SQLFailure) {
+        _ = try connection.execute(
+            "UPDATE pushsweep_hold SET terms = NULL, released_as = NULL WHERE batch = \(ReportBatch.ofName)",
+            [.text(batch)])
+    }
+
+    /// Enters why a batch is held that comes in so; nil where it is not.
+    func enter(_ batch: ReportBatch) throws(SQLFailure) {
+        guard let hold = batch.hold else {
+            _ = try connection.execute(
+                "UPDATE pushsweep_hold SET held_at = NULL, gate = NULL, cause = NULL WHERE batch = "
+                    + ReportBatch.ofName, [.text(batch.id)])
+            return
+        }
+        try set(
+            "held_at = ?, gate = ?, cause = ?",
+            [
+                connection.dialect.ownTime("held_at").value(hold.since ?? batch.opened),
+                hold.gate.map { .text($0.rawValue) } ?? .null, .text(hold.cause.cut),
+            ], of: batch.id)
     }
 }
 
@@ -290,7 +334,7 @@ extension Batches {
         let old = "changed_at < \(connection.dialect.now(adding: -86_400))"
         // A sender's turn and a draft of an import end in other ways.
         let isOthers =
-            "inlet NOT IN ('sender', 'grace') AND (inlet <> 'gateway' OR reports > 0) "
+            "inlet NOT IN ('sender', 'grace') AND (source <> 'feedback' OR reports > 0) "
             + "AND (inlet <> 'file' OR source = 'feedback') AND \(old)"
         let isMoving = "(origin IS NOT NULL OR inlet = 'earlier')"
         for batch in try read("state = 'filling' AND (\(isMoving) OR \(isOthers))", []) {
@@ -310,7 +354,7 @@ extension Batches {
     /// - Throws: any failure of the database.
     package func holdAgain(_ id: String) throws(StoreFailure) -> Bool {
         try change(
-            id, to: .held, from: [.waiting],
-            ", released = 0, terms = NULL, released_as = NULL, asked_at = NULL")
+            id, to: .held, from: [.waiting], ", asked_at = NULL"
+        ) { () throws(SQLFailure) in try HoldRow(connection: connection).forgetRelease(of: id) }
     }
 }

@@ -26,7 +26,7 @@ extension Batches {
         neverUnder mapping: String, about name: Partition
     ) throws(StoreFailure) -> [ReportBatch] {
         try read(
-            "state = 'applied' AND app_name = ? AND environment = ? AND mappings IS NOT NULL AND "
+            "state = 'applied' AND app_name = ? AND environment = ? AND "
                 + "unknown_tokens + refused > 0 AND trimmed < 2 AND reports > removed AND opened_at > "
                 + connection.dialect.now(adding: -Int(ReportRetention.days) * 86_400),
             [.text(name.app), .text(name.environment)]

@@ -40,29 +40,37 @@ package struct Quarantine {
     ///
     /// - Throws: any failure of a query.
     package func batches() throws(StoreFailure) -> [QuarantinedBatch] {
-        let sums: [(batch: String, parts: Int, bytes: Int)] = try session.retries.retrying(
-            "reading the quarantine"
-        ) { () throws(SQLFailure) in
-            let rows = try connection.query(
-                "SELECT batch, COUNT(*), SUM(length) FROM pushsweep_quarantine GROUP BY batch")
-            return (0..<rows.count).map {
-                (rows.string($0, 0), rows[$0, 1].count ?? 0, rows[$0, 2].count ?? 0)
+        let sums: [(number: Int64, batch: String, parts: Int, bytes: Int)] = try session.retries
+            .retrying(
+                "reading the quarantine"
+            ) { () throws(SQLFailure) in
+                let rows = try connection.query(
+                    "SELECT q.batch, b.name, q.parts, q.bytes FROM (SELECT batch, COUNT(*) AS parts, SUM(length) AS bytes "
+                        + "FROM pushsweep_quarantine GROUP BY batch) AS q LEFT JOIN pushsweep_batch AS b ON b.number = q.batch"
+                )
+                return (0..<rows.count).map {
+                    (
+                        rows[$0, 0].integer ?? 0, rows[$0, 1].text ?? "\(rows[$0, 0].integer ?? 0)",
+                        rows[$0, 2].count ?? 0, rows[$0, 3].count ?? 0
+                    )
+                }
             }
-        }
-        let origins = try batches(named: sums.map(\.batch))
+        let origins = try batches(numbered: sums.map(\.number))
         // What an import has not ended counts nothing yet.
-        return sums.filter { origins[$0.batch]?.isDraft != true }.map {
+        return sums.filter { origins[$0.number]?.isDraft != true }.map {
             QuarantinedBatch(
-                batch: $0.batch, origin: origins[$0.batch], parts: $0.parts, bytes: $0.bytes)
+                batch: $0.batch, origin: origins[$0.number], parts: $0.parts, bytes: $0.bytes)
         }.sorted {
             ($0.origin?.opened ?? EpochMilliseconds(0), $0.batch)
                 < ($1.origin?.opened ?? EpochMilliseconds(0), $1.batch)
         }
     }
 
-    private func batches(named names: [String]) throws(StoreFailure) -> [String: ReportBatch] {
+    private func batches(
+        numbered numbers: [Int64]
+    ) throws(StoreFailure) -> [Int64: ReportBatch] {
         try session.retries.retrying("reading the batches of reports") { () throws(SQLFailure) in
-            try ReportBatch.named(names.map(SQLValue.text), connection)
+            try ReportBatch.numbered(numbers.map(SQLValue.integer), connection)
         }
     }
 
@@ -74,7 +82,7 @@ package struct Quarantine {
     ) throws(StoreFailure) -> [(reason: String, parts: Int, first: Int)] {
         try session.retries.retrying("reading the quarantine") { () throws(SQLFailure) in
             let rows = try connection.query(
-                "SELECT reason, COUNT(*) AS parts, MIN(place) FROM pushsweep_quarantine WHERE batch = ? "
+                "SELECT reason, COUNT(*) AS parts, MIN(place) FROM pushsweep_quarantine WHERE batch = \(ReportBatch.ofName) "
                     + "GROUP BY reason ORDER BY parts DESC, reason LIMIT \(limit)", [.text(batch)])
             return (0..<rows.count).map {
                 (
@@ -94,7 +102,7 @@ package struct Quarantine {
         try session.retries.retrying("reading the quarantine") { () throws(SQLFailure) in
             parts(
                 try connection.query(
-                    "SELECT \(Self.columns) FROM pushsweep_quarantine WHERE batch = ? AND place "
+                    "SELECT \(Self.columns) FROM pushsweep_quarantine WHERE batch = \(ReportBatch.ofName) AND place "
                         + "\(place == nil ? ">=" : ">") ? ORDER BY place LIMIT \(limit)",
                     [.text(batch), .integer(place.map { Int64($0) } ?? .min)]))
         }
@@ -120,17 +128,17 @@ package struct Quarantine {
     package func parts(
         about token: DeviceToken, limit: Int
     ) throws(StoreFailure) -> [(batch: String, origin: ReportBatch?, part: QuarantinedPart)] {
-        let found: [(batch: String, part: QuarantinedPart)] = try session.retries.retrying(
+        let found: [(batch: Int64, part: QuarantinedPart)] = try session.retries.retrying(
             "searching the quarantine"
         ) { () throws(SQLFailure) in
             let rows = try connection.query(
                 "SELECT \(Self.columns) FROM pushsweep_quarantine WHERE token = ? ORDER BY batch, place "
                     + "LIMIT \(limit)", [.bytes(token.bytes)])
-            return zip(0..<rows.count, parts(rows)).map { (rows.string($0, 0), $1) }
+            return zip(0..<rows.count, parts(rows)).map { (rows[$0, 0].integer ?? 0, $1) }
         }
-        let origins = try batches(named: found.map(\.batch))
+        let origins = try batches(numbered: found.map(\.batch))
         return found.filter { origins[$0.batch]?.isDraft != true }.map {
-            ($0.batch, origins[$0.batch], $0.part)
+            (origins[$0.batch]?.id ?? "\($0.batch)", origins[$0.batch], $0.part)
         }
     }
 
@@ -156,6 +164,8 @@ package struct Quarantine {
         _ parts: some Collection<QuarantinedPart>, of batch: String,
         on connection: any SQLConnection
     ) throws(SQLFailure) {
+        guard !parts.isEmpty else { return }
+        let number = try BatchRow(connection: connection).number(of: batch)
         for some in Array(parts).runs(of: StatementShape.longestLinear) {
             let padded = StatementShape.padded(some)
             let sql = connection.dialect.upsert(
@@ -165,7 +175,7 @@ package struct Quarantine {
             for part in padded {
                 let reason = part.reason.unicodeScalars.prefix(1_024)
                 values += [
-                    .text(batch), .integer(Int64(part.place)), .integer(Int64(part.length)),
+                    .integer(number), .integer(Int64(part.place)), .integer(Int64(part.length)),
                     .text(String(String.UnicodeScalarView(reason))), .bytes(part.bytes),
                     part.token.map { .bytes($0.bytes) } ?? .null,
                 ]
@@ -206,11 +216,11 @@ package struct Quarantine {
 
     private func remove(_ size: Int, of batch: String) throws(SQLFailure) -> Int {
         let last = try connection.query(
-            "SELECT MAX(place), COUNT(*) FROM (SELECT place FROM pushsweep_quarantine WHERE batch = ? "
+            "SELECT MAX(place), COUNT(*) FROM (SELECT place FROM pushsweep_quarantine WHERE batch = \(ReportBatch.ofName) "
                 + "ORDER BY place LIMIT \(size)) AS first", [.text(batch)])
         guard last.count > 0, last[0, 0] != .null else { return 0 }
         _ = try connection.execute(
-            "DELETE FROM pushsweep_quarantine WHERE batch = ? AND place <= ?",
+            "DELETE FROM pushsweep_quarantine WHERE batch = \(ReportBatch.ofName) AND place <= ?",
             [.text(batch), last[0, 0]])
         return last[0, 1].count ?? 0
     }

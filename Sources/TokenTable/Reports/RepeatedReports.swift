@@ -23,7 +23,7 @@ struct RepeatedReports {
             let padded = StatementShape.padded(some.map { SQLValue.bytes($0.token.bytes) })
             let rows = try connection.query(
                 "SELECT token, MAX(evidence_at) FROM pushsweep_report WHERE token IN "
-                    + "(\(placeholders(padded.count))) AND batch <> ? AND state <> 0 GROUP BY token",
+                    + "(\(placeholders(padded.count))) AND batch <> \(ReportBatch.ofName) AND state <> 0 GROUP BY token",
                 padded + [.text(batch)])
             for row in 0..<rows.count {
                 if let token = rows.token(row, 0) { known[token] = time.mark(rows[row, 1]) }

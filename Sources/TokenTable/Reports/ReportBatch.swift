@@ -83,8 +83,10 @@ package struct BatchHold: Hashable, Sendable {
 
 /// Reports that came together and are decided together.
 package struct ReportBatch: Hashable, Sendable {
-    /// A UUID in lower case: the feed of the journal that was poured into it, or a random one.
+    /// A UUID in lower case: that of the list in the journal that was poured into it, or a random one.
     package let id: String
+    /// Its number in the database; nil for one that is not there yet.
+    private(set) var number: Int64?
     /// The run that inserted its reports, later the one that judged it.
     package let run: String
     /// The names of app and environment in the settings.
@@ -100,7 +102,7 @@ package struct ReportBatch: Hashable, Sendable {
     /// When the first of its reports was heard, by the database's clock; nil where nobody knows.
     package var heard: EpochMilliseconds?
     /// How the reading of the reports ended, with one sentence where it was not complete.
-    package var ending = FeedEnd.clean
+    package var ending = ListEnd.clean
     package var detail: String?
     package var state = BatchState.waiting
     /// Why it is held, or was.
@@ -134,7 +136,7 @@ package struct ReportBatch: Hashable, Sendable {
     /// Whether a person asks for it with the step that lets it be judged: a replay, or a file imported again.
     package var isAsked = false
     /// The last token inserted or judged, and the outcomes so far.
-    package var progress = FeedProgress()
+    package var progress = BatchProgress()
 
     /// Makes a batch that is not in the database yet.
     package init(
@@ -155,8 +157,11 @@ package struct ReportBatch: Hashable, Sendable {
             && (inlet == .file && source != .feedback || inlet == .grace)
     }
 
-    /// Whether its host has bytes of a gateway's list of which the database has no report yet.
-    package var isUnstored: Bool { state == .filling && inlet == .gateway && reports == 0 }
+    /// Whether its host has bytes of a list of which the database has no report yet.
+    package var isUnstored: Bool {
+        state == .filling && source == .feedback && [.gateway, .file].contains(inlet)
+            && origin == nil && reports == 0
+    }
 
     /// Whether it is judged again because the terms changed, and not because a person said so.
     package var isJudgedByItself: Bool { inlet == .earlier && origin == nil && !isReleased }
@@ -174,16 +179,28 @@ extension ReportBatch {
     /// The most mappings that a batch has. Under more its reports are not judged by themselves.
     static let mostMappings = 60
 
-    /// Digests as the column `mappings` has them.
-    static func stored(_ mappings: [String]) -> SQLValue {
-        mappings.isEmpty ? .null : .text(mappings.suffix(mostMappings).joined(separator: " "))
+    /// What the parts of a batch say together, in a statement over `pushsweep_batch`.
+    private static func ofParts(_ expression: String) -> String {
+        "(SELECT \(expression) FROM pushsweep_part AS p WHERE p.batch = pushsweep_batch.number)"
     }
+    /// The rows that the batch changed, and those that refused their change.
+    static let rowsChanged = ofParts("COALESCE(SUM(rows_changed), 0)")
+    static let rowsRefused = ofParts("COALESCE(SUM(rows_refused), 0)")
+    /// The rows that it made invalid and an undo made living again; no more than those.
+    static let takenBack =
+        "(SELECT CASE WHEN COALESCE(SUM(taken_back), 0) > pushsweep_batch.invalidated THEN pushsweep_batch.invalidated "
+        + "ELSE COALESCE(SUM(taken_back), 0) END FROM pushsweep_part AS p WHERE p.batch = pushsweep_batch.number)"
+    /// The batches, each with what a person decided about it.
+    static let table =
+        "pushsweep_batch LEFT JOIN pushsweep_hold ON pushsweep_hold.batch = pushsweep_batch.number"
 
-    /// The columns of a batch, in the order of `init(_:_:)`.
+    /// The columns of a batch in `table`, in the order of `init(_:_:)`.
     static let columns =
-        "feed, run, COALESCE(app_name, app), environment, source, inlet, label, host, opened_at, ending, detail, state, "
+        "name, run, COALESCE(app_name, app), environment, source, inlet, label, host, opened_at, ending, detail, state, "
         + "held_at, gate, cause, origin, reports, quarantined, out_of_bounds, bytes, quarantined_bytes, "
-        + "last_token, \(Counts.columns.joined(separator: ", ")), rows_changed, invalidated, rows_refused, released, decision, terms, removed, mappings, asked_at, moved_to, heard_at"
+        + "last_token, \(Counts.columns.joined(separator: ", ")), \(rowsChanged), invalidated, \(rowsRefused), "
+        + "terms IS NOT NULL, decision, terms, removed, \(ofParts("GROUP_CONCAT(DISTINCT mapping)")), asked_at, "
+        + "moved_to, heard_at, number"
 
     /// Reads a row of `columns`. Words that this version does not know read as the least harmful.
     init(_ rows: SQLRows, _ row: Int, _ dialect: SQLDialect) {
@@ -194,7 +211,7 @@ extension ReportBatch {
             EvidenceSource(rawValue: rows.string(row, 4)) ?? .unusable,
             Inlet(rawValue: rows.string(row, 5)) ?? .table, label: rows.string(row, 6),
             host: rows.string(row, 7), opened: time.mark(rows[row, 8]) ?? EpochMilliseconds(0))
-        ending = FeedEnd(rawValue: rows.string(row, 9)) ?? .clean
+        ending = ListEnd(rawValue: rows.string(row, 9)) ?? .clean
         detail = rows[row, 10].text
         state = BatchState(rawValue: rows.string(row, 11)) ?? .held
         if let cause = rows[row, 14].text {
@@ -207,31 +224,44 @@ extension ReportBatch {
         (decision, terms, removed) = (
             rows[row, 31].text, rows[row, 32].text, rows[row, 33].count ?? 0
         )
-        mappings = (rows[row, 34].text ?? "").split(separator: " ").map(String.init)
+        mappings = (rows[row, 34].text ?? "").split(separator: ",").map(String.init).sorted()
         (asked, movedTo) = (time.mark(rows[row, 35]), rows[row, 36].text)
         heard = time.mark(rows[row, 37])
+        number = rows[row, 38].integer
         (reports, quarantined) = (rows[row, 16].count ?? 0, rows[row, 17].count ?? 0)
         outOfBounds = rows[row, 18].count ?? 0
         (bytes, quarantinedBytes) = (rows[row, 19].count ?? 0, rows[row, 20].count ?? 0)
-        progress = FeedProgress(
+        progress = BatchProgress(
             position: rows.token(row, 21), counts: rows.counts(row, 22),
             rowsChanged: rows[row, 27].count ?? 0, rowsInvalidated: rows[row, 28].count ?? 0,
             rowsRefused: rows[row, 29].count ?? 0, isApplied: state == .applied)
     }
 
-    /// The batches with these names, by name.
+    /// The number of the batch with the bound name.
+    static let ofName = "(SELECT number FROM pushsweep_batch WHERE name = ?)"
+
+    /// The batch with a name; nil where there is none.
     static func named(
-        _ names: [SQLValue], _ connection: any SQLConnection
-    ) throws(SQLFailure) -> [String: ReportBatch] {
-        var found: [String: ReportBatch] = [:]
-        for some in names.runs(of: StatementShape.longest) {
+        _ name: String, _ connection: any SQLConnection
+    ) throws(SQLFailure) -> ReportBatch? {
+        let rows = try connection.query(
+            "SELECT \(columns) FROM \(table) WHERE name = ?", [.text(name)])
+        return rows.count > 0 ? ReportBatch(rows, 0, connection.dialect) : nil
+    }
+
+    /// The batches with these numbers, by number.
+    static func numbered(
+        _ numbers: [SQLValue], _ connection: any SQLConnection
+    ) throws(SQLFailure) -> [Int64: ReportBatch] {
+        var found: [Int64: ReportBatch] = [:]
+        for some in numbers.runs(of: StatementShape.longest) {
             let padded = StatementShape.padded(some)
             let rows = try connection.query(
-                "SELECT \(ReportBatch.columns) FROM pushsweep_feed WHERE part = 0 AND feed IN "
+                "SELECT \(ReportBatch.columns) FROM \(table) WHERE number IN "
                     + "(\(placeholders(padded.count)))", padded)
             for row in 0..<rows.count {
                 let batch = ReportBatch(rows, row, connection.dialect)
-                found[batch.id] = batch
+                if let number = batch.number { found[number] = batch }
             }
         }
         return found

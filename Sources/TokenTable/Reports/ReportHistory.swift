@@ -44,10 +44,10 @@ package struct ReportHistory {
                 [.bytes(token.bytes)])
             try rows.require(width: 6)
             let count = min(rows.count, Self.mostReports)
-            let batches = try ReportBatch.named((0..<count).map { rows[$0, 0] }, connection)
+            let batches = try ReportBatch.numbered((0..<count).map { rows[$0, 0] }, connection)
             let time = connection.dialect.ownTime("evidence_at")
             let reports = (0..<count).compactMap { row -> TokenReport? in
-                guard let batch = batches[rows.string(row, 0)], !batch.isDraft,
+                guard let batch = rows[row, 0].integer.flatMap({ batches[$0] }), !batch.isDraft,
                     let said = time.mark(rows[row, 1])
                 else { return nil }
                 return TokenReport(
@@ -83,13 +83,12 @@ extension ReportHistory {
             () throws(SQLFailure) in
             // What a killed import left may be half removed.
             let rows = try connection.query(
-                "SELECT f.feed, f.reports - f.removed, COALESCE(r.found, 0) FROM pushsweep_feed AS f LEFT JOIN "
+                "SELECT f.name, f.reports - f.removed, COALESCE(r.found, 0) FROM pushsweep_batch AS f LEFT JOIN "
                     + "(SELECT batch, COUNT(*) AS found FROM pushsweep_report GROUP BY batch) AS r "
-                    + "ON r.batch = f.feed WHERE f.part = 0 AND f.inlet <> '' "
-                    + "AND f.reports - f.removed <> COALESCE(r.found, 0) "
-                    + "AND NOT (f.state = 'filling' AND f.inlet = 'file') UNION ALL SELECT r.batch, 0, COUNT(*) "
-                    + "FROM pushsweep_report AS r LEFT JOIN pushsweep_feed AS f ON f.feed = r.batch AND f.part = 0 "
-                    + "WHERE f.feed IS NULL GROUP BY r.batch ORDER BY 1 LIMIT \(limit)")
+                    + "ON r.batch = f.number WHERE f.reports - f.removed <> COALESCE(r.found, 0) "
+                    + "AND NOT (f.state = 'filling' AND f.inlet = 'file') UNION ALL SELECT CAST(r.batch AS CHAR), 0, COUNT(*) "
+                    + "FROM pushsweep_report AS r LEFT JOIN pushsweep_batch AS f ON f.number = r.batch "
+                    + "WHERE f.number IS NULL GROUP BY r.batch ORDER BY 1 LIMIT \(limit)")
             try rows.require(width: 3)
             return (0..<rows.count).map {
                 UnbalancedBatch(

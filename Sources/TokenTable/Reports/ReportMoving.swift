@@ -55,22 +55,26 @@ extension Batches {
                 kind: .conflict, code: 0, message: "the batch is not as this run left it")
         }
         let found = try connection.query(
-            "SELECT token, state, MIN(number), MAX(number), COUNT(*) FROM pushsweep_report WHERE batch = ? AND token >= ? "
+            "SELECT token, state, MIN(number), MAX(number), COUNT(*) FROM pushsweep_report WHERE batch = \(ReportBatch.ofName) AND token >= ? "
                 + "AND \(which.condition) GROUP BY token, state ORDER BY token, state LIMIT \(size)",
             [.text(old.id), moved.position])
         var next = moved
         next.isWhole = found.count < size
         if found.count > 0 {
+            if try row.read(batch.id, locking: false) == nil {
+                try row.insert(batch, 0, nil, isLast: false)
+            }
             let counts = try renumber(found, from: old, to: batch)
             next.reports += counts.values.reduce(0, +)
             next.position = found[found.count - 1, 0]
             try take(counts, from: old, into: batch, which)
-            try row.add(next.reports - moved.reports, to: batch, isLast: false)
+            try row.move(batch, to: next.reports, nil, isLast: false)
+            if mapping != nil {
+                try LedgerParts(connection: connection).inherit(from: old.id, into: batch.id)
+            }
         }
         if next.isWhole, let mapping {
-            _ = try connection.execute(
-                "UPDATE pushsweep_feed SET mappings = ? WHERE feed = ? AND part = 0",
-                [ReportBatch.stored(old.mappings + [mapping]), .text(old.id)])
+            try LedgerParts(connection: connection).note(mapping, of: old.id, by: batch.run)
         }
         try lease?.renew(connection)
         try connection.commit()
@@ -102,8 +106,8 @@ extension Batches {
             for some in tokens.runs(of: StatementShape.longest) {
                 let padded = StatementShape.padded(some)
                 moved += try connection.execute(
-                    "UPDATE pushsweep_report SET batch = ?, number = number + ?, state = 0, refusal = NULL, "
-                        + "changed_at = evidence_at WHERE batch = ? AND token IN (\(placeholders(padded.count))) "
+                    "UPDATE pushsweep_report SET batch = \(ReportBatch.ofName), number = number + ?, state = 0, refusal = NULL, "
+                        + "changed_at = evidence_at WHERE batch = \(ReportBatch.ofName) AND token IN (\(placeholders(padded.count))) "
                         + "AND state = ?",
                     [.text(batch.id), .integer(Int64(step[1])), .text(old.id)] + padded
                         + [.integer(Int64(step[0]))])
@@ -125,7 +129,7 @@ extension Batches {
         for some in tokens.runs(of: StatementShape.longest) {
             let padded = StatementShape.padded(some)
             let found = try connection.query(
-                "SELECT token, MAX(number) FROM pushsweep_report WHERE batch = ? AND token IN "
+                "SELECT token, MAX(number) FROM pushsweep_report WHERE batch = \(ReportBatch.ofName) AND token IN "
                     + "(\(placeholders(padded.count))) GROUP BY token", [.text(batch.id)] + padded)
             for row in 0..<found.count {
                 guard let token = found.token(row, 0), let last = found[row, 1].count else {
@@ -158,7 +162,7 @@ extension Batches {
                 [all, batch.origin == nil ? .text(batch.id) : .null]
             )
         _ = try connection.execute(
-            "UPDATE pushsweep_feed SET \(change) WHERE feed = ? AND part = 0",
+            "UPDATE pushsweep_batch SET \(change) WHERE name = ?",
             values + [.text(old.id)])
     }
 

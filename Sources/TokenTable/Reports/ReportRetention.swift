@@ -49,12 +49,38 @@ package struct ReportRetention {
         }
     }
 
+    /// Removes reports of batches that are not there, as another program or a part of a backup leaves them.
+    ///
+    /// - Throws: any failure of the database; what is removed stays removed.
+    func removeStrays(shouldStop: () -> Bool) throws(StoreFailure) {
+        let doing = "removing reports of no batch"
+        let strays = try session.retries.retrying(doing) { () throws(SQLFailure) in
+            let rows = try connection.query(
+                "SELECT DISTINCT batch FROM pushsweep_report WHERE batch NOT IN (SELECT number FROM pushsweep_batch)"
+            )
+            return (0..<rows.count).compactMap { rows[$0, 0].integer }
+        }
+        for batch in strays {
+            var loop = session.chunkLoop()
+            _ = try loop.run(from: false, isDone: { $0 }, shouldStop: shouldStop) {
+                (loop, isDone) throws(StoreFailure) in
+                try loop.commit(after: isDone, doing: doing, checkpointOf: "batch \(batch)") {
+                    (size) throws(SQLFailure) in
+                    let isLast = try StoredReports.removeFirst(size, of: batch, on: connection)
+                    return .committed(isLast, entries: size, bytes: 0)
+                } checkpoint: {
+                    isDone
+                }
+            }
+        }
+    }
+
     private func due(_ stage: Int, _ before: SQLValue) throws(StoreFailure) -> [String] {
         try session.retries.retrying("looking for reports whose time is over") {
             () throws(SQLFailure) in
             let rows = try connection.query(
-                "SELECT feed FROM pushsweep_feed WHERE state IN ('applied', 'discarded') AND "
-                    + "trimmed < ? AND (changed_at IS NULL OR changed_at < ?) AND inlet <> '' ORDER BY changed_at",
+                "SELECT name FROM pushsweep_batch WHERE state IN ('applied', 'discarded') AND "
+                    + "trimmed < ? AND (changed_at IS NULL OR changed_at < ?) ORDER BY changed_at",
                 [.integer(Int64(stage)), before])
             return (0..<rows.count).map { rows.string($0, 0) }
         }
@@ -67,25 +93,25 @@ package struct ReportRetention {
         try connection.begin()
         // Somebody may have begun to fill it again.
         let isDue = try connection.query(
-            "SELECT 1 FROM pushsweep_feed WHERE feed = ? AND part = 0 AND state IN ('applied', 'discarded')"
+            "SELECT 1 FROM pushsweep_batch WHERE name = ? AND state IN ('applied', 'discarded')"
                 + dialect.rowLock, [.text(batch)])
         guard isDue.count > 0 else {
             connection.rollBack()
             return .committed(nil, entries: 0, bytes: 0)
         }
         let end = try connection.query(
-            "SELECT token FROM pushsweep_report WHERE batch = ? AND token > ? ORDER BY token, number "
+            "SELECT token FROM pushsweep_report WHERE batch = \(ReportBatch.ofName) AND token > ? ORDER BY token, number "
                 + "LIMIT 1 OFFSET \(size - 1)", [.text(batch), start]
         ).scalar
         let only = stage == 1 ? " AND state = \(ReportState.already.rawValue)" : ""
         let removed = try connection.execute(
-            "DELETE FROM pushsweep_report WHERE batch = ? AND token > ?"
+            "DELETE FROM pushsweep_report WHERE batch = \(ReportBatch.ofName) AND token > ?"
                 + (end == nil ? "" : " AND token <= ?") + only,
             [.text(batch), start] + (end.map { [$0] } ?? []))
         let done = end == nil ? ", trimmed = \(stage)" : ""
         // The time of its last change is that of its judgement, which the guard reads.
         _ = try connection.execute(
-            "UPDATE pushsweep_feed SET removed = removed + ?\(done) WHERE feed = ? AND part = 0",
+            "UPDATE pushsweep_batch SET removed = removed + ?\(done) WHERE name = ?",
             [.integer(Int64(removed)), .text(batch)])
         try lease?.renew(connection)
         try connection.commit()

@@ -110,8 +110,8 @@ package struct SenderBatches {
         for some in tokens.runs(of: StatementShape.longest) {
             let padded = StatementShape.padded(some)
             let found = try connection.query(
-                "SELECT r.token, r.evidence_at, f.source FROM pushsweep_report AS r JOIN pushsweep_feed AS f "
-                    + "ON f.feed = r.batch AND f.part = 0 WHERE r.token IN (\(placeholders(padded.count))) "
+                "SELECT r.token, r.evidence_at, f.source FROM pushsweep_report AS r JOIN pushsweep_batch AS f "
+                    + "ON f.number = r.batch WHERE r.token IN (\(placeholders(padded.count))) "
                     + "AND f.inlet IN ('sender', 'earlier')", padded)
             for row in 0..<found.count {
                 guard let token = found.token(row, 0), let at = time.mark(found[row, 1]),
@@ -135,7 +135,7 @@ package struct SenderBatches {
         for some in tokens.runs(of: StatementShape.longest) {
             let padded = StatementShape.padded(some)
             let found = try connection.query(
-                "SELECT token, COUNT(*) FROM pushsweep_report WHERE batch = ? AND token IN "
+                "SELECT token, COUNT(*) FROM pushsweep_report WHERE batch = \(ReportBatch.ofName) AND token IN "
                     + "(\(placeholders(padded.count))) GROUP BY token", [.text(batch)] + padded)
             for row in 0..<found.count {
                 guard let token = found.token(row, 0) else { continue }

@@ -59,7 +59,7 @@ package struct StoredReports: EvidenceStream {
     ) throws(SQLFailure) -> [TokenEvidence] {
         let time = connection.dialect.ownTime("evidence_at")
         let rows = try connection.query(
-            "SELECT token, MAX(evidence_at), COUNT(*) FROM pushsweep_report WHERE batch = ? "
+            "SELECT token, MAX(evidence_at), COUNT(*) FROM pushsweep_report WHERE batch = \(ReportBatch.ofName) "
                 + "AND token > ? AND \(which.condition) GROUP BY token ORDER BY token LIMIT \(limit)",
             [.text(batch), .bytes(position?.bytes ?? [])])
         try rows.require(width: 3)
@@ -69,6 +69,20 @@ package struct StoredReports: EvidenceStream {
             else { throw unreadable }
             return TokenEvidence(token: token, time: time, statements: statements)
         }
+    }
+
+    /// Removes the first reports of the batch with a number, as many as one step may; true where none is left.
+    static func removeFirst(
+        _ size: Int, of batch: Int64, on connection: any SQLConnection
+    ) throws(SQLFailure) -> Bool {
+        let end = try connection.query(
+            "SELECT token FROM pushsweep_report WHERE batch = ? ORDER BY token, number LIMIT 1 OFFSET "
+                + "\(size)", [.integer(batch)]
+        ).scalar
+        _ = try connection.execute(
+            "DELETE FROM pushsweep_report WHERE batch = ?" + (end == nil ? "" : " AND token <= ?"),
+            [.integer(batch)] + (end.map { [$0] } ?? []))
+        return end == nil
     }
 
     static let unreadable = SQLFailure(
@@ -86,7 +100,8 @@ extension TokenTable {
     ) throws(StoreFailure) -> (tokens: Int, atOneTime: Int) {
         let padded = StatementShape.padded(batches).map(SQLValue.text)
         let which =
-            "FROM pushsweep_report WHERE batch IN (\(placeholders(padded.count))) AND state = 0"
+            "FROM pushsweep_report WHERE batch IN (SELECT number FROM pushsweep_batch WHERE name IN "
+            + "(\(placeholders(padded.count)))) AND state = 0"
         return try retries.retrying("counting the reports of a batch") { () throws(SQLFailure) in
             let tokens = try connection.query("SELECT COUNT(DISTINCT token) \(which)", padded)
             let times = try connection.query(

@@ -136,8 +136,8 @@ package struct GraceSearch {
         for some in open.runs(of: StatementShape.longest) {
             let padded = StatementShape.padded(some.map { SQLValue.bytes($0.token.bytes) })
             let rows = try connection.query(
-                "SELECT r.token FROM pushsweep_report AS r JOIN pushsweep_feed AS f ON f.feed = r.batch AND "
-                    + "f.part = 0 WHERE r.token IN (\(placeholders(padded.count))) AND f.source = "
+                "SELECT r.token FROM pushsweep_report AS r JOIN pushsweep_batch AS f ON f.number = r.batch "
+                    + "WHERE r.token IN (\(placeholders(padded.count))) AND f.source = "
                     + "'\(EvidenceSource.grace.rawValue)' AND r.state IN (\(ReportState.newer.rawValue), "
                     + "\(ReportState.refused.rawValue)) AND r.changed_at > "
                     + connection.dialect.now(adding: -86_400), padded)

@@ -18,7 +18,7 @@ struct PersonsRefusals {
     func times() throws(SQLFailure) -> [EpochMilliseconds] {
         let time = connection.dialect.ownTime("asked_at")
         let discarded = try connection.query(
-            "SELECT DISTINCT asked_at FROM pushsweep_feed WHERE state IN ('discarded', 'discarding') AND "
+            "SELECT DISTINCT asked_at FROM pushsweep_batch WHERE state IN ('discarded', 'discarding') AND "
                 + "asked_at IS NOT NULL")
         let undos = try connection.query("SELECT counts FROM pushsweep_run WHERE kind = 'undo'")
         return (0..<discarded.count).compactMap { time.mark(discarded[$0, 0]) }

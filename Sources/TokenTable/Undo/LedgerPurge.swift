@@ -7,7 +7,7 @@ import TokenHygiene
 // that a run applied last, then its record. So the data left after a kill still belongs to a record,
 // and the next purge finds it. Runs are chosen by their start, so the ledger needs no index over
 // times, which would add a cost to every change. A sender may run for months, and the clock of a
-// host may be wrong. So an entry whose own time is younger stays, and so do the entries of a feed
+// host may be wrong. So an entry whose own time is younger stays, and so do the entries of a batch
 // whose checkpoint has moved since. A checkpoint and a record stay as long as their entries. The
 // numbers of transactions (see `ChangeOrder`) go last, each when none of its entries is left. The last
 // number of these stays, so that readers see that something was dropped, and until when.
@@ -21,15 +21,15 @@ package struct PurgeProgress: Codable, Hashable, Sendable {
     package internal(set) var runs = 0
     /// Entries of the change ledger.
     package internal(set) var changes = 0
-    /// Checkpoints of applied feeds.
-    package internal(set) var feeds = 0
+    /// Checkpoints of applied batches.
+    package internal(set) var batches = 0
     /// Whether all items that are old enough were processed.
     package internal(set) var isDone = false
 }
 
 extension TokenTable {
     /// Drops the entries from before `cutoff` of runs that began before it. Also drops the checkpoints
-    /// of applied feeds, the entries of undos, and the records, of runs that began before `records`, because the
+    /// of applied batches, the entries of undos, and the records, of runs that began before `records`, because the
     /// guard still needs younger ones. Both are times of the database's clock. `shouldStop` and the
     /// throttle are checked between chunks. A dry run counts.
     ///
@@ -53,7 +53,9 @@ extension TokenTable {
         }
         if !isDry {
             // Batches could not go before their reports.
-            try ReportRetention(self).trim(at: purge.records, days: 0, shouldStop: shouldStop)
+            let retention = ReportRetention(self)
+            try retention.trim(at: purge.records, days: 0, shouldStop: shouldStop)
+            try retention.removeStrays(shouldStop: shouldStop)
         }
         try dropEmpty(&purge)
         for run in runs where run.started < purge.records {
@@ -87,8 +89,7 @@ extension TokenTable {
                 () throws(SQLFailure) in
                 let rows = try connection.query(
                     "SELECT c.number, EXISTS (SELECT 1 FROM pushsweep_change e WHERE "
-                        + "e.run = c.run AND e.feed = c.feed AND e.part = c.part "
-                        + "AND e.seq BETWEEN c.first_seq AND c.last_seq) FROM pushsweep_commit c "
+                        + "e.part = c.part AND e.seq BETWEEN c.first_seq AND c.last_seq) FROM pushsweep_commit c "
                         + "WHERE c.number > ? AND c.committed_at < ? "
                         + "ORDER BY c.number LIMIT \(StatementShape.longest)", [start, time])
                 var empty = (0..<rows.count).filter { rows[$0, 1].count == 0 }.map { rows[$0, 0] }
@@ -151,24 +152,22 @@ extension TokenTable {
 
     private func parts(
         ofRun run: String, before cutoff: EpochMilliseconds
-    ) throws(StoreFailure) -> [LedgerPlace] {
+    ) throws(StoreFailure) -> [LedgerPart] {
         let time = connection.dialect.ownTime("changed_at").value(cutoff)
         let isLeft =
-            " AND NOT EXISTS (SELECT 1 FROM pushsweep_feed f WHERE f.feed = c.feed "
-            + "AND f.part = c.part AND f.changed_at >= ?)"
+            " AND NOT EXISTS (SELECT 1 FROM pushsweep_batch f WHERE f.number = p.batch AND f.changed_at >= ?)"
         return try retries.retrying(
             "reading the change ledger",
-            do: LedgerReader(connection: connection).places(ofRun: run, (isLeft, [time])))
+            do: LedgerReader(connection: connection).parts(ofRun: run, (isLeft, [time])))
     }
 
     /// Drops the old entries of one part, by ranges of their numbers.
     private func dropEntries(
-        of part: LedgerPlace, _ purge: inout Purge, _ shouldStop: () -> Bool
+        of part: LedgerPart, _ purge: inout Purge, _ shouldStop: () -> Bool
     ) throws(StoreFailure) {
-        let place = part.values + [connection.dialect.ownTime("changed_at").value(purge.cutoff)]
+        let place = [part.value, connection.dialect.ownTime("changed_at").value(purge.cutoff)]
         let match =
-            "FROM pushsweep_change WHERE run = ? AND feed = ? AND part = ? "
-            + "AND changed_at < ?"
+            "FROM pushsweep_change WHERE part = ? AND changed_at < ?"
         let (first, last, count) = try retries.retrying("reading the change ledger") {
             () throws(SQLFailure) in
             let rows = try connection.query("SELECT MIN(seq), MAX(seq), COUNT(*) \(match)", place)
@@ -205,57 +204,90 @@ extension TokenTable {
         }
     }
 
-    /// Drops the checkpoints of a run that have not moved since and have no entries, and its record
-    /// after the last of them.
+    /// Drops the parts of a run of which the ledger has nothing left, the batches of the run that have not changed since
+    /// and are in no part, and its record after the last of them.
     private func dropRecord(of run: String, _ purge: inout Purge) throws(StoreFailure) {
         let doing = "dropping the record of run \(run)"
         let time = connection.dialect.ownTime("changed_at")
         let place: [SQLValue] = [.text(run), time.value(purge.records)]
         let cutoff = time.value(purge.cutoff)
-        let isYoung = "c.changed_at >= ?"
-        // Where removing the reports was stopped, their batch stays.
-        let isTrimmed =
-            (purge.isDry ? "" : "AND (m.trimmed = 2 OR m.inlet = '') ")
-            + "AND NOT EXISTS (SELECT 1 FROM pushsweep_quarantine q WHERE q.batch = m.feed) "
-        let (rows, stays) = try retries.retrying(doing) { () throws(SQLFailure) in
-            let checkpoints = try connection.query(
-                "SELECT m.feed, m.part FROM pushsweep_feed m WHERE m.run = ? AND m.state IN ('applied', "
-                    + "'discarded') \(isTrimmed)"
-                    + "AND (m.changed_at IS NULL OR m.changed_at < ?) AND NOT EXISTS (SELECT 1 FROM "
-                    + "pushsweep_change c WHERE c.run = m.run AND c.feed = m.feed AND c.part = m.part "
-                    + "AND \(isYoung))", place + [cutoff])
-            let young = try connection.query(
-                "SELECT 1 FROM pushsweep_feed WHERE run = ? AND changed_at >= ? LIMIT 1", place)
-            let entries = try connection.query(
-                "SELECT 1 FROM pushsweep_change c WHERE c.run = ? AND (\(isYoung) OR EXISTS (SELECT 1 "
-                    + "FROM pushsweep_feed f WHERE f.feed = c.feed AND f.part = c.part "
-                    + "AND f.changed_at >= ?)) LIMIT 1",
-                [.text(run), cutoff, cutoff])
-            return (checkpoints, young.count + entries.count > 0)
+        let parts = try retries.retrying(doing, do: oldParts(of: run, cutoff))
+        let (batches, stays) = try retries.retrying(doing) { () throws(SQLFailure) in
+            (
+                try oldBatches(of: run, purge, without: parts.old),
+                try connection.query(
+                    "SELECT 1 FROM pushsweep_batch WHERE run = ? AND changed_at >= ? LIMIT 1", place
+                ).count > 0
+            )
         }
-        purge.progress.feeds += rows.count
-        if !stays { purge.progress.runs += 1 }
+        let isLast = !stays && !parts.areMore
+        purge.progress.batches += batches.count
+        if isLast { purge.progress.runs += 1 }
         guard !purge.isDry else { return }
         try retries.retrying(doing) { () throws(SQLFailure) in
             try connection.begin()
-            for row in 0..<rows.count {
-                let checkpoint = [rows[row, 0], rows[row, 1], .text(run)]
+            for part in parts.old {
+                _ = try connection.execute(
+                    "DELETE FROM pushsweep_part WHERE number = ? AND NOT EXISTS (SELECT 1 FROM pushsweep_change "
+                        + "WHERE part = ?)", [part, part])
+            }
+            for batch in batches {
+                let named = [batch, .text(run)]
                 // Another host may have moved it since.
                 let isDue = try connection.query(
-                    "SELECT 1 FROM pushsweep_feed WHERE feed = ? AND part = ? AND run = ? AND state IN ('applied', "
+                    "SELECT 1 FROM pushsweep_batch WHERE number = ? AND run = ? AND state IN ('applied', "
                         + "'discarded') AND (changed_at IS NULL OR changed_at < ?)"
-                        + connection.dialect.rowLock, checkpoint + [place[1]])
+                        + connection.dialect.rowLock, named + [place[1]])
                 guard isDue.count > 0 else { continue }
-                try EvidenceHistory.keep(checkpoint, on: connection)
+                try EvidenceHistory.keep(named, on: connection)
                 _ = try connection.execute(
-                    "DELETE FROM pushsweep_feed WHERE feed = ? AND part = ? AND run = ?",
-                    checkpoint)
+                    "DELETE FROM pushsweep_batch WHERE number = ? AND run = ?", named)
+                _ = try connection.execute(
+                    "DELETE FROM pushsweep_hold WHERE batch = ?", [batch])
             }
-            if !stays {
+            if isLast {
                 _ = try connection.execute("DELETE FROM pushsweep_run WHERE id = ?", [.text(run)])
             }
             try connection.commit()
         }
+    }
+
+    /// The parts of a run of which the ledger has no entry that stays, and whether there are others: entries that are
+    /// younger, or whose batch was changed since.
+    private func oldParts(
+        of run: String, _ cutoff: SQLValue
+    ) throws(SQLFailure) -> (old: [SQLValue], areMore: Bool) {
+        let rows = try connection.query(
+            "SELECT p.number, CASE WHEN EXISTS (SELECT 1 FROM pushsweep_change c WHERE c.part = p.number AND "
+                + "c.changed_at >= ?) OR EXISTS (SELECT 1 FROM pushsweep_batch f WHERE f.number = p.batch AND "
+                + "f.changed_at >= ?) AND EXISTS (SELECT 1 FROM pushsweep_change c WHERE c.part = p.number) "
+                + "THEN 1 ELSE 0 END FROM pushsweep_part p WHERE p.run = ? ORDER BY p.number",
+            [cutoff, cutoff, .text(run)])
+        let old = (0..<rows.count).filter { rows[$0, 1].count == 0 }.map { rows[$0, 0] }
+        return (old, old.count < rows.count)
+    }
+
+    /// The batches of a run that are decided and old, with no reports, nothing quarantined, and no part but `parts`.
+    private func oldBatches(
+        of run: String, _ purge: Purge, without parts: [SQLValue]
+    ) throws(SQLFailure) -> [SQLValue] {
+        let time = connection.dialect.ownTime("changed_at")
+        // Where removing the reports was stopped, their batch stays.
+        let rows = try connection.query(
+            "SELECT m.number, p.number FROM pushsweep_batch m LEFT JOIN pushsweep_part p ON p.batch = m.number "
+                + "WHERE m.run = ? AND m.state IN ('applied', 'discarded') "
+                + (purge.isDry ? "" : "AND m.trimmed = 2 ")
+                + "AND NOT EXISTS (SELECT 1 FROM pushsweep_quarantine q WHERE q.batch = m.number) "
+                + "AND (m.changed_at IS NULL OR m.changed_at < ?) ORDER BY m.number",
+            [.text(run), time.value(purge.records)])
+        let gone = Set(parts.compactMap(\.integer))
+        var kept: [Int64: Bool] = [:]
+        for row in 0..<rows.count {
+            let isFree = rows[row, 1].integer.map(gone.contains) ?? true
+            kept[rows[row, 0].integer ?? 0, default: true] =
+                isFree && kept[rows[row, 0].integer ?? 0] ?? true
+        }
+        return kept.filter(\.value).keys.sorted().map(SQLValue.integer)
     }
 
     /// Drops batches of which nothing is left and that no run has a record of: empty ones, and drafts of imports
@@ -264,24 +296,35 @@ extension TokenTable {
         let cutoff = [connection.dialect.ownTime("changed_at").value(purge.records)]
         let doing = "dropping empty batches"
         let isEmpty =
-            "part = 0 AND inlet <> '' AND state IN ('applied', 'filling') AND reports = removed AND quarantined = 0 "
-            + "AND rows_changed = 0 AND changed_at < ?"
+            "state IN ('applied', 'filling') AND reports = removed AND quarantined = 0 "
+            + "AND NOT EXISTS (SELECT 1 FROM pushsweep_part AS p WHERE p.batch = pushsweep_batch.number AND "
+            + "p.rows_changed > 0) "
+            + "AND changed_at < ?"
         let names = try retries.retrying(doing) { () throws(SQLFailure) in
             let rows = try connection.query(
-                "SELECT feed FROM pushsweep_feed WHERE \(isEmpty) AND run NOT IN (SELECT id FROM pushsweep_run)",
+                "SELECT number FROM pushsweep_batch WHERE \(isEmpty) AND run NOT IN (SELECT id FROM pushsweep_run)",
                 cutoff)
             return (0..<rows.count).map { rows[$0, 0] }
         }
-        purge.progress.feeds += names.count
+        purge.progress.batches += names.count
         guard !purge.isDry else { return }
         // By their names, since a server may refuse a DELETE that names no key, and if they are still so: an import may
         // have begun to fill one again.
         for some in names.runs(of: StatementShape.longest) {
             let padded = StatementShape.padded(some)
             _ = try retries.retrying(doing) { () throws(SQLFailure) in
-                try connection.execute(
-                    "DELETE FROM pushsweep_feed WHERE feed IN (\(placeholders(padded.count))) AND \(isEmpty)",
+                let these = "(\(placeholders(padded.count)))"
+                try connection.begin()
+                _ = try connection.execute(
+                    "DELETE FROM pushsweep_batch WHERE number IN \(these) AND \(isEmpty)",
                     padded + cutoff)
+                let isGone =
+                    "batch IN \(these) AND NOT EXISTS (SELECT 1 FROM pushsweep_batch WHERE number = batch)"
+                _ = try connection.execute("DELETE FROM pushsweep_hold WHERE \(isGone)", padded)
+                _ = try connection.execute(
+                    "DELETE FROM pushsweep_part WHERE \(isGone) AND NOT EXISTS (SELECT 1 FROM pushsweep_change "
+                        + "WHERE part = pushsweep_part.number)", padded)
+                try connection.commit()
             }
         }
     }

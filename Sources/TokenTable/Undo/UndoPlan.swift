@@ -48,8 +48,8 @@ package final class UndoPlan {
     package internal(set) var changes = 0
     /// The actions on rows, as the ledger names them.
     package internal(set) var actions: Set<String> = []
-    /// The places of the entries, each with the partition of its checkpoint.
-    fileprivate(set) var places: [(place: LedgerPlace, partition: Partition)] = []
+    /// The parts of the entries, each with its app and environment.
+    fileprivate(set) var parts: [(part: LedgerPart, partition: Partition)] = []
     private let scratch: SQLiteConnection
     private var pending: [SQLValue] = []
     /// The rows that waited at the end of the last pass.
@@ -77,27 +77,27 @@ package final class UndoPlan {
 
     /// The ids of those runs that made any chosen change.
     package var changedRuns: [String] {
-        let changed = Set(places.map(\.place.run))
+        let changed = Set(parts.map(\.part.run))
         return runs.map(\.id).filter(changed.contains)
     }
 
     /// The partitions of the entries, in a fixed order.
     var partitions: [Partition] {
-        Set(places.map(\.partition)).sorted {
+        Set(parts.map(\.partition)).sorted {
             ($0.app, $0.environment) < ($1.app, $1.environment)
         }
     }
 
-    /// Adds an entry of the last place to the plan. `newness` counts runs from the newest.
+    /// Adds an entry of the last part to the plan. `newness` counts runs from the newest.
     fileprivate func add(_ entry: LedgerEntry, newness: Int) throws(SQLFailure) {
-        let partition = places[places.count - 1].partition
+        let partition = parts[parts.count - 1].partition
         let target =
             entry.isBeside
             ? Self.name(beside: entry.storedKey, in: partition) : "r\u{1F}\(entry.storedKey)"
         pending += [
             .text(target), .integer(0 &- entry.changed.rawValue),
             .integer(Int64(newness)), .integer(0 &- entry.evidence.rawValue),
-            .integer(entry.action == "delete" ? 0 : 1), .integer(Int64(places.count - 1)),
+            .integer(entry.action == "delete" ? 0 : 1), .integer(Int64(parts.count - 1)),
             .integer(entry.sequence), .text(entry.action), .integer(entry.evidence.rawValue),
             .text(entry.source), .integer(entry.hasImage ? 1 : 0),
             .integer(entry.isCompanion ? 1 : 0),
@@ -194,7 +194,7 @@ package final class UndoPlan {
 
     private func target(_ name: ExactText, _ rows: SQLRows, _ row: Int) -> UndoTarget {
         UndoTarget(
-            name: name, partition: places[rows[row, 1].count ?? 0].partition,
+            name: name, partition: parts[rows[row, 1].count ?? 0].partition,
             key: ExactText(
                 name.string.unicodeScalars.split(
                     separator: "\u{1F}", omittingEmptySubsequences: false
@@ -204,7 +204,7 @@ package final class UndoPlan {
 
     private func entry(_ rows: SQLRows, _ row: Int) -> LedgerEntry {
         LedgerEntry(
-            place: places[rows[row, 1].count ?? 0].place, sequence: rows[row, 2].integer ?? 0,
+            part: parts[rows[row, 1].count ?? 0].part, sequence: rows[row, 2].integer ?? 0,
             action: rows.string(row, 3), evidence: EpochMilliseconds(rows[row, 4].integer ?? 0),
             source: rows.string(row, 5),
             changed: EpochMilliseconds(0 &- (rows[row, 8].integer ?? 0)),
@@ -223,68 +223,68 @@ extension UndoPlan {
             let order = Dictionary(
                 uniqueKeysWithValues: runs.enumerated().map { ($0.element.id, $0.offset) })
             let found = try ledger.entries(about: token, limit: .max).filter { $0.sequence >= 0 }
-            for (place, entries) in Dictionary(grouping: found, by: \.place) {
-                guard let newness = order[place.run] else { continue }
-                try add(entries, of: place, newness, open(place, layout, connection))
+            for (part, entries) in Dictionary(grouping: found, by: \.part) {
+                guard let newness = order[part.run] else { continue }
+                try add(entries, of: part, newness, open(part, layout, connection))
             }
             return
         }
         for (newness, run) in runs.enumerated() {
-            for place in try ledger.places(ofRun: run.id) {
-                try read(place, newness, open(place, layout, connection), ledger)
+            for part in try ledger.parts(ofRun: run.id) {
+                try read(part, newness, open(part, layout, connection), ledger)
             }
         }
     }
 
-    /// What the checkpoint of a place says.
+    /// What is known of a part.
     private typealias Opened = (ownership: EntryOwnership, partition: Partition)
 
-    /// Opens a place. Its entries may be about another table, another token or another mark.
+    /// Opens a part. Its entries may be about another table, another token or another mark.
     private func open(
-        _ place: LedgerPlace, _ layout: TableLayout, _ connection: any SQLConnection
+        _ part: LedgerPart, _ layout: TableLayout, _ connection: any SQLConnection
     ) throws(SQLFailure) -> Opened {
-        let checkpoint = try connection.query(
-            "SELECT app, environment, table_name, key_columns, source FROM pushsweep_feed "
-                + "WHERE feed = ? AND part = ?", [.text(place.feed), .integer(place.part)])
-        guard checkpoint.count > 0 else {
+        let row = try connection.query(
+            "SELECT app, environment, table_name, key_columns, source FROM pushsweep_part "
+                + "WHERE number = ?", [part.value])
+        guard row.count > 0 else {
             return (
                 EntryOwnership(layout, table: nil, columns: nil, source: nil),
                 Partition(app: "", environment: "")
             )
         }
         let ownership = EntryOwnership(
-            layout, table: checkpoint[0, 2].text, columns: checkpoint[0, 3].text,
-            source: checkpoint[0, 4].text)
-        return (ownership, checkpoint.partition(0, 0))
+            layout, table: row[0, 2].text, columns: row[0, 3].text,
+            source: row[0, 4].text)
+        return (ownership, row.partition(0, 0))
     }
 
     private func add(
-        _ entries: [LedgerEntry], of place: LedgerPlace, _ newness: Int, _ opened: Opened
+        _ entries: [LedgerEntry], of part: LedgerPart, _ newness: Int, _ opened: Opened
     ) throws(SQLFailure) {
         for entry in entries {
             if opened.ownership.isForeign(entry) {
                 if !entry.isCompanion { excluded[.foreign, default: 0] += 1 }
                 continue
             }
-            if places.last?.place != place { places.append((place, opened.partition)) }
+            if parts.last?.part != part { parts.append((part, opened.partition)) }
             try add(entry, newness: newness)
         }
     }
 
     private func read(
-        _ place: LedgerPlace, _ newness: Int, _ opened: Opened, _ ledger: LedgerReader
+        _ part: LedgerPart, _ newness: Int, _ opened: Opened, _ ledger: LedgerReader
     ) throws(SQLFailure) {
         // A run that still works may add entries, and a purge on another host may drop some.
-        let known = try ledger.count(ofRun: place.run, in: place)
+        let known = try ledger.count(of: part)
         var read = 0
         var sequence: Int64 = -1
         while true {
-            let page = try ledger.entries(of: place, after: sequence)
-            try add(page, of: place, newness, opened)
+            let page = try ledger.entries(of: part, after: sequence)
+            try add(page, of: part, newness, opened)
             read += page.count
             sequence = page.last?.sequence ?? sequence
             if page.count == LedgerReader.page { continue }
-            let left = try read < known ? ledger.count(ofRun: place.run, in: place) : known
+            let left = try read < known ? ledger.count(of: part) : known
             guard left == known else {
                 throw SQLFailure(
                     kind: .conflict, code: 0,

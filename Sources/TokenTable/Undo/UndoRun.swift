@@ -4,8 +4,7 @@ import Findings
 import TokenHygiene
 
 // An undo is a run like any other: it has a record, changes rows in chunks, and writes every change to
-// the ledger, so that it can be undone itself. The feed of its own entries is the run itself, and their
-// part is the partition, because an undo may change several.
+// the ledger, so that it can be undone itself. Its entries have a part for each app and environment.
 //
 //   no record --begin--> record with progress, not ended --chunk--> ... --last--> ended
 //
@@ -102,7 +101,7 @@ extension TokenTable {
             return progress
         }
         var work = UndoTransaction.Work(
-            plan: plan, run: record.id, partitions: plan.partitions,
+            plan: plan, run: record.id, parts: [],
             tokensAreUnique: try tokensAreUnique(layout), isDry: isDry, lease: lease, now: now)
         if !isDry { progress = try begin(record, progress, &work) }
         let isolation = RowIsolation(connection)
@@ -127,55 +126,34 @@ extension TokenTable {
         }
     }
 
-    /// Writes the run's record, which is its checkpoint, and the checkpoints that name its
-    /// partitions. Returns the progress of a run that was begun before, with its partitions in
-    /// `work`.
+    /// Writes the run's record, which is its checkpoint, and the rows of its parts, which are in `work` then. Returns
+    /// the progress of a run that was begun before.
     private func begin(
         _ record: RunRecord, _ progress: UndoProgress, _ work: inout UndoTransaction.Work
     ) throws(StoreFailure) -> UndoProgress {
         let checkpoint = UndoCheckpoint(run: record.id, connection: connection)
-        let (layout, wanted, lease) = (try layout(), work.partitions, work.lease)
+        let (layout, wanted, lease) = (try layout(), work.plan.partitions, work.lease)
+        let parts = LedgerParts(connection: connection)
         let (begun, known) = try retries.retrying("beginning undo \(record.id)") {
             () throws(SQLFailure) in
             // The read decides, so it is part of the transaction that inserts.
             try connection.begin()
             if try checkpoint.read(locking: false) != nil {
-                let known = try partitions(ofRun: record.id, layout)
+                let known = try parts.parts(ofUndo: record.id, layout)
                 connection.rollBack()
                 return (try checkpoint.read(locking: false) ?? progress, known)
             }
             try checkpoint.insert(record, progress)
-            for (index, partition) in wanted.enumerated() {
-                try FeedCheckpoint(
-                    feed: record.id, part: index, parts: wanted.count, connection: connection
-                ).insertUndo(run: record.id, of: partition, layout)
+            for partition in wanted {
+                try parts.insert(undo: record.id, of: partition, layout)
             }
+            let made = try parts.parts(ofUndo: record.id, layout)
             try lease?.renew(connection)
             try connection.commit()
-            return (progress, wanted)
+            return (progress, made)
         }
-        work.partitions = known
+        work.parts = known
         return begun
-    }
-
-    /// The partitions of an undo that was begun, in the order of its parts.
-    ///
-    /// - Throws: `configuration` where it was begun for another token or mark.
-    private func partitions(
-        ofRun run: String, _ layout: TableLayout
-    ) throws(SQLFailure) -> [Partition] {
-        let rows = try connection.query(
-            "SELECT app, environment, key_columns FROM pushsweep_feed WHERE feed = ? ORDER BY part",
-            [.text(run)])
-        let columns = layout.entryColumns
-        for row in 0..<rows.count where !columns.likeness(to: rows[row, 2].text).hasMark {
-            throw SQLFailure(
-                kind: .configuration, code: 0,
-                message:
-                    "it was begun under settings with another key, token or mark column; continue it "
-                    + "under those")
-        }
-        return (0..<rows.count).map { rows.partition($0, 0) }
     }
 
     /// Whether a token can be in one row of a partition only.
@@ -207,7 +185,7 @@ extension RunRecord {
 package struct ListedRun: Hashable, Sendable {
     /// The record.
     package let record: RunRecord
-    /// Rows that it changed, by the checkpoints of its feeds, each with the time beside it once. Checkpoints
+    /// Rows that it changed, by its batches, each with the time beside it once. Batches
     /// outlast the entries of the ledger, so the number is the same after a purge.
     package let rowsChanged: Int
     /// The run that it took back, for an undo of one run.
@@ -237,7 +215,7 @@ extension TokenTable {
     /// The runs of a period that changed rows, and the undos, newest first.
     ///
     /// - Throws: any failure of a query, such as a missing right to read `pushsweep_run` or
-    ///   `pushsweep_feed`.
+    ///   `pushsweep_batch`.
     package func changingRuns(
         from first: EpochMilliseconds, to last: EpochMilliseconds
     ) throws(StoreFailure) -> [ListedRun] {
@@ -248,8 +226,9 @@ extension TokenTable {
             let rows = try connection.query(
                 "SELECT \(columns.joined(separator: ", ")), "
                     + "CASE WHEN r.kind = 'undo' THEN r.counts END, c.entries, c.companions "
-                    + "FROM pushsweep_run r LEFT JOIN (SELECT run, SUM(rows_changed) AS entries, "
-                    + "SUM(\(companions)) AS companions FROM pushsweep_feed GROUP BY run) c "
+                    + "FROM pushsweep_run r LEFT JOIN (SELECT run, SUM(rows_changed) AS entries, SUM(\(companions)) AS "
+                    + "companions FROM (SELECT run, source, applied, invalidated, \(ReportBatch.rowsChanged) AS "
+                    + "rows_changed FROM pushsweep_batch) AS batches GROUP BY run) c "
                     + "ON c.run = r.id "
                     + "WHERE r.started >= ? AND r.started <= ? ORDER BY r.started DESC, r.id DESC",
                 [time.value(first), time.value(last)])
@@ -272,7 +251,7 @@ extension TokenTable {
 extension TableLayout {
     /// Twice the entries of a checkpoint that accompany the change of a row, by the numbers of the checkpoint
     /// alone. A removal after a grace period takes away one time beside for each token: half of its
-    /// entries where a token has one row, and fewer where it has several. A feed that marks a column of
+    /// entries where a token has one row, and fewer where it has several. A batch that marks a column of
     /// two values sets one time for each token that it applies to, but no more than it has entries besides
     /// the rows that became invalid.
     fileprivate var companionsTwice: String {

@@ -56,16 +56,15 @@ extension UndoTransaction {
     /// Counts the rows that are living again in the batches that had made them invalid, so that the guard does not take
     /// them for removed.
     func takeBack(_ undone: [Undone]) throws(SQLFailure) {
-        var living: [LedgerPlace: Int64] = [:]
+        var living: [LedgerPart: Int64] = [:]
         for item in undone where item.isChanged && !isDead(item.row.state, item) {
-            guard let place = item.row.oldest, isDead(item.current, item) else { continue }
-            living[place, default: 0] += 1
+            guard let part = item.row.oldest, isDead(item.current, item) else { continue }
+            living[part, default: 0] += 1
         }
-        for (place, count) in living.sorted(by: { $0.key.feed < $1.key.feed }) {
+        for (part, count) in living.sorted(by: { $0.key.number < $1.key.number }) {
             _ = try lookup.connection.execute(
-                "UPDATE pushsweep_feed SET taken_back = taken_back + ? WHERE feed = ? AND part = ? AND "
-                    + "invalidated >= taken_back + ?",
-                [.integer(count), .text(place.feed), .integer(place.part), .integer(count)])
+                "UPDATE pushsweep_part SET taken_back = taken_back + ? WHERE number = ? AND batch IS NOT NULL",
+                [.integer(count), part.value])
         }
     }
 

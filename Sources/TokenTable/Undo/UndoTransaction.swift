@@ -11,8 +11,8 @@ struct UndoTransaction {
     struct Work {
         let plan: UndoPlan
         let run: String
-        /// The partitions of the plan; their places are the parts of the undo's entries.
-        var partitions: [Partition]
+        /// The parts of the undo, each with its app and environment; none in a dry run.
+        var parts: [(part: LedgerPart, partition: Partition)]
         /// Whether a token can be in one row of a partition only.
         let tokensAreUnique: Bool
         /// Whether the undo changes nothing and needs only the right to read.
@@ -220,23 +220,27 @@ struct UndoTransaction {
         let changed = undone.filter(\.isChanged)
         var number = next.rowsChanged
         var written: [LedgerRange] = []
-        for (part, items) in Dictionary(
-            grouping: changed, by: { work.partitions.firstIndex(of: $0.target.partition) ?? 0 }
-        ).sorted(by: { $0.key < $1.key }) {
+        for (part, items) in Dictionary(grouping: changed, by: part).sorted(by: {
+            $0.key.number < $1.key.number
+        }) {
             let ledger = ChangeLedger(
-                run: work.run, feed: work.run, part: part, source: LedgerEntry.undoSource,
-                lookup: lookup)
+                part: part, source: LedgerEntry.undoSource, lookup: lookup)
             try ledger.write(items.lazy.map(entry), from: number)
             written.append(
                 LedgerRange(
-                    run: work.run, feed: work.run, part: part,
-                    partition: items[0].target.partition, source: LedgerEntry.undoSource,
+                    part, partition: items[0].target.partition, source: LedgerEntry.undoSource,
                     first: number,
                     count: items.count))
             number += items.count
         }
         tally(undone, into: &next)
         return written
+    }
+
+    /// The part of the undo to which the change of a target belongs. One that was begun has those of its plan then.
+    private func part(of item: Undone) -> LedgerPart {
+        (work.parts.first { $0.partition == item.target.partition } ?? work.parts.first)?.part
+            ?? LedgerPart(run: work.run, number: 0)
     }
 
     /// Commits the changes with the marks of the side table and the checkpoint.

@@ -40,8 +40,8 @@ struct UndoneRow {
     private(set) var kept: [UndoObstacle: Int] = [:]
     /// Whether an entry is undone that accompanies the change of a row, which counts as the device.
     var takesCompanionBack: Bool { undone > restored }
-    /// The place of the oldest entry undone that counts.
-    private(set) var oldest: LedgerPlace?
+    /// The part of the oldest entry undone that counts.
+    private(set) var oldest: LedgerPart?
     /// The evidence time of the newest entry undone.
     private(set) var time: EpochMilliseconds?
 
@@ -66,7 +66,7 @@ struct UndoneRow {
             undone += 1
             restored += change.isCompanion ? 0 : 1
             time = time ?? change.time
-            oldest = change.place
+            oldest = change.part
         } else if ChangeImages.agree(state, change.before) || isBack(change) {
             already += change.isCompanion ? 0 : 1
         } else {

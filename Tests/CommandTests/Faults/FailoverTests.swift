@@ -68,7 +68,7 @@ struct FailoverTests {
             #expect(try hosts.marks == Self.tokens, note)
             #expect(
                 try hosts.stage.database.texts(
-                    "SELECT SUM(applied), SUM(already) FROM pushsweep_feed")
+                    "SELECT SUM(applied), SUM(already) FROM pushsweep_batch")
                     == [["\(Self.tokens)", "0"]], note)
             #expect(
                 try hosts.stage.database.changedOnce(Self.tokens), note)

@@ -139,7 +139,7 @@ private struct KilledWord {
         case .replay:
             let name = try hold()
             try run("holds", "discard", name, "--all", "--reason", "too soon").ends(0)
-            return ["replay", "--feed", name]
+            return ["replay", "--batch", name]
         case .grace:
             try stage.database.execute(
                 "UPDATE active_users SET invalidated_at = ? WHERE id <= ?",
@@ -176,7 +176,7 @@ private struct KilledWord {
     private func age() throws {
         for (table, columns) in [
             ("pushsweep_change", ["changed_at"]), ("pushsweep_commit", ["committed_at"]),
-            ("pushsweep_feed", ["changed_at", "opened_at", "heard_at"]),
+            ("pushsweep_batch", ["changed_at", "opened_at", "heard_at"]),
             ("pushsweep_report", ["changed_at"]), ("pushsweep_run", ["started", "ended"]),
         ] {
             let aged = columns.map { "\($0) = \($0) - INTERVAL 180 DAY" }
@@ -230,7 +230,7 @@ private struct KilledWord {
             "SELECT COUNT(*) FROM pushsweep_change", "SELECT COUNT(*) FROM pushsweep_spared",
             "SELECT COUNT(*) FROM pushsweep_report",
             "SELECT COUNT(*) FROM pushsweep_report WHERE state = 0",
-            "SELECT COUNT(*) FROM pushsweep_feed WHERE state = 'discarding'",
+            "SELECT COUNT(*) FROM pushsweep_batch WHERE state = 'discarding'",
         ]
         return try counts.flatMap { try stage.database.texts($0)[0] }
     }
@@ -348,12 +348,12 @@ private struct KilledWord {
         let wanted = entries == 0 ? ["0", "0", "0"] : ["\(Self.dead.count)", each, each]
         guard counts == [wanted] else { return "entries in the ledger: \(counts)" }
         let left = try database.texts(
-            "SELECT state, COUNT(*) FROM pushsweep_feed WHERE state NOT IN ('applied', 'discarded') "
+            "SELECT state, COUNT(*) FROM pushsweep_batch WHERE state NOT IN ('applied', 'discarded') "
                 + "GROUP BY state")
         guard left.isEmpty else { return "batches left: \(left)" }
         let undecided = try database.rows(
             of: "pushsweep_report",
-            "state = 0 AND batch NOT IN (SELECT feed FROM pushsweep_feed WHERE state = 'discarded')"
+            "state = 0 AND batch NOT IN (SELECT number FROM pushsweep_batch WHERE state = 'discarded')"
         )
         let waiting = try database.rows(of: "pushsweep_evidence")
         return undecided + waiting == 0 ? nil : "\(undecided) undecided, \(waiting) waiting"

@@ -153,7 +153,7 @@ struct MixedSweep: InterruptedRun {
             try stage.database.texts(
                 "SELECT COALESCE(SUM(applied), 0), COALESCE(SUM(already), 0), COALESCE(SUM(newer), 0), "
                     + "COALESCE(SUM(unknown_tokens), 0), (SELECT COUNT(*) FROM pushsweep_change) "
-                    + "FROM pushsweep_feed"
+                    + "FROM pushsweep_batch"
             ).first ?? []
         let marked = expected[.marked] ?? 0
         let applied = (expected[.stale] ?? 0) + (isDeleting ? marked : 0)

@@ -154,7 +154,7 @@ struct GoldenTests {
         try run("undo")
         try run("undo", "abcd")
         try run("replay", "/nowhere/feed.bin", "--app", "chat")
-        try run("replay", "--feed", "abcd1234", "--app", "chat")
+        try run("replay", "--batch", "abcd1234", "--app", "chat")
         try run("holds", "show", "abcd1234")
         try run("quarantine", "export", "abcd1234", "/nowhere/file")
         try run("explain")

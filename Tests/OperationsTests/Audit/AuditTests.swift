@@ -74,7 +74,7 @@ struct AuditTests {
         for (days, isThere) in [(20, false), (40, true), (59, true), (70, false)] {
             let then = stage.database.time(
                 EpochMilliseconds.current.advanced(by: -Int64(days) * 86_400_000).rawValue)
-            try stage.database.execute("UPDATE pushsweep_feed SET changed_at = ?", [then])
+            try stage.database.execute("UPDATE pushsweep_batch SET changed_at = ?", [then])
             let app = try #require(try Self.audit(stage).apps.first)
             #expect(app.earlier?.applied == (isThere ? 6 : nil), "\(days)")
             #expect(app.evidence.map(\.applied) == (days < 30 ? [6] : []), "\(days)")

@@ -47,12 +47,12 @@ struct PulseLookTests {
         for days in [1, 2] {
             let time = stage.database.time(Self.now.rawValue - Int64(days) * 86_400_000)
             try stage.database.execute(
-                "INSERT INTO pushsweep_feed (feed, run, app, environment, source, table_name, state, inlet, "
+                "INSERT INTO pushsweep_batch (name, run, app, environment, source, state, inlet, "
                     + "reports, opened_at, changed_at) VALUES (?, 'r', 'chat', 'production', 'Unregistered', "
-                    + "'active_users', 'held', 'table', 9, ?, ?)", [.text("h\(days)"), time, time])
+                    + "'held', 'table', 9, ?, ?)", [.text("h\(days)"), time, time])
         }
         try stage.run("audit").ends(0).lacks("no evidence for")
-        try stage.database.execute("DELETE FROM pushsweep_feed WHERE state = 'held'")
+        try stage.database.execute("DELETE FROM pushsweep_batch WHERE state = 'held'")
         try stage.run("audit").ends(0, words)
         // With evidence of today all is well.
         try stage.database.report(DeviceToken.numbered(1).hex)

@@ -26,7 +26,7 @@ struct StrandedMarksTests {
         #expect(try outputs().allSatisfy { !$0.contains("pushsweep_invalid has marks") })
         // As if the app had had another name when it was swept.
         try stage.database.execute("UPDATE pushsweep_invalid SET app = 'talk'")
-        try stage.database.execute("UPDATE pushsweep_feed SET app = 'talk'")
+        try stage.database.execute("UPDATE pushsweep_part SET app = 'talk'")
         for output in try outputs() { #expect(output.unwrapped.contains(words), "\(output)") }
         try stage.run(gate).ends(2, "marks-of-no-app")
         try stage.run("audit").says("Not healthy")
@@ -43,13 +43,13 @@ struct StrandedMarksTests {
         try stage.database.execute(
             "UPDATE pushsweep_invalid SET app = 'chat', environment = 'sandbox'")
         try stage.database.execute(
-            "UPDATE pushsweep_feed SET app = 'chat', environment = 'sandbox'")
+            "UPDATE pushsweep_part SET app = 'chat', environment = 'sandbox'")
         #expect(try outputs().allSatisfy { !$0.contains("pushsweep_invalid has marks") })
         stage.lines.activeUsers =
             "  active-users: {app: none, environment: none, invalidated-at: none}"
         try stage.run("check").says("marks of app 'chat/sandbox' and none of 'chat/production'")
         stage.lines.activeUsers = "  active-users: {app: none, invalidated-at: none}"
-        for table in ["pushsweep_invalid", "pushsweep_feed"] {
+        for table in ["pushsweep_invalid", "pushsweep_part"] {
             try stage.database.execute(
                 "UPDATE \(table) SET app = 'talk', environment = 'production'")
         }
@@ -58,7 +58,7 @@ struct StrandedMarksTests {
         stage.lines.activeUsers = "  active-users: {invalidated-at: none}"
         #expect(try outputs().allSatisfy { !$0.contains("pushsweep_invalid has marks") })
         stage.lines = lines
-        try stage.database.execute("UPDATE pushsweep_feed SET table_name = 'other'")
+        try stage.database.execute("UPDATE pushsweep_part SET table_name = 'other'")
         #expect(try outputs().allSatisfy { !$0.contains("pushsweep_invalid has marks") })
     }
 

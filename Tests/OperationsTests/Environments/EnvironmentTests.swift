@@ -52,7 +52,7 @@ struct EnvironmentTests {
         #expect(try stage.database.marked == 0)
         #expect(try stage.database.rows(of: "pushsweep_change") == 0)
         let batches = try stage.database.count(
-            "SELECT COUNT(*) FROM pushsweep_feed WHERE environment = 'sandbox'")
+            "SELECT COUNT(*) FROM pushsweep_batch WHERE environment = 'sandbox'")
         #expect(batches == 0)
         #expect(
             try stage.database.rows(of: "pushsweep_run", "kind = 'environments'") == 2)

@@ -13,7 +13,7 @@ private let dead: Int64 = 1_700_000_000_000
 private let seconds: UInt32 = 1_700_000_000
 
 /// One dead token as a list.
-private func list(_ number: Int, at seconds: UInt32 = seconds) -> FeedSource {
+private func list(_ number: Int, at seconds: UInt32 = seconds) -> ListSource {
     .tuples([.dead(number, at: seconds)])
 }
 
@@ -37,7 +37,7 @@ extension SweepStage {
     fileprivate func everything() throws -> [String] {
         var found: [String] = []
         for table in [
-            "active_users", "pushsweep_run", "pushsweep_feed", "pushsweep_change",
+            "active_users", "pushsweep_run", "pushsweep_batch", "pushsweep_change",
             "pushsweep_commit", "pushsweep_invalid", "pushsweep_lease", "pushsweep_evidence",
             "push_queue", "pushsweep_claim",
         ] {
@@ -109,7 +109,7 @@ struct ExplainTests {
         #expect(kept.apps[0].next.contains("and delete it then"), "\(kept.next)")
         // Every change so far becomes eight days older.
         for (table, column) in [
-            ("change", "changed_at"), ("feed", "changed_at"), ("commit", "committed_at"),
+            ("change", "changed_at"), ("batch", "changed_at"), ("commit", "committed_at"),
         ] {
             let earlier =
                 engine == .mariaDB
@@ -229,7 +229,7 @@ struct ExplainTests {
         arguments: TestEngine.available)
     func several(_ engine: TestEngine) throws {
         let stage = try SweepStage(
-            engine, feeds: [list(1)] + [FeedSource](repeating: .tuples([]), count: 3))
+            engine, feeds: [list(1)] + [ListSource](repeating: .tuples([]), count: 3))
         stage.addSandbox()
         stage.lines.limits = SweepStage.anyNumber
         let token = DeviceToken.numbered(1)
@@ -487,7 +487,7 @@ struct ExplainTests {
         let database = stage.database
         try database.register(0..<30, at: registered)
         stage.lines.limits = "guard: {floor: 7}"
-        let hold = try stage.swept().ends(3).app()["feed"] as? String ?? ""
+        let hold = try stage.swept().ends(3).app()["batch"] as? String ?? ""
         try stage.run("holds", "discard", hold, "--reason", "wrong \u{202E}list").ends(0)
         let token = DeviceToken.numbered(3)
         let evil = "x\u{1B}]52;c;AAAA\u{07}\ncode=0 Ab \(token.hex.uppercased()) \(token.hex)!"

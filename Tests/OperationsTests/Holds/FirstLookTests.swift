@@ -9,7 +9,7 @@ import Testing
 @Suite("The first hold of a table, and the only one", .serialized)
 struct FirstLookTests {
     private static func stage(
-        _ engine: TestEngine = .sqlite, _ feeds: FeedSource...
+        _ engine: TestEngine = .sqlite, _ feeds: ListSource...
     ) throws -> SweepStage {
         try SweepStage(engine, living: 2_000, feeds: feeds)
     }
@@ -43,7 +43,7 @@ struct FirstLookTests {
         let stage = try Self.stage(.sqlite, feed(1_900..<1_920), feed(0..<900))
         try stage.swept().ends(0)
         try stage.database.execute(
-            "UPDATE pushsweep_feed SET changed_at = '2020-01-01 00:00:00.000'")
+            "UPDATE pushsweep_batch SET changed_at = '2020-01-01 00:00:00.000'")
         try stage.run("sweep").ends(3, "900 of ").lacks("first look")
         #expect((try stage.shown()["judgement"] as? String)?.contains("first look") == false)
     }
@@ -51,7 +51,7 @@ struct FirstLookTests {
     @Test("where the checkpoints cannot be read, nothing is called a first look")
     func unknown() throws {
         let stage = try Self.stage(.sqlite, feed(0..<900))
-        try stage.database.execute("DROP TABLE pushsweep_feed")
+        try stage.database.execute("DROP TABLE pushsweep_batch")
         try stage.run("sweep", "--dry-run").ends(3, "would be held: 900 of ").lacks("first look")
     }
 

@@ -30,7 +30,7 @@ struct GraceHoldTests {
     private static func age(_ stage: SweepStage) throws {
         let past = Int64(Date().timeIntervalSince1970 * 1_000) - 8 * 86_400_000
         for time in [
-            "pushsweep_feed SET changed_at", "pushsweep_change SET changed_at",
+            "pushsweep_batch SET changed_at", "pushsweep_change SET changed_at",
             "pushsweep_commit SET committed_at", "pushsweep_report SET changed_at",
         ] {
             try stage.database.execute("UPDATE \(time) = ?", [stage.database.time(past)])
@@ -47,7 +47,7 @@ struct GraceHoldTests {
         try stage.swept().ends(3, "is held", "would have gone after their grace period")
         try stage.swept().ends(3)
         #expect(try Self.rows(stage) == 400)
-        #expect(try stage.database.rows(of: "pushsweep_feed", "source = 'grace'") == 1)
+        #expect(try stage.database.rows(of: "pushsweep_batch", "source = 'grace'") == 1)
         let list = try stage.run("holds", "list").ends(0)
         list.says("policy.delete-after", "400 marked rows would go after their grace period")
         let shown = try stage.shown()
@@ -139,19 +139,20 @@ struct GraceHoldTests {
         let stage = try Self.stage(.sqlite, due: 20)
         _ = try stage.swept(dryRun: true)
         try stage.database.execute(
-            "INSERT INTO pushsweep_feed (feed, run, app, app_name, environment, source, table_name, state, inlet, "
+            "INSERT INTO pushsweep_batch (name, run, app, app_name, environment, source, state, inlet, "
                 + "label, host, opened_at, ending, reports, changed_at) VALUES ('left', 'r', 'chat', 'chat', "
-                + "'production', 'grace', '', 'filling', 'grace', 'policy.delete-after', 'h', ?, 'clean', 1, ?)",
+                + "'production', 'grace', 'filling', 'grace', 'policy.delete-after', 'h', ?, 'clean', 1, ?)",
             [stage.database.time(marked), stage.database.time(marked)])
         try stage.database.execute(
-            "INSERT INTO pushsweep_report (batch, token, number, evidence_at, changed_at) VALUES ('left', ?, 0, ?, ?)",
+            "INSERT INTO pushsweep_report (batch, token, number, evidence_at, changed_at) VALUES (\(batchNumber("left")), ?, 0, ?, ?)",
             [
                 .bytes(DeviceToken.numbered(1_000).bytes), stage.database.time(marked),
                 stage.database.time(marked),
             ])
         let apps = try stage.swept().ends(0).json["apps"] as? [[String: Any]]
         #expect(apps?.compactMap { $0["grace"] == nil ? nil : $0["applied"] as? Int } == [20])
-        #expect(try stage.database.rows(of: "pushsweep_report", "batch = 'left'") == 0)
+        #expect(
+            try stage.database.rows(of: "pushsweep_report", "batch = \(batchNumber("left"))") == 0)
         #expect(try stage.database.rows() == 600)
     }
 }

@@ -45,7 +45,7 @@ struct HoldTextTests {
     @Test("a hold is known by its first batch, and has what all of them have")
     func entry() throws {
         let entry = HoldEntry(Self.hold)
-        #expect(entry.hold == "b1" && entry.feeds == ["b1", "b2"] && entry.inlet == "gateway")
+        #expect(entry.hold == "b1" && entry.names == ["b1", "b2"] && entry.inlet == "gateway")
         #expect(entry.app == "chat" && entry.environment == "sandbox" && entry.gate == "volume")
         #expect(entry.sources == ["g1", "g2"] && entry.hosts == ["host of g1", "host of g2"])
         #expect(entry.cause == "cause of b1" && entry.since == "1970-01-01T00:00:02.000Z")
@@ -133,7 +133,7 @@ struct HoldTextTests {
 
     @Test("a hold of one batch is dropped by its name, and what is refused names both ways")
     func decisions() throws {
-        let entry = try Self.entry(["feeds": ["b1"], "candidates": 5, "living": 200])
+        let entry = try Self.entry(["batches": ["b1"], "candidates": 5, "living": 200])
         var details = Self.details
         (details.registeredSince, details.spared) = (2, nil)
         let report = HoldReport(entry: entry, details: details)

@@ -11,7 +11,7 @@ import TokenTable
 private let after: Int64 = 1_800_000_000_000
 
 /// A list about numbered tokens with times of their own.
-func feed(_ numbers: some Sequence<Int>) -> FeedSource {
+func feed(_ numbers: some Sequence<Int>) -> ListSource {
     .tuples(numbers.map { .dead($0, at: 1_700_000_000 + UInt32($0)) })
 }
 
@@ -20,7 +20,7 @@ extension SweepStage {
     private static let before: Int64 = 1_600_000_000_000
 
     /// A stage with living rows, whose sweeps read these lists.
-    convenience init(_ engine: TestEngine, living rows: Int, feeds: [FeedSource]) throws {
+    convenience init(_ engine: TestEngine, living rows: Int, feeds: [ListSource]) throws {
         try self.init(engine, feeds: feeds)
         try register(0..<rows)
     }
@@ -52,7 +52,7 @@ extension SweepStage {
 
 /// A stage with a thousand living rows.
 private func stage(
-    _ engine: TestEngine = .sqlite, rows: Int = 1_000, _ feeds: FeedSource...
+    _ engine: TestEngine = .sqlite, rows: Int = 1_000, _ feeds: ListSource...
 ) throws -> SweepStage {
     try SweepStage(engine, living: rows, feeds: feeds)
 }
@@ -128,7 +128,7 @@ struct HoldsTests {
         try stage.replayed(feed: "0a0a0a0a").ends(64)
         #expect(try marks(stage) == 0)
         let both = try stage.shown()
-        #expect((both["feeds"] as? [Any])?.count == 2 && both["tuples"] as? Int == 504)
+        #expect((both["names"] as? [Any])?.count == 2 && both["tuples"] as? Int == 504)
         #expect(both["digest"] as? String != first["digest"] as? String)
         try release(stage, first).ends(
             75, "pending=4 applied=500 ", "4 reports outside this digest wait for the next sweep"
@@ -202,7 +202,7 @@ struct HoldsTests {
     @Test("a discarded hold can be taken back by a replay, and the guard is asked again")
     func discard() throws {
         let stage = try stage(.sqlite, feed(0..<500))
-        let id = try stage.swept().ends(3).app()["feed"] as? String ?? ""
+        let id = try stage.swept().ends(3).app()["batch"] as? String ?? ""
         #expect(throws: RunFailure.self) { try stage.discarded("ffff") }
         #expect(try stage.discarded(String(id.prefix(8))).hold == id)
         try stage.swept().ends(0)
@@ -217,13 +217,13 @@ struct HoldsTests {
         let stage = try stage(.sqlite, feed(0..<500), feed(500..<540), feed(540..<545))
         for _ in 0..<3 { try stage.swept().ends(3) }
         let shown = try stage.shown()
-        let feeds = try #require(shown["feeds"] as? [String])
+        let feeds = try #require(shown["names"] as? [String])
         #expect(feeds.count == 3)
         let report = try stage.discarded(feeds[1])
-        #expect(report.feeds == [feeds[1]] && report.held == 2 && report.pending == 0)
+        #expect(report.batches == [feeds[1]] && report.held == 2 && report.pending == 0)
         #expect(report.reports == 40 && report.files == nil)
         let rest = try stage.shown()
-        #expect(rest["feeds"] as? [String] == [feeds[0], feeds[2]])
+        #expect(rest["names"] as? [String] == [feeds[0], feeds[2]])
         try release(stage, shown).ends(64)
         try release(stage, rest).ends(0)
         #expect(try marks(stage) == 505)
@@ -244,8 +244,8 @@ struct HoldsTests {
     func discardAll() throws {
         let stage = try stage(.sqlite, feed(0..<500), feed(500..<520))
         for _ in 0..<2 { try stage.swept().ends(3) }
-        let feeds = try #require(try stage.shown()["feeds"] as? [String])
-        #expect(try stage.discarded(feeds[1], whole: true).feeds == feeds)
+        let feeds = try #require(try stage.shown()["names"] as? [String])
+        #expect(try stage.discarded(feeds[1], whole: true).batches == feeds)
         try stage.swept().ends(0)
         #expect(try marks(stage) == 0)
     }
@@ -279,8 +279,8 @@ struct HoldsTests {
         try stage.replayed(garbage).ends(65)
         try stage.moveStateToSender()
         let list = try stage.json("quarantine", "list")
-        let listed = try #require((list.json["feeds"] as? [[String: Any]])?.first)
-        let feed = try #require(listed["feed"] as? String)
+        let listed = try #require((list.json["batches"] as? [[String: Any]])?.first)
+        let feed = try #require(listed["batch"] as? String)
         let heard = try Batches(stage.database.store()).batch(feed)?.opened.rfc3339
         #expect(heard != nil && listed["opened"] as? String == heard)
         let copy = stage.folder.file("copy")
@@ -307,7 +307,7 @@ struct HoldsTests {
         guard engine == .mariaDB else { return }
         try stage.database.createOwnSchema()
         let account = try ServerAccount(of: stage.database)
-        for table in ["active_users", "pushsweep_feed", "pushsweep_report"] {
+        for table in ["active_users", "pushsweep_batch", "pushsweep_report"] {
             try account.grant(on: table)
         }
         try expectRefusal(.permission, "GRANT SELECT ON", account.environment)
@@ -319,7 +319,7 @@ struct HoldsTests {
         try stage.swept(dryRun: true).ends(3).app(
             has: ["gate": "partition-percent", "state": "pending", "applied": 500])
         #expect(try stage.holdList().isEmpty)
-        for table in ["pushsweep_change", "pushsweep_feed", "pushsweep_run"] {
+        for table in ["pushsweep_change", "pushsweep_batch", "pushsweep_run"] {
             #expect(try stage.database.rows(of: table) == 0)
         }
         let file = try stage.folder.write("feed.bin", try stage.journaledBytes())
@@ -339,9 +339,9 @@ struct HoldsTests {
         for hour in 25..<225 {
             let now = Date().timeIntervalSince1970 * 1_000
             try stage.database.execute(
-                "INSERT INTO pushsweep_feed (feed, run, app, environment, source, table_name, "
+                "INSERT INTO pushsweep_batch (name, run, app, environment, source, "
                     + "applied, invalidated, state, inlet, reports, changed_at) VALUES ('f-\(hour)', 'r', "
-                    + "'chat', 'production', 'feedback', 'active_users', 20, 20, 'applied', 'gateway', 20, ?)",
+                    + "'chat', 'production', 'feedback', 20, 20, 'applied', 'gateway', 20, ?)",
                 [stage.database.time(Int64(now) - Int64(hour) * 3_600_000)])
         }
         try stage.database.sql.commit()
@@ -360,7 +360,7 @@ struct HoldsTests {
         let stage = try stage(.sqlite, feed(0..<500))
         try stage.swept().ends(3)
         try stage.database.execute(
-            "UPDATE pushsweep_feed SET state = 'applying', table_name = 'active_users'")
+            "UPDATE pushsweep_batch SET state = 'applying'")
         try stage.swept().ends(0)
         #expect(try marks(stage) == 500)
     }

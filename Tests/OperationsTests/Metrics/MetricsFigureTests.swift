@@ -18,7 +18,7 @@ struct MetricsFigureTests {
             pending: 1, pendingBytes: 2, pendingReports: 3, held: 4, heldReports: 5, holds: 6,
             suspects: 9, suspectsKnown: 2, pulse: ["evidence-surge"])
         facts.waiting[Partition(app: "a", environment: "production")] = .init()
-        (facts.quarantinedFeeds, facts.damagedJournals, facts.unreadableJournals) = (10, 11, 12)
+        (facts.quarantinedBatches, facts.damagedJournals, facts.unreadableJournals) = (10, 11, 12)
         facts.certificates = [
             Partition(app: "b", environment: "sandbox"): EpochMilliseconds(13_500),
             Partition(app: "a", environment: "production"): EpochMilliseconds(14_000),
@@ -27,14 +27,15 @@ struct MetricsFigureTests {
         let lines = facts.text.split(separator: "\n").filter { !$0.hasPrefix("#") }
             .map { $0.dropFirst("pushsweep_".count) }
         for line in [
-            "waiting_feeds{\(own),state=\"pending\"} 1", "waiting_feeds{\(own),state=\"held\"} 4",
+            "waiting_batches{\(own),state=\"pending\"} 1",
+            "waiting_batches{\(own),state=\"held\"} 4",
             "waiting_bytes{\(own),state=\"pending\"} 2",
             "waiting_reports{\(own),state=\"pending\"} 3",
             "waiting_reports{\(own),state=\"held\"} 5", "holds_open{\(own)} 6",
             "suspect_tokens{\(own),known=\"no\"} 7", "suspect_tokens{\(own),known=\"yes\"} 2",
             "unusual_evidence{\(own),rule=\"evidence-surge\"} 1",
             "unusual_evidence{\(own),rule=\"evidence-stopped\"} 0", "batches_unseen 0",
-            "quarantined_feeds 10", "damaged_journals 11", "unreadable_journals 12",
+            "quarantined_batches 10", "damaged_journals 11", "unreadable_journals 12",
             "certificate_expiry_timestamp_seconds{\(own)} 13.5",
         ] {
             #expect(lines.contains { $0 == line }, "\(line)")
@@ -56,7 +57,7 @@ struct MetricsFigureTests {
             .map { $0.prefix { $0 != "{" && $0 != " " }.dropFirst("pushsweep_".count) }
         #expect(
             names == [
-                "waiting_feeds", "waiting_bytes", "batches_unseen", "quarantined_feeds",
+                "waiting_batches", "waiting_bytes", "batches_unseen", "quarantined_batches",
                 "damaged_journals", "unreadable_journals",
             ])
         #expect(facts.text.contains("pushsweep_batches_unseen 1\n"))

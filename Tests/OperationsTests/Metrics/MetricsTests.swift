@@ -17,7 +17,7 @@ struct MetricsTests {
         var report = SweepReport(
             run: "r", kind: "sweep", dryRun: false, started: EpochMilliseconds(noon))
         report.apps = apps.map { app, applied in
-            var feed = FeedReport(
+            var feed = BatchReport(
                 Partition(app: app, environment: "production"), source: "g:2196", end: .clean)
             feed.tuples = applied + 2
             feed.applied = applied

@@ -22,7 +22,7 @@ struct EarlierReportsTests {
             engine,
             feeds: [
                 .tuples(numbers.map { .dead($0, at: UInt32(dead / 1_000) + UInt32($0 % 10)) })
-            ] + [FeedSource](repeating: .tuples([]), count: 9))
+            ] + [ListSource](repeating: .tuples([]), count: 9))
         try stage.database.register(0..<rows, at: before)
         stage.lines.certificate += wrongValue
         stage.lines.limits = SweepStage.anyNumber
@@ -34,7 +34,7 @@ struct EarlierReportsTests {
     }
 
     private static func batches(_ stage: SweepStage) throws -> Int {
-        try stage.database.rows(of: "pushsweep_feed", "inlet <> ''")
+        try stage.database.rows(of: "pushsweep_batch", "inlet <> ''")
     }
 
     @Test(
@@ -53,10 +53,10 @@ struct EarlierReportsTests {
         stage.lines.limits = ""
         try stage.run("explain", DeviceToken.numbered(3).hex).ends(
             0, "the next sweep judges it again", "again under another mapping: row")
-        let before = try stage.database.texts("SELECT * FROM pushsweep_feed ORDER BY feed")
+        let before = try stage.database.texts("SELECT * FROM pushsweep_batch ORDER BY name")
         let dry = try stage.run("sweep", "--dry-run").ends(3)
         #expect(dry.output.contains("reports that found no row"), "\(dry.output)")
-        #expect(try stage.database.texts("SELECT * FROM pushsweep_feed ORDER BY feed") == before)
+        #expect(try stage.database.texts("SELECT * FROM pushsweep_batch ORDER BY name") == before)
         let swept = try stage.swept().ends(3)
         let settled = try #require(swept.json["apps"] as? [[String: Any]])
         #expect(
@@ -87,18 +87,18 @@ struct EarlierReportsTests {
         let now = Int64(Date().timeIntervalSince1970) * 1_000
         func ago(_ days: Int64) -> SQLValue { stage.database.time(now - days * 86_400_000) }
         let feeds = try stage.database.texts(
-            "SELECT feed FROM pushsweep_feed WHERE inlet = 'table' ORDER BY opened_at")
+            "SELECT name FROM pushsweep_batch WHERE inlet = 'table' ORDER BY opened_at")
         #expect(feeds.count == 3)
         for (feed, days) in zip(feeds, [(2, 5), (3, 4), (1, 6)] as [(Int64, Int64)]) {
             try stage.database.execute(
-                "UPDATE pushsweep_feed SET opened_at = ?, heard_at = ? WHERE feed = ?",
+                "UPDATE pushsweep_batch SET opened_at = ?, heard_at = ? WHERE name = ?",
                 [ago(days.0), ago(days.1), .text(feed[0])])
         }
         Self.correct(stage)
         try stage.swept().ends(0).app(has: ["applied": 3])
         #expect(
             try stage.database.texts(
-                "SELECT opened_at, heard_at FROM pushsweep_feed WHERE inlet = 'earlier'")
+                "SELECT opened_at, heard_at FROM pushsweep_batch WHERE inlet = 'earlier'")
                 == [[ago(3).testText, ago(6).testText]])
     }
 
@@ -115,8 +115,9 @@ struct EarlierReportsTests {
         }
         #expect(counts == [2, 3, 3, 3, 3])
         let mappings = try stage.database.texts(
-            "SELECT mappings FROM pushsweep_feed WHERE inlet = 'earlier'")
-        #expect(mappings[0][0].split(separator: " ").count == 2)
+            "SELECT DISTINCT mapping FROM pushsweep_part WHERE batch = "
+                + "(SELECT number FROM pushsweep_batch WHERE inlet = 'earlier')")
+        #expect(mappings.count == 2)
         // A policy makes no row findable.
         stage.lines.policy = "policy: {action: delete, clock-skew: 10m}"
         try stage.swept().ends(0)
@@ -137,7 +138,7 @@ struct EarlierReportsTests {
         let file = try stage.folder.write("log.jsonl", line(0) + "\n" + line(1) + "\n")
         try stage.run("import", file, "--from", "jsonl", "--app", "chat").ends(0)
         #expect(try stage.database.marked == 2)
-        let run = try stage.database.texts("SELECT DISTINCT run FROM pushsweep_change")[0][0]
+        let run = try stage.database.texts("SELECT DISTINCT run FROM \(ledgerWithRuns)")[0][0]
         try stage.undone(run).ends(0)
         #expect(try stage.database.marked == 0)
         try stage.swept().ends(0)
@@ -146,7 +147,7 @@ struct EarlierReportsTests {
             0, "the row was kept, because a person undid as much at ")
         // A person may say so.
         let batch = try stage.database.texts(
-            "SELECT feed FROM pushsweep_feed WHERE inlet = 'earlier'")[0][0]
+            "SELECT name FROM pushsweep_batch WHERE inlet = 'earlier'")[0][0]
         try stage.replayed(feed: batch).ends(0)
         #expect(try stage.database.marked == 4)
     }
@@ -197,7 +198,7 @@ struct EarlierReportsTests {
         try stage.run("explain", DeviceToken.numbered(1).hex).ends(
             0, "only a row changes that certainly registered before the evidence")
         let batch = try stage.database.texts(
-            "SELECT feed FROM pushsweep_feed WHERE inlet = 'earlier'")[0][0]
+            "SELECT name FROM pushsweep_batch WHERE inlet = 'earlier'")[0][0]
         try stage.replayed(feed: batch).ends(0).app(has: ["applied": 1, "already": 2, "newer": 1])
         try stage.run("audit", "--deep").ends(0)
     }
@@ -208,20 +209,20 @@ struct EarlierReportsTests {
         let run = try stage.swept().ends(0).json["run"] as? String ?? ""
         // As a run leaves it that was killed after a person had decided.
         try stage.database.execute(
-            "INSERT INTO pushsweep_feed (feed, run, app, app_name, environment, source, table_name, state, inlet, "
-                + "label, host, opened_at, ending, reports, changed_at, terms) SELECT 'later', run, app, app_name, "
-                + "environment, source, '', 'waiting', inlet, label, host, opened_at, ending, reports, "
-                + "changed_at, terms FROM pushsweep_feed")
+            "INSERT INTO pushsweep_batch (name, run, app, app_name, environment, source, state, inlet, "
+                + "label, host, opened_at, ending, reports, changed_at) SELECT 'later', run, app, app_name, "
+                + "environment, source, 'waiting', inlet, label, host, opened_at, ending, reports, "
+                + "changed_at FROM pushsweep_batch")
         try stage.database.execute(
-            "UPDATE pushsweep_feed SET origin = 'x', asked_at = changed_at WHERE feed = 'later'")
+            "UPDATE pushsweep_batch SET origin = 'x', asked_at = changed_at WHERE name = 'later'")
         try stage.database.execute(
-            "INSERT INTO pushsweep_report (batch, token, number, evidence_at, changed_at) SELECT 'later', "
+            "INSERT INTO pushsweep_report (batch, token, number, evidence_at, changed_at) SELECT \(batchNumber("later")), "
                 + "token, number, evidence_at, changed_at FROM pushsweep_report")
         try stage.undone(run).ends(0)
         #expect(try stage.database.marked == 0)
         // A sweep that was stopped after a chunk moves this, and says nothing for a person.
         try stage.database.execute(
-            "UPDATE pushsweep_feed SET changed_at = ? WHERE feed = 'later'",
+            "UPDATE pushsweep_batch SET changed_at = ? WHERE name = 'later'",
             [stage.database.time(4_000_000_000_000)])
         _ = try stage.swept()
         #expect(try stage.database.marked == 0)
@@ -258,7 +259,7 @@ struct EarlierReportsTests {
         let shown = try stage.run("holds", "show").ends(0)
         #expect(!shown.output.contains("a person undid"), "these were reported after the undo")
         try stage.database.execute(
-            "UPDATE pushsweep_feed SET heard_at = ? WHERE state = 'held'",
+            "UPDATE pushsweep_batch SET heard_at = ? WHERE state = 'held'",
             [stage.database.time(dead)])
         try stage.run("holds", "show").ends(
             0, "a person undid or discarded what is said of 60 tokens")
@@ -274,7 +275,7 @@ struct EarlierReportsTests {
             #"{"device_token":"\#(DeviceToken.numbered(5).hex)","status":410,"timestamp_ms":\#(dead)}"#
                 + "\n")
         try stage.run("import", file, "--from", "jsonl", "--app", "chat").ends(0)
-        let run = try stage.database.texts("SELECT DISTINCT run FROM pushsweep_change")[0][0]
+        let run = try stage.database.texts("SELECT DISTINCT run FROM \(ledgerWithRuns)")[0][0]
         try stage.undone(run).ends(0)
         stage.lines.certificate += Self.wrongValue
         for number in 5..<7 {
@@ -302,7 +303,7 @@ struct EarlierReportsTests {
         var lines = [line(0, dead), line(1, dead)]
         _ = try imported(lines).ends(0)
         #expect(try stage.database.marked == 2)
-        let run = try stage.database.texts("SELECT DISTINCT run FROM pushsweep_change")[0][0]
+        let run = try stage.database.texts("SELECT DISTINCT run FROM \(ledgerWithRuns)")[0][0]
         try stage.undone(run).ends(0)
         // Its beginning is another one, so all of it is read.
         lines = [#"{"level":"info"}"#] + lines + [line(1, dead + 60_000), line(2, dead)]
@@ -317,7 +318,7 @@ struct EarlierReportsTests {
         #expect(try stage.database.marked == 3)
         // It is his word too where the database has not seen that content.
         let again = try stage.database.texts(
-            "SELECT run FROM pushsweep_feed WHERE inlet = 'file' ORDER BY asked_at DESC")[0][0]
+            "SELECT run FROM pushsweep_batch WHERE inlet = 'file' ORDER BY asked_at DESC")[0][0]
         try stage.undone(again).ends(0)
         let marked = try stage.database.marked
         _ = try imported([line(0, dead)], "--again").ends(0)
@@ -365,7 +366,7 @@ struct EarlierReportsTests {
         Self.correct(stage)
         try stage.swept().ends(0)
         let names = try stage.database.texts(
-            "SELECT feed, moved_to FROM pushsweep_feed WHERE moved_to IS NOT NULL")
+            "SELECT name, moved_to FROM pushsweep_batch WHERE moved_to IS NOT NULL")
         try stage.replayed(feed: names[0][0]).ends(64, "moved into batch \(names[0][1])")
         try stage.replayed(feed: names[0][1]).ends(0).app(has: ["unknown": 4])
         let file = try stage.folder.write(

@@ -77,12 +77,12 @@ struct OneClockTests {
         // As an import with --again leaves its batch that was killed before it was judged.
         let asked = stage.database.time(Self.now - 1_000)
         try stage.database.execute(
-            "INSERT INTO pushsweep_feed (feed, run, app, app_name, environment, source, table_name, state, inlet, "
+            "INSERT INTO pushsweep_batch (name, run, app, app_name, environment, source, state, inlet, "
                 + "label, host, opened_at, ending, reports, changed_at, heard_at, asked_at) VALUES ('left', 'r', "
-                + "'chat', 'chat', 'production', 'Unregistered', '', 'waiting', 'file', 'l', 'h', ?, 'clean', 1, ?, ?, ?)",
+                + "'chat', 'chat', 'production', 'Unregistered', 'waiting', 'file', 'l', 'h', ?, 'clean', 1, ?, ?, ?)",
             [asked, asked, asked, asked])
         try stage.database.execute(
-            "INSERT INTO pushsweep_report (batch, token, number, evidence_at, changed_at) VALUES ('left', ?, 0, ?, ?)",
+            "INSERT INTO pushsweep_report (batch, token, number, evidence_at, changed_at) VALUES (\(batchNumber("left")), ?, 0, ?, ?)",
             [.bytes(DeviceToken.numbered(0).bytes), stage.database.time(1_700_000_000_000), asked])
         try stage.undone(first).ends(0)
         try stage.replayed(feed: "left").ends(0)
@@ -131,7 +131,7 @@ struct OneClockTests {
         let first = try stage.swept().ends(0).json["run"] as? String ?? ""
         try stage.undone(first).ends(0)
         #expect(
-            try stage.database.texts("SELECT taken_back FROM pushsweep_feed WHERE invalidated > 0")
+            try stage.database.texts("SELECT taken_back FROM pushsweep_part WHERE taken_back > 0")
                 == [["90"]])
         try report(0..<90)
         try stage.swept().ends(0)

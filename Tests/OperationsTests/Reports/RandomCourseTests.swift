@@ -68,7 +68,7 @@ private struct Course {
 
     init(_ engine: TestEngine, _ random: SeededGenerator) throws {
         self.random = random
-        stage = try SweepStage(engine, feeds: [FeedSource](repeating: .tuples([]), count: 99))
+        stage = try SweepStage(engine, feeds: [ListSource](repeating: .tuples([]), count: 99))
         stage.lines.limits = SweepStage.anyNumber
         for number in Self.tokens {
             let registered = dead + [-90_000_000, -4_000, -1_000].one(&self.random)
@@ -139,11 +139,11 @@ private struct Course {
         try command(["sweep"])
         done["marked", default: 0] += try stage.database.marked
         done["moved", default: 0] += try stage.database.rows(
-            of: "pushsweep_feed", "inlet = 'earlier'")
+            of: "pushsweep_batch", "inlet = 'earlier'")
     }
 
     private mutating func undo() throws {
-        let runs = try stage.database.texts("SELECT DISTINCT run FROM pushsweep_change ORDER BY 1")
+        let runs = try stage.database.texts("SELECT DISTINCT run FROM \(ledgerWithRuns) ORDER BY 1")
         guard let run = runs.randomElement(using: &random) else { return }
         let before = try stale()
         try command(["undo", run[0]])
@@ -158,10 +158,10 @@ private struct Course {
 
     private mutating func replay() throws {
         let batches = try stage.database.texts(
-            "SELECT feed FROM pushsweep_feed WHERE inlet <> '' AND state = 'applied' AND reports > removed ORDER BY 1"
+            "SELECT name FROM pushsweep_batch WHERE inlet <> '' AND state = 'applied' AND reports > removed ORDER BY 1"
         )
         guard let batch = batches.randomElement(using: &random) else { return }
-        try command(["replay", "--feed", batch[0]])
+        try command(["replay", "--batch", batch[0]])
         wasReplayed = true
         for number in Self.tokens { known[number]?.isUndone = false }
     }
@@ -217,7 +217,7 @@ private struct Course {
         let kept = try stage.database.rows(of: "pushsweep_report")
         if kept != reports { faults.append("\(reports) reports were made and \(kept) are kept") }
         let waiting = try stage.database.rows(
-            of: "pushsweep_feed", "state NOT IN ('applied') AND inlet <> ''")
+            of: "pushsweep_batch", "state NOT IN ('applied') AND inlet <> ''")
         if waiting > 0 { faults.append("\(waiting) batches are not decided") }
         let audit = try stage.run("audit", "--deep")
         if audit.output.contains("unbalanced") || audit.exit != 0 {

@@ -19,9 +19,9 @@ struct SharedEvidenceTests {
             feeds: [
                 .tuples((0..<500).map { .dead($0, at: UInt32(dead / 1_000) + UInt32($0 % 10)) })
             ]
-                + [FeedSource](repeating: .tuples([]), count: 9))
+                + [ListSource](repeating: .tuples([]), count: 9))
         try stage.database.register(0..<1_000, at: before)
-        let id = try stage.swept().ends(3).app()["feed"] as? String ?? ""
+        let id = try stage.swept().ends(3).app()["batch"] as? String ?? ""
         return (stage, id)
     }
 
@@ -74,13 +74,13 @@ struct SharedEvidenceTests {
         try stage.run(
             ["holds", "discard", id, "--reason", "a mistake"], environment: stage.host("b")
         )
-        .ends(0, "pushsweep replay --feed \(id)")
+        .ends(0, "pushsweep replay --batch \(id)")
         try stage.swept().ends(0)
         // A person changes his mind, on a third host.
         stage.lines.limits = SweepStage.anyNumber
-        try stage.run(["replay", "--feed", "abc"], environment: stage.host("c")).ends(
+        try stage.run(["replay", "--batch", "abc"], environment: stage.host("c")).ends(
             64, "give at least 4 characters")
-        try stage.run(["replay", "--feed", String(id.prefix(8))], environment: stage.host("c"))
+        try stage.run(["replay", "--batch", String(id.prefix(8))], environment: stage.host("c"))
             .ends(0)
         #expect(try Self.living(stage) == 500)
     }
@@ -92,7 +92,8 @@ struct SharedEvidenceTests {
         // As a run leaves it that was killed between the release and the first chunk.
         let settings = try stage.loaded()
         try stage.database.execute(
-            "UPDATE pushsweep_feed SET state = 'waiting', released = 1, terms = 'x'")
+            "UPDATE pushsweep_batch SET state = 'waiting'")
+        try stage.database.execute("UPDATE pushsweep_hold SET terms = 'x'")
         stage.lines.policy = "policy: {action: delete}"
         try stage.swept().ends(3).says("was released under other settings")
         #expect(try stage.database.rows(of: "active_users") == 1_000)
@@ -107,16 +108,19 @@ struct SharedEvidenceTests {
     func twoInlets() throws {
         let (stage, id) = try Self.held(.sqlite)
         try stage.database.execute(
-            "INSERT INTO pushsweep_feed (feed, run, app, environment, source, table_name, state, inlet, "
-                + "label, host, opened_at, gate, cause, held_at, reports) SELECT 'other', run, app, "
-                + "environment, source, '', state, 'file', label, host, opened_at, gate, cause, held_at, "
-                + "reports FROM pushsweep_feed")
+            "INSERT INTO pushsweep_batch (name, run, app, environment, source, state, inlet, "
+                + "label, host, opened_at, reports) SELECT 'other', run, app, "
+                + "environment, source, state, 'file', label, host, opened_at, "
+                + "reports FROM pushsweep_batch")
         try stage.database.execute(
-            "INSERT INTO pushsweep_report (batch, token, number, evidence_at, changed_at) SELECT 'other', "
+            "INSERT INTO pushsweep_hold (batch, gate, cause, held_at) SELECT \(batchNumber("other")), gate, cause, "
+                + "held_at FROM pushsweep_hold")
+        try stage.database.execute(
+            "INSERT INTO pushsweep_report (batch, token, number, evidence_at, changed_at) SELECT \(batchNumber("other")), "
                 + "token, number, evidence_at, changed_at FROM pushsweep_report")
         let (one, other) = (try stage.shown(id), try stage.shown("other"))
         #expect(one["digest"] as? String != other["digest"] as? String)
-        try stage.released(other["digest"] as? String ?? "").ends(3).app(has: ["feed": "other"])
+        try stage.released(other["digest"] as? String ?? "").ends(3).app(has: ["batch": "other"])
     }
 
     @Test("a held file holds back no sender and no row of pushsweep_evidence")
@@ -142,7 +146,9 @@ struct SharedEvidenceTests {
     func replayAfterUndo() throws {
         let stage = try SweepStage(.sqlite, dead: 3)
         let swept = try stage.swept().ends(0)
-        let (run, feed) = (swept.json["run"] as? String ?? "", swept.app()["feed"] as? String ?? "")
+        let (run, feed) = (
+            swept.json["run"] as? String ?? "", swept.app()["batch"] as? String ?? ""
+        )
         try stage.undone(run).ends(0)
         #expect(try stage.database.marked == 0)
         try stage.swept().ends(0)
@@ -151,7 +157,7 @@ struct SharedEvidenceTests {
         #expect(try stage.database.marked == 0)
         let again = try stage.replayed(feed: feed).ends(0).app(has: ["applied": 3])
         #expect(try stage.database.marked == 3)
-        #expect(again.app()["feed"] as? String != feed)
+        #expect(again.app()["batch"] as? String != feed)
         try stage.undone(again.json["run"] as? String ?? "").ends(0)
         #expect(try stage.database.marked == 0)
         // By its first name it is still found.
@@ -166,11 +172,11 @@ struct SharedEvidenceTests {
         try stage.database.execute("UPDATE active_users SET invalidated_at = NULL")
         try stage.database.execute("UPDATE pushsweep_report SET state = 0")
         try stage.database.execute(
-            "UPDATE pushsweep_feed SET state = 'waiting', app_name = 'talk', last_token = NULL, applied = 0, "
-                + "rows_changed = 0, invalidated = 0, host = 'elsewhere'")
+            "UPDATE pushsweep_batch SET state = 'waiting', app_name = 'talk', last_token = NULL, applied = 0, "
+                + "invalidated = 0, host = 'elsewhere'")
         try stage.swept().ends(0)
-        #expect(try stage.database.texts("SELECT state FROM pushsweep_feed") == [["waiting"]])
-        try stage.database.execute("UPDATE pushsweep_feed SET app_name = 'chat'")
+        #expect(try stage.database.texts("SELECT state FROM pushsweep_batch") == [["waiting"]])
+        try stage.database.execute("UPDATE pushsweep_batch SET app_name = 'chat'")
         try stage.swept().ends(0)
         #expect(try stage.database.marked == 3)
     }
@@ -181,27 +187,29 @@ struct SharedEvidenceTests {
     func appIsGone() throws {
         let stage = try SweepStage(.sqlite, dead: 3)
         let swept = try stage.swept().ends(0)
-        let feed = swept.app()["feed"] as? String ?? ""
+        let feed = swept.app()["batch"] as? String ?? ""
         try stage.database.execute("UPDATE active_users SET invalidated_at = NULL")
         try stage.database.execute("UPDATE pushsweep_report SET state = 0")
         try stage.database.execute(
-            "UPDATE pushsweep_feed SET state = 'waiting', last_token = NULL, applied = 0, rows_changed = 0, "
+            "UPDATE pushsweep_batch SET state = 'waiting', last_token = NULL, applied = 0, "
                 + "invalidated = 0")
         // Somebody's settings name this app.
         try stage.run("holds", "discard", feed, "--reason", "gone").ends(
             64, "nothing of this name is held")
-        try stage.database.execute("UPDATE pushsweep_feed SET app_name = 'talk'")
+        try stage.database.execute("UPDATE pushsweep_batch SET app_name = 'talk'")
         try stage.swept().ends(78, "pushsweep holds discard \(feed)")
         try stage.run("holds", "discard", feed, "--reason", "gone").ends(
-            0, "1 batch discarded", "pushsweep replay --feed \(feed)")
+            0, "1 batch discarded", "pushsweep replay --batch \(feed)")
         try stage.run("holds", "discard", feed, "--reason", "gone").ends(
-            64, "the batch is discarded (gone), and pushsweep replay --feed brings it back")
+            64, "the batch is discarded (gone), and pushsweep replay --batch brings it back")
         try stage.swept().ends(0)
         #expect(
-            try stage.database.texts("SELECT state, decision FROM pushsweep_feed") == [
-                ["discarded", "gone"]
-            ])
-        try stage.database.execute("UPDATE pushsweep_feed SET app_name = 'chat'")
+            try stage.database.texts(
+                "SELECT state, decision FROM pushsweep_batch JOIN pushsweep_hold ON batch = number")
+                == [
+                    ["discarded", "gone"]
+                ])
+        try stage.database.execute("UPDATE pushsweep_batch SET app_name = 'chat'")
         try stage.run("explain", DeviceToken.numbered(1).hex).ends(
             0, "discarded the evidence from", "gone")
         try stage.replayed(feed: feed).ends(0).app(has: ["applied": 3])
@@ -242,11 +250,11 @@ struct SharedEvidenceTests {
         #expect(try stage.database.rows(of: "pushsweep_report", "state = 0") == 0)
         // As a run leaves it that was killed between intake and noting.
         try stage.database.execute(
-            "INSERT INTO pushsweep_report (batch, token, number, evidence_at, changed_at) SELECT feed, ?, 0, "
-                + "opened_at, opened_at FROM pushsweep_feed WHERE source = 'DeviceTokenNotForTopic'",
+            "INSERT INTO pushsweep_report (batch, token, number, evidence_at, changed_at) SELECT number, ?, 0, "
+                + "opened_at, opened_at FROM pushsweep_batch WHERE source = 'DeviceTokenNotForTopic'",
             [.bytes(DeviceToken.numbered(20).bytes)])
         try stage.database.execute(
-            "UPDATE pushsweep_feed SET state = 'waiting', reports = reports + 1 WHERE source = 'DeviceTokenNotForTopic'"
+            "UPDATE pushsweep_batch SET state = 'waiting', reports = reports + 1 WHERE source = 'DeviceTokenNotForTopic'"
         )
         let told = try stage.run("explain", DeviceToken.numbered(20).hex).ends(
             0, "an answer 400 DeviceTokenNotForTopic")
@@ -368,7 +376,7 @@ struct SharedEvidenceTests {
         try stage.swept().ends(65)
         #expect(try stage.database.marked == 1)
         #expect(
-            try stage.database.texts("SELECT app_name, app FROM pushsweep_feed WHERE applied = 1")
+            try stage.database.texts("SELECT app_name, app FROM pushsweep_batch WHERE applied = 1")
                 == [
                     ["talk", "7"]
                 ])
@@ -392,7 +400,7 @@ struct SharedEvidenceTests {
         stage.lines.feedbackOptions = "idle-timeout: 60s"
         let run = try stage.start(["sweep"])
         let isKnown = eventually(seconds: 20) {
-            (try? stage.database.rows(of: "pushsweep_feed", "state = 'filling'")) == 1
+            (try? stage.database.rows(of: "pushsweep_batch", "state = 'filling'")) == 1
         }
         #expect(isKnown)
         run.signal(SIGKILL)
@@ -405,10 +413,10 @@ struct SharedEvidenceTests {
         ).ends(2, "1 batch")
         // After a day the rest of other batches is judged without its host. Here that would be nothing.
         try stage.database.execute(
-            "UPDATE pushsweep_feed SET changed_at = ?", [stage.database.time(dead)])
+            "UPDATE pushsweep_batch SET changed_at = ?", [stage.database.time(dead)])
         try stage.database.execute("UPDATE pushsweep_lease SET owner = NULL, expires_at = NULL")
-        let name = try stage.database.texts("SELECT feed FROM pushsweep_feed")[0][0]
-        try stage.run(["replay", "--feed", name], environment: other).ends(75, told)
+        let name = try stage.database.texts("SELECT name FROM pushsweep_batch")[0][0]
+        try stage.run(["replay", "--batch", name], environment: other).ends(75, told)
         stage.lines.feedbackOptions = "idle-timeout: 200ms"
         try stage.run(["sweep", "--app", "none"], environment: other).ends(64)
         try stage.run(["sweep"], environment: other).ends(0)
@@ -424,7 +432,7 @@ struct SharedEvidenceTests {
         }
         try stage.swept().ends(0).app(has: ["applied": 3])
         let known = try stage.database.texts(
-            "SELECT state, reports, ending FROM pushsweep_feed WHERE state <> 'discarded'")
+            "SELECT state, reports, ending FROM pushsweep_batch WHERE state <> 'discarded'")
         #expect(known == [["applied", "3", "truncated"]])
         try stage.run("audit", "--deep").ends(0)
     }

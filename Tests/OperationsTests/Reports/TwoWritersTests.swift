@@ -37,7 +37,7 @@ struct TwoWritersTests {
         var isAccounted: Bool {
             forms.contains { $0.hasPrefix("INSERT INTO pushsweep_change ") }
                 && forms.contains {
-                    $0.hasPrefix("UPDATE pushsweep_feed SET run")
+                    $0.hasPrefix("UPDATE pushsweep_batch SET run")
                         || $0.hasPrefix("UPDATE pushsweep_run SET counts")
                 }
         }
@@ -100,7 +100,7 @@ struct TwoWritersTests {
         _ = try run("sweep")
         let name = try hold()["hold"] as? String ?? ""
         try run("holds", "discard", name, "--all", "--reason", "wrong").ends(0)
-        try run("replay", "--feed", name).ends(3)
+        try run("replay", "--batch", name).ends(3)
         for words in [
             ["changes", "--since", "n1"], ["quarantine", "list"], ["purge"], ["check"],
         ] {

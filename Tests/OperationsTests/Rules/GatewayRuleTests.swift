@@ -194,7 +194,8 @@ struct GatewayRuleTests {
                     == [
                         "unbalanced-batch high batch b: it has taken in \(words) (another program changed "
                             + "pushsweep_report, or a part of a backup was restored) -> look who may write "
-                            + "there; what is missing nobody judges any more"
+                            + "there; what is missing nobody judges any more, and what is too much goes with the "
+                            + "next pushsweep purge"
                     ])
         }
     }

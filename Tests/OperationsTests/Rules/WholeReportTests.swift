@@ -23,7 +23,7 @@ struct WholeReportTests {
         (tokens.otherEnvironment, tokens.malformed) = (4, 5)
         (tokens.duplicate, tokens.suspect) = (6, 7)
         report.tokens = tokens
-        report.applied = .init(run: "r", feeds: 1, applied: 2)
+        report.applied = .init(run: "r", batches: 1, applied: 2)
         (report.lastSweep, report.hoursSinceSweep) = ("2026-11-20T11:00:00.000Z", 1.25)
         (report.clockDifference, report.certificateExpires) = (-7, "2027-01-01T00:00:00.000Z")
         report.probe = .init(
@@ -52,7 +52,7 @@ struct WholeReportTests {
                 "    ignored until 2026-12-31: known",
                 "  tokens of the list: 99 read, 50 living, 2 stale, 3 unknown, 4 of the other "
                     + "environment, 5 malformed, 6 duplicate, 7 called bad",
-                "  applied before: 1 feed, 2 tokens became invalid",
+                "  applied before: 1 batch, 2 tokens became invalid",
                 "  last good sweep: 2026-11-20T11:00:00.000Z",
                 "  certificate ends: 2027-01-01T00:00:00.000Z",
                 "  clock of the database ahead by: -7 ms",

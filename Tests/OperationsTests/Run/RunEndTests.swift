@@ -29,12 +29,12 @@ struct RunEndTests {
     private static let busy = RunFailure.wrapping(
         StoreFailure(.busy, "connecting: locked"), at: .store)
 
-    private func capture(_ tuples: [FeedbackTuple]) throws -> CapturedFeed {
-        let capture = try journal.beginFeed(
+    private func capture(_ tuples: [FeedbackTuple]) throws -> CapturedList {
+        let capture = try journal.beginList(
             run: "r", partition: chat, source: "gateway:2196", at: Self.now)
         try FeedbackTuple.bytes(tuples).withUnsafeBytes { try capture.append($0) }
         try capture.close(.closeNotify, at: Self.now)
-        return try journal.feed(capture.id)
+        return try journal.list(capture.id)
     }
 
     @Test("a database that is busy before anything was read is 69 where nothing waits, else 75")
@@ -66,7 +66,7 @@ struct RunEndTests {
         #expect(limited.exit == .pending)
 
         var reading = Self.outcome()
-        reading.report.apps.append(FeedReport(chat, source: "gateway:2196", end: .clean))
+        reading.report.apps.append(BatchReport(chat, source: "gateway:2196", end: .clean))
         reading.fail(Self.busy)
         try reading.noteLeft(in: journal)
         #expect(reading.exit == .pending)

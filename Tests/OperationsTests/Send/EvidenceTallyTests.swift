@@ -10,9 +10,9 @@ struct EvidenceTallyTests {
 
     private static func entry(
         _ feed: String, _ state: String, tuples: Int, applied: Int = 0, held: Int = 0
-    ) -> FeedReport {
-        var entry = FeedReport(chat, source: "g", end: .clean)
-        entry.feed = feed
+    ) -> BatchReport {
+        var entry = BatchReport(chat, source: "g", end: .clean)
+        entry.batch = feed
         entry.state = state
         (entry.tuples, entry.applied, entry.held) = (tuples, applied, held)
         entry.newer = tuples - applied - held

@@ -92,7 +92,7 @@ struct FeedTests {
             "a token of zero bytes", "time 0", "ahead of this machine's clock", "before June 2009",
             "in 4 parts")
         let json = try stage.json("quarantine", "list").json
-        let feeds = try #require(json["feeds"] as? [[String: Any]])
+        let feeds = try #require(json["batches"] as? [[String: Any]])
         #expect(feeds.count == 1 && feeds[0]["places"] as? Int == 4 && json["exit"] as? Int == 0)
         #expect((feeds[0]["first"] as? [[String: Any]])?.count == 4)
     }
@@ -106,7 +106,7 @@ struct FeedTests {
         let result = try stage.swept().ends(65).app(has: [
             "end": "misframed", "applied": 1, "quarantinedBytes": garbage.count,
         ])
-        let id = try #require(result.app()["feed"] as? String)
+        let id = try #require(result.app()["batch"] as? String)
         let file = stage.folder.file("exported")
         try stage.json("quarantine", "export", id, file).ends(0).json(has: [
             "bytes": garbage.count
@@ -152,9 +152,9 @@ struct FeedTests {
         try stage.database.register(0..<100, at: 1_600_000_000_000)
         let result = try stage.swept().ends(3).app(has: ["held": 2_000, "applied": 0]).says(
             "held=2000")
-        let id = try #require(result.app()["feed"] as? String)
+        let id = try #require(result.app()["batch"] as? String)
         stage.gateway.stop()
-        try stage.swept().ends(3).app(has: ["feed": id, "held": 2_000])
+        try stage.swept().ends(3).app(has: ["batch": id, "held": 2_000])
         try stage.replayed(feed: id).ends(0).app(has: [
             "applied": 100, "state": "applied",
         ])

@@ -17,7 +17,7 @@ struct FolderBindingTests {
         let stage = try SweepStage(
             engine,
             feeds: [.tuples([]), .tuples((0..<10).map { .dead($0, at: died) })]
-                + [FeedSource](repeating: .tuples([]), count: 5))
+                + [ListSource](repeating: .tuples([]), count: 5))
         let other = try TokenDatabase(engine)
         try other.createOwnSchema()
         for database in [stage.database, other] {
@@ -41,7 +41,7 @@ struct FolderBindingTests {
         try #require(stage.feedStates().last == "pending")
         try Self.use(other, stage)
         let asked = stage.gateway.records.count
-        for words in [["sweep"], ["sweep", "--dry-run"], ["replay", "--feed", "12345678"]] {
+        for words in [["sweep"], ["sweep", "--dry-run"], ["replay", "--batch", "12345678"]] {
             let result = try stage.run(words).ends(78, "belongs to database", "sweep --adopt")
             #expect(result.error.contains("chat/production from 127.0.0.1"), "\(result.error)")
             if words.count == 1 { #expect(result.error.contains("never swept")) }
@@ -88,7 +88,7 @@ struct FolderBindingTests {
             feeds: [
                 .tuples((0..<5).map { .dead($0, at: Self.died) }),
                 .tuples((5..<9).map { .dead($0, at: Self.died) }),
-            ] + [FeedSource](repeating: .tuples([]), count: 5))
+            ] + [ListSource](repeating: .tuples([]), count: 5))
         try stage.database.register(0..<100, at: 1_600_000_000_000)
         try stage.run("sweep").ends(0)
         guard case .sqlite(let path) = stage.database.settings.location else { return }
@@ -98,18 +98,18 @@ struct FolderBindingTests {
         #expect(!swept.error.contains("lacks"))
         #expect(try stage.database.marked == 9)
         // Restored in place.
-        try stage.database.execute("DELETE FROM pushsweep_feed WHERE bytes = 4 * 38")
+        try stage.database.execute("DELETE FROM pushsweep_batch WHERE bytes = 4 * 38")
         try stage.database.execute(
-            "DELETE FROM pushsweep_report WHERE batch NOT IN (SELECT feed FROM pushsweep_feed)")
+            "DELETE FROM pushsweep_report WHERE batch NOT IN (SELECT number FROM pushsweep_batch)")
         try stage.database.execute(
             "UPDATE active_users SET invalidated_at = NULL, invalid_reason = NULL WHERE id > 5")
         _ = path
         let told = try stage.run("sweep").ends(0, "lacks 1 list")
         let line = try #require(
-            told.error.split(separator: "\n").first { $0.contains("replay --feed ") })
+            told.error.split(separator: "\n").first { $0.contains("replay --batch ") })
         let words = line.split(separator: " ")
-        let name = String(words[words.firstIndex(of: "--feed")! + 1])
-        try stage.run("replay", "--feed", name).ends(0)
+        let name = String(words[words.firstIndex(of: "--batch")! + 1])
+        try stage.run("replay", "--batch", name).ends(0)
         #expect(try stage.database.marked == 9)
         #expect(try !stage.run("sweep").ends(0).error.contains("lacks"))
     }

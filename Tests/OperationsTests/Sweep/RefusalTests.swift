@@ -9,7 +9,7 @@ import TokenHygiene
 
 @testable import Operations
 
-private let feed = FeedSource.tuples([.dead(1, at: 1_700_000_000)])
+private let feed = ListSource.tuples([.dead(1, at: 1_700_000_000)])
 
 @Suite("A gateway that cannot be trusted")
 struct GatewayRefusalTests {

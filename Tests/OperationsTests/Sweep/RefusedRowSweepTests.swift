@@ -21,8 +21,8 @@ struct RefusedRowSweepTests {
         #expect(feed["applied"] as? Int == 49 && feed["refused"] as? Int == 1)
         #expect(feed["tuples"] as? Int == 50 && feed["state"] as? String == "applied")
         #expect((feed["refusals"] as? [String])?.first?.contains("trigger") == true)
-        let name = try #require(feed["feed"] as? String)
-        result.says("pushsweep replay --feed \(name)")
+        let name = try #require(feed["batch"] as? String)
+        result.says("pushsweep replay --batch \(name)")
         #expect(!result.error.contains(DeviceToken.numbered(7).hex))
         let unmarked = "SELECT COUNT(*) FROM active_users WHERE invalidated_at IS NULL"
         #expect(try stage.database.count(unmarked) == 1)
@@ -54,7 +54,7 @@ struct RefusedRowSweepTests {
         let feed = result.app()
         #expect(feed["applied"] as? Int == 4 && feed["refused"] as? Int == 1)
         #expect((feed["refusals"] as? [String])?.count == 1, "\(result.output)")
-        result.says("1 row stays as before", "pushsweep replay --feed ")
+        result.says("1 row stays as before", "pushsweep replay --batch ")
         #expect(try stage.feedStates() == ["applied"])
     }
 }

@@ -10,10 +10,10 @@ struct SweepReportTextTests {
     private static func report(dryRun: Bool) -> SweepReport {
         var report = SweepReport(
             run: "r", kind: "sweep", dryRun: dryRun, started: EpochMilliseconds(0))
-        var feed = FeedReport(
+        var feed = BatchReport(
             Partition(app: "chat", environment: "production"), source: "g:2196", end: .clean)
         (feed.bytes, feed.tuples, feed.applied, feed.newer) = (114, 3, 2, 1)
-        var gone = FeedReport(feed.partition, source: "policy.delete-after", end: .clean)
+        var gone = BatchReport(feed.partition, source: "policy.delete-after", end: .clean)
         (gone.tuples, gone.applied, gone.grace) = (7, 7, true)
         report.apps = [feed, gone]
         return report
@@ -81,7 +81,7 @@ struct SweepReportTextTests {
     @Test("the report does not call a gateway refused that was never asked")
     func notAsked() {
         var report = Self.report(dryRun: false)
-        report.apps[0] = FeedReport(
+        report.apps[0] = BatchReport(
             Partition(app: "chat", environment: "production"), source: "g:2196", end: .refused)
         #expect(report.lines.joined(separator: "\n").contains("g:2196: refused"))
         report.apps[0].asked = false

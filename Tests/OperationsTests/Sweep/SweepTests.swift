@@ -18,7 +18,7 @@ struct SweepTests {
                 "applied": 1, "newer": 1, "already": 1, "unknown": 1, "state": "pending",
             ])
             #expect(try stage.database.contents == rows)
-            for table in ["pushsweep_change", "pushsweep_feed", "pushsweep_run"] {
+            for table in ["pushsweep_change", "pushsweep_batch", "pushsweep_run"] {
                 #expect(try stage.database.rows(of: table) == 0)
             }
             let real = try stage.swept().ends(0).app(has: [
@@ -63,7 +63,7 @@ struct SweepTests {
     func wrongClock(_ clockAhead: Int64) throws {
         let stage = try SweepStage(.sqlite, dead: 1)
         let swept = try stage.swept(clockAhead: clockAhead).ends(0)
-        let name = try #require(swept.app()["feed"] as? String)
+        let name = try #require(swept.app()["batch"] as? String)
         let batch = try #require(try Batches(stage.database.store()).batch(name))
         let age = EpochMilliseconds.current.rawValue - batch.opened.rawValue
         #expect(age.magnitude < 600_000, "\(age) ms")

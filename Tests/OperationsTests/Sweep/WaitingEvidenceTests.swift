@@ -32,7 +32,7 @@ struct WaitingEvidenceTests {
         let feed = try #require(
             replay.error.firstMatch(
                 of:
-                    /other evidence waits: feed .*, feed .* replay --feed ([0-9a-f-]+)/
+                    /other evidence waits: list .*, list .* replay --batch ([0-9a-f-]+)/
             )
         ).1
         try stage.replayed(feed: "\(feed)").ends(75).app(has: ["applied": 30]).json(has: [
@@ -56,7 +56,7 @@ struct WaitingEvidenceTests {
         let replay = try stage.replayed(
             try write("talk.bin", 700..<701, stage), app: "talk"
         ).ends(3).app(has: ["applied": 1])
-        let feed = try #require(sweep.app()["feed"] as? String)
+        let feed = try #require(sweep.app()["batch"] as? String)
         replay.says(
             "other evidence is held: batch \(feed) of chat/production; see pushsweep holds list")
     }

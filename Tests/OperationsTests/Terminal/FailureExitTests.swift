@@ -38,7 +38,7 @@ struct FailureExitTests {
             (.locked, .locked, .state), (.cannotCreate, .cannotCreate, .state),
             (.permission, .permission, .state), (.inputOutput, .journal, .state),
             (.damaged, .journal, .state), (.undecodable, .journal, .decode),
-            (.unknownFeed, .usage, .state),
+            (.unknownList, .usage, .state),
         ] as [(JournalFailure.Code, Operations.ExitStatus, RunFailure.Stage)])
     func journal(code: JournalFailure.Code, exit: Operations.ExitStatus, stage: RunFailure.Stage) {
         let failure = RunFailure.wrapping(JournalFailure(code, "doing"), at: .apply)

@@ -114,20 +114,20 @@ struct RunReportTests {
     @Test("a purge says what it dropped, or would drop")
     func purge() {
         var report = PurgeReport(dryRun: false, before: "t")
-        (report.changes, report.feeds, report.runs) = (1, 2, 3)
-        let words = "1 change of the ledger, 2 feed checkpoints and 3 run records from before t"
+        (report.changes, report.batches, report.runs) = (1, 2, 3)
+        let words = "1 change of the ledger, 2 batches and 3 run records from before t"
         #expect(report.lines == ["purge: dropped \(words)"])
         report.dryRun = true
         #expect(report.lines == ["purge: would drop \(words)"])
     }
 
     /// A list of a gateway in which each figure is another one.
-    private static var feed: FeedReport {
-        var feed = FeedReport(chat, source: "g:2196", end: .clean)
+    private static var feed: BatchReport {
+        var feed = BatchReport(chat, source: "g:2196", end: .clean)
         (feed.bytes, feed.tuples, feed.applied, feed.already, feed.newer) = (380, 10, 11, 12, 13)
         (feed.unknown, feed.held, feed.quarantined, feed.refused) = (14, 15, 16, 17)
         (feed.spared, feed.quarantinedBytes, feed.detail) = (3, 5, "a detail")
-        (feed.state, feed.feed, feed.resumed) = ("held", "f", true)
+        (feed.state, feed.batch, feed.resumed) = ("held", "f", true)
         (feed.cause, feed.firstLook) = ("too many", true)
         return feed
     }
@@ -162,7 +162,7 @@ struct RunReportTests {
             report.lines[5].hasSuffix(
                 "; no row was changed, and it was not tried whether the table takes each change, and each "
                     + "removed row back"))
-        report.apps = [FeedReport(Self.chat, source: "log", end: .clean)]
+        report.apps = [BatchReport(Self.chat, source: "log", end: .clean)]
         #expect(report.lines.prefix(2) == ["chat/sandbox from log: clean", "  0 tuples"])
         report.apps[0].tuples = 1
         #expect(report.lines[0] == "chat/sandbox from log")
@@ -193,7 +193,7 @@ struct RunReportTests {
     @Test("the counts of a list are its figures, both ways")
     func counts() {
         let feed = Self.feed
-        var other = FeedReport(Self.chat, source: "g:2196", end: .clean)
+        var other = BatchReport(Self.chat, source: "g:2196", end: .clean)
         other.counts = feed.counts
         #expect([other.tuples, other.held, other.quarantined] == [10, 15, 16])
         #expect([other.applied, other.already, other.newer, other.unknown] == [11, 12, 13, 14])

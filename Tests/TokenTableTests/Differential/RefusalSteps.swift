@@ -51,8 +51,8 @@ extension RefusalCourse {
         var stream = EvidenceList(list.evidence)
         let progress = try store.applyReports(
             &stream,
-            FeedApplication(
-                run: run, feed: list.id, partition: chat, policy: policy, source: .feedback,
+            BatchApplication(
+                run: run, batch: list.id, partition: chat, policy: policy, source: .feedback,
                 hearing: hearing(heard)))
         findings.expect(progress.isApplied, "the list is not applied")
         lists[place].state = .applied
@@ -245,7 +245,7 @@ extension RefusalCourse {
     /// Makes what was changed so far older than the period.
     private mutating func age() throws {
         let old = table.engine == .sqlite ? "'2024-06-01 00:00:00.000'" : "'2024-06-01'"
-        for own in ["feed", "change"] {
+        for own in ["batch", "change"] {
             try database.sql.run("UPDATE pushsweep_\(own) SET changed_at = \(old)")
         }
         try database.sql.run(

@@ -260,13 +260,13 @@ struct TableCourse {
         let young = steps.filter { $0 >= cut }
         for step in steps.sorted() where step < cut {
             let old = table.engine == .sqlite ? "'2024-06-01 00:00:00.000'" : "'2024-06-01'"
-            for own in ["feed", "change"] {
-                try database.sql.run(
-                    "UPDATE pushsweep_\(own) SET changed_at = \(old) WHERE feed = 'feed \(step)'")
-            }
             try database.sql.run(
-                "UPDATE pushsweep_commit SET committed_at = \(old) "
-                    + "WHERE number > 0 AND feed = 'feed \(step)'")
+                "UPDATE pushsweep_batch SET changed_at = \(old) WHERE name = 'feed \(step)'")
+            for column in ["change SET changed_at", "commit SET committed_at"] {
+                try database.sql.run(
+                    "UPDATE pushsweep_\(column) = \(old) WHERE part IN (SELECT number FROM pushsweep_part "
+                        + "WHERE batch = \(batchNumber("feed \(step)")))")
+            }
         }
         let run = "00000000-0000-0000-0000-0000000000ee"
         try store.session.record(

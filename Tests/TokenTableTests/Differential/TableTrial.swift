@@ -76,7 +76,9 @@ final class TableTrial {
                 guard statement.hasPrefix("INSERT") else { throw error }
             }
         }
-        for own in ["change", "feed", "report", "run", "invalid", "suspect", "spared"] {
+        for own in [
+            "change", "part", "hold", "batch", "report", "run", "invalid", "suspect", "spared",
+        ] {
             try database.sql.run("DELETE FROM pushsweep_\(own)")
         }
         // The numbers of the table before are young, and without their entries they tell of a gap.

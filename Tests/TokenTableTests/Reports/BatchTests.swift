@@ -46,12 +46,12 @@ struct BatchTests {
         try store.fill(batch) { ListedReports(all, after: $0) }
     }
 
-    private static func settle(_ store: TokenTable, _ id: String = "b") throws -> FeedProgress {
+    private static func settle(_ store: TokenTable, _ id: String = "b") throws -> BatchProgress {
         var stream = StoredReports(of: id, in: store)
         return try store.applyReports(
             &stream,
-            FeedApplication(
-                run: "r", feed: id, partition: chat, policy: RemovalPolicy(), source: .feedback,
+            BatchApplication(
+                run: "r", batch: id, partition: chat, policy: RemovalPolicy(), source: .feedback,
                 hearing: .unknown))
     }
 
@@ -78,7 +78,7 @@ struct BatchTests {
             try Batches(store).completeFilling()
             #expect(try Batches(store).batch("b")?.state == .filling)
             try database.execute(
-                "UPDATE pushsweep_feed SET changed_at = \(database.sql.dialect.now(adding: -90_000))"
+                "UPDATE pushsweep_batch SET changed_at = \(database.sql.dialect.now(adding: -90_000))"
             )
             try Batches(store).completeFilling()
             let found = try #require(try Batches(store).batch("b"))
@@ -143,7 +143,7 @@ struct BatchTests {
                     guard chunks == 1 else { return }
                     _ = try? database.sql.execute(
                         "DELETE FROM pushsweep_report WHERE number >= 0", [])
-                    _ = try? database.sql.execute("DELETE FROM pushsweep_feed WHERE part = 0", [])
+                    _ = try? database.sql.execute("DELETE FROM pushsweep_batch", [])
                 }
             ) { ListedReports(all, after: $0) }
         }
@@ -199,8 +199,8 @@ struct BatchTests {
             NumberedReport(token: $0, number: 0, time: EpochMilliseconds(start + 9_000))
         }
         #expect(try Self.fill(one, all))
-        let application = FeedApplication(
-            run: "r", feed: "b", partition: chat, policy: RemovalPolicy(), source: .feedback,
+        let application = BatchApplication(
+            run: "r", batch: "b", partition: chat, policy: RemovalPolicy(), source: .feedback,
             hearing: .unknown)
         var (first, second) = (
             StoredReports(of: "b", in: one), StoredReports(of: "b", in: other)
@@ -253,7 +253,8 @@ struct BatchTests {
         #expect(try batches.hold("d", BatchHold(cause: "x", gate: .volume)))
         let since = EpochMilliseconds(start)
         try database.execute(
-            "UPDATE pushsweep_feed SET held_at = ? WHERE feed = 'd'", [database.time(start)])
+            "UPDATE pushsweep_hold SET held_at = ? WHERE batch = \(batchNumber("d"))",
+            [database.time(start)])
         // Judged again and held again it waits since the first time, unless somebody had decided.
         #expect(try batches.reopen("d") && batches.hold("d", BatchHold(cause: "y", gate: .volume)))
         #expect(try batches.batch("d")?.hold?.since == since)
@@ -281,12 +282,13 @@ struct BatchTests {
                 #expect(try Self.fill(store, Self.reports(tokens), into: Self.batch(name)))
                 _ = try Self.settle(store, name)
             }
-            try database.execute("UPDATE pushsweep_feed SET mappings = 'a', opened_at = changed_at")
+            try database.execute("UPDATE pushsweep_part SET mapping = 'a'")
+            try database.execute("UPDATE pushsweep_batch SET opened_at = changed_at")
             try database.execute(
-                "UPDATE pushsweep_report SET state = 5, refusal = 'x' WHERE batch = 'b' AND number = 1 AND state = 4"
+                "UPDATE pushsweep_report SET state = 5, refusal = 'x' WHERE batch = \(batchNumber("b")) AND number = 1 AND state = 4"
             )
             try database.execute(
-                "UPDATE pushsweep_feed SET refused = 3, unknown_tokens = 6 WHERE feed = 'b'")
+                "UPDATE pushsweep_batch SET refused = 3, unknown_tokens = 6 WHERE name = 'b'")
             return database
         }
         func move(_ connection: any SQLConnection, _ database: TokenDatabase) throws {
@@ -320,7 +322,8 @@ struct BatchTests {
             #expect(try batches.batch("d")?.mappings == ["a", "t"])
             #expect(
                 try database.rows(
-                    of: "pushsweep_report", "batch = 'n' AND state = 0 AND number = 0")
+                    of: "pushsweep_report",
+                    "batch = \(batchNumber("n")) AND state = 0 AND number = 0")
                     == 4)
             for number in 3..<7 { try database.register(.numbered(number), at: start) }
             #expect(try Self.settle(store, "n").counts == Counts(applied: 4, already: 20))
@@ -382,7 +385,7 @@ struct BatchTests {
         func left(after days: Int64) throws -> [Int] {
             try ReportRetention(store).trim(at: now.advanced(by: days * 86_400_000 + 60_000))
             return try ["b", "w"].map {
-                try database.rows(of: "pushsweep_report", "batch = '\($0)'")
+                try database.rows(of: "pushsweep_report", "batch = \(batchNumber($0))")
             }
         }
         #expect(try left(after: 0) == [12, 6])
@@ -391,7 +394,7 @@ struct BatchTests {
         #expect(try left(after: 30) == [0, 6], "what waits is never removed")
         #expect(
             try database.texts(
-                "SELECT reports, removed, trimmed FROM pushsweep_feed WHERE feed = 'b'")
+                "SELECT reports, removed, trimmed FROM pushsweep_batch WHERE name = 'b'")
                 == [["12", "12", "2"]])
     }
 }

@@ -48,8 +48,8 @@ struct FileClaimTests {
     /// Each batch with its state, the reports that it says it has, and those that are there.
     private static func states(_ database: TokenDatabase) throws -> [String] {
         let rows = try database.sql.query(
-            "SELECT f.feed, f.state, f.reports, COUNT(r.token) FROM pushsweep_feed f LEFT JOIN "
-                + "pushsweep_report r ON r.batch = f.feed GROUP BY f.feed, f.state, f.reports ORDER BY f.feed",
+            "SELECT f.name, f.state, f.reports, COUNT(r.token) FROM pushsweep_batch f LEFT JOIN "
+                + "pushsweep_report r ON r.batch = f.number GROUP BY f.name, f.state, f.reports ORDER BY f.name",
             [])
         return (0..<rows.count).map { row in
             rows.row(row).map { $0.text ?? "\($0.integer ?? -1)" }.joined(separator: " ")
@@ -122,7 +122,7 @@ struct FileClaimTests {
         let database = try TokenDatabase.own(engine)
         let store = try database.store()
         try Self.fill(store)
-        try database.execute("UPDATE pushsweep_feed SET reports = 39 WHERE feed = 'dead'")
+        try database.execute("UPDATE pushsweep_batch SET reports = 39 WHERE name = 'dead'")
         let failure = #expect(throws: StoreFailure.self) { try Self.claim(store) }
         #expect(failure?.code == .inconsistent)
         #expect(try !EvidenceIntake(store).isTaken("name"))
@@ -142,7 +142,8 @@ struct FileClaimTests {
         let taken = Self.batch("taken", reports: 2, .unregistered)
         #expect(try store.fill(taken) { ListedReports(Self.reports(0..<2), after: $0) })
         // Several reports about one token stay together at the end of a step.
-        try database.execute("UPDATE pushsweep_report SET number = 1 WHERE batch = 'bad'")
+        try database.execute(
+            "UPDATE pushsweep_report SET number = 1 WHERE batch = \(batchNumber("bad"))")
         try Batches(store).dropDrafts(lease: nil)
         let others = ["list filling 5 5", "taken waiting 2 2"]
         #expect(
@@ -151,11 +152,11 @@ struct FileClaimTests {
         #expect(try database.rows(of: "pushsweep_quarantine") == 0)
         // An empty draft goes with a purge, once it is old.
         try database.execute(
-            "UPDATE pushsweep_feed SET changed_at = \(database.sql.dialect.now(adding: -86_400))")
+            "UPDATE pushsweep_batch SET changed_at = \(database.sql.dialect.now(adding: -86_400))")
         let now = try store.session.databaseTime()
         let dry = try store.purge(before: now.advanced(by: -3_600_000), isDry: true)
-        #expect(dry.feeds == 3)
-        #expect(try store.purge(before: now.advanced(by: -3_600_000)).feeds == 3)
+        #expect(dry.batches == 3)
+        #expect(try store.purge(before: now.advanced(by: -3_600_000)).batches == 3)
         #expect(try Self.states(database) == others)
     }
 
@@ -167,7 +168,7 @@ struct FileClaimTests {
         let store = try database.store()
         try Self.fill(store)
         try database.execute(
-            "UPDATE pushsweep_feed SET changed_at = \(database.sql.dialect.now(adding: -200_000))")
+            "UPDATE pushsweep_batch SET changed_at = \(database.sql.dialect.now(adding: -200_000))")
         try Batches(store).completeFilling()
         try Batches(store).closeAbandonedTurns()
         #expect(try Self.states(database) == Self.open)
@@ -187,7 +188,7 @@ struct FileClaimTests {
         try Self.fill(store)
         try Batches(store).dropDrafts(lease: nil)
         try database.execute(
-            "UPDATE pushsweep_feed SET host = 'gone', run = 'killed', label = 'old'")
+            "UPDATE pushsweep_batch SET host = 'gone', run = 'killed', label = 'old'")
         try Self.fill(store)
         #expect(try Self.claim(store))
         #expect(try Self.states(database) == Self.whole)

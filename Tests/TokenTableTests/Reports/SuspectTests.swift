@@ -35,11 +35,11 @@ struct SuspectTests {
 
     private static func note(
         _ store: TokenTable, _ id: String, _ source: EvidenceSource = .badDeviceToken
-    ) throws -> FeedProgress {
+    ) throws -> BatchProgress {
         try store.noteSuspects(
-            FeedApplication(
-                run: "r", feed: id, partition: chat, policy: RemovalPolicy(), source: source,
-                mappings: ["before", "mapping"], hearing: .unknown))
+            BatchApplication(
+                run: "r", batch: id, partition: chat, policy: RemovalPolicy(), source: source,
+                mapping: "mapping", hearing: .unknown))
     }
 
     @Test(
@@ -147,7 +147,7 @@ struct SuspectTests {
                 of: number)
         }
         try database.execute(
-            "UPDATE pushsweep_feed SET state = 'applied' WHERE feed = 'report' AND part = 0")
+            "UPDATE pushsweep_batch SET state = 'applied' WHERE name = 'report'")
         try database.execute(
             "DELETE FROM pushsweep_report WHERE token = ?", [.bytes(DeviceToken.numbered(0).bytes)])
         try database.execute(
@@ -196,7 +196,7 @@ struct SuspectTests {
         #expect(
             try database.rows(
                 of: "pushsweep_report",
-                "batch IN (SELECT feed FROM pushsweep_feed WHERE source IN ('BadDeviceToken', 'Accepted'))"
+                "batch IN (SELECT number FROM pushsweep_batch WHERE source IN ('BadDeviceToken', 'Accepted'))"
             )
                 == 0)
     }
@@ -254,7 +254,14 @@ struct QuarantineTests {
         arguments: TestEngine.available)
     func kept(_ engine: TestEngine) throws {
         let database = try TokenDatabase.own(engine)
-        let quarantine = Quarantine(try database.store())
+        let store = try database.store()
+        let quarantine = Quarantine(store)
+        for name in ["a", "b", "c"] {
+            try store.begin(
+                ReportBatch(
+                    id: name, run: "r", chat, .feedback, .gateway, label: "l", host: "h",
+                    opened: EpochMilliseconds(start)))
+        }
         let least = QuarantinedPart(place: .min, bytes: [1], reason: "least", token: nil)
         try quarantine.keep([least], of: "a")
         #expect(try quarantine.parts(of: "a", limit: 9) == [least])

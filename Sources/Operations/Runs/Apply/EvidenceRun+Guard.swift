@@ -48,7 +48,7 @@ final class GuardLog: Sendable {
     /// The decisions to hold; nil before the guard was asked.
     private let held = Mutex<[String]?>(nil)
 
-    /// Adds the decision about a feed.
+    /// Adds the decision about a batch.
     func note(_ hold: GuardHold?, about partition: Partition, asked: Bool) {
         held.withLock { held in
             if asked { held = held ?? [] }
@@ -105,14 +105,14 @@ extension EvidenceRun {
     /// The hold of the batch's inlet by another batch; nil when there is none.
     func holdBehind(_ batch: ReportBatch) throws -> GuardHold? {
         if let holder = foretold.holder(of: batch) {
-            return GuardHold(cause: .behind(feed: holder), candidates: nil)
+            return GuardHold(cause: .behind(batch: holder), candidates: nil)
         }
         // An account of a dry run may see the token table alone.
         guard !plan.dryRun || (try? batches.visibility()) == .readable,
             let holder = try batches.holder(of: batch.partition, batch.inlet),
             holder.id != batch.id
         else { return nil }
-        return GuardHold(cause: .behind(feed: holder.id), candidates: nil)
+        return GuardHold(cause: .behind(batch: holder.id), candidates: nil)
     }
 
     /// Asks the guard about a batch of which nothing is decided yet.
@@ -205,7 +205,7 @@ extension RemovalProposal {
     }
 }
 
-extension FeedReport {
+extension BatchReport {
     /// Copies the guard's reasons for the hold.
     mutating func enter(_ hold: GuardHold) {
         gate = hold.cause.gate.rawValue

@@ -8,7 +8,7 @@ import TokenTable
 extension EvidenceRun {
     /// What became of the evidence of a batch.
     struct Judged {
-        var progress = FeedProgress(counts: Counts())
+        var progress = BatchProgress(counts: Counts())
         var hold: GuardHold?
         /// The first rows that refused the changes; nil where none did.
         var refusals: [String]?
@@ -18,16 +18,16 @@ extension EvidenceRun {
 
     /// Logs the first rows that refused the changes of a batch. The applied changes are kept, whether or not
     /// these rows can be read.
-    private func refusals(_ batch: ReportBatch, _ progress: FeedProgress) -> [String]? {
+    private func refusals(_ batch: ReportBatch, _ progress: BatchProgress) -> [String]? {
         guard progress.isApplied, progress.rowsRefused > 0 else { return nil }
-        let limit = FeedReport.mostRefusals
-        let named = (try? store.refusedChanges(ofFeed: batch.id, limit: limit)) ?? []
+        let limit = BatchReport.mostRefusals
+        let named = (try? store.refusedChanges(ofBatch: batch.id, limit: limit)) ?? []
         let first = named.first.map { ", the first is \($0.refusalInWords)" } ?? ""
         let what = progress.rowsRefused == 1 ? "1 row stays" : "\(progress.rowsRefused) rows stay"
         context.log.warning(
             """
             \(batch.partition): \(what) as before although the token is dead\(first); correct the rows, then run \
-            pushsweep replay --feed \(batch.id)
+            pushsweep replay --batch \(batch.id)
             """)
         return named.map(\.refusalInWords)
     }
@@ -53,7 +53,7 @@ extension EvidenceRun {
             counts += known?.counts ?? Counts()
             foretold.note(heard.batch, forecast.candidateRows, isHeld: hold != nil, in: partition)
             return Judged(
-                progress: FeedProgress(counts: counts), hold: hold, spared: forecast.spared)
+                progress: BatchProgress(counts: counts), hold: hold, spared: forecast.spared)
         }
         if batch.reports > 0 {
             opinions.note(hold, about: batch.partition, asked: asksGuard)
@@ -61,10 +61,9 @@ extension EvidenceRun {
         }
         if let hold { return Judged(hold: hold) }
         let mapping = try MappingDigest.of(batch.partition, store.terms(of: partition))
-        let application = FeedApplication(
-            run: run, feed: batch.id, partition: partition, policy: policy(for: batch),
-            source: batch.source, lease: lease, isReleased: batch.isReleased,
-            mappings: batch.mappings.filter { $0 != mapping } + [mapping],
+        let application = BatchApplication(
+            run: run, batch: batch.id, partition: partition, policy: policy(for: batch),
+            source: batch.source, lease: lease, mapping: mapping,
             hearing: hearing(of: heard.batch))
         let applied = try write(application, heard, after: known?.position)
         return Judged(
@@ -107,7 +106,7 @@ extension EvidenceRun {
                 """
                 \(heard.batch.partition): \(forecast.spared.counting("report")) of batch \(heard.batch.id) \
                 \(forecast.spared == 1 ? "changes" : "change") nothing, because a person undid or discarded what \
-                \(forecast.spared == 1 ? "it says" : "they say"); pushsweep replay --feed makes them count
+                \(forecast.spared == 1 ? "it says" : "they say"); pushsweep replay --batch makes them count
                 """)
         }
         guard forecast.isComplete else {
@@ -121,8 +120,8 @@ extension EvidenceRun {
 
     /// Changes the rows.
     private func write(
-        _ application: FeedApplication, _ heard: HeardBatch, after position: DeviceToken?
-    ) throws -> FeedProgress {
+        _ application: BatchApplication, _ heard: HeardBatch, after position: DeviceToken?
+    ) throws -> BatchProgress {
         let (context, seen, counts) = (context, seen, heard.batch.counts)
         let partition = heard.batch.partition
         defer { context.progress.clear() }

@@ -51,7 +51,7 @@ struct EvidenceRun {
 
     /// The result of one batch.
     struct Result {
-        var entry: FeedReport
+        var entry: BatchReport
         /// The exit code that the batch asks for.
         var status = ExitStatus.done
         /// The failure that left the batch waiting, if there was one.
@@ -70,7 +70,7 @@ struct EvidenceRun {
 
     /// Judges a batch: forecast, guard, rows.
     func judge(_ heard: HeardBatch) -> Result {
-        var result = Result(entry: FeedReport(heard.batch))
+        var result = Result(entry: BatchReport(heard.batch))
         seen.enter(nil)
         do {
             if heard.batch.source.isAboutSuspects {
@@ -114,7 +114,7 @@ struct EvidenceRun {
 
     /// Enters, after a failure, how much of the batch the database has applied: as it says itself, or as
     /// it was last seen where it does not answer any more.
-    private func enterProgress(of batch: String, into entry: inout FeedReport) {
+    private func enterProgress(of batch: String, into entry: inout BatchReport) {
         guard !plan.dryRun else { return }
         store.session.giveUp()
         guard let known = (try? store.progress(of: batch)) ?? seen.progress else { return }
@@ -156,7 +156,7 @@ struct EvidenceRun {
     // MARK: Judging
 
     private func decide(
-        _ heard: HeardBatch, into entry: inout FeedReport
+        _ heard: HeardBatch, into entry: inout BatchReport
     ) throws -> ExitStatus {
         var heard = heard
         let batch = heard.batch
@@ -194,7 +194,7 @@ struct EvidenceRun {
             entry.enter(hold)
             if !plan.dryRun {
                 try keep(batch, hold)
-                entry.state = FeedState.held.rawValue
+                entry.state = ListState.held.rawValue
                 entry.held = batch.reports
                 return .held
             }
@@ -233,10 +233,10 @@ struct EvidenceRun {
         guard !plan.dryRun, batch.state != .applied else { return }
         defer { context.progress.clear() }
         let progress = try store.noteSuspects(
-            FeedApplication(
-                run: run, feed: batch.id, partition: stored, policy: plan.policy,
+            BatchApplication(
+                run: run, batch: batch.id, partition: stored, policy: plan.policy,
                 source: batch.source, lease: lease,
-                mappings: [MappingDigest.of(batch.partition, store.terms(of: stored))],
+                mapping: MappingDigest.of(batch.partition, store.terms(of: stored)),
                 hearing: .unknown),
             shouldStop: { context.interrupt.isTripped }
         ) {
@@ -248,7 +248,7 @@ struct EvidenceRun {
 
     /// Holds a batch whose release would do something else than the person saw.
     private func holdAgain(
-        _ batch: ReportBatch, _ entry: inout FeedReport
+        _ batch: ReportBatch, _ entry: inout BatchReport
     ) throws -> ExitStatus {
         guard !plan.dryRun else { return .held }
         _ = try batches.holdAgain(batch.id)
@@ -273,7 +273,7 @@ struct EvidenceRun {
 
     /// Throws unless all of a batch was judged and every report is accounted for.
     private func ensureWhole(
-        _ batch: ReportBatch, _ progress: FeedProgress, _ counts: Counts
+        _ batch: ReportBatch, _ progress: BatchProgress, _ counts: Counts
     ) throws(RunFailure) {
         guard progress.isApplied else {
             throw RunFailure(
@@ -292,29 +292,29 @@ struct EvidenceRun {
 
 /// The progress of a batch as it was last reported.
 final class SeenProgress: Sendable {
-    private let last = Mutex<FeedProgress?>(nil)
+    private let last = Mutex<BatchProgress?>(nil)
 
-    var progress: FeedProgress? { last.withLock { $0 } }
+    var progress: BatchProgress? { last.withLock { $0 } }
 
-    func enter(_ progress: FeedProgress?) { last.withLock { $0 = progress } }
+    func enter(_ progress: BatchProgress?) { last.withLock { $0 = progress } }
 }
 
 extension BatchState {
-    /// The word in reports, which have that of a feed in the journal.
+    /// The word in reports, which have that of a batch in the journal.
     var reported: String {
         switch self {
-        case .filling, .waiting, .applying: FeedState.pending.rawValue
+        case .filling, .waiting, .applying: ListState.pending.rawValue
         case .applied, .held, .discarded: rawValue
         case .discarding: BatchState.discarded.rawValue
         }
     }
 }
 
-extension FeedReport {
+extension BatchReport {
     /// The entry of a batch that is not judged yet.
     init(_ batch: ReportBatch) {
         self.init(batch.partition, source: batch.label, end: batch.ending)
-        feed = batch.id
+        self.batch = batch.id
         state = batch.state.reported
         detail = batch.detail
         bytes = batch.bytes

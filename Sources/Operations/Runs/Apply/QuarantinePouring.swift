@@ -1,5 +1,5 @@
-// What a journal has of a feed that is no usable evidence goes into the quarantine of the database before the feed's
-// batch, so that a feed which is closed has nothing left here. Keeping a part again changes nothing, so a kill in
+// What a journal has of a list that is no usable evidence goes into the quarantine of the database before the list's
+// batch, so that a list which is closed has nothing left here. Keeping a part again changes nothing, so a kill in
 // between needs no checkpoint.
 
 import APNsProtocol
@@ -9,29 +9,29 @@ import TokenHygiene
 import TokenTable
 
 extension Pouring {
-    /// Moves the quarantine of a feed into the database. The feed's bytes stay in the journal.
+    /// Moves the quarantine of a list into the database. The list's bytes stay in the journal.
     ///
     /// - Throws: failures of journal and database. What is moved stays moved.
-    func pourQuarantine(of feed: CapturedFeed) throws {
-        let places = try journal.quarantined(of: feed.id)
-        guard !places.isEmpty, !feed.isPurged else { return }
+    func pourQuarantine(of list: CapturedList) throws {
+        let places = try journal.quarantined(of: list.id)
+        guard !places.isEmpty, !list.isPurged else { return }
         var parts = PartCutting(places)
         let quarantine = Quarantine(evidence.store)
-        try journal.forEachChunk(of: feed.id) { chunk in
-            try parts.take(chunk) { try quarantine.keep($0, of: feed.id) }
+        try journal.forEachChunk(of: list.id) { chunk in
+            try parts.take(chunk) { try quarantine.keep($0, of: list.id) }
         }
-        try quarantine.keep(parts.end(), of: feed.id)
+        try quarantine.keep(parts.end(), of: list.id)
     }
 }
 
-/// Cuts quarantined places out of the bytes of a feed. Each tuple or 8 KiB is a part, so that nothing of what a
+/// Cuts quarantined places out of the bytes of a list. Each tuple or 8 KiB is a part, so that nothing of what a
 /// gateway has forgotten is lost.
 private struct PartCutting {
     /// Parts that are kept at once.
     private static let most = 500
 
     private let places: [Quarantined]
-    /// The place that is cut next, and the offset of the next byte of the feed.
+    /// The place that is cut next, and the offset of the next byte of the list.
     private var (next, offset) = (0, 0)
     /// The bytes of the current part, its start and its length so far.
     private var bytes: [UInt8] = []

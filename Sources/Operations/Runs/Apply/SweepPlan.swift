@@ -12,7 +12,7 @@ package struct GatewayPlan: Sendable {
     /// Milliseconds before the end of our certificate at which runs begin to warn: 30 days.
     package static let expiryWarning: Int64 = 30 * 86_400_000
 
-    /// The app and environment of the feed.
+    /// The app and environment of the batch.
     let partition: Partition
     let feedback: Settings.Feedback
     /// The trusted authorities and our certificate, or why this gateway cannot be read.
@@ -23,7 +23,7 @@ package struct GatewayPlan: Sendable {
     /// `host:port`.
     var name: String { "\(feedback.host):\(feedback.port)" }
 
-    /// Limits of time and size for one feed.
+    /// Limits of time and size for one list.
     var limits: FeedbackReader.Limits {
         var limits = FeedbackReader.Limits()
         limits.connect = feedback.connectTimeout
@@ -39,18 +39,18 @@ package struct GatewayPlan: Sendable {
 package struct SweepPlan: Sendable {
     /// The evidence that a run takes up, in its order.
     package enum Work: Sendable {
-        /// The feeds that earlier runs left, then these gateways in the order of the settings.
+        /// The batches that earlier runs left, then these gateways in the order of the settings.
         case gateways([GatewayPlan])
-        /// What waits and nothing else: the feeds that earlier runs left and the reports of other
+        /// What waits and nothing else: the batches that earlier runs left and the reports of other
         /// senders. The step of `preflight` before it looks.
         case waiting
-        /// A file with the raw bytes of a feed, or with the reports of another sender.
+        /// A file with the raw bytes of a list, or with the reports of another sender.
         case file(GivenFile)
-        /// A batch, or a feed of the journal that is none yet, by its name.
+        /// A batch, or a list of the journal that is none yet, by its name.
         case journaled(String)
         /// The answers that a sender's own run received.
         case answers
-        /// The held feeds that a digest names.
+        /// The held batches that a digest names.
         case release(String)
 
         /// The kind of run, as the records name it.
@@ -72,13 +72,13 @@ package struct SweepPlan: Sendable {
         let path: String
         /// The app and environment of its tokens; nil where each line names its own.
         let partition: Partition?
-        /// The form and the fields of another sender's log or export; nil for the raw bytes of a feed.
+        /// The form and the fields of another sender's log or export; nil for the raw bytes of a list.
         let layout: ReportLayout?
         /// Whether a content that was imported before is imported again.
         let again: Bool
 
         /// What is done with it, for messages.
-        var doing: String { layout == nil ? "reading the feed file" : "importing" }
+        var doing: String { layout == nil ? "reading the file of a list" : "importing" }
     }
 
     package var state: String
@@ -95,7 +95,7 @@ package struct SweepPlan: Sendable {
     package var policy: RemovalPolicy
     /// Limits beyond which a removal is held.
     package var limits: GuardLimits
-    /// True when feeds are read and kept but no row changes.
+    /// True when lists are read and kept but no row changes.
     package var dryRun: Bool
     /// When the run pauses and when it ends early, with the clock for both.
     package var pacing = Pacing()
@@ -162,7 +162,7 @@ extension SweepPlan {
         adopts = adopting
     }
 
-    /// The plan of applying a file: the raw bytes of a feed, or reports of another sender in a layout.
+    /// The plan of applying a file: the raw bytes of a list, or reports of another sender in a layout.
     ///
     /// With `linesNameApp` an app that is not given is that of each line.
     ///
@@ -172,7 +172,7 @@ extension SweepPlan {
         again: Bool = false, app: String?, environment: String?, _ settings: Settings,
         dryRun: Bool
     ) throws(RunFailure) {
-        let doing = layout == nil ? "replaying a feed" : "importing reports"
+        let doing = layout == nil ? "replaying a list" : "importing reports"
         let partition =
             linesNameApp && app == nil && environment == nil
             ? nil : try settings.app(named: app, in: environment, for: doing).partition

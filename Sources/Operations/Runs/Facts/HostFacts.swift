@@ -14,20 +14,20 @@ package struct HostFacts {
         package let journal: EvidenceJournal
         /// The number of the sender's folder; nil for the state folder itself.
         package let sender: Int?
-        /// The feeds that are not poured into the database.
-        package let feeds: [CapturedFeed]
+        /// The lists that are not poured into the database.
+        package let lists: [CapturedList]
 
-        /// Reads which feeds it has.
+        /// Reads which lists it has.
         ///
         /// - Throws: where its file cannot be read.
         package init(_ journal: EvidenceJournal, sender: Int? = nil) throws(JournalFailure) {
             (self.journal, self.sender) = (journal, sender)
-            feeds = try journal.feeds(.reading, .pending, .held)
+            lists = try journal.lists(.reading, .pending, .held)
         }
 
-        /// Those of its feeds that are in one of some states.
-        package func feeds(in states: FeedState...) -> [CapturedFeed] {
-            feeds.filter { states.contains($0.state) }
+        /// Those of its lists that are in one of some states.
+        package func lists(in states: ListState...) -> [CapturedList] {
+            lists.filter { states.contains($0.state) }
         }
     }
 

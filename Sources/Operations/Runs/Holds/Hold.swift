@@ -129,7 +129,7 @@ package struct Holds {
         let state = "nothing of this name is held, the batch is \(batch.state.rawValue)"
         guard batch.state == .discarded else { return state }
         return state + (batch.decision.map { " (\($0))" } ?? "")
-            + ", and pushsweep replay --feed brings it back for 30 days"
+            + ", and pushsweep replay --batch brings it back for 30 days"
     }
 
     /// Discards a held batch, by default that of the only hold, or with `whole` all batches of its hold, and
@@ -142,7 +142,7 @@ package struct Holds {
         _ name: String?, whole: Bool, because reason: String, _ context: RunContext
     ) throws -> DiscardReport {
         // A decision without its record, or half of one, would be worse than none.
-        try store.require(.change, on: [.run, .feed, .report, .spared])
+        try store.require(.change, on: [.run, .batch, .hold, .report, .spared])
         if let name, let lost = try abandoned(name) {
             guard !whole else {
                 throw RunFailure(
@@ -177,13 +177,13 @@ package struct Holds {
         if discarded.isEmpty, let failure { throw failure }
         var report = DiscardReport(
             run: run, hold: hold.id, app: hold.partition.app,
-            environment: hold.partition.environment, feeds: discarded.map(\.id), reason: reason,
+            environment: hold.partition.environment, batches: discarded.map(\.id), reason: reason,
             heldSince: hold.since.rfc3339, heldCause: hold.cause)
         report.reports = discarded.reduce(0) { $0 + $1.reports }
         let files = Set(discarded.filter { $0.inlet == .file }.map(\.label)).sorted()
         report.files = files.isEmpty ? nil : files
         try batches.releaseFollowers()
-        let others = Set(hold.batches.map(\.id)).subtracting(report.feeds)
+        let others = Set(hold.batches.map(\.id)).subtracting(report.batches)
         report.held = try batches.all(.held).count { others.contains($0.id) }
         report.pending = others.count - report.held
         try store.session.record(
@@ -225,7 +225,7 @@ extension Holds {
     ) throws -> DiscardReport {
         var report = DiscardReport(
             run: UUIDText.random(), hold: batch.id, app: batch.partition.app,
-            environment: batch.partition.environment, feeds: [batch.id], reason: reason,
+            environment: batch.partition.environment, batches: [batch.id], reason: reason,
             heldSince: batch.opened.rfc3339,
             heldCause: batch.isUnstored
                 ? batch.unstoredWords
@@ -271,7 +271,7 @@ package struct DiscardReport: PrintedLines, Codable, Hashable, Sendable {
     /// `production` or `sandbox`.
     package let environment: String
     /// The discarded batches.
-    package let feeds: [String]
+    package let batches: [String]
     /// The reason, in the words of the person who discarded the hold.
     package let reason: String
     /// When the first batch was held, RFC 3339 in UTC.
@@ -289,19 +289,19 @@ package struct DiscardReport: PrintedLines, Codable, Hashable, Sendable {
     package var exit: Int32 = 0
 
     package var lines: [String] {
-        if reports == 0, files == nil, feeds.count == 1 {
+        if reports == 0, files == nil, batches.count == 1 {
             return [
-                "\(app)/\(environment): nobody waits for batch \(feeds[0]) any more; if its host comes back, it stores "
+                "\(app)/\(environment): nobody waits for batch \(batches[0]) any more; if its host comes back, it stores "
                     + "the list"
             ]
         }
         var lines = [
-            "\(app)/\(environment): \(feeds.count.counting("batch")) discarded; within 30 "
+            "\(app)/\(environment): \(batches.count.counting("batch")) discarded; within 30 "
                 + "days, from any host:"
         ]
-        lines += feeds.prefix(20).map { "  pushsweep replay --feed \($0)" }
-        if feeds.count > 20 {
-            lines.append("  and \(feeds.count - 20) more, see the record of this run")
+        lines += batches.prefix(20).map { "  pushsweep replay --batch \($0)" }
+        if batches.count > 20 {
+            lines.append("  and \(batches.count - 20) more, see the record of this run")
         }
         lines += (files ?? []).prefix(20).map {
             "or at any time, with the options of its import: pushsweep import \($0.shellWord) --again"

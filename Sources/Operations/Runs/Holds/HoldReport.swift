@@ -26,7 +26,7 @@ package struct HoldEntry: PrintedLines, Codable, Hashable, Sendable {
     /// The time at which the first batch was held, RFC 3339.
     package let since: String
     /// The batches, in the order in which they were held.
-    package let feeds: [String]
+    package let names: [String]
     /// Bytes of the gateways' lists among them.
     package let bytes: Int
     /// Reports of all batches.
@@ -60,7 +60,7 @@ package struct HoldEntry: PrintedLines, Codable, Hashable, Sendable {
         gate = hold.gate?.rawValue
         cause = hold.cause
         since = hold.since.rfc3339
-        feeds = hold.batches.map(\.id)
+        names = hold.batches.map(\.id)
         bytes = hold.batches.reduce(0) { $0 + $1.bytes }
         tuples = hold.reports
     }
@@ -68,7 +68,7 @@ package struct HoldEntry: PrintedLines, Codable, Hashable, Sendable {
     package var lines: [String] {
         [
             "\(hold) \(app)/\(environment) from \(sources.joined(separator: ", ")), since \(since): "
-                + "\(feeds.count.counting("batch")), \(tuples.counting("report"))",
+                + "\(names.count.counting("batch")), \(tuples.counting("report"))",
             "  \(judgement ?? cause)",
             "  now: \(gap.map { "not known: \($0)" } ?? today)",
         ]
@@ -220,7 +220,7 @@ package struct HoldReport: PrintedLines, Encodable, Hashable, Sendable {
     package var lines: [String] {
         var lines = [
             "\(entry.app)/\(entry.environment) from \(entry.sources.joined(separator: ", ")), held "
-                + "since \(entry.since): \(entry.feeds.count.counting("batch")), "
+                + "since \(entry.since): \(entry.names.count.counting("batch")), "
                 + "\(entry.tuples.counting("report")), \(details.tokens.counting("token"))",
             "cause: \(entry.cause)",
             "now: \(entry.effect) (\(details.action)); of the reports \(details.applied) are about them, "
@@ -257,10 +257,10 @@ package struct HoldReport: PrintedLines, Encodable, Hashable, Sendable {
         lines += [
             "digest: \(details.digest)",
             "to apply exactly this:  pushsweep holds release \(details.digest)",
-            "to drop \(entry.feeds.count > 1 ? "one batch:" : "it:       ")      pushsweep holds discard "
-                + "\(entry.feeds.count > 1 ? "BATCH" : entry.hold) --reason TEXT",
+            "to drop \(entry.names.count > 1 ? "one batch:" : "it:       ")      pushsweep holds discard "
+                + "\(entry.names.count > 1 ? "BATCH" : entry.hold) --reason TEXT",
         ]
-        if entry.feeds.count > 1 {
+        if entry.names.count > 1 {
             lines.append(
                 "to drop all of it:      pushsweep holds discard \(entry.hold) --all --reason TEXT")
         }

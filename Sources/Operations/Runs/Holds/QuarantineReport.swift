@@ -16,7 +16,7 @@ package struct QuarantineList: PrintedLines, Codable, Hashable, Sendable {
     /// One batch with quarantined parts.
     package struct Entry: Codable, Hashable, Sendable {
         /// The batch's name.
-        package let feed: String
+        package let batch: String
         /// The app's name in the settings; `none` for reports that name any.
         package let app: String
         /// `production` or `sandbox`.
@@ -46,16 +46,16 @@ package struct QuarantineList: PrintedLines, Codable, Hashable, Sendable {
     }
 
     /// The batches, oldest first.
-    package let feeds: [Entry]
+    package let batches: [Entry]
     package var exit: Int32 = 0
     /// Whether the text names each part, of one batch, besides the reasons.
     private let showsParts: Bool
 
-    private enum CodingKeys: CodingKey { case feeds, exit }
+    private enum CodingKeys: CodingKey { case batches, exit }
 
     package init(from decoder: any Decoder) throws {
         let fields = try decoder.container(keyedBy: CodingKeys.self)
-        feeds = try fields.decode([Entry].self, forKey: .feeds)
+        batches = try fields.decode([Entry].self, forKey: .batches)
         exit = try fields.decode(Int32.self, forKey: .exit)
         showsParts = false
     }
@@ -67,11 +67,11 @@ package struct QuarantineList: PrintedLines, Codable, Hashable, Sendable {
     package init(of settings: Settings, batch name: String? = nil) throws {
         showsParts = name != nil
         let most = name == nil ? Self.mostParts : 1_000
-        feeds = try settings.quarantine { quarantine in
+        batches = try settings.quarantine { quarantine in
             try (name.map { [try quarantine.batch($0)] } ?? quarantine.batches()).map { found in
                 let origin = found.origin
                 return Entry(
-                    feed: found.batch, app: origin?.partition.app ?? Partition.noApp.app,
+                    batch: found.batch, app: origin?.partition.app ?? Partition.noApp.app,
                     environment: origin?.partition.environment ?? Partition.noApp.environment,
                     source: origin?.label ?? "unknown", host: origin?.host ?? "unknown",
                     opened: (origin?.opened ?? EpochMilliseconds(0)).rfc3339, bytes: found.bytes,
@@ -89,16 +89,16 @@ package struct QuarantineList: PrintedLines, Codable, Hashable, Sendable {
     }
 
     package var lines: [String] {
-        feeds.isEmpty
+        batches.isEmpty
             ? ["nothing is quarantined"]
-            : feeds.flatMap { $0.lines + (showsParts ? $0.partLines : []) }
+            : batches.flatMap { $0.lines + (showsParts ? $0.partLines : []) }
     }
 }
 
 extension QuarantineList.Entry {
     fileprivate var lines: [String] {
         let head =
-            "\(feed) \(Partition(app: app, environment: environment)) from \(source) on \(host), heard \(opened): "
+            "\(batch) \(Partition(app: app, environment: environment)) from \(source) on \(host), heard \(opened): "
             + "\(bytes.counting("byte")) in \(places.counting("part"))"
         let listed = reasons.reduce(0) { $0 + $1.count }
         let more = places - listed
@@ -164,7 +164,7 @@ extension Quarantine {
 /// The result of writing the quarantined parts of a batch to a file.
 package struct QuarantineExport: PrintedLines, Codable, Hashable, Sendable {
     /// The batch's name.
-    package let feed: String
+    package let batch: String
     package let file: String
     /// Number of bytes written.
     package let bytes: Int
@@ -185,7 +185,7 @@ package struct QuarantineExport: PrintedLines, Codable, Hashable, Sendable {
                 .usage, .report, "exporting the quarantine of \(name): - is no file; name one")
         }
         var (bytes, cut, inlet) = (0, 0, Inlet?.none)
-        feed = try settings.quarantine { quarantine in
+        batch = try settings.quarantine { quarantine in
             let found = try quarantine.batch(name)
             let isList = found.origin?.source == .feedback
             inlet = isList ? nil : found.origin?.inlet
@@ -257,7 +257,7 @@ package struct QuarantineExport: PrintedLines, Codable, Hashable, Sendable {
 /// The result of discarding the quarantine of a batch.
 package struct QuarantineDiscard: PrintedLines, Codable, Hashable, Sendable {
     /// The batch's name.
-    package let feed: String
+    package let batch: String
     /// Number of parts that were quarantined.
     package let places: Int
     package var exit: Int32 = 0
@@ -266,7 +266,7 @@ package struct QuarantineDiscard: PrintedLines, Codable, Hashable, Sendable {
     ///
     /// - Throws: failures of the database; exit 64 where nothing of the batch is quarantined.
     package init(of name: String, _ settings: Settings, _ context: RunContext) throws {
-        (feed, places) = try settings.quarantine(for: .changes) { quarantine in
+        (batch, places) = try settings.quarantine(for: .changes) { quarantine in
             let found = try quarantine.batch(name)
             let isTripped = { context.interrupt.isTripped }
             return (found.batch, try quarantine.discard(found.batch, shouldStop: isTripped))
@@ -274,6 +274,6 @@ package struct QuarantineDiscard: PrintedLines, Codable, Hashable, Sendable {
     }
 
     package var lines: [String] {
-        ["\(feed): \(places.counting("part")) removed from the quarantine"]
+        ["\(batch): \(places.counting("part")) removed from the quarantine"]
     }
 }

@@ -147,7 +147,7 @@ package struct IntakeReport: Codable, Hashable, Sendable {
     package var knownBytes: Int?
     /// Whether a person discarded that content then; absent otherwise.
     package var discarded: Bool?
-    /// Whether a person discarded only some of its feeds; absent otherwise.
+    /// Whether a person discarded only some of its batches; absent otherwise.
     package var discardedInPart: Bool?
     /// Whether what a known content brought is held; part of the exit code, and not of JSON.
     var holds = false

@@ -50,7 +50,7 @@ package struct FolderBinding {
         }
         try folder.belong(toDatabase: identity)
         guard let owner else { return }
-        let lists = try journal.feeds(.pending, .held).count
+        let lists = try journal.lists(.pending, .held).count
         context.log.warning(
             """
             the state folder \(folder.path) belonged to database \(owner) and belongs to \(identity) now\
@@ -74,7 +74,7 @@ package struct FolderBinding {
     }
 
     private func refusal(_ owner: String?, _ known: String?) throws -> RunFailure {
-        let lists = try journal.feeds(.pending, .held)
+        let lists = try journal.lists(.pending, .held)
         let waiting =
             lists.isEmpty ? "" : ", and \(lists.count.counting("list")) in it wait for that"
         return RunFailure(
@@ -112,7 +112,7 @@ package struct FolderBinding {
         "correct store.url or state; where this database takes the place of the other one, run pushsweep sweep "
         + "--adopt"
 
-    private static func name(of list: CapturedFeed) -> String {
+    private static func name(of list: CapturedList) -> String {
         "list \(list.id) of \(list.partition) from \(list.source), \(list.opened.rfc3339)"
     }
 
@@ -121,7 +121,7 @@ package struct FolderBinding {
     /// - Throws: failures of the journal and of the database.
     func tellMissing() throws {
         let oldest = context.now().advanced(by: -Self.days * 86_400_000)
-        let handed = try journal.feeds(.applied).filter {
+        let handed = try journal.lists(.applied).filter {
             !$0.isPurged && $0.bytes > 0 && $0.appliedAt.map { $0 > oldest } ?? false
         }
         let known = try RunFailure.at(.store) {
@@ -135,7 +135,7 @@ package struct FolderBinding {
             restored from a backup; hand each over again:
             """)
         for list in missing.prefix(Self.mostNamed) {
-            context.log.warning("pushsweep replay --feed \(list.id)  # \(Self.name(of: list))")
+            context.log.warning("pushsweep replay --batch \(list.id)  # \(Self.name(of: list))")
         }
     }
 }

@@ -1,9 +1,9 @@
-// Every run that reads feeds, sends or changes rows opens and closes in the same order:
+// Every run that reads lists, sends or changes rows opens and closes in the same order:
 //
 //   1. lock its folder and open the journal there; without them nothing may be read or changed
-//   2. write the beginning of the run into the journal, and close the feeds that a killed run left
+//   2. write the beginning of the run into the journal, and close the lists that a killed run left
 //   3. work
-//   4. write the end of the run with its report, then the metrics; delete old feeds
+//   4. write the end of the run with its report, then the metrics; delete old lists
 //
 // A failure in step 3 is part of the record of step 4. A failure in the other steps ends the run,
 // and its report is printed all the same.

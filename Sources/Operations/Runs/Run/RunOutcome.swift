@@ -73,12 +73,12 @@ package struct RunOutcome<Report: RunReport>: Sendable {
 
     /// Adds the code for evidence that a journal still has, whatever prevented that it was poured.
     mutating func noteWaiting(in journal: EvidenceJournal) throws(JournalFailure) {
-        if try !journal.feeds(.pending, .held).isEmpty { note(.pending) }
+        if try !journal.lists(.pending, .held).isEmpty { note(.pending) }
     }
 
     /// Notes at the end of a run whether it leaves anything that was read.
     mutating func noteLeft(in journal: EvidenceJournal) throws(JournalFailure) {
-        let waiting = try journal.feeds(.pending)
+        let waiting = try journal.lists(.pending)
         leavesNothing = report.hasReadNothing && waiting.isEmpty
     }
 

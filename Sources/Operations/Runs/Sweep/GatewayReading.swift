@@ -7,17 +7,17 @@ import SecureTransport
 import TokenHygiene
 
 // The part of a sweep that reads gateways, and files with their bytes, into the journal. From its first byte
-// on, a feed is in the journal, however this run ends.
+// on, a list is in the journal, however this run ends.
 
 extension Sweep {
-    /// Copies the raw bytes of a feedback list, as another program saved them, into a journal as a feed.
-    /// Returns the feed's name.
+    /// Copies the raw bytes of a feedback list, as another program saved them, into a journal as a list.
+    /// Returns the list's name.
     func copy(
         _ source: GivenSource, about partition: Partition, _ pouring: Pouring
     ) throws -> String {
         let (journal, evidence) = (pouring.journal, pouring.evidence)
         try journal.folder.ensureRoom()
-        let capture = try journal.beginFeed(
+        let capture = try journal.beginList(
             run: run, partition: partition, source: source.name, at: evidence.now)
         do {
             while try source.next({ bytes in
@@ -37,7 +37,7 @@ extension Sweep {
         _ source: GatewayPlan, among left: Int, _ pouring: Pouring
     ) throws {
         do {
-            guard !context.interrupt.isTripped, try mayOpenFeed(pouring.evidence) else {
+            guard !context.interrupt.isTripped, try mayOpenList(pouring.evidence) else {
                 throw RunFailure.stopped
             }
         } catch {
@@ -45,37 +45,37 @@ extension Sweep {
             throw CancellationError()
         }
         warnOfExpiry(source)
-        var entry = FeedReport(source.partition, source: source.name, end: .clean)
+        var entry = BatchReport(source.partition, source: source.name, end: .clean)
         entry.certificateExpires = source.certificateEnds?.rfc3339
-        let feed: String?
+        let list: String?
         do {
-            feed = try read(source, limits(of: source, among: left, pouring), pouring, &entry)
+            list = try read(source, limits(of: source, among: left, pouring), pouring, &entry)
         } catch {
             let failure = RunFailure.wrapping(error, at: .read)
             if failure != .stopped {
                 // The bytes synced before are in the journal, and the next run applies them.
-                entry.end = FeedEnd.truncated.rawValue
+                entry.end = ListEnd.truncated.rawValue
                 entry.detail = failure.description
-                entry.state = FeedState.pending.rawValue
+                entry.state = ListState.pending.rawValue
                 outcome.report.apps.append(entry)
             }
             outcome.fail(failure)
             throw CancellationError()
         }
-        guard let feed else { return outcome.report.apps.append(entry) }
+        guard let list else { return outcome.report.apps.append(entry) }
         try pour(
-            pouring.journal.feed(feed), pouring, resumed: false,
+            pouring.journal.list(list), pouring, resumed: false,
             certificateEnds: source.certificateEnds)
     }
 
-    /// Reads one gateway to the end of its list. Returns the feed's name; nil where the list is empty or
+    /// Reads one gateway to the end of its list. Returns the list's name; nil where the list is empty or
     /// cannot be read, as the entry then says.
     ///
     /// - Throws: `stopped` where a stop signal came before anything was read; failures of the journal, and
     ///   then it is uncertain which bytes are durable.
     private mutating func read(
         _ source: GatewayPlan, _ limits: FeedbackReader.Limits, _ pouring: Pouring,
-        _ entry: inout FeedReport
+        _ entry: inout BatchReport
     ) throws -> String? {
         let (journal, evidence) = (pouring.journal, pouring.evidence)
         let tls: TLSClientContext
@@ -87,7 +87,7 @@ extension Sweep {
             return nil
         }
         try journal.folder.ensureRoom()
-        let capture = try journal.beginFeed(
+        let capture = try journal.beginList(
             run: run, partition: source.partition, source: source.name, at: evidence.now)
         let feedback = source.feedback
         let reader = FeedbackReader(
@@ -103,7 +103,7 @@ extension Sweep {
         context.progress.clear()
         if case .captured(let end, let bytes) = reading {
             context.log.debug(
-                "feed read",
+                "list read",
                 metadata: [
                     "partition": "\(source.partition)", "bytes": "\(bytes)",
                     "end": "\(end.rawValue)",
@@ -115,7 +115,7 @@ extension Sweep {
             throw RunFailure.stopped
         case .unreachable(let failure):
             try capture.abandon()
-            let end: FeedEnd = if case .timedOut = failure.code { .timeout } else { .refused }
+            let end: ListEnd = if case .timedOut = failure.code { .timeout } else { .refused }
             note(RunFailure(failure, of: source.partition, .feedback, at: .read), end, &entry)
             return nil
         case .misdirected(let failure, let end, _):
@@ -124,12 +124,12 @@ extension Sweep {
             outcome.fail(RunFailure(failure, of: source.partition, .feedback, at: .read))
         case .captured(let end, bytes: 0) where end == .closeNotify || end == .idle:
             try capture.abandon()
-            entry.end = FeedEnd(end, .clean).rawValue
+            entry.end = ListEnd(end, .clean).rawValue
             return nil
         case .captured(let end, _):
             try capture.close(
                 end, at: evidence.now,
-                heldBecause: end == .full ? "the feed reached feedback.max-bytes" : nil)
+                heldBecause: end == .full ? "the list reached feedback.max-bytes" : nil)
         }
         return capture.id
     }
@@ -149,7 +149,7 @@ extension Sweep {
     }
 
     private mutating func note(
-        _ failure: RunFailure, _ end: FeedEnd, _ entry: inout FeedReport
+        _ failure: RunFailure, _ end: ListEnd, _ entry: inout BatchReport
     ) {
         (entry.end, entry.detail) = (end.rawValue, failure.description)
         outcome.fail(failure)
@@ -158,7 +158,7 @@ extension Sweep {
     /// Whether the next gateway may be read: this run still has the lease, and the throttle permits
     /// it. False after a stop signal. A list once begun is read to its end, since the gateway forgets
     /// it.
-    private func mayOpenFeed(_ evidence: EvidenceRun) throws(StoreFailure) -> Bool {
+    private func mayOpenList(_ evidence: EvidenceRun) throws(StoreFailure) -> Bool {
         let interrupt = context.interrupt
         guard try evidence.store.session.waitForThrottle(shouldStop: { interrupt.isTripped })
         else {

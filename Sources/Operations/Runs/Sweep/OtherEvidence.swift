@@ -15,26 +15,26 @@ extension Sweep {
         if !held.isEmpty, !isImport { outcome.note(.held) }
         // A run over everything that waits has said why it could not go on.
         guard plan.gateways == nil, !context.interrupt.isTripped else { return }
-        let own = Set(outcome.report.apps.compactMap(\.feed))
+        let own = Set(outcome.report.apps.compactMap(\.batch))
         func others(_ batches: [ReportBatch]) -> [OtherEvidence] {
             batches.filter { !own.contains($0.id) }.map {
                 ("batch", $0.id, $0.partition, $0.reports)
             }
         }
-        let feeds = try journal.feeds(.held, .pending).filter {
+        let lists = try journal.lists(.held, .pending).filter {
             !own.contains($0.id)
-        }.map { feed -> OtherEvidence in
-            // A feed that cannot be read has its message in the run that pours it.
-            ("feed", feed.id, feed.partition, (try? journal.counts(of: feed).usable) ?? 0)
+        }.map { list -> OtherEvidence in
+            // A list that cannot be read has its message in the run that pours it.
+            ("list", list.id, list.partition, (try? journal.counts(of: list).usable) ?? 0)
         }
-        let left = others(waiting) + feeds
+        let left = others(waiting) + lists
         // A release has counted what is outside of its digest.
         if outcome.report.waiting == nil, let first = left.first {
             let reports = left.reduce(0) { $0 + $1.reports }
             if reports > 0 { outcome.report.waiting = reports }
             context.log.warning(
                 """
-                other evidence waits: \(Self.names(left)); the next sweep takes it up, or pushsweep replay --feed \
+                other evidence waits: \(Self.names(left)); the next sweep takes it up, or pushsweep replay --batch \
                 \(first.id)
                 """)
         }
@@ -56,7 +56,7 @@ extension Sweep {
 
     /// Counts what joined the hold after the look at it: the next sweep judges it.
     mutating func countFollowers(_ evidence: EvidenceRun) throws {
-        let released = Set(outcome.report.apps.compactMap(\.feed))
+        let released = Set(outcome.report.apps.compactMap(\.batch))
         var waiting: [Partition: Int] = [:]
         for batch in try evidence.batches.all(.waiting) where !released.contains(batch.id) {
             waiting[batch.partition, default: 0] += batch.reports

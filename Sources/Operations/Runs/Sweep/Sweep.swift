@@ -2,7 +2,7 @@
 //
 //   1. take the lock and open the journal: without them nothing may be read
 //   2. ask the database whether evidence could be applied; a missing grant or column must be found
-//      before a feed is spent on it; take the lease, so that no other host does the same
+//      before a list is spent on it; take the lease, so that no other host does the same
 //   3. judge the batches that wait in the database, and again, under another mapping, what found no row
 //   4. pour what an earlier run left in the journal, and judge it
 //   5. take the rows of pushsweep_evidence, and judge them
@@ -31,7 +31,7 @@ package struct Sweep: RecordedRun {
     let run = UUIDText.random()
     private let started: EpochMilliseconds
     var outcome: RunOutcome<SweepReport>
-    /// Whether every gateway and pending feed was processed.
+    /// Whether every gateway and pending batch was processed.
     var isWhole = false
     let pipe: PipedInput
 
@@ -48,7 +48,7 @@ package struct Sweep: RecordedRun {
         if plan.dryRun && plan.policy.action == .delete { outcome.report.untried = true }
     }
 
-    /// Reads all gateways of the plan and applies their feeds.
+    /// Reads all gateways of the plan and applies their batches.
     package static func run(_ plan: SweepPlan, _ context: RunContext) -> RunOutcome<SweepReport> {
         var sweep = Sweep(plan, context)
         let outcome = sweep.perform()
@@ -125,7 +125,7 @@ package struct Sweep: RecordedRun {
 
     mutating func work(_ opened: OpenedJournal) throws {
         let journal = opened.journal
-        let left = try journal.feeds(.pending)
+        let left = try journal.lists(.pending)
         let store: TokenTable
         do {
             if let refusal = pipe.refusal { throw refusal }
@@ -142,7 +142,7 @@ package struct Sweep: RecordedRun {
             if case .gateways = plan.work { try store.respectLease(in: journal.folder) }
             if !plan.adopts { try FolderBinding(opened, store, context).examine() }
             let gaps = try store.unseen(
-                also: [.feed, .report]
+                also: [.batch, .hold, .part, .report]
                     + (plan.policy.deletesAfter == nil ? [] : [.change, .commit]))
             if !gaps.isEmpty { outcome.report.gaps = gaps }
             _ = try judgeAndExpire(opened, store, nil)
@@ -217,9 +217,9 @@ package struct Sweep: RecordedRun {
         switch plan.work {
         case .gateways, .waiting: try judgeAll(pouring, intake)
         case .file(let file): try takeFile(file, opened, intake, pouring)
-        case .journaled(let feed):
+        case .journaled(let batch):
             do {
-                try judgeAgain(feed, pouring)
+                try judgeAgain(batch, pouring)
             } catch is CancellationError {}
         case .answers: break  // They settle them as they come.
         case .release(let digest): try release(digest, evidence)
@@ -239,8 +239,8 @@ package struct Sweep: RecordedRun {
     private mutating func judgeAll(_ pouring: Pouring, _ intake: ReportIntake) throws {
         try settleWaiting(pouring.evidence)
         try judgeEarlier(pouring.evidence)
-        for feed in try pouring.journal.feeds(.held, .pending) {
-            try pour(feed, pouring, resumed: true)
+        for batch in try pouring.journal.lists(.held, .pending) {
+            try pour(batch, pouring, resumed: true)
         }
         try takeReports(intake)
         let sources = plan.gateways ?? []
@@ -297,7 +297,7 @@ package struct Sweep: RecordedRun {
         guard pending > 0, failure.exit == .unreachable else { return failure }
         return RunFailure(
             .pending, .store,
-            failure.description + "; waiting for it: \(pending.counting("captured feed"))")
+            failure.description + "; waiting for it: \(pending.counting("captured list"))")
     }
 
 }

@@ -75,9 +75,6 @@ extension Sweep {
             opened: old.map(\.opened).min() ?? first.opened)
         // Known of each of a group, or of none.
         batch.heard = old.compactMap { $0.asked ?? $0.heard }.min()
-        batch.mappings = old.reduce(into: []) { known, next in
-            known += next.mappings.filter { !known.contains($0) }
-        }
         if plan.dryRun {
             batch.reports = old.reduce(0) {
                 $0 + $1.progress.counts.unknown + $1.progress.counts.refused

@@ -5,7 +5,7 @@ import Settings
 import TokenHygiene
 import TokenTable
 
-// The part of a sweep that judges: batches that wait in the database, feeds that are poured into it first, and
+// The part of a sweep that judges: batches that wait in the database, batches that are poured into it first, and
 // what a person names or releases.
 
 extension Sweep {
@@ -36,7 +36,7 @@ extension Sweep {
             )
         }
         guard let beginning = NameBeginning(typed) else { throw refuse(NameBeginning.refusal) }
-        let own = try pouring.journal.feeds(.reading, .pending, .held).map(\.id)
+        let own = try pouring.journal.lists(.reading, .pending, .held).map(\.id)
         let names = Set(
             try pouring.evidence.batches.names(beginning: typed) + own.filter(beginning.begins))
         guard names.count < 2 else { throw refuse("several begin so") }
@@ -54,9 +54,9 @@ extension Sweep {
         let isEmpty = named?.state.reported == BatchState.discarded.rawValue && named?.reports == 0
         let known = try (isEmpty ? nil : named) ?? evidence.batches.batch(earlier) ?? named
         // Of a list that is not stored yet its host has the bytes.
-        let isHere = known?.isUnstored == true && (try? pouring.journal.feed(name)) != nil
+        let isHere = known?.isUnstored == true && (try? pouring.journal.list(name)) != nil
         guard let batch = known, !isHere else {
-            return try pour(pouring.journal.feed(name), pouring, resumed: true)
+            return try pour(pouring.journal.list(name), pouring, resumed: true)
         }
         // The reports may have moved before, and a run that was killed may have left some of them.
         let all = try [batch] + evidence.batches.successors(of: batch.id)
@@ -161,14 +161,14 @@ extension Sweep {
         try countFollowers(evidence)
     }
 
-    /// Pours one captured feed into the database and judges its batch. In a dry run it is judged as it is.
+    /// Pours one captured list into the database and judges its batch. In a dry run it is judged as it is.
     ///
     /// - Throws: where the database or the journal failed, or a stop signal came.
     mutating func pour(
-        _ feed: CapturedFeed, _ pouring: Pouring, resumed: Bool,
+        _ batch: CapturedList, _ pouring: Pouring, resumed: Bool,
         certificateEnds: EpochMilliseconds? = nil
     ) throws(CancellationError) {
-        var result = pouring.pour(feed)
+        var result = pouring.pour(batch)
         result.entry.certificateExpires = certificateEnds?.rfc3339
         try note(result, resumed: resumed)
     }

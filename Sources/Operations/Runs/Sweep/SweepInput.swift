@@ -7,7 +7,7 @@ import Glibc
 import SecureTransport
 import TokenHygiene
 
-/// A separate journal for the dry run of a file. The feed never enters the real journal, so a killed
+/// A separate journal for the dry run of a file. The list never enters the real journal, so a killed
 /// trial leaves nothing that a later run would apply.
 final class TrialFolder {
     private static let name = "trial"

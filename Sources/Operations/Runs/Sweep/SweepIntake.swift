@@ -26,17 +26,17 @@ extension Sweep {
             for batch in batches { try judge(batch, intake.evidence, resumed: false) }
             return
         }
-        let feed = try copy(source, about: file.partition ?? .noApp, pouring)
+        let list = try copy(source, about: file.partition ?? .noApp, pouring)
         if !plan.isTrial { pipe.noteTaken(in: opened.folder) }
         do {
-            try pour(journal.feed(feed), pouring, resumed: false)
+            try pour(journal.list(list), pouring, resumed: false)
         } catch is CancellationError {}
-        let entry = outcome.report.apps.last { $0.feed == feed }
-        if !plan.dryRun, entry?.state == FeedState.pending.rawValue {
+        let entry = outcome.report.apps.last { $0.batch == list }
+        if !plan.dryRun, entry?.state == ListState.pending.rawValue {
             context.log.warning(
                 """
-                the bytes of \(source.name) are kept as feed \(feed); pushsweep replay --feed \(feed) or the \
-                next sweep continues it, and a replay of the same bytes would make a second feed
+                the bytes of \(source.name) are kept as list \(list); pushsweep replay --batch \(list) or the \
+                next sweep continues it, and a replay of the same bytes would make a second list
                 """)
         }
     }

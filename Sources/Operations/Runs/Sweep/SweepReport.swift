@@ -4,7 +4,7 @@ import FoundationEssentials
 import TokenHygiene
 import TokenTable
 
-/// The result of a sweep or a replay, feed by feed: one JSON object for scripts. Fields may be added,
+/// The result of a sweep or a replay, batch by batch: one JSON object for scripts. Fields may be added,
 /// never renamed.
 package struct SweepReport: RunReport, Codable, Hashable {
     /// The run's name, a random UUID.
@@ -17,9 +17,9 @@ package struct SweepReport: RunReport, Codable, Hashable {
     package var started: String
     /// The end of the run, RFC 3339 in UTC.
     package var ended = ""
-    /// One entry per feed.
-    package var apps: [FeedReport] = []
-    /// Tuples of feeds that wait for the next sweep and are not among `apps`, of a run about single feeds: after
+    /// One entry per batch.
+    package var apps: [BatchReport] = []
+    /// Tuples of batches that wait for the next sweep and are not among `apps`, of a run about single batches: after
     /// a release those outside of its digest; absent where there are none.
     package var waiting: Int?
     /// The reason for a release, in the words of the person who decided; absent without one.
@@ -55,24 +55,24 @@ package struct SweepReport: RunReport, Codable, Hashable {
     /// `released`; at most 255 characters.
     var guardResult: String {
         if kind == "release" { return "released" }
-        let held = apps.compactMap { feed in
-            feed.gate.map { "\(feed.partition) \($0)" }
+        let held = apps.compactMap { batch in
+            batch.gate.map { "\(batch.partition) \($0)" }
         }
         return GuardLog.summary(Set(held).sorted())
     }
 
     package var hasReadNothing: Bool { apps.isEmpty && intake == nil }
     package var closingCounts: ClosingCounts {
-        apps.reduce(into: ClosingCounts(pending: waiting ?? 0)) { counts, feed in
-            if feed.state == FeedState.pending.rawValue { counts.pending += feed.tuples }
-            if !dryRun { counts.applied += feed.applied }
-            counts.held += feed.held
+        apps.reduce(into: ClosingCounts(pending: waiting ?? 0)) { counts, batch in
+            if batch.state == ListState.pending.rawValue { counts.pending += batch.tuples }
+            if !dryRun { counts.applied += batch.applied }
+            counts.held += batch.held
         }
     }
 }
 
 extension SweepReport {
-    /// The report for people: one block per feed, and one closing sentence.
+    /// The report for people: one block per batch, and one closing sentence.
     package var lines: [String] {
         var lines = apps.flatMap { $0.lines(dryRun: dryRun) }
         if let intake {
@@ -112,10 +112,10 @@ extension SweepReport {
     }
 }
 
-extension FeedReport {
+extension BatchReport {
     /// Whether its end says something: reports that no gateway sent have none.
     private var isRead: Bool {
-        asked && (bytes > 0 || tuples == 0 || end != FeedEnd.clean.rawValue)
+        asked && (bytes > 0 || tuples == 0 || end != ListEnd.clean.rawValue)
     }
 
     /// Whether the guard would stop it, in a dry run.
@@ -169,10 +169,10 @@ extension FeedReport {
     private var holdLines: [String] {
         var lines: [String] = []
         if let cause {
-            let isHeld = state == FeedState.held.rawValue
+            let isHeld = state == ListState.held.rawValue
             lines.append("  \(isHeld ? "held" : "would be held"): \(cause)")
-            if isHeld, let feed {
-                lines.append("  look at it with: pushsweep holds show \(feed)")
+            if isHeld, let batch {
+                lines.append("  look at it with: pushsweep holds show \(batch)")
                 if firstLook == true {
                     lines.append(
                         "  where it is right, apply it with the digest that show prints: "

@@ -185,7 +185,7 @@ package struct ChangeLine: Codable, Hashable, Sendable {
         evidence = entry.evidence.rfc3339
         source = entry.origin?.source ?? ""
         reason = entry.reason
-        run = entry.place.run
+        run = entry.part.run
         self.name = name
     }
 

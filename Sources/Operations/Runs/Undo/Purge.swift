@@ -1,5 +1,5 @@
 // Deletes records older than the retention period: the change ledger, which serves undo and audit,
-// the checkpoints of applied feeds, and the records of runs. The guard reads the last two, so they stay
+// the checkpoints of applied batches, and the records of runs. The guard reads the last two, so they stay
 // at least as long as it needs them. Purge is a command of its own and not a part of the sweep, so
 // that the account of the hourly sweep does not need the right to delete its own traces. A ledger
 // that is never purged only costs disk space.
@@ -22,8 +22,8 @@ package struct PurgeReport: RunReport, Codable, Hashable {
     package var runs = 0
     /// Number of deleted entries of the change ledger.
     package var changes = 0
-    /// Number of deleted checkpoints of applied feeds.
-    package var feeds = 0
+    /// Number of deleted checkpoints of applied batches.
+    package var batches = 0
     package var ended = ""
     package var problems: [RunProblem] = []
     package var exit: Int32 = 0
@@ -36,7 +36,7 @@ package struct PurgeReport: RunReport, Codable, Hashable {
     package var lines: [String] {
         [
             "purge: \(dryRun ? "would drop" : "dropped") \(changes.counting("change")) of the ledger, "
-                + "\(feeds.counting("feed checkpoint")) and \(runs.counting("run record")) from before "
+                + "\(batches.counting("batch")) and \(runs.counting("run record")) from before "
                 + before
         ]
     }
@@ -81,8 +81,8 @@ package struct Purge {
             shouldStop: { context.interrupt.isTripped }
         ) { progress in
             context.progress.show("purging (ledger entries)", progress.changes, of: nil)
-            (report.runs, report.changes, report.feeds) = (
-                progress.runs, progress.changes, progress.feeds
+            (report.runs, report.changes, report.batches) = (
+                progress.runs, progress.changes, progress.batches
             )
         }.isDone
         guard isDone else {

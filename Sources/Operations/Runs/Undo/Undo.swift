@@ -2,7 +2,7 @@
 // rows, so it never meets a sweep half-way. Senders continue, and an undo leaves their newer changes
 // alone.
 //
-// After an undo the feeds stay applied, and no later sweep reads them again. So an undone change
+// After an undo the batches stay applied, and no later sweep reads them again. So an undone change
 // stays undone until new evidence comes. The gateway or APNs reports a token again if it is really
 // dead.
 

@@ -2,11 +2,11 @@ import Database
 import Findings
 
 /// The counts in the closing line of stderr. The unit depends on the kind of run: tuples, rows of the
-/// queue, entries of the ledger, or feeds; see docs/json.md.
+/// queue, entries of the ledger, or batches; see docs/json.md.
 package struct ClosingCounts: Hashable, Sendable {
-    /// Number of units that wait for the next run. A feed that is applied in part counts in full.
+    /// Number of units that wait for the next run. A batch that is applied in part counts in full.
     package var pending = 0
-    /// Number of units that are applied to the database; of a feed that an earlier run began, also what
+    /// Number of units that are applied to the database; of a batch that an earlier run began, also what
     /// that run applied.
     package var applied = 0
     /// Number of units that wait for a person.

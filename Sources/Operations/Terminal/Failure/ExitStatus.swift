@@ -98,7 +98,7 @@ extension ExitStatus {
         }
     }
 
-    /// The exit code for the reading of a feed: whether the gateway kept to the protocol.
+    /// The exit code for the reading of a list: whether the gateway kept to the protocol.
     static func following(_ end: CaptureEnd) -> ExitStatus {
         switch end {
         case .closeNotify, .idle, .file: .done

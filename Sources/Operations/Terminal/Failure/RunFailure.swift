@@ -122,7 +122,7 @@ extension JournalFailure {
         case .cannotCreate: .cannotCreate
         case .permission: .permission
         case .inputOutput, .damaged, .undecodable: .journal
-        case .unknownFeed: .usage
+        case .unknownList: .usage
         }
     }
 }

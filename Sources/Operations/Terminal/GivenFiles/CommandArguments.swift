@@ -62,7 +62,7 @@ package enum CommandTime {
     }
 }
 
-/// The beginning of the name of a run, a feed or a hold, as a person types it. It needs at least four
+/// The beginning of the name of a run, a batch or a hold, as a person types it. It needs at least four
 /// characters. An empty text, from an unset variable of a script, would match every name, and one
 /// digit soon matches several.
 struct NameBeginning {

@@ -40,7 +40,7 @@ extension PrintedLines {
 }
 
 extension Int {
-    /// The number and its noun, with an "s" unless the number is one: "1 feed", "0 feeds".
+    /// The number and its noun, with an "s" unless the number is one: "1 batch", "0 batches".
     package func counting(_ noun: String) -> String {
         "\(self) \(noun)\(self == 1 ? "" : noun.hasSuffix("ch") ? "es" : "s")"
     }

@@ -1,8 +1,8 @@
 import APNsProtocol
 import TokenHygiene
 
-/// The progress of a feed as stored in its checkpoint.
-package struct FeedProgress: Hashable, Sendable {
+/// The progress of a batch as stored in its checkpoint.
+package struct BatchProgress: Hashable, Sendable {
     /// The last token judged; nil before the first. What follows it is still to be judged.
     package var position: DeviceToken?
     /// The outcomes of the statements up to `position`.
@@ -13,11 +13,11 @@ package struct FeedProgress: Hashable, Sendable {
     package var rowsInvalidated = 0
     /// The number of rows that could not be judged or refused the change; the ledger names them.
     package var rowsRefused = 0
-    /// Whether the whole feed is applied.
+    /// Whether the whole batch is applied.
     package var isApplied = false
 }
 
-extension FeedProgress {
+extension BatchProgress {
     /// The progress of a forecast, which changes no row.
     package init(counts: Counts) {
         self.init()

@@ -3,8 +3,8 @@ import Database
 import Encodings
 import TokenHygiene
 
-/// The state of a captured feed. A feed is in exactly one state.
-package enum FeedState: String, CaseIterable, Hashable, Sendable {
+/// The state of a captured list. A list is in exactly one state.
+package enum ListState: String, CaseIterable, Hashable, Sendable {
     /// The run that holds the lock is reading it.
     case reading
     /// Its bytes are durable, and the database has not all of its reports yet.
@@ -15,8 +15,8 @@ package enum FeedState: String, CaseIterable, Hashable, Sendable {
     case held
 }
 
-/// A captured feed and its state, as the journal stores it.
-package struct CapturedFeed: Hashable, Sendable {
+/// A captured list and its state, as the journal stores it.
+package struct CapturedList: Hashable, Sendable {
     /// A random UUID in lower case. Journal, database and reports use the same name.
     package let id: String
     /// The app and environment of its tokens.
@@ -32,7 +32,7 @@ package struct CapturedFeed: Hashable, Sendable {
     package let bytes: Int
     /// How reading ended; nil while a run is reading.
     package let end: CaptureEnd?
-    package let state: FeedState
+    package let state: ListState
     /// The reason for which it is held; nil otherwise.
     package let cause: String?
     /// The time at which the database had all of its reports; nil before.
@@ -41,10 +41,10 @@ package struct CapturedFeed: Hashable, Sendable {
     package let isPurged: Bool
 }
 
-extension CapturedFeed {
+extension CapturedList {
     /// Reads a row of the table `feed`.
     ///
-    /// - Throws: `Refusal` when a value is invalid. A feed is never skipped for that.
+    /// - Throws: `Refusal` when a value is invalid. A list is never skipped for that.
     init(_ row: JournalRow) throws {
         id = try row.value("id")
         partition = Partition(

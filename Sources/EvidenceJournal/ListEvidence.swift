@@ -1,56 +1,56 @@
-// Turns the raw bytes of a captured feed into evidence. The bytes become tuples, tuples with
+// Turns the raw bytes of a captured list into evidence. The bytes become tuples, tuples with
 // impossible times are refused, and the others go into the evidence table. Bytes that are not
-// evidence are quarantined with their place in the feed, so that a person can look at them; they stay
-// in the journal. Decoding a feed again gives the same result in every run, because the bounds of
+// evidence are quarantined with their place in the list, so that a person can look at them; they stay
+// in the journal. Decoding a list again gives the same result in every run, because the bounds of
 // believable times depend on the moment at which its reading ended, and not on the present.
 
 import APNsProtocol
 import TokenHygiene
 
-/// The evidence of a captured feed.
-package struct FeedEvidence {
-    package let feed: CapturedFeed
+/// The evidence of a captured list.
+package struct ListEvidence {
+    package let list: CapturedList
     /// The tuples; none is judged or held yet.
     package let counts: Counts
     /// Bytes after the last whole tuple.
     package let quarantinedBytes: Int
-    /// How the feed ended, in one word.
-    package let end: FeedEnd
+    /// How the list ended, in one word.
+    package let end: ListEnd
     /// One sentence about the end; nil for a complete list.
     package let detail: String?
     /// Number of tuples with an impossible time.
     package let outOfBounds: Int
-    /// Each token once, in token order; none where the feed was only counted.
+    /// Each token once, in token order; none where the list was only counted.
     package let tokens: SortedEvidence
 
     /// How capturing ended, for the exit code.
-    package var captureEnd: CaptureEnd { feed.end ?? .crashed }
+    package var captureEnd: CaptureEnd { list.end ?? .crashed }
 }
 
 extension EvidenceJournal {
-    /// Reads a feed and records its quarantine, unless the journal is open for reading only. Sorts its
-    /// evidence unless the feed is only to be counted.
+    /// Reads a list and records its quarantine, unless the journal is open for reading only. Sorts its
+    /// evidence unless the list is only to be counted.
     ///
     /// - Throws: `undecodable` for bytes that are not those that were stored; other failures of reading.
-    package func evidence(of feed: CapturedFeed, sorting: Bool = true) throws -> FeedEvidence {
-        var decoding = FeedDecoding(feed, in: self, sorting: sorting)
+    package func evidence(of list: CapturedList, sorting: Bool = true) throws -> ListEvidence {
+        var decoding = ListDecoding(list, in: self, sorting: sorting)
         return try decoding.run()
     }
 
-    /// Counts the tuples of a feed.
-    package func counts(of feed: CapturedFeed) throws -> Counts {
-        try evidence(of: feed, sorting: false).counts
+    /// Counts the tuples of a list.
+    package func counts(of list: CapturedList) throws -> Counts {
+        try evidence(of: list, sorting: false).counts
     }
 }
 
-/// Decodes one captured feed.
-struct FeedDecoding {
-    /// Number of quarantined places that get an entry of their own; a hostile feed must not get a
+/// Decodes one captured list.
+struct ListDecoding {
+    /// Number of quarantined places that get an entry of their own; a hostile list must not get a
     /// journal row for each of its tuples.
     static let placesNamed = 10_000
 
     private let journal: EvidenceJournal
-    private let feed: CapturedFeed
+    private let list: CapturedList
     private let sorts: Bool
     private let bounds: EvidenceBounds
     private var counts = Counts()
@@ -64,12 +64,12 @@ struct FeedDecoding {
     private var place = 0
     private var outOfBounds = 0
 
-    fileprivate init(_ feed: CapturedFeed, in journal: EvidenceJournal, sorting: Bool) {
-        (self.feed, self.journal, sorts) = (feed, journal, sorting)
-        bounds = EvidenceBounds(now: feed.read)
+    fileprivate init(_ list: CapturedList, in journal: EvidenceJournal, sorting: Bool) {
+        (self.list, self.journal, sorts) = (list, journal, sorting)
+        bounds = EvidenceBounds(now: list.read)
     }
 
-    fileprivate mutating func run() throws -> FeedEvidence {
+    fileprivate mutating func run() throws -> ListEvidence {
         let ending = try readTuples()
         let quarantinedBytes = bytes - tupleBytes
         if quarantinedBytes > 0 {
@@ -82,16 +82,16 @@ struct FeedDecoding {
                     offset: unnamed, length: bytes - unnamed,
                     reason: "more than \(Self.placesNamed) places"))
         }
-        if !journal.isReadOnly { try journal.quarantine(refused, of: feed.id) }
-        if feed.bytes != bytes {
+        if !journal.isReadOnly { try journal.quarantine(refused, of: list.id) }
+        if list.bytes != bytes {
             throw JournalFailure(
                 .undecodable,
-                "decoding feed \(feed.id): the journal noted \(feed.bytes) bytes and returned "
+                "decoding list \(list.id): the journal noted \(list.bytes) bytes and returned "
                     + "\(bytes); keep the state folder and check the disk")
         }
-        return FeedEvidence(
-            feed: feed, counts: counts, quarantinedBytes: quarantinedBytes,
-            end: FeedEnd(feed.end ?? .crashed, ending), detail: detail(ending),
+        return ListEvidence(
+            list: list, counts: counts, quarantinedBytes: quarantinedBytes,
+            end: ListEnd(list.end ?? .crashed, ending), detail: detail(ending),
             outOfBounds: outOfBounds,
             tokens: try evidence?.seal().first ?? .none)
     }
@@ -99,7 +99,7 @@ struct FeedDecoding {
     private mutating func readTuples() throws -> FeedbackEnding {
         var decoder = FeedbackDecoder()
         var tuples: [FeedbackTuple] = []
-        try journal.forEachChunk(of: feed.id) { chunk in
+        try journal.forEachChunk(of: list.id) { chunk in
             tuples.removeAll(keepingCapacity: true)
             decoder.decode(chunk, into: &tuples)
             for tuple in tuples {
@@ -112,7 +112,7 @@ struct FeedDecoding {
         return decoder.ending
     }
 
-    /// The owner of a visited folder may be sorting a feed there too, so a visitor uses another name.
+    /// The owner of a visited folder may be sorting a list there too, so a visitor uses another name.
     private var scratch: String { journal.folder.isVisited ? "scratch-visit" : "scratch" }
 
     private mutating func take(
@@ -143,14 +143,14 @@ struct FeedDecoding {
     private func detail(_ ending: FeedbackEnding) -> String? {
         let tail = ending == .clean ? nil : "\(ending)"
         let cause: String? =
-            switch feed.end ?? .crashed {
+            switch list.end ?? .crashed {
             case .closeNotify, .idle, .file: nil
             case .cut: "the connection ended without close_notify, so the list may be incomplete"
             case .reset: "the gateway reset the connection, so the list may be incomplete"
             case .broken: "TLS broke off, so the list may be incomplete"
             case .slow:
                 "the gateway sent under a thousand bytes a second, so the list was left unfinished"
-            case .full: "the feed reached feedback.max-bytes and was cut off there"
+            case .full: "the list reached feedback.max-bytes and was cut off there"
             case .stopped: "the run that read it was told to stop"
             case .crashed: "the run that read it was interrupted"
             }

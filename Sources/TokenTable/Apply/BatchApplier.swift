@@ -9,21 +9,21 @@ import TokenHygiene
 //
 // After any failure inside a chunk the checkpoint is read, and the evidence up to it is dropped (see
 // ChunkLoop). So a lost commit needs no special case, and neither does a crash, because the next run does
-// the same. Two runs on one feed divide it between them instead of counting it twice.
+// the same. Two runs on one batch divide it between them instead of counting it twice.
 //
 // A checkpoint may also go back: a server that takes over may lack commits that the other one had confirmed.
 // The evidence of those has left this run's memory, so the run ends, and the next one begins where the
 // checkpoint is.
 
 /// Judges one batch.
-struct FeedApplier {
-    private let application: FeedApplication
+struct BatchApplier {
+    private let application: BatchApplication
     private let table: TokenTable
     private let isolation: RowIsolation
     private var transaction: ChunkTransaction
 
     private var connection: any SQLConnection { table.connection }
-    private var checkpoint: FeedCheckpoint { transaction.checkpoint }
+    private var checkpoint: BatchCheckpoint { transaction.checkpoint }
 
     /// Evidence that was read and is not yet applied.
     private var waiting: [TokenEvidence] = []
@@ -32,7 +32,7 @@ struct FeedApplier {
     private let grace: GracePeriod?
 
     init(
-        _ application: FeedApplication, _ table: TokenTable, _ grace: GracePeriod?
+        _ application: BatchApplication, _ table: TokenTable, _ grace: GracePeriod?
     ) throws(StoreFailure) {
         self.grace = grace
         self.application = application
@@ -41,12 +41,12 @@ struct FeedApplier {
         transaction = try ChunkTransaction(application, table, isolation, grace)
     }
 
-    /// Applies the evidence after the feed's checkpoint, until the evidence ends or `shouldStop`
+    /// Applies the evidence after the batch's checkpoint, until the evidence ends or `shouldStop`
     /// returns true after a chunk. Pauses between chunks as the throttle requires.
     mutating func run(
         _ evidence: inout some EvidenceStream, shouldStop: () -> Bool,
-        report: (FeedProgress) -> Void
-    ) throws(StoreFailure) -> FeedProgress {
+        report: (BatchProgress) -> Void
+    ) throws(StoreFailure) -> BatchProgress {
         var loop = table.session.chunkLoop(isolation)
         return try loop.run(
             from: try begin(), isDone: \.isApplied, shouldStop: shouldStop, report: report
@@ -56,28 +56,31 @@ struct FeedApplier {
         }
     }
 
-    private func begin() throws(StoreFailure) -> FeedProgress {
+    private mutating func begin() throws(StoreFailure) -> BatchProgress {
         var found: BatchState?
-        let progress = try table.retries.retrying("starting to judge batch \(application.feed)") {
-            () throws(SQLFailure) -> FeedProgress? in
+        let progress = try table.retries.retrying("starting to judge batch \(application.batch)") {
+            () throws(SQLFailure) -> BatchProgress? in
             try connection.begin()
             found = try checkpoint.state(locking: true)
-            guard found == .waiting else {
+            guard found == .waiting || found == .applying else {
                 connection.rollBack()
-                guard [.applying, .applied].contains(found) else { return nil }
-                return try checkpoint.read(locking: false) ?? FeedProgress()
+                return found == .applied ? try checkpoint.read(locking: false) : nil
             }
-            try checkpoint.begin(application, transaction.layout)
+            if found == .waiting { try checkpoint.begin(application) }
+            transaction.part = try LedgerParts(connection: connection).open(
+                application.batch, by: application.run, in: application.partition,
+                application.source, mapping: application.mapping, transaction.layout)
+            let progress = try checkpoint.read(locking: false)
             try application.lease?.renew(connection)
             try connection.commit()
-            return FeedProgress()
+            return progress
         }
-        guard let progress else { throw .unfit(application.feed, found) }
+        guard let progress else { throw .unfit(application.batch, found) }
         return progress
     }
 
     /// Reads more than a chunk ahead. So the last chunk is known to be the last, and its
-    /// transaction marks the feed as applied.
+    /// transaction marks the batch as applied.
     private mutating func fill(
         from evidence: inout some EvidenceStream, after position: DeviceToken?, atLeast count: Int
     ) throws(StoreFailure) {
@@ -89,7 +92,7 @@ struct FeedApplier {
             } catch {
                 throw StoreFailure(
                     .evidence,
-                    "reading evidence of feed \(application.feed): \(error); what was applied "
+                    "reading evidence of batch \(application.batch): \(error); what was applied "
                         + "is kept, run again")
             }
         }
@@ -98,30 +101,30 @@ struct FeedApplier {
     /// Ends the run where the database is behind what it had confirmed to this run, because the evidence in
     /// between is no longer in memory. The next run reads it again.
     private func ensure(
-        _ progress: FeedProgress, isNotBefore position: DeviceToken?
+        _ progress: BatchProgress, isNotBefore position: DeviceToken?
     ) throws(StoreFailure) {
         guard let position, progress.position.map({ $0 < position }) ?? true else { return }
         throw StoreFailure(
             .commitUnknown,
-            "applying evidence to \(transaction.layout.table): the checkpoint of feed "
-                + "\(application.feed) is behind a chunk that the database had confirmed, as on a server "
+            "applying evidence to \(transaction.layout.table): the checkpoint of batch "
+                + "\(application.batch) is behind a chunk that the database had confirmed, as on a server "
                 + "that took over without the last commits; run again, which continues from this checkpoint"
         )
     }
 
     private mutating func applyChunk(
-        after start: FeedProgress, _ loop: inout ChunkLoop
-    ) throws(StoreFailure) -> FeedProgress {
+        after start: BatchProgress, _ loop: inout ChunkLoop
+    ) throws(StoreFailure) -> BatchProgress {
         let progress = try loop.commit(
             after: start, doing: "applying evidence to \(transaction.layout.table)",
-            checkpointOf: "feed \(application.feed)"
+            checkpointOf: "batch \(application.batch)"
         ) { (size) throws(SQLFailure) in
             let chunk = waiting.prefix(size)
             return try transaction.commit(
                 chunk, isLast: isEnded && chunk.count == waiting.count, after: start,
                 mostBytes: chunk.count > 1 ? ChunkSizing.mostBytes : .max)
         } checkpoint: { () throws(SQLFailure) in
-            try checkpoint.read(locking: false) ?? FeedProgress()
+            try checkpoint.read(locking: false) ?? BatchProgress()
         }
         try ensure(progress, isNotBefore: start.position)
         if let position = progress.position {
@@ -130,6 +133,7 @@ struct FeedApplier {
         if transaction.isOutdated {
             try table.renewLayout(of: .apply(application.policy))
             transaction = try ChunkTransaction(application, table, isolation, grace)
+            _ = try begin()
         }
         return progress
     }
@@ -143,11 +147,11 @@ extension TokenTable {
     ///
     /// - Throws: any failure; committed chunks stay applied, and the checkpoint shows the progress.
     package func applyReports(
-        _ evidence: inout some EvidenceStream, _ application: FeedApplication,
+        _ evidence: inout some EvidenceStream, _ application: BatchApplication,
         grace: GracePeriod? = nil,
-        shouldStop: () -> Bool = { false }, report: (FeedProgress) -> Void = { _ in }
-    ) throws(StoreFailure) -> FeedProgress {
-        var applier = try FeedApplier(application, self, grace)
+        shouldStop: () -> Bool = { false }, report: (BatchProgress) -> Void = { _ in }
+    ) throws(StoreFailure) -> BatchProgress {
+        var applier = try BatchApplier(application, self, grace)
         return try applier.run(&evidence, shouldStop: shouldStop, report: report)
     }
 }

@@ -6,7 +6,7 @@ import TokenHygiene
 @testable import EvidenceJournal
 
 @Suite("Decoding a hostile feed")
-struct FeedDecodingTests {
+struct ListDecodingTests {
     private let fixture: JournalFixture
     private let journal: EvidenceJournal
 
@@ -16,11 +16,11 @@ struct FeedDecodingTests {
     }
 
     /// A feed in which every other tuple is refused, so that no two refused ones are neighbours.
-    private func decode(refused: Int) throws -> (feed: CapturedFeed, books: Counts) {
+    private func decode(refused: Int) throws -> (feed: CapturedList, books: Counts) {
         let tuples = (0..<refused).flatMap { number -> [FeedbackTuple] in
             [.dead(number, at: 0), .dead(number, at: 1_600_000_000)]
         }
-        let feed = try journal.feed(journal.capture([FeedbackTuple.bytes(tuples)]))
+        let feed = try journal.list(journal.capture([FeedbackTuple.bytes(tuples)]))
         return (feed, try journal.counts(of: feed))
     }
 
@@ -31,40 +31,40 @@ struct FeedDecodingTests {
         }
         // Five minutes of lead, and an hour of reading.
         for (minutes, refused) in [(0, 3), (60, 1)] {
-            let capture = try journal.beginFeed(
+            let capture = try journal.beginList(
                 run: "run", partition: chat, source: "gateway:2196", at: noon)
             try FeedbackTuple.bytes(tuples).withUnsafeBytes { try capture.append($0) }
             try capture.close(.closeNotify, at: noon.advanced(by: Int64(minutes) * 60_000))
             for _ in 0..<2 {
-                let counts = try journal.counts(of: journal.feed(capture.id))
+                let counts = try journal.counts(of: journal.list(capture.id))
                 #expect(counts.quarantined == refused)
             }
         }
         // A clock that was set back while it was read.
-        let capture = try journal.beginFeed(
+        let capture = try journal.beginList(
             run: "run", partition: chat, source: "gateway:2196", at: noon)
         try FeedbackTuple.bytes(tuples).withUnsafeBytes { try capture.append($0) }
         try capture.close(.closeNotify, at: noon.advanced(by: -86_400_000))
-        #expect(try journal.counts(of: journal.feed(capture.id)).quarantined == 3)
+        #expect(try journal.counts(of: journal.list(capture.id)).quarantined == 3)
     }
 
     @Test("each place in quarantine is named up to the limit")
     func upToLimit() throws {
-        let (feed, books) = try decode(refused: FeedDecoding.placesNamed)
-        #expect(books.quarantined == FeedDecoding.placesNamed)
+        let (feed, books) = try decode(refused: ListDecoding.placesNamed)
+        #expect(books.quarantined == ListDecoding.placesNamed)
         let places = try journal.quarantined(of: feed.id)
-        #expect(places.count == FeedDecoding.placesNamed)
+        #expect(places.count == ListDecoding.placesNamed)
         #expect(Set(places.map(\.reason)).count == 1)
         #expect(places.allSatisfy { $0.length == 38 })
     }
 
     @Test("one entry covers the places beyond the limit, and each tuple is still counted")
     func overLimit() throws {
-        let (feed, books) = try decode(refused: FeedDecoding.placesNamed + 3)
-        #expect(books.quarantined == FeedDecoding.placesNamed + 3)
+        let (feed, books) = try decode(refused: ListDecoding.placesNamed + 3)
+        #expect(books.quarantined == ListDecoding.placesNamed + 3)
         let places = try journal.quarantined(of: feed.id)
-        #expect(places.count == FeedDecoding.placesNamed + 1)
-        let start = FeedDecoding.placesNamed * 2 * 38
+        #expect(places.count == ListDecoding.placesNamed + 1)
+        let start = ListDecoding.placesNamed * 2 * 38
         #expect(
             places.last
                 == Quarantined(

@@ -3,26 +3,26 @@ import EvidenceJournal
 import TokenHygiene
 import TokenTable
 
-/// The result of one feed: an entry of the reports of sweeps and replays. Fields may be added, never
+/// The result of one batch: an entry of the reports of sweeps and replays. Fields may be added, never
 /// renamed.
-package struct FeedReport: Codable, Hashable, Sendable {
+package struct BatchReport: Codable, Hashable, Sendable {
     /// The app's name in the settings.
     package var app: String
     /// `production` or `sandbox`.
     package var environment: String
     /// `host:port` of the gateway, or the path of the file.
     package var source: String
-    /// How the feed ended, in one word.
+    /// How the reading ended, in one word.
     package var end: String
     /// Whether a connection to the gateway was tried; false when our own certificate prevented it.
     package var asked = true
     /// One sentence about the end; absent for a complete list.
     package var detail: String?
-    /// The feed's name in the journal and the database; absent when no feed was opened.
-    package var feed: String?
-    /// The feed's state: pending, applied, held or discarded.
+    /// The batch's name in the journal and the database; absent when no batch was opened.
+    package var batch: String?
+    /// The batch's state: pending, applied, held or discarded.
     package var state: String?
-    /// Whether an earlier run read the feed.
+    /// Whether an earlier run read the batch.
     package var resumed = false
     package var bytes = 0
     /// Bytes after the last whole tuple, kept raw in quarantine.
@@ -47,24 +47,24 @@ package struct FeedReport: Codable, Hashable, Sendable {
     static let mostRefusals = 10
     /// Rows changed in the database, including refreshed marks.
     package var rowsChanged = 0
-    /// The guard's gate that holds the feed or, in a dry run, would hold it.
+    /// The guard's gate that holds the batch or, in a dry run, would hold it.
     package var gate: String?
-    /// Why the feed is held, or would be, in one sentence.
+    /// Why the batch is held, or would be, in one sentence.
     package var cause: String?
-    /// Whether the feed is held as the first look at a table where nothing was removed in 30 days;
+    /// Whether the batch is held as the first look at a table where nothing was removed in 30 days;
     /// absent otherwise.
     package var firstLook: Bool?
-    /// When a released feed was held, RFC 3339 in UTC; absent for other feeds.
+    /// When a released batch was held, RFC 3339 in UTC; absent for other batches.
     package var heldSince: String?
-    /// Why a released feed was held, in one sentence; absent for other feeds.
+    /// Why a released batch was held, in one sentence; absent for other batches.
     package var heldCause: String?
     /// Living rows that would become invalid; present when the guard stopped them.
     package var candidates: Int?
     /// The end of our own certificate's validity.
     package var certificateExpires: String?
 
-    /// Makes the entry of a feed.
-    package init(_ partition: Partition, source: String, end: FeedEnd) {
+    /// Makes the entry of a batch.
+    package init(_ partition: Partition, source: String, end: ListEnd) {
         app = partition.app
         environment = partition.environment
         self.source = source
@@ -90,6 +90,6 @@ package struct FeedReport: Codable, Hashable, Sendable {
         }
     }
 
-    /// Whether the feed is completely applied.
-    var isApplied: Bool { state == FeedState.applied.rawValue }
+    /// Whether the batch is completely applied.
+    var isApplied: Bool { state == ListState.applied.rawValue }
 }

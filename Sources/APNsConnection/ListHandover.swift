@@ -32,7 +32,7 @@ final class ReadBuffer: @unchecked Sendable {
 }
 
 /// Passes buffers from a reading to a keeping thread and back.
-final class FeedHandover: Sendable {
+final class ListHandover: Sendable {
     /// An item for the keeping thread, received in the order sent.
     enum Item: Sendable {
         case bytes(ReadBuffer)
