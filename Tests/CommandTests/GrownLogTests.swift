@@ -155,8 +155,9 @@ struct GrownLogTests {
         let places = try log.stage.database.texts(
             "SELECT place FROM pushsweep_quarantine ORDER BY place")
         #expect(places == [["1"], ["9"]])
-        for batch in try log.stage.database.texts("SELECT DISTINCT batch FROM pushsweep_quarantine")
-        {
+        for batch in try log.stage.database.texts(
+            "SELECT DISTINCT name FROM pushsweep_quarantine AS q JOIN pushsweep_batch AS b ON b.number = q.batch"
+        ) {
             try log.stage.run("quarantine", "discard", batch[0]).ends(0)
         }
         log.add(6..<7)
