@@ -89,7 +89,7 @@ struct AuditTests {
         try stage.swept().ends(0)
         let run = try stage.database.texts("SELECT id FROM pushsweep_run WHERE kind = 'sweep'")
         try stage.undone(run[0][0]).ends(0)
-        let feed = try stage.database.texts("SELECT DISTINCT batch FROM pushsweep_report")
+        let feed = try stage.database.texts("SELECT name FROM pushsweep_batch")
         try stage.replayed(feed: feed[0][0]).ends(0)
         let found = { (deep: Bool) in
             try Self.audit(stage, deep: deep).findings.filter { $0.rule == "unbalanced-batch" }
