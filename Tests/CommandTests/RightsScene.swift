@@ -161,7 +161,9 @@ final class RightsScene {
 
     /// The batch with what could not be used.
     private func batch(of result: ToolResult) throws -> String {
-        let found = try stage.database.texts("SELECT batch FROM pushsweep_quarantine")
+        let found = try stage.database.texts(
+            "SELECT name FROM pushsweep_quarantine JOIN pushsweep_batch ON pushsweep_batch.number = batch"
+        )
         guard let first = found.first?.first else { throw TestFailure(result.printed) }
         return first
     }
