@@ -133,7 +133,7 @@ struct HoldTextTests {
 
     @Test("a hold of one batch is dropped by its name, and what is refused names both ways")
     func decisions() throws {
-        let entry = try Self.entry(["batches": ["b1"], "candidates": 5, "living": 200])
+        let entry = try Self.entry(["names": ["b1"], "candidates": 5, "living": 200])
         var details = Self.details
         (details.registeredSince, details.spared) = (2, nil)
         let report = HoldReport(entry: entry, details: details)
