@@ -96,7 +96,7 @@ package enum TableUse: Hashable, Sendable {
             let (change, add): (SideTableAccess, SideTableAccess) =
                 isDry ? (.read, .read) : (.change, .add)
             var used = [
-                SideAccess(table: .run, access: change), SideAccess(table: .batch, access: change),
+                SideAccess(table: .run, access: change), SideAccess(table: .batch, access: .read),
                 SideAccess(table: .part, access: change), SideAccess(table: .change, access: add),
             ]
             if !isDry {

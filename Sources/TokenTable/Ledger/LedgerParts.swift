@@ -66,8 +66,9 @@ struct LedgerParts {
     func note(_ mapping: String, of batch: String, by run: String) throws(SQLFailure) {
         _ = try connection.execute(
             "INSERT INTO pushsweep_part (run, batch, app, environment, source, table_name, key_columns, mapping) "
-                + "SELECT ?, number, app, environment, source, '', '', ? FROM pushsweep_batch WHERE name = ?",
-            [.text(run), .text(mapping), .text(batch)])
+                + "SELECT ?, number, app, environment, source, '', '', ? FROM pushsweep_batch WHERE name = ? AND NOT EXISTS "
+                + "(SELECT 1 FROM pushsweep_part AS q WHERE q.batch = pushsweep_batch.number AND q.mapping = ?)",
+            [.text(run), .text(mapping), .text(batch), .text(mapping)])
     }
 
     /// Makes the part of an undo in an app, by the table's value, and environment.

@@ -56,7 +56,8 @@ package struct ReportRetention {
         let doing = "removing reports of no batch"
         let strays = try session.retries.retrying(doing) { () throws(SQLFailure) in
             let rows = try connection.query(
-                "SELECT DISTINCT batch FROM pushsweep_report WHERE batch NOT IN (SELECT number FROM pushsweep_batch)"
+                "SELECT d.batch FROM (SELECT DISTINCT batch FROM pushsweep_report) AS d LEFT JOIN pushsweep_batch AS b "
+                    + "ON b.number = d.batch WHERE b.number IS NULL"
             )
             return (0..<rows.count).compactMap { rows[$0, 0].integer }
         }

@@ -204,46 +204,38 @@ extension TokenTable {
         }
     }
 
-    /// Drops the parts of a run of which the ledger has nothing left, the batches of the run that have not changed since
-    /// and are in no part, and its record after the last of them.
+    /// Drops the batches of a run that have not changed since and of which the ledger has no entry that stays, each with its
+    /// hold and its parts of any run; the run's parts without a batch; and its record after the last of its parts. A part
+    /// goes with its batch, because it says under which mapping the reports were judged and what an undo took back.
     private func dropRecord(of run: String, _ purge: inout Purge) throws(StoreFailure) {
         let doing = "dropping the record of run \(run)"
         let time = connection.dialect.ownTime("changed_at")
         let place: [SQLValue] = [.text(run), time.value(purge.records)]
-        let cutoff = time.value(purge.cutoff)
-        let parts = try retries.retrying(doing, do: oldParts(of: run, cutoff))
+        let plan = purge
         let (batches, stays) = try retries.retrying(doing) { () throws(SQLFailure) in
             (
-                try oldBatches(of: run, purge, without: parts.old),
+                try oldBatches(of: run, plan),
                 try connection.query(
                     "SELECT 1 FROM pushsweep_batch WHERE run = ? AND changed_at >= ? LIMIT 1", place
                 ).count > 0
             )
         }
-        let isLast = !stays && !parts.areMore
+        let parts = try retries.retrying(doing) { () throws(SQLFailure) in
+            try oldParts(of: run, plan, with: batches)
+        }
+        var isLast = !stays && !parts.areMore
         purge.progress.batches += batches.count
         if isLast { purge.progress.runs += 1 }
         guard !purge.isDry else { return }
         try retries.retrying(doing) { () throws(SQLFailure) in
             try connection.begin()
+            for batch in batches {
+                if try !drop(batch, of: .text(run), before: place[1]) { isLast = false }
+            }
             for part in parts.old {
                 _ = try connection.execute(
                     "DELETE FROM pushsweep_part WHERE number = ? AND NOT EXISTS (SELECT 1 FROM pushsweep_change "
                         + "WHERE part = ?)", [part, part])
-            }
-            for batch in batches {
-                let named = [batch, .text(run)]
-                // Another host may have moved it since.
-                let isDue = try connection.query(
-                    "SELECT 1 FROM pushsweep_batch WHERE number = ? AND run = ? AND state IN ('applied', "
-                        + "'discarded') AND (changed_at IS NULL OR changed_at < ?)"
-                        + connection.dialect.rowLock, named + [place[1]])
-                guard isDue.count > 0 else { continue }
-                try EvidenceHistory.keep(named, on: connection)
-                _ = try connection.execute(
-                    "DELETE FROM pushsweep_batch WHERE number = ? AND run = ?", named)
-                _ = try connection.execute(
-                    "DELETE FROM pushsweep_hold WHERE batch = ?", [batch])
             }
             if isLast {
                 _ = try connection.execute("DELETE FROM pushsweep_run WHERE id = ?", [.text(run)])
@@ -252,78 +244,95 @@ extension TokenTable {
         }
     }
 
-    /// The parts of a run of which the ledger has no entry that stays, and whether there are others: entries that are
-    /// younger, or whose batch was changed since.
-    private func oldParts(
-        of run: String, _ cutoff: SQLValue
-    ) throws(SQLFailure) -> (old: [SQLValue], areMore: Bool) {
-        let rows = try connection.query(
-            "SELECT p.number, CASE WHEN EXISTS (SELECT 1 FROM pushsweep_change c WHERE c.part = p.number AND "
-                + "c.changed_at >= ?) OR EXISTS (SELECT 1 FROM pushsweep_batch f WHERE f.number = p.batch AND "
-                + "f.changed_at >= ?) AND EXISTS (SELECT 1 FROM pushsweep_change c WHERE c.part = p.number) "
-                + "THEN 1 ELSE 0 END FROM pushsweep_part p WHERE p.run = ? ORDER BY p.number",
-            [cutoff, cutoff, .text(run)])
-        let old = (0..<rows.count).filter { rows[$0, 1].count == 0 }.map { rows[$0, 0] }
-        return (old, old.count < rows.count)
+    /// Drops a batch by its number, in the caller's transaction, if no other host has moved it since. Its counts stay in
+    /// the daily totals.
+    ///
+    /// - Returns: false where it stays.
+    private func drop(
+        _ batch: SQLValue, of run: SQLValue, before time: SQLValue
+    ) throws(SQLFailure) -> Bool {
+        let isDue = try connection.query(
+            "SELECT 1 FROM pushsweep_batch WHERE number = ? AND run = ? AND state IN ('applied', 'discarded', "
+                + "'filling') AND (changed_at IS NULL OR changed_at < ?)"
+                + connection.dialect.rowLock, [batch, run, time])
+        guard isDue.count > 0 else { return false }
+        try EvidenceHistory.keep([batch, run], on: connection)
+        for statement in [
+            "DELETE FROM pushsweep_batch WHERE number = ?",
+            "DELETE FROM pushsweep_hold WHERE batch = ?",
+            "DELETE FROM pushsweep_part WHERE batch = ? AND NOT EXISTS (SELECT 1 FROM pushsweep_change WHERE "
+                + "part = pushsweep_part.number)",
+        ] {
+            _ = try connection.execute(statement, [batch])
+        }
+        return true
     }
 
-    /// The batches of a run that are decided and old, with no reports, nothing quarantined, and no part but `parts`.
-    private func oldBatches(
-        of run: String, _ purge: Purge, without parts: [SQLValue]
-    ) throws(SQLFailure) -> [SQLValue] {
+    /// The parts of a run that go with it: no entry of theirs stays, and they have no batch, or none any more. Also
+    /// whether there are others, but for those of batches that go.
+    private func oldParts(
+        of run: String, _ purge: Purge, with batches: [SQLValue]
+    ) throws(SQLFailure) -> (old: [SQLValue], areMore: Bool) {
+        let rows = try connection.query(
+            "SELECT p.number, b.number, CASE WHEN EXISTS (SELECT 1 FROM pushsweep_change c WHERE c.part = p.number "
+                + "AND c.changed_at >= ?) THEN 1 ELSE 0 END FROM pushsweep_part p LEFT JOIN pushsweep_batch b "
+                + "ON b.number = p.batch WHERE p.run = ? ORDER BY p.number",
+            [connection.dialect.ownTime("changed_at").value(purge.cutoff), .text(run)])
+        let going = Set(batches.compactMap(\.integer))
+        var (old, areMore) = ([SQLValue](), false)
+        for row in 0..<rows.count {
+            let batch = rows[row, 1].integer
+            if rows[row, 2].count != 0 || batch.map({ !going.contains($0) }) ?? false {
+                areMore = true
+            } else if batch == nil {
+                old.append(rows[row, 0])
+            }
+        }
+        return (old, areMore)
+    }
+
+    /// The numbers of the batches of a run that are decided and old, with no reports, nothing quarantined, and no entry
+    /// of the ledger that stays.
+    private func oldBatches(of run: String, _ purge: Purge) throws(SQLFailure) -> [SQLValue] {
         let time = connection.dialect.ownTime("changed_at")
         // Where removing the reports was stopped, their batch stays.
         let rows = try connection.query(
-            "SELECT m.number, p.number FROM pushsweep_batch m LEFT JOIN pushsweep_part p ON p.batch = m.number "
-                + "WHERE m.run = ? AND m.state IN ('applied', 'discarded') "
+            "SELECT m.number FROM pushsweep_batch m WHERE m.run = ? AND m.state IN ('applied', 'discarded') "
                 + (purge.isDry ? "" : "AND m.trimmed = 2 ")
                 + "AND NOT EXISTS (SELECT 1 FROM pushsweep_quarantine q WHERE q.batch = m.number) "
-                + "AND (m.changed_at IS NULL OR m.changed_at < ?) ORDER BY m.number",
-            [.text(run), time.value(purge.records)])
-        let gone = Set(parts.compactMap(\.integer))
-        var kept: [Int64: Bool] = [:]
-        for row in 0..<rows.count {
-            let isFree = rows[row, 1].integer.map(gone.contains) ?? true
-            kept[rows[row, 0].integer ?? 0, default: true] =
-                isFree && kept[rows[row, 0].integer ?? 0] ?? true
-        }
-        return kept.filter(\.value).keys.sorted().map(SQLValue.integer)
+                + "AND (m.changed_at IS NULL OR m.changed_at < ?) AND NOT EXISTS (SELECT 1 FROM pushsweep_part p "
+                + "JOIN pushsweep_change c ON c.part = p.number WHERE p.batch = m.number AND c.changed_at >= ?) "
+                + "ORDER BY m.number",
+            [.text(run), time.value(purge.records), time.value(purge.cutoff)])
+        return (0..<rows.count).map { rows[$0, 0] }
     }
 
     /// Drops batches of which nothing is left and that no run has a record of: empty ones, and drafts of imports
     /// that were killed.
     private func dropEmpty(_ purge: inout Purge) throws(StoreFailure) {
-        let cutoff = [connection.dialect.ownTime("changed_at").value(purge.records)]
+        let cutoff = connection.dialect.ownTime("changed_at").value(purge.records)
         let doing = "dropping empty batches"
         let isEmpty =
-            "state IN ('applied', 'filling') AND reports = removed AND quarantined = 0 "
+            "state IN ('applied', 'filling') AND reports = removed AND quarantined = 0 AND changed_at < ? "
             + "AND NOT EXISTS (SELECT 1 FROM pushsweep_part AS p WHERE p.batch = pushsweep_batch.number AND "
-            + "p.rows_changed > 0) "
-            + "AND changed_at < ?"
-        let names = try retries.retrying(doing) { () throws(SQLFailure) in
+            + "p.rows_changed > 0) AND NOT EXISTS (SELECT 1 FROM pushsweep_quarantine AS q WHERE "
+            + "q.batch = pushsweep_batch.number) "
+        let found = try retries.retrying(doing) { () throws(SQLFailure) in
             let rows = try connection.query(
-                "SELECT number FROM pushsweep_batch WHERE \(isEmpty) AND run NOT IN (SELECT id FROM pushsweep_run)",
-                cutoff)
-            return (0..<rows.count).map { rows[$0, 0] }
+                "SELECT number, run FROM pushsweep_batch WHERE \(isEmpty)AND run NOT IN (SELECT id FROM "
+                    + "pushsweep_run)", [cutoff])
+            return (0..<rows.count).map { (batch: rows[$0, 0], run: rows[$0, 1]) }
         }
-        purge.progress.batches += names.count
+        purge.progress.batches += found.count
         guard !purge.isDry else { return }
-        // By their names, since a server may refuse a DELETE that names no key, and if they are still so: an import may
-        // have begun to fill one again.
-        for some in names.runs(of: StatementShape.longest) {
-            let padded = StatementShape.padded(some)
-            _ = try retries.retrying(doing) { () throws(SQLFailure) in
-                let these = "(\(placeholders(padded.count)))"
+        // If they are still so: an import may have begun to fill one again.
+        for item in found {
+            try retries.retrying(doing) { () throws(SQLFailure) in
                 try connection.begin()
-                _ = try connection.execute(
-                    "DELETE FROM pushsweep_batch WHERE number IN \(these) AND \(isEmpty)",
-                    padded + cutoff)
-                let isGone =
-                    "batch IN \(these) AND NOT EXISTS (SELECT 1 FROM pushsweep_batch WHERE number = batch)"
-                _ = try connection.execute("DELETE FROM pushsweep_hold WHERE \(isGone)", padded)
-                _ = try connection.execute(
-                    "DELETE FROM pushsweep_part WHERE \(isGone) AND NOT EXISTS (SELECT 1 FROM pushsweep_change "
-                        + "WHERE part = pushsweep_part.number)", padded)
+                let isStill = try connection.query(
+                    "SELECT 1 FROM pushsweep_batch WHERE number = ? AND \(isEmpty)"
+                        + connection.dialect.rowLock, [item.batch, cutoff])
+                if isStill.count > 0 { _ = try drop(item.batch, of: item.run, before: cutoff) }
                 try connection.commit()
             }
         }

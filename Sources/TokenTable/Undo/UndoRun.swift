@@ -227,8 +227,8 @@ extension TokenTable {
                 "SELECT \(columns.joined(separator: ", ")), "
                     + "CASE WHEN r.kind = 'undo' THEN r.counts END, c.entries, c.companions "
                     + "FROM pushsweep_run r LEFT JOIN (SELECT run, SUM(rows_changed) AS entries, SUM(\(companions)) AS "
-                    + "companions FROM (SELECT run, source, applied, invalidated, \(ReportBatch.rowsChanged) AS "
-                    + "rows_changed FROM pushsweep_batch) AS batches GROUP BY run) c "
+                    + "companions FROM (SELECT p.run, p.source, b.applied, b.invalidated, p.rows_changed FROM "
+                    + "\(LedgerParts.ofBatches)) AS parts GROUP BY run) c "
                     + "ON c.run = r.id "
                     + "WHERE r.started >= ? AND r.started <= ? ORDER BY r.started DESC, r.id DESC",
                 [time.value(first), time.value(last)])

@@ -180,7 +180,9 @@ package struct Holds {
             environment: hold.partition.environment, batches: discarded.map(\.id), reason: reason,
             heldSince: hold.since.rfc3339, heldCause: hold.cause)
         report.reports = discarded.reduce(0) { $0 + $1.reports }
-        let files = Set(discarded.filter { $0.inlet == .file }.map(\.label)).sorted()
+        let files = Set(
+            discarded.filter { $0.inlet == .file && $0.source != .feedback }.map(\.label)
+        ).sorted()
         report.files = files.isEmpty ? nil : files
         try batches.releaseFollowers()
         let others = Set(hold.batches.map(\.id)).subtracting(report.batches)
@@ -231,7 +233,7 @@ extension Holds {
                 ? batch.unstoredWords
                 : "it waits for settings that name \(batch.partition)")
         report.reports = batch.reports
-        if batch.inlet == .file { report.files = [batch.label] }
+        if batch.inlet == .file, batch.source != .feedback { report.files = [batch.label] }
         guard try batches.discard(batch.id, in: batch.state, because: reason, run: report.run)
         else {
             throw RunFailure(

@@ -54,7 +54,9 @@ extension Sweep {
         let isEmpty = named?.state.reported == BatchState.discarded.rawValue && named?.reports == 0
         let known = try (isEmpty ? nil : named) ?? evidence.batches.batch(earlier) ?? named
         // Of a list that is not stored yet its host has the bytes.
-        let isHere = known?.isUnstored == true && (try? pouring.journal.list(name)) != nil
+        let isNowhere = known?.isUnstored == true || isEmpty && known?.id == name
+        let isHere =
+            isNowhere && (try? pouring.journal.list(name)).map { $0.state != .applied } == true
         guard let batch = known, !isHere else {
             return try pour(pouring.journal.list(name), pouring, resumed: true)
         }
