@@ -58,6 +58,44 @@ struct EvidenceHistoryTests {
         }
     }
 
+    @Test(
+        "a purge keeps the parts of a batch that stays, and counts one of which a later run has a part",
+        arguments: TestEngine.available)
+    func parts(_ engine: TestEngine) throws {
+        let database = try Self.database(engine)
+        let store = try database.store()
+        // As a run leaves it that looked for the rows of unknown tokens under another mapping.
+        try store.session.record(
+            RunRecord(
+                id: "later", kind: "sweep", started: EpochMilliseconds(Self.start + 60 * Self.day),
+                host: "h"))
+        try database.execute(
+            "INSERT INTO pushsweep_part (run, batch, app, environment, source, table_name, key_columns, mapping) "
+                + "SELECT 'later', number, app, environment, source, '', '', 'm' FROM pushsweep_batch "
+                + "WHERE run = 'first'")
+        // A run that began long ago and judged a batch lately, in which it found no row.
+        try database.execute(
+            "UPDATE pushsweep_batch SET changed_at = ? WHERE run = 'third'",
+            [database.time(Self.start + 50 * Self.day)])
+        try database.execute("DELETE FROM pushsweep_change WHERE \(isOfRun("third"))")
+        func days() throws -> [DayOfEvidence] {
+            try EvidenceHistory(store).days(from: "2023-11-01", to: "2024-12-31")
+        }
+        let before = try days()
+        for _ in 0..<2 {
+            #expect(
+                try store.purge(before: EpochMilliseconds(Self.start + 40 * Self.day)).isDone)
+            #expect(try days() == before)
+        }
+        #expect(try database.texts("SELECT run FROM pushsweep_batch") == [["third"]])
+        #expect(try database.texts("SELECT run FROM pushsweep_part") == [["third"]])
+        #expect(
+            try database.texts("SELECT id FROM pushsweep_run ORDER BY id") == [
+                ["later"], ["third"],
+            ]
+        )
+    }
+
     @Test("a period has its first and its last day", arguments: TestEngine.available)
     func period(_ engine: TestEngine) throws {
         let database = try Self.database(engine)
