@@ -2,7 +2,7 @@ import Encodings
 
 // A device token as APNs issues it: opaque bytes of variable length.
 //
-// Nearly every token is 32 bytes, a feed may hold millions of them, and they are sorted, compared
+// Nearly every token is 32 bytes, a list may hold millions of them, and they are sorted, compared
 // and hashed far more often than they are printed. So the first 32 bytes are stored inside the
 // value as four big-endian words: today's tokens need no allocation, and word order is byte order.
 // Longer tokens (Apple announced 100 bytes; 54 and 80 were seen) keep the rest in an array.

@@ -1,16 +1,16 @@
-// A feed is a plain sequence of tuples without header, count, checksum or terminator, and reads cut
+// A list is a plain sequence of tuples without header, count, checksum or terminator, and reads cut
 // it at any byte. Each tuple's boundary follows only from the length field, so the only check of
 // the boundaries is whether a length is plausible.
 //
 // States: between tuples; inside one (`carry` holds its first bytes); and `doubting`, entered when
-// a header announces more than `longestToken` bytes. Such a token is never produced. If the feed
+// a header announces more than `longestToken` bytes. Such a token is never produced. If the list
 // ends before the announced bytes came, it was cut inside that tuple. If they all came, the length
 // was false or the boundaries were lost earlier, and every boundary from there on is a guess: the
 // decoder is `outOfStep` and decodes no more tuples. It never searches for the next plausible
 // header, because a wrong resynchronisation produces false tokens, and a false token may be the
 // token of a real device.
 //
-// The bytes from `wholeTupleBytes` on have no decoded tuple; the owner of the raw feed puts exactly
+// The bytes from `wholeTupleBytes` on have no decoded tuple; the owner of the raw list puts exactly
 // these in quarantine.
 
 /// One entry of a feedback list: at `time`, APNs determined that the app no longer exists on the
@@ -73,7 +73,7 @@ package struct FeedbackDecoder: Sendable {
 
     package init() {}
 
-    /// Decodes the next bytes of the feed and appends the tuples they complete.
+    /// Decodes the next bytes of the list and appends the tuples they complete.
     package mutating func decode(
         _ bytes: UnsafeRawBufferPointer, into tuples: inout [FeedbackTuple]
     ) {
@@ -88,12 +88,12 @@ package struct FeedbackDecoder: Sendable {
         if case .inStep = state { carry.append(contentsOf: rest) }
     }
 
-    /// Decodes the next bytes of the feed; see the form for raw buffers.
+    /// Decodes the next bytes of the list; see the form for raw buffers.
     package mutating func decode(_ bytes: [UInt8], into tuples: inout [FeedbackTuple]) {
         bytes.withUnsafeBytes { decode($0, into: &tuples) }
     }
 
-    /// The ending of the feed if no more bytes follow. The decoder can continue afterwards.
+    /// The ending of the list if no more bytes follow. The decoder can continue afterwards.
     package var ending: FeedbackEnding {
         switch state {
         case .doubting(let present, let announced):
@@ -187,7 +187,7 @@ package struct FeedbackDecoder: Sendable {
     }
 }
 
-// A feed has no terminator, so its end is judged by two facts: how the connection (or this run)
+// A list has no terminator, so its end is judged by two facts: how the connection (or this run)
 // ended, and whether the bytes end on a tuple boundary. Only both together show whether the list
 // can be complete.
 
@@ -203,7 +203,7 @@ package enum CaptureEnd: String, Hashable, Sendable, CaseIterable {
     case idle
     /// Bytes came, but too few of them, so that reading ended on our side; the gateway may have more.
     case slow
-    /// TLS failed in the middle of the feed.
+    /// TLS failed in the middle of the list.
     case broken
     /// The byte limit was reached; the gateway had more.
     case full
@@ -215,7 +215,7 @@ package enum CaptureEnd: String, Hashable, Sendable, CaseIterable {
     case file
 }
 
-/// The end of a feed's bytes relative to its tuples.
+/// The end of a list's bytes relative to its tuples.
 package enum FeedbackEnding: Hashable, Sendable, CustomStringConvertible {
     /// On a tuple boundary.
     case clean
@@ -223,7 +223,7 @@ package enum FeedbackEnding: Hashable, Sendable, CustomStringConvertible {
     case truncatedHeader(present: Int)
     /// Inside a token; `present` of `announced` bytes arrived.
     case truncatedToken(present: Int, announced: Int)
-    /// A tuple announced an impossible token length and the feed continued after it: the bytes from
+    /// A tuple announced an impossible token length and the list continued after it: the bytes from
     /// this offset on cannot be decoded reliably.
     case outOfStep(offset: Int, announced: Int)
 
@@ -236,7 +236,7 @@ package enum FeedbackEnding: Hashable, Sendable, CustomStringConvertible {
         case .truncatedToken(let present, let announced)
         where announced > FeedbackDecoder.longestToken:
             "cut \(present) bytes into a token of \(announced), and none is longer than "
-                + "\(FeedbackDecoder.longestToken): these bytes may be no feed at all"
+                + "\(FeedbackDecoder.longestToken): these bytes may be no list at all"
         case .truncatedToken(let present, let announced):
             "cut \(present) bytes into a token of \(announced)"
         case .outOfStep(let offset, let announced):
@@ -245,14 +245,14 @@ package enum FeedbackEnding: Hashable, Sendable, CustomStringConvertible {
     }
 }
 
-/// The end of a feed. The raw value is the word in reports.
+/// The end of a list. The raw value is the word in reports.
 package enum ListEnd: String, Hashable, Sendable, CaseIterable {
     /// On a tuple boundary, and the gateway announced the end.
     case clean
     /// On a tuple boundary; the gateway left the connection open and silent.
     case idle
     /// Inside a tuple, or without the gateway's announcement of the end; also where a tuple
-    /// announced an impossible length and the feed ended before that many bytes came.
+    /// announced an impossible length and the list ended before that many bytes came.
     case truncated
     /// By a reset: whole tuples are good, more tuples may be lost.
     case reset
@@ -260,11 +260,11 @@ package enum ListEnd: String, Hashable, Sendable, CaseIterable {
     case timeout
     /// No connection, a refusal by the gateway, or no way to ask it: nothing was read.
     case refused
-    /// The tuple boundaries are lost: a tuple announced an impossible length, and the feed
+    /// The tuple boundaries are lost: a tuple announced an impossible length, and the list
     /// continued after it. The bytes after the last credible tuple are in quarantine.
     case misframed
 
-    /// Judges the end of a captured feed from the end of its connection and of its bytes.
+    /// Judges the end of a captured list from the end of its connection and of its bytes.
     package init(_ capture: CaptureEnd, _ ending: FeedbackEnding) {
         if case .outOfStep = ending {
             self = .misframed

@@ -7,7 +7,7 @@ import Glibc
 // either direction, because a write may first have to read a key update. poll waits for that, the
 // deadline and the interrupt, and the same call is repeated.
 //
-// A connection ends in one of four ways. The difference matters to a feed, which has no terminator:
+// A connection ends in one of four ways. The difference matters to a list, which has no terminator:
 //   close_notify   the peer announces the end (RFC 8446 section 6.1)
 //   cut            the stream ends without it: bytes may be missing, by a fault or an attack
 //   reset          the peer or the network ended the connection: bytes may be missing
@@ -337,7 +337,7 @@ package final class TLSClientContext: Sendable {
 /// The common part of client and server contexts.
 package enum TLSContext {
     /// The number of bytes of one read from the socket, several records at a time. Sizes from 16 to
-    /// 512 KiB made no measurable difference for a feed.
+    /// 512 KiB made no measurable difference for a list.
     static let readBufferSize = 64 * 1024
 
     /// Makes a context for a method such as TLS_client_method, with the options of both sides.
