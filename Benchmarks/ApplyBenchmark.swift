@@ -8,8 +8,8 @@ import TokenTable
 // The cost of applying evidence, compared with a floor. The floor is the least time in which the
 // engine can make the same changes and ledger rows: two set-based statements over a loaded staging
 // table, in one transaction. It cannot run on a live table, because it blocks registrations for
-// seconds. Our time includes everything: a classification pass, locking reads, judging, changes,
-// before-images, ledger, checkpoint, and a commit for every chunk.
+// seconds. Our time includes everything: a classification pass, judging, changes, before-images, ledger, a row for each
+// report with what became of it, checkpoint, and a commit for every chunk.
 
 /// Measures the application of evidence to a large table.
 struct ApplyBenchmark {
@@ -25,11 +25,8 @@ struct ApplyBenchmark {
 
     /// The measurements of one application by Pushsweep.
     struct Run {
-        /// Seconds from the look at the rows to the last commit. The reports are in the database before, as
-        /// the staging table of the floor is.
+        /// Seconds from the look at the rows to the last commit.
         var total = 0.0
-        /// Seconds for inserting the reports.
-        var storing = 0.0
         var classifying = 0.0
         /// Seconds of processor time in this process, without the server's.
         var client = 0.0
@@ -75,7 +72,6 @@ struct ApplyBenchmark {
             unit: "us/token", reference: reference, ratio: ratio,
             target: "at most 1.4")
         figure.extra = [
-            "storing": median(ours.map(\.storing)) * perToken,
             "classifying": median(ours.map(\.classifying)) * perToken,
             "client-processor": median(ours.map(\.client)) * perToken,
             "longest-transaction-ms": median(ours.map(\.longest)),
@@ -129,22 +125,22 @@ struct ApplyBenchmark {
         var run = Run()
         let application = BatchApplication(
             run: "run", batch: UUID().uuidString.lowercased(), partition: partition, policy: policy,
-            source: .feedback, hearing: .unknown)
+            source: .feedback, hearing: .unknown, storesReports: true)
         let batch = ReportBatch(
             id: application.batch, run: application.run, partition, .feedback, .gateway,
             label: "benchmark", host: "h", opened: EpochMilliseconds(0))
         let evidence = table.evidence
         let before = processorTime()
-        run.storing = try seconds {
-            _ = try own.fill(batch) { _ in SingleReports(rest: evidence[...]) }
-        }.0
+        try own.begin(batch)
+        let known = ReadRows()
         run.total = try seconds {
             run.classifying = try seconds {
                 var stream = OrderedEvidence(rest: evidence[...])
-                _ = try own.classify(&stream, in: partition, policy: policy)
+                _ = try own.classify(
+                    &stream, in: partition, policy: policy, hearing: .unknown, keeping: known)
             }.0
             var stream = OrderedEvidence(rest: evidence[...])
-            _ = try own.applyReports(&stream, application)
+            _ = try own.applyReports(&stream, application, known: known)
         }.0
         run.client = processorTime() - before
         (run.longest, run.chunks) = committed.withLock { $0 }

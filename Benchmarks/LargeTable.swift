@@ -257,16 +257,6 @@ struct OrderedEvidence: EvidenceStream {
     }
 }
 
-/// The same as reports, one for each token.
-struct SingleReports: ReportSource {
-    var rest: ArraySlice<TokenEvidence>
-
-    mutating func next(_ limit: Int) -> [NumberedReport] {
-        defer { rest = rest.dropFirst(limit) }
-        return rest.prefix(limit).map { NumberedReport(token: $0.token, number: 0, time: $0.time) }
-    }
-}
-
 /// The numbers from 1 to a count in a column `seq`, as the table after FROM. MySQL has no tables of
 /// sequences.
 func numbers(to count: Int, _ sql: any SQLConnection) throws -> String {

@@ -107,13 +107,21 @@ package struct TokenEvidence: Hashable, Sendable {
     /// The latest time at which APNs found the token dead.
     package let time: EpochMilliseconds
     /// The number of combined statements, at least 1.
-    package let statements: Int
+    package private(set) var statements: Int
+    /// The times of the other statements, latest first; empty also where nobody asked for them.
+    package private(set) var earlier: [EpochMilliseconds] = []
 
     /// Makes the evidence about one token from its latest time and its number of statements.
     package init(token: DeviceToken, time: EpochMilliseconds, statements: Int = 1) {
         self.token = token
         self.time = time
         self.statements = statements
+    }
+
+    /// Adds a statement that is no later than the others.
+    mutating func add(earlier time: EpochMilliseconds) {
+        statements += 1
+        earlier.append(time)
     }
 }
 

@@ -52,19 +52,22 @@ extension TokenTable {
         policy: RemovalPolicy = RemovalPolicy(), feed: String = UUID().uuidString.lowercased(),
         run: String = UUID().uuidString.lowercased(), source: EvidenceSource = .feedback,
         lease: Lease? = nil, hearing: Hearing = .at(EpochMilliseconds(.max)),
-        shouldStop: () -> Bool = { false }, report: (BatchProgress) -> Void = { _ in }
+        storing: Bool = false, shouldStop: () -> Bool = { false },
+        report: (BatchProgress) -> Void = { _ in }
     ) throws -> BatchProgress {
         var list = EvidenceList(evidence)
         let application = BatchApplication(
             run: run, batch: feed, partition: Partition(app: app, environment: environment),
-            policy: policy, source: source, lease: lease, hearing: hearing)
+            policy: policy, source: source, lease: lease, hearing: hearing, storesReports: storing)
         return try apply(&list, application, shouldStop: shouldStop, report: report)
     }
 
-    /// Inserts evidence as a batch of its own, unless the database has the batch, and judges it.
+    /// Inserts evidence as a batch of its own, unless the database has the batch or the reports are stored as they are
+    /// decided, and judges it.
     @discardableResult
     package func apply(
         _ evidence: inout some EvidenceStream, _ application: BatchApplication,
+        known: ReadRows? = nil,
         shouldStop: () -> Bool = { false }, report: (BatchProgress) -> Void = { _ in }
     ) throws -> BatchProgress {
         let stream = evidence
@@ -74,13 +77,42 @@ extension TokenTable {
             !(connection is FaultyConnection) && !throttle.asksServers && throttle.scripted == nil
             && throttle.stopFile == nil && throttle.timeBudget == nil
         let filler = isPlain ? self : (try? TokenTable(settings)) ?? self
-        _ = try filler.fill(
-            ReportBatch(
-                id: application.batch, run: application.run, application.partition,
-                application.source, .gateway, label: "test", host: "h",
-                opened: EpochMilliseconds(start)), lease: application.lease
-        ) { place in ExpandedReports(stream, after: place) }
-        return try applyReports(&evidence, application, shouldStop: shouldStop, report: report)
+        let batch = ReportBatch(
+            id: application.batch, run: application.run, application.partition,
+            application.source, .gateway, label: "test", host: "h", opened: EpochMilliseconds(start)
+        )
+        guard !application.storesReports else {
+            try filler.begin(batch)
+            var grouped = GroupedReports(ExpandedReports(stream))
+            return try applyReports(
+                &grouped, application, known: known, shouldStop: shouldStop, report: report)
+        }
+        _ = try filler.fill(batch, lease: application.lease) { place in
+            ExpandedReports(stream, after: place)
+        }
+        return try applyReports(
+            &evidence, application, known: known, shouldStop: shouldStop, report: report)
+    }
+
+    /// Judges evidence behind a forecast whose rows are kept. `between` runs behind the forecast.
+    @discardableResult
+    package func applyKnown(
+        _ evidence: [TokenEvidence], run: String = UUID().uuidString.lowercased(),
+        hearing: Hearing = .at(EpochMilliseconds(.max)), storing: Bool = false,
+        between: () throws -> Void = {}
+    ) throws -> BatchProgress {
+        let known = ReadRows()
+        var list = EvidenceList(evidence)
+        _ = try classify(
+            &list, in: chat, policy: RemovalPolicy(), hearing: hearing, keeping: known)
+        try between()
+        var again = EvidenceList(evidence)
+        return try apply(
+            &again,
+            BatchApplication(
+                run: run, batch: UUID().uuidString.lowercased(), partition: chat,
+                policy: RemovalPolicy(), source: .feedback, hearing: hearing,
+                storesReports: storing), known: known)
     }
 
     /// Records a sweep that has not ended.

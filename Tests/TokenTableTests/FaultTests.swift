@@ -43,13 +43,28 @@ struct FaultTests {
         return (try TokenTable(database.settings, connection, hurried()), connection)
     }
 
-    private static func operations(_ engine: TestEngine, _ action: RemovalPolicy.Action) throws
-        -> Int
-    {
+    private static func operations(
+        _ engine: TestEngine, _ action: RemovalPolicy.Action, storing: Bool = false
+    ) throws -> Int {
         let database = try database(engine)
         let (store, connection) = try store(database, [])
-        try store.apply(evidence, policy: RemovalPolicy(action: action))
+        try store.apply(evidence, policy: RemovalPolicy(action: action), storing: storing)
         return connection.operations
+    }
+
+    /// Checks that the database has each report once, with its time and what became of it.
+    private static func checkReports(_ database: TokenDatabase, _ note: Comment) throws {
+        let reports = try database.texts(
+            "SELECT state, COUNT(*), COUNT(DISTINCT token) FROM pushsweep_report GROUP BY state ORDER BY state"
+        )
+        #expect(
+            reports == [
+                ["1", "150", "150"], ["2", "75", "75"], ["3", "75", "50"], ["4", "60", "40"],
+            ],
+            note)
+        let batch = try database.texts(
+            "SELECT state, reports FROM pushsweep_batch WHERE reports > 0")
+        #expect(batch == [["applied", "360"]], note)
     }
 
     @Test(
@@ -89,6 +104,32 @@ struct FaultTests {
                     run: "two", batch: "f", partition: chat, policy: policy, source: .feedback,
                     hearing: .unknown))
             try Self.check(progress, database, action, "\(fault)")
+        }
+    }
+
+    @Test(
+        "reports that are stored as they are decided are there once, whatever statement fails and whoever goes on",
+        arguments: TestEngine.available, [SQLFailure.Kind.lost, .conflict, .other])
+    func storing(_ engine: TestEngine, _ kind: SQLFailure.Kind) throws {
+        let count = try Self.operations(engine, .mark, storing: true)
+        for fault in FaultyConnection.Fault.spread(
+            over: count, most: 12, last: 13, kind: kind, on: engine)
+        {
+            let database = try Self.database(engine)
+            let (store, _) = try Self.store(database, [fault])
+            _ = try? store.apply(Self.evidence, feed: "f", run: "one", storing: true)
+            let seen = try database.store().progress(of: "f")
+            if let seen, !seen.isApplied {
+                // Every host sees it as unfinished, with what is decided of it.
+                #expect(
+                    try database.texts(
+                        "SELECT state, reports FROM pushsweep_batch WHERE name = 'f'")
+                        == [["filling", "\(seen.counts.total)"]], "\(fault)")
+            }
+            let progress = try database.store().apply(
+                Self.evidence, feed: "f", run: "two", storing: true)
+            try Self.check(progress, database, .mark, "\(fault) of \(count)")
+            try Self.checkReports(database, "\(fault) of \(count)")
         }
     }
 
@@ -153,18 +194,18 @@ struct FaultTests {
         "a replica is waited for after a loss, since it may take over, and else refused at once",
         arguments: [SQLFailure.Kind.misplaced, .readOnly])
     func takesOver(_ kind: SQLFailure.Kind) throws {
-        let loss = FaultyConnection.Fault(operation: 20, isExecuted: false, kind: .lost)
+        let loss = FaultyConnection.Fault(operation: 24, isExecuted: false, kind: .lost)
         for engine in TestEngine.available {
             var database = try Self.database(engine)
             func faults(_ range: ClosedRange<Int>) -> [FaultyConnection.Fault] {
                 range.map { .init(operation: $0, isExecuted: false, kind: kind) }
             }
             // Some seconds of pauses, which are over before the patience is.
-            var (store, connection) = try Self.store(database, [loss] + faults(21...26))
+            var (store, connection) = try Self.store(database, [loss] + faults(25...30))
             try Self.check(
                 try store.apply(Self.evidence, feed: "f"), database, .mark, "after \(kind)")
             database = try Self.database(engine)
-            (store, connection) = try Self.store(database, [loss] + faults(21...400))
+            (store, connection) = try Self.store(database, [loss] + faults(25...400))
             var failure = #expect(throws: StoreFailure.self) { try store.apply(Self.evidence) }
             // A replica is no mistake of the settings then: 75, and the next run goes on.
             #expect(

@@ -26,7 +26,15 @@ private enum ChangeInBetween: String, CaseIterable {
     var keepsEvidence: Bool { self == .reason }
 }
 
-@Suite("Locks on nodes that certify commits", .needsServer)
+/// Why a chunk judges rows that it has not locked.
+private enum Way: CaseIterable {
+    /// The node certifies commits, so the chunk reads them without a lock.
+    case certified
+    /// The forecast has read them.
+    case known
+}
+
+@Suite("Marks of rows that were read without a lock", .needsServer)
 struct LateLockTests {
     private static let evidence = (0..<200).map { TokenEvidence.dead($0, at: start + 60_000) }
     private static let change = "UPDATE `active_users`"
@@ -36,11 +44,23 @@ struct LateLockTests {
         let connection: FaultyConnection
         let store: TokenTable
 
-        init(certifies: Bool = true) throws {
+        let knows: Bool
+
+        init(_ way: Way? = .certified) throws {
             database = try TokenDatabase.own(.mariaDB, 0..<200)
             connection = FaultyConnection(database.driver(), [])
-            connection.certifiesCommits = certifies
+            connection.certifiesCommits = way == .certified
+            knows = way == .known
             store = try TokenTable(database.settings, connection, hurried())
+        }
+
+        /// Judges evidence as a batch of the run `marks`, behind a forecast where rows are to be known.
+        @discardableResult
+        func sweep(_ evidence: [TokenEvidence]) throws -> BatchProgress {
+            try store.record("marks")
+            return knows
+                ? try store.applyKnown(evidence, run: "marks")
+                : try store.apply(evidence, run: "marks")
         }
 
         /// The statements that read the tokens' rows, with a lock and without.
@@ -79,11 +99,14 @@ struct LateLockTests {
         }
     }
 
-    @Test("first marks lock no row before the statement that marks it, after its ledger entry")
-    func order() throws {
-        let stage = try Stage()
-        try stage.store.sweep("marks", Self.evidence)
+    @Test(
+        "first marks lock no row before the statement that marks it, after its ledger entry",
+        arguments: Way.allCases)
+    fileprivate func order(_ way: Way) throws {
+        let stage = try Stage(way)
+        try stage.sweep(Self.evidence)
         #expect(stage.reads.locking == 0 && stage.reads.plain > 0)
+        if way == .known { #expect(stage.reads.plain == 1, "the forecast alone has read") }
         let log = stage.connection.log.map(\.0)
         let entry = try #require(log.firstIndex { $0.hasPrefix("INSERT INTO pushsweep_change") })
         let mark = try #require(log.firstIndex { $0.hasPrefix(Self.change) })
@@ -97,7 +120,7 @@ struct LateLockTests {
         "the first chunk is a small one there, because one that loses is repeated",
         arguments: [(true, 300), (false, 900)])
     func firstChunk(_ certifies: Bool, _ tokens: Int) throws {
-        let stage = try Stage(certifies: certifies)
+        let stage = try Stage(certifies ? .certified : nil)
         var pacing = hurried()
         pacing.firstChunk = 900
         let store = try TokenTable(stage.database.settings, stage.connection, pacing)
@@ -110,20 +133,22 @@ struct LateLockTests {
         #expect(sought.count == tokens)
     }
 
-    @Test("where locks hold for every client, rows are locked when they are read")
+    @Test(
+        "where locks hold for every client and nothing is known, rows are locked when they are read"
+    )
     func plainServer() throws {
-        let stage = try Stage(certifies: false)
+        let stage = try Stage(nil)
         try stage.store.apply(Self.evidence)
         #expect(stage.reads.locking > 0 && stage.reads.plain == 0)
     }
 
     @Test(
         "a row that changes between read and mark survives, and the next try locks",
-        arguments: ChangeInBetween.allCases)
-    fileprivate func inBetween(_ change: ChangeInBetween) throws {
-        let stage = try Stage()
+        arguments: ChangeInBetween.allCases, Way.allCases)
+    fileprivate func inBetween(_ change: ChangeInBetween, _ way: Way) throws {
+        let stage = try Stage(way)
         stage.beforeFirstChange([change.statement])
-        let progress = try stage.store.apply(Self.evidence)
+        let progress = try stage.sweep(Self.evidence)
         #expect(stage.reads.locking == 1)
         #expect(progress.isApplied)
         #expect(progress.counts.applied == (change.keepsEvidence ? 200 : 199))
@@ -161,13 +186,13 @@ struct LateLockTests {
         "rows with an older mark and a reason are marked without a lock too, and undo brings both back"
     )
     func markedBefore() throws {
-        let stage = try Stage()
+        let stage = try Stage(.known)
         try stage.database.execute(
             "UPDATE active_users SET invalidated_at = '2023-12-31 00:00:00', invalid_reason = 'App ' "
                 + "WHERE id IN (5, 6)")
         try stage.database.execute("UPDATE active_users SET invalid_reason = 'app' WHERE id = 7")
         let before = try stage.database.texts("SELECT * FROM active_users ORDER BY id")
-        try stage.store.sweep("marks", Self.evidence)
+        try stage.sweep(Self.evidence)
         #expect(stage.reads.locking == 0 && stage.reads.plain > 0)
         #expect(try stage.apart() == [["0", "0"]])
         #expect(try stage.store.undo(.run("marks")).restored == 200)
@@ -176,14 +201,15 @@ struct LateLockTests {
 
     @Test(
         "an older mark or reason that changes in between is kept for the undo",
-        arguments: ["invalidated_at = '2023-12-31 01:00:00'", "invalid_reason = 'app'"])
-    func markedBeforeAndChanged(_ change: String) throws {
-        let stage = try Stage()
+        arguments: ["invalidated_at = '2023-12-31 01:00:00'", "invalid_reason = 'app'"],
+        Way.allCases)
+    fileprivate func markedBeforeAndChanged(_ change: String, _ way: Way) throws {
+        let stage = try Stage(way)
         try stage.database.execute(
             "UPDATE active_users SET invalidated_at = '2023-12-31 00:00:00', invalid_reason = 'App' "
                 + "WHERE id IN (5, 6)")
         stage.beforeFirstChange(["UPDATE active_users SET \(change) WHERE id = 5"])
-        try stage.store.sweep("marks", Self.evidence)
+        try stage.sweep(Self.evidence)
         #expect(stage.reads.locking == 1)
         #expect(try stage.store.undo(.run("marks")).restored == 200)
         #expect(
@@ -192,9 +218,9 @@ struct LateLockTests {
                     + change.replacing(" = ", with: " = BINARY ")) == 1)
     }
 
-    @Test("two rows that exchange their tokens in between are judged anew")
-    func exchanged() throws {
-        let stage = try Stage()
+    @Test("two rows that exchange their tokens in between are judged anew", arguments: Way.allCases)
+    fileprivate func exchanged(_ way: Way) throws {
+        let stage = try Stage(way)
         func token(_ number: Int) -> String { "X'\(DeviceToken.numbered(number).hex)'" }
         // The first of them died later, and nothing else tells the rows apart.
         var evidence = Self.evidence
@@ -205,7 +231,7 @@ struct LateLockTests {
             "UPDATE active_users SET device_token = \(token(5)) WHERE device_token = \(token(6))",
             "UPDATE active_users SET device_token = \(token(6)) WHERE device_token = X'01'",
         ])
-        try stage.store.sweep("marks", evidence)
+        try stage.sweep(evidence)
         #expect(stage.reads.locking == 1)
         #expect(
             try database.rows(
@@ -225,11 +251,11 @@ struct LateLockTests {
         #expect(removing.reads.plain == 1)
     }
 
-    @Test("a row that a trigger holds back costs no other row its mark")
-    func trigger() throws {
-        let stage = try Stage()
+    @Test("a row that a trigger holds back costs no other row its mark", arguments: Way.allCases)
+    fileprivate func trigger(_ way: Way) throws {
+        let stage = try Stage(way)
         try stage.database.hold("device_token", "X'\(DeviceToken.numbered(5).hex)'")
-        let progress = try stage.store.apply(Self.evidence)
+        let progress = try stage.sweep(Self.evidence)
         #expect(progress.rowsRefused == 1)
         #expect(progress.counts.applied == 199)
         #expect(try stage.database.rows(of: "active_users", "invalid_reason <=> 'feedback'") == 199)

@@ -264,7 +264,7 @@ struct LivingColumnTests {
         try store.sweep("one", stage.evidence(of: [0, 1]))
         // Later evidence moves the time beside the row alone: a change of its own.
         try store.sweep("two", stage.evidence(at: start + 90_000, of: [0]), at: start + 700_000)
-        #expect(try stage.database.rows(of: "pushsweep_change") == 5)
+        #expect(try stage.database.rows(of: "pushsweep_change") == 3)
         #expect(try store.changes(of: "one") == 2)
         #expect(try store.changes(of: "two") == 1)
         let all = try store.planUndo(

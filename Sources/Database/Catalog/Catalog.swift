@@ -72,6 +72,8 @@ package struct CatalogEngine: Hashable, Sendable {
     package let name: String
     /// Whether a rolled back transaction leaves no changes.
     package let hasTransactions: Bool
+    /// Whether the table is divided into partitions.
+    package var isPartitioned = false
 }
 
 /// One column as the database describes it.
@@ -202,12 +204,14 @@ package struct Catalog {
         guard connection.dialect.engine == .mariaDB else { return nil }
         let rows = try connection.query(
             """
-            SELECT t.ENGINE, e.TRANSACTIONS FROM information_schema.TABLES t \
+            SELECT t.ENGINE, e.TRANSACTIONS, t.CREATE_OPTIONS FROM information_schema.TABLES t \
             LEFT JOIN information_schema.ENGINES e ON e.ENGINE = t.ENGINE \
             WHERE t.TABLE_SCHEMA = COALESCE(?, DATABASE()) AND t.TABLE_NAME = ?
             """, [name.schema.map(SQLValue.text) ?? .null, .text(name.name)])
         guard rows.count > 0, let engine = rows[0, 0].text else { return nil }
-        return CatalogEngine(name: engine, hasTransactions: rows[0, 1].text?.uppercased() == "YES")
+        return CatalogEngine(
+            name: engine, hasTransactions: rows[0, 1].text?.uppercased() == "YES",
+            isPartitioned: (rows[0, 2].text ?? "").utf8.contains("partitioned".utf8))
     }
 
     /// Whether two names of a table that differ in case only are one table: not with

@@ -137,7 +137,7 @@ package struct ChunkLoop {
     /// Waits as long as a writer sleeps between two tries after waiting for the last chunk:
     /// SQLite's busy handler by then sleeps about half of the time that it has slept already.
     private func letOthersWrite() {
-        guard connection.dialect.writersPoll else { return }
+        guard connection.dialect.writersPoll, connection.hasOtherWriters else { return }
         let pause = Int(min(lastTransaction / 2, 50))
         if pause > 0 { pacing.sleep(pause) }
     }

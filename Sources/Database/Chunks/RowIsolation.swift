@@ -22,11 +22,13 @@ import Encodings
 /// The refused rows of a chunk, over all tries of the chunk. Confined to the store's thread.
 package final class RowIsolation {
     /// Whether no row of the chunk was refused or not found so far.
-    package var isUntroubled: Bool { !isOn && misses == 0 && remembered.isEmpty }
+    package var isUntroubled: Bool { !isOn && !isStale && misses == 0 && remembered.isEmpty }
 
     /// Whether rows are changed one by one.
     package private(set) var isOn = false
     private var misses = 0
+    /// Whether something of the chunk changed after it was read without a lock.
+    private var isStale = false
     private var remembered: [ExactText: RowRefusal] = [:]
     /// Rows of the whole run that a change left otherwise than it was meant to.
     private var spoiled = 0
@@ -92,6 +94,10 @@ package final class RowIsolation {
         misses += 1
         if misses > 1 && !isOn { isolate() }
     }
+
+    /// Records that something changed after it was read without a lock, and requests another try, which locks what it
+    /// reads.
+    package func noteStale() { (isStale, wantsRetry) = (true, true) }
 
     /// Records that the commit of `entries` entries was refused because of `rows`.
     package func noteCommit(_ failure: SQLFailure, entries: Int, rows: [ExactText]) {
@@ -163,7 +169,7 @@ package final class RowIsolation {
         }
         cause = nil
         isOn = false
-        misses = 0
+        (misses, isStale) = (0, false)
         remembered = [:]
         most = nil
         wantsRetry = false

@@ -28,6 +28,7 @@ package final class SQLiteConnection: SQLConnection {
     private let busySeconds: Int
     private let preparation: String
     private var connection: OpaquePointer?
+    private var sharing: SQLiteSharing?
     private var statements = StatementCache<SQLiteStatement>(capacity: 64)
     /// Stores the path; `connect` opens the file, and creates it only if `creates` is true.
     package convenience init(path: String, creates: Bool, _ settings: StoreSettings) {
@@ -63,6 +64,7 @@ package final class SQLiteConnection: SQLConnection {
         let code = sqlite3_open_v2(path, &connection, flags | SQLITE_OPEN_NOMUTEX, nil)
         do throws(SQLFailure) {
             guard code == SQLITE_OK else { throw failure(code) }
+            sharing = SQLiteSharing(path)
             sqlite3_extended_result_codes(connection, 1)
             sqlite3_busy_timeout(connection, CInt(busySeconds) * 1_000)
             pushsweep_sqlite_refuse_quoted_text(connection)
@@ -94,6 +96,7 @@ package final class SQLiteConnection: SQLConnection {
         statements.removeAll()
         sqlite3_close_v2(connection)
         connection = nil
+        sharing = nil
     }
 
     /// Creates the file with access for its owner only, because it will hold whole tokens; SQLite
@@ -161,6 +164,9 @@ package final class SQLiteConnection: SQLConnection {
         sqlite3_db_status(connection, SQLITE_DBSTATUS_DEFERRED_FKS, &count, &most, 0)
         return count != 0
     }
+
+    /// Whether somebody else may have the file open.
+    package var hasOtherWriters: Bool { sharing?.isShared ?? true }
 
     private func opened() throws(SQLFailure) -> OpaquePointer {
         guard let connection else {

@@ -61,6 +61,9 @@ package protocol SQLConnection: AnyObject {
     /// The host that is used, in the spelling of the settings; nil for a file.
     var host: String? { get }
 
+    /// Whether others may write the same database. Asks each time.
+    var hasOtherWriters: Bool { get }
+
     /// Whether a commit is certified against those of other nodes, which do not wait for this node's
     /// locks: a node of a Galera cluster. As found when the connection was opened.
     var certifiesCommits: Bool { get }
@@ -97,6 +100,9 @@ extension SQLConnection {
 
     /// Nil, for drivers without hosts.
     package var host: String? { nil }
+
+    /// True, because a server has other clients.
+    package var hasOtherWriters: Bool { true }
 
     /// False, because the locks of a server hold for all its clients.
     package var certifiesCommits: Bool { false }

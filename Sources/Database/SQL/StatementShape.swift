@@ -12,6 +12,9 @@ package enum StatementShape {
     /// The entries of the longest list whose entries are compared one after the other.
     package static let longestLinear = 100
 
+    /// The numbers of rows in statements that insert rows, the largest first; no row is there twice.
+    package static let wholeLengths = [256, 128, 64, 32, 16, 8, 4, 2, 1]
+
     private static let lengths = [
         1, 10, 30, 100, 150, 200, 250, 300, 400, 500, 600, 750, 900,
     ]

@@ -6,6 +6,10 @@ import TokenHygiene
 // Judges a batch of reports chunk by chunk. States of its row in the database:
 //
 //   waiting --begin--> applying, no position --chunk--> applying, position --last--> applied
+//   filling, no report --begin--> filling --chunk--> filling, position and reports up to it --last--> applied
+//
+// The second is a list whose evidence this run has itself: each chunk stores the reports that it decides. Every host
+// sees it as unfinished, and the host that has the evidence goes on behind the position.
 //
 // After any failure inside a chunk the checkpoint is read, and the evidence up to it is dropped (see
 // ChunkLoop). So a lost commit needs no special case, and neither does a crash, because the next run does
@@ -30,15 +34,17 @@ struct BatchApplier {
     private var isEnded = false
 
     private let grace: GracePeriod?
+    private let known: ReadRows?
 
     init(
-        _ application: BatchApplication, _ table: TokenTable, _ grace: GracePeriod?
+        _ application: BatchApplication, _ table: TokenTable, _ grace: GracePeriod?,
+        _ known: ReadRows?
     ) throws(StoreFailure) {
-        self.grace = grace
+        (self.grace, self.known) = (grace, known)
         self.application = application
         self.table = table
         isolation = RowIsolation(table.connection)
-        transaction = try ChunkTransaction(application, table, isolation, grace)
+        transaction = try ChunkTransaction(application, table, isolation, grace, known)
     }
 
     /// Applies the evidence after the batch's checkpoint, until the evidence ends or `shouldStop`
@@ -62,14 +68,18 @@ struct BatchApplier {
             () throws(SQLFailure) -> BatchProgress? in
             try connection.begin()
             found = try checkpoint.state(locking: true)
-            guard found == .waiting || found == .applying else {
+            let isOpen =
+                application.storesReports
+                ? found == .filling : found == .waiting || found == .applying
+            guard isOpen else {
                 connection.rollBack()
                 return found == .applied ? try checkpoint.read(locking: false) : nil
             }
-            if found == .waiting { try checkpoint.begin(application) }
+            if found != .applying { try checkpoint.begin(application) }
             transaction.part = try LedgerParts(connection: connection).open(
                 application.batch, by: application.run, in: application.partition,
                 application.source, mapping: application.mapping, transaction.layout)
+            transaction.batch = try BatchRow(connection: connection).number(of: application.batch)
             let progress = try checkpoint.read(locking: false)
             try application.lease?.renew(connection)
             try connection.commit()
@@ -132,7 +142,7 @@ struct BatchApplier {
         }
         if transaction.isOutdated {
             try table.renewLayout(of: .apply(application.policy))
-            transaction = try ChunkTransaction(application, table, isolation, grace)
+            transaction = try ChunkTransaction(application, table, isolation, grace, known)
             _ = try begin()
         }
         return progress
@@ -143,15 +153,16 @@ extension TokenTable {
     /// Judges a batch chunk by chunk, each in a transaction that changes the rows, decides the reports and
     /// moves the batch's checkpoint. Evidence up to the checkpoint is skipped, so the caller may pass it from
     /// its start or from `progress(of:)`. `shouldStop` is called between chunks. After a stop the result is
-    /// not `isApplied`, and the next call continues. A batch of the source `grace` needs its period.
+    /// not `isApplied`, and the next call continues. A batch of the source `grace` needs its period. `known` has rows that
+    /// a forecast has read.
     ///
     /// - Throws: any failure; committed chunks stay applied, and the checkpoint shows the progress.
     package func applyReports(
         _ evidence: inout some EvidenceStream, _ application: BatchApplication,
-        grace: GracePeriod? = nil,
+        grace: GracePeriod? = nil, known: ReadRows? = nil,
         shouldStop: () -> Bool = { false }, report: (BatchProgress) -> Void = { _ in }
     ) throws(StoreFailure) -> BatchProgress {
-        var applier = try BatchApplier(application, self, grace)
+        var applier = try BatchApplier(application, self, grace, known)
         return try applier.run(&evidence, shouldStop: shouldStop, report: report)
     }
 }

@@ -22,13 +22,17 @@ package struct BatchApplication: Hashable, Sendable {
     package let mapping: String?
     /// When the reports were heard, by which they give way to what a person said no to.
     package let hearing: Hearing
+    /// Whether the reports are not in the database: each chunk stores those that it decides. The batch is in `filling`
+    /// until the last one.
+    package let storesReports: Bool
 
     /// Makes the judgement of a batch, by default without a lease.
     package init(
         run: String, batch: String, partition: Partition, policy: RemovalPolicy,
-        source: EvidenceSource, lease: Lease? = nil, mapping: String? = nil, hearing: Hearing
+        source: EvidenceSource, lease: Lease? = nil, mapping: String? = nil, hearing: Hearing,
+        storesReports: Bool = false
     ) {
-        (self.mapping, self.hearing) = (mapping, hearing)
+        (self.mapping, self.hearing, self.storesReports) = (mapping, hearing, storesReports)
         self.run = run
         self.batch = batch
         self.partition = partition
@@ -70,34 +74,42 @@ struct BatchCheckpoint {
         return rows.scalar?.text.flatMap(BatchState.init(rawValue:))
     }
 
-    /// Begins the judgement of a batch that waits. From here on it has the names of the table's rows.
+    /// Begins the judgement of a batch that waits, or whose reports are stored as they are decided. From here on it has the
+    /// names of the table's rows.
     func begin(_ application: BatchApplication) throws(SQLFailure) {
         _ = try connection.execute(
             "UPDATE pushsweep_batch SET state = ?, run = ?, app = ?, environment = ?, source = ?, "
-                + "last_token = NULL, changed_at = \(dialect.now) WHERE name = ?",
+                + (application.storesReports ? "" : "last_token = NULL, ")
+                + "changed_at = \(dialect.now) WHERE name = ?",
             [
-                .text(BatchState.applying.rawValue), .text(application.run),
+                .text(Self.state(application, false).rawValue), .text(application.run),
                 .text(application.partition.app), .text(application.partition.environment),
                 .text(application.source.rawValue), .text(batch),
             ])
     }
 
+    private static func state(_ application: BatchApplication, _ isApplied: Bool) -> BatchState {
+        isApplied ? .applied : application.storesReports ? .filling : .applying
+    }
+
     /// Moves the checkpoint, inside the transaction that changes the rows. Of the part that changed any it takes in what
     /// they are more than before.
     func update(
-        _ progress: BatchProgress, run: String, _ part: (LedgerPart, before: BatchProgress)? = nil
+        _ progress: BatchProgress, _ application: BatchApplication,
+        _ part: (LedgerPart, before: BatchProgress)? = nil
     ) throws(SQLFailure) {
         let counts = progress.counts
         _ = try connection.execute(
             "UPDATE pushsweep_batch SET run = ?, last_token = ?, applied = ?, already = ?, "
-                + "newer = ?, unknown_tokens = ?, invalidated = ?, refused = ?, state = ?, changed_at = \(dialect.now) "
-                + "WHERE name = ?",
+                + "newer = ?, unknown_tokens = ?, invalidated = ?, refused = ?, state = ?, "
+                + (application.storesReports ? "reports = \(counts.total), " : "")
+                + "changed_at = \(dialect.now) WHERE name = ?",
             [
-                .text(run), progress.position.map { .bytes($0.bytes) } ?? .null,
+                .text(application.run), progress.position.map { .bytes($0.bytes) } ?? .null,
                 .integer(Int64(counts.applied)), .integer(Int64(counts.already)),
                 .integer(Int64(counts.newer)), .integer(Int64(counts.unknown)),
                 .integer(Int64(progress.rowsInvalidated)), .integer(Int64(counts.refused)),
-                .text(progress.isApplied ? "applied" : "applying"), .text(batch),
+                .text(Self.state(application, progress.isApplied).rawValue), .text(batch),
             ])
         guard let (part, before) = part else { return }
         let more = (

@@ -81,10 +81,11 @@ struct ChangeImages {
                 before = nil
                 return
             }
-            guard let content = RowImageReader.content(image), content.tokenMark != nil else {
-                return nil
-            }
-            before = content
+            before =
+                entry.isCompanion
+                ? RowImageReader.list(image)?.mark : RowImageReader.content(image)
+            let isNone = entry.isCompanion && RowImageReader.list(image)?.mark == nil
+            guard isNone || before?.tokenMark != nil else { return nil }
         case "insert", "restore", "side-restore":
             guard let image, let change = RowImageReader.pair(image) else { return nil }
             // Undoing content that is not a mark would have no effect.

@@ -34,7 +34,7 @@ struct ChangeLedger {
         "token", "state", "changed_at",
     ]
     /// Row counts of the multi-row inserts; a batch is split into these lengths.
-    private static let lengths = [256, 128, 64, 32, 16, 8, 4, 2, 1]
+    private static let lengths = StatementShape.wholeLengths
     /// The most bytes of before-images in one statement; some servers accept only 1 MiB.
     private static let mostImageBytes = 256 * 1024
 
@@ -49,7 +49,7 @@ struct ChangeLedger {
             before = .text(RowImage.object(lookup.columns, values))
         } else {
             action = change.verdict == .advance ? "advance" : "mark"
-            before = formerMark(values)
+            before = formerMark(values, change.beside)
         }
         return Entry(
             action: action, key: key, before: before, time: change.time, source: change.source,
@@ -58,11 +58,14 @@ struct ChangeLedger {
     }
 
     /// The mark and reason that a row had; NULL for the usual row that had neither. A column of two
-    /// values is always named, so that undo knows which column the mark has set.
-    private func formerMark(_ values: ArraySlice<SQLValue>) -> SQLValue {
+    /// values is always named, so that undo knows which column the mark has set, and with it the mark beside it.
+    private func formerMark(
+        _ values: ArraySlice<SQLValue>, _ beside: TokenMarkChange?
+    ) -> SQLValue {
         if let living = lookup.living {
-            return .text(
-                RowImage.object([lookup.columns[living]], [values[values.startIndex + living]]))
+            let row = RowContent([lookup.columns[living]], [values[values.startIndex + living]])
+            guard let beside else { return .text(RowImage.object(row.columns, row.values)) }
+            return .text(RowImage.list(row, beside: beside.former.map { RowContent($0) }))
         }
         let places = [lookup.mark, lookup.reason].compactMap { $0 }
         let former = places.map { values[values.startIndex + $0] }
@@ -147,8 +150,23 @@ struct ChangeLedger {
         _ entries: [Entry], from first: Int
     ) throws(SQLFailure) {
         let time = dialect.ownTime("evidence_at")
+        // What many rows have in common stands in the text, and is bound for none.
+        func common(_ value: (Entry) -> SQLValue) -> String? {
+            guard entries.count >= 16, let first = entries.first.map(value),
+                entries.allSatisfy({ value($0) == first })
+            else { return nil }
+            if first == .null { return "NULL" }
+            return first.text.flatMap { $0.utf8.count <= 200 ? dialect.literal($0) : nil }
+        }
+        func source(_ entry: Entry) -> SQLValue { .text(entry.source ?? self.source) }
+        func state(_ entry: Entry) -> SQLValue { entry.state.map { .text($0.rawValue) } ?? .null }
+        let action = common { .text($0.action) }
+        let image = common(\.before)
+        let (from, after) = (common(source), common(state))
         // The time of a change is the database's, never the host's.
-        let row = "(\(placeholders(Self.columns.count - 1)), \(dialect.now))"
+        let row =
+            "(\(part.number), ?, \(action ?? "?"), ?, \(image ?? "?"), ?, \(from ?? "?"), ?, \(after ?? "?"), "
+            + "\(dialect.now))"
         var rest = entries[...]
         var number = first
         while !rest.isEmpty {
@@ -156,15 +174,14 @@ struct ChangeLedger {
             var values: [SQLValue] = []
             values.reserveCapacity(length * Self.columns.count)
             for entry in rest.prefix(length) {
-                values.append(part.value)
                 values.append(.integer(Int64(number)))
-                values.append(.text(entry.action))
+                if action == nil { values.append(.text(entry.action)) }
                 values.append(.text(entry.key))
-                values.append(entry.before)
+                if image == nil { values.append(entry.before) }
                 values.append(time.value(entry.time))
-                values.append(.text(entry.source ?? source))
+                if from == nil { values.append(source(entry)) }
                 values.append(entry.token.map(SQLValue.bytes) ?? .null)
-                values.append(entry.state.map { .text($0.rawValue) } ?? .null)
+                if after == nil { values.append(state(entry)) }
                 number += 1
             }
             _ = try connection.execute(

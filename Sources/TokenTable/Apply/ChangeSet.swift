@@ -21,6 +21,8 @@ struct RowChange {
     let time: EpochMilliseconds
     /// The source of the evidence, where it differs from the ledger's.
     var source: String?
+    /// The change of the mark beside the row, of which the row's entry of the ledger tells; nil where none goes with it.
+    var beside: TokenMarkChange?
 }
 
 /// A row that stays unchanged although the evidence calls for a change.
@@ -35,7 +37,18 @@ struct RefusedRow {
 /// change.
 struct ChangeSet {
     var rows: [RowChange] = []
+    /// Changes of marks that have an entry of the ledger of their own.
     var tokenMarks: [TokenMarkChange] = []
+    /// All changes of marks, each token once.
+    var allTokenMarks: [TokenMarkChange] {
+        var last: DeviceToken?
+        return tokenMarks
+            + rows.compactMap(\.beside).filter { change in
+                // The rows of a token follow one another.
+                defer { last = change.token }
+                return change.token != last
+            }
+    }
     var refused: [RefusedRow] = []
 
     /// The number of ledger entries that the changes take, without those of refused rows.

@@ -134,7 +134,7 @@ struct ChangeWriter {
             throw error
         }
         guard found != statement.changes.count else { return }
-        isolation.noteMiss()
+        if statements.isUnlocked { isolation.noteStale() } else { isolation.noteMiss() }
         throw missed(statement.changes.count - found, of: statement.changes.count)
     }
 

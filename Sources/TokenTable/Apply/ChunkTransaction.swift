@@ -3,19 +3,18 @@ import Database
 import Findings
 import TokenHygiene
 
-// A chunk usually locks its rows when it reads them, so that they stay as they were judged (see
-// `ChangeSet`). A Galera cluster certifies commits instead of waiting for locks: a registration from
-// another node ends the whole chunk that holds the lock of its row. So the locks have to be short there,
-// and marks lock late:
+// Marks lock late: rows are judged as the forecast has read them (see `ReadRows`). On a Galera cluster those behind the
+// last row kept are read without a lock, too. It certifies commits instead of waiting for locks: a registration from
+// another node ends the whole chunk that holds the lock of its row, so locks have to be short there.
 //
-//   lock the checkpoint and compare it -> read and judge rows -> ledger
-//   -> mark the rows that are as they were read -> decide the reports -> move the checkpoint -> number,
-//   lease, commit
+//   lock the checkpoint and compare it -> judge rows as they were read -> ledger
+//   -> mark the rows that are still so -> read the notes of what persons refused -> decide the reports
+//   -> move the checkpoint -> number, lease, commit
 //
 // The statement that marks repeats all that verdict and image follow from, row by row: key, token,
 // registration, mark and reason, and the partition. It does not find a row that changed in between. Then
-// the chunk is rolled back, and the next try locks when it reads. So does every chunk with other changes
-// than marks, and every one with a row that was refused.
+// the chunk is rolled back, and the next try locks its rows when it reads them, so that they stay as they were judged
+// (see `ChangeSet`). So does every chunk with other changes than marks, and every one with a row that was refused.
 
 /// Applies one chunk of a batch in one transaction. Rows that refuse the change get ledger entries too.
 struct ChunkTransaction {
@@ -25,11 +24,13 @@ struct ChunkTransaction {
     private let transaction: ChangeTransaction
     /// The part of the run, under which the ledger has the changes; the application's `begin` tells it.
     var part: LedgerPart
-    private let decisions: ReportDecisions
+    /// The number of the batch; the application's `begin` tells it.
+    var batch: Int64 = 0
     private let tokenMarks: InvalidTokenTable
     private let lateWriter: ChangeWriter
     private let notes: SparedTokens
     private let grace: GracePeriod?
+    private let known: ReadRows?
 
     private var lookup: RowLookup { transaction.lookup }
     private var ledger: ChangeLedger {
@@ -40,14 +41,13 @@ struct ChunkTransaction {
     /// them.
     init(
         _ application: BatchApplication, _ table: TokenTable, _ isolation: RowIsolation,
-        _ grace: GracePeriod?
+        _ grace: GracePeriod?, _ known: ReadRows?
     ) throws(StoreFailure) {
-        (self.application, self.grace) = (application, grace)
+        (self.application, self.grace, self.known) = (application, grace, known)
         layout = try table.layout()
         let connection = table.connection
         notes = SparedTokens(connection: connection)
         checkpoint = BatchCheckpoint(batch: application.batch, connection: connection)
-        decisions = ReportDecisions(batch: application.batch, connection: connection)
         let lookup = try RowLookup(
             layout, connection, application.partition,
             wholeRows: application.policy.deletesAtOnce || grace != nil,
@@ -76,15 +76,15 @@ struct ChunkTransaction {
         try transaction.begin { () throws(SQLFailure) in
             try checkpoint.read(locking: true) == progress
         }
-        if mayLockLate {
-            let read = try lookup.rows(for: chunk, locking: false, mostBytes: mostBytes)
+        if mayLockLate, let read = try unlocked(chunk, mostBytes: mostBytes) {
             let judged = try judged(chunk, read)
-            if !read.isCutShort, areMarks(judged.changes) {
+            if areMarks(judged.changes) {
                 return try write(
-                    judged, of: chunk, isLast: isLast, after: progress, bytes: read.bytes
+                    judged, of: chunk, isLast: isLast, after: progress, bytes: read.rows.bytes
                 ) { () throws(SQLFailure) in
                     _ = try lateWriter.write(judged.changes.rows)
                     try ensureUnspared(judged, of: chunk)
+                    try tokenMarks.add(judged.changes.allTokenMarks, transaction.isolation)
                 }
             }
         }
@@ -92,7 +92,7 @@ struct ChunkTransaction {
         guard !found.isCutShort else {
             return .tooLarge(entries: chunk.count, rows: found.rows.count)
         }
-        var classified = try judged(chunk, found)
+        var classified = try judged(chunk, read(found, chunk, locking: true))
         if try transaction.isOutdated(by: classified.changes.rows) {
             lookup.connection.rollBack()
             return .committed(progress, entries: 0, bytes: 0)
@@ -100,7 +100,7 @@ struct ChunkTransaction {
         classified.refuse(at: try transaction.writer.write(classified.changes.rows))
         return try write(
             classified, of: chunk, isLast: isLast, after: progress, bytes: found.bytes
-        ) { () throws(SQLFailure) in try tokenMarks.write(classified.changes.tokenMarks) }
+        ) { () throws(SQLFailure) in try tokenMarks.write(classified.changes.allTokenMarks) }
     }
 
     /// Whether the last chunk was left alone, because the table has other columns than the layout.
@@ -108,30 +108,48 @@ struct ChunkTransaction {
 
     /// Whether rows need not be locked when they are read.
     private var mayLockLate: Bool {
-        lookup.connection.certifiesCommits && lookup.mark != nil && lookup.living == nil
+        // MySQL compares a list of rows wrongly there (see `ChangeStatements`).
+        (lookup.mark != nil || lookup.living != nil) && !layout.isPartitioned
             && !application.policy.deletesAtOnce && grace == nil
             && transaction.isolation.isUntroubled
     }
 
-    /// Whether the changes do nothing but mark rows.
+    /// Whether the changes do nothing but mark rows, beside which no mark stood before.
     private func areMarks(_ changes: ChangeSet) -> Bool {
         changes.refused.isEmpty && changes.tokenMarks.isEmpty
-            && changes.rows.allSatisfy { $0.verdict != .delete }
+            && changes.rows.allSatisfy { $0.verdict != .delete && $0.beside?.former == nil }
+    }
+
+    /// What is known of a chunk's rows without a lock on them; nil where it has to be read with one.
+    private func unlocked(
+        _ chunk: ArraySlice<TokenEvidence>, mostBytes: Int
+    ) throws(SQLFailure) -> ReadRows.Known? {
+        if let known = known?.known(of: chunk, lookup.columns) { return known }
+        guard lookup.connection.certifiesCommits else { return nil }
+        let found = try lookup.rows(for: chunk, locking: false, mostBytes: mostBytes)
+        return found.isCutShort ? nil : try read(found, chunk, locking: false)
+    }
+
+    /// The rows with the marks beside them, and what persons refused.
+    private func read(
+        _ found: FoundRows<[MatchedRow]>, _ chunk: ArraySlice<TokenEvidence>, locking: Bool
+    ) throws(SQLFailure) -> ReadRows.Known {
+        ReadRows.Known(
+            rows: found,
+            marks: layout.mark == nil
+                ? try tokenMarks.marks(of: found.rows, in: chunk, locking: locking) : [:],
+            notes: try notes.notes(on: chunk, of: found.rows.lazy.map(\.evidence)))
     }
 
     private func judged(
-        _ chunk: ArraySlice<TokenEvidence>, _ found: FoundRows<[MatchedRow]>
+        _ chunk: ArraySlice<TokenEvidence>, _ read: ReadRows.Known
     ) throws(SQLFailure) -> ClassifiedChunk {
-        let marks =
-            layout.mark == nil
-            ? try tokenMarks.marks(of: found.rows, in: chunk, locking: true) : [:]
         var terms = ClassifiedChunk.Terms(
             layout: layout, policy: application.policy, source: application.source)
         (terms.hearing, terms.grace) = (application.hearing, grace)
-        terms.lookup = lookup
+        (terms.lookup, terms.spared) = (lookup, read.notes)
         try grace?.refresh()
-        terms.spared = try notes.notes(on: chunk, of: found.rows.lazy.map(\.evidence))
-        return ClassifiedChunk(chunk, found.rows, marks: marks, by: terms) {
+        return ClassifiedChunk(chunk, read.rows.rows, marks: read.marks, by: terms) {
             lookup.isExact($0.values)
         }
     }
@@ -147,6 +165,7 @@ struct ChunkTransaction {
             guard let note = notes[chunk[change.row.evidence].token],
                 note.spares(change.time, heard: application.hearing)
             else { continue }
+            transaction.isolation.noteStale()
             throw SQLFailure(
                 kind: .conflict, code: 0,
                 message: "a person undid or discarded what a chunk was about to apply")
@@ -193,8 +212,10 @@ struct ChunkTransaction {
         } moving: { () throws(SQLFailure) in
             try changing()
             try forgetAsked(changes, of: chunk, classified.noted)
-            try decisions.write(chunk, classified)
-            try checkpoint.update(next, run: application.run, (part, before: progress))
+            let decisions = ReportDecisions(batch: batch, connection: lookup.connection)
+            try application.storesReports
+                ? decisions.insert(chunk, classified) : decisions.write(chunk, classified)
+            try checkpoint.update(next, application, (part, before: progress))
         }
         return .committed(next, entries: chunk.count, bytes: bytes)
     }

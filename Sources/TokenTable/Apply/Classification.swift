@@ -57,13 +57,15 @@ package struct Classification: Hashable, Sendable {
 extension TokenTable {
     /// Classifies evidence against the rows of a partition. Reads only and locks nothing.
     /// `shouldStop` is called between batches; `report` receives the counts so far. With `since` the registrations
-    /// are counted too, and with the name of the `repeating` batch what it repeats of earlier ones.
+    /// are counted too, and with the name of the `repeating` batch what it repeats of earlier ones. `kept` gets what was
+    /// read.
     ///
     /// - Throws: any failure of reading.
     package func classify(
         _ evidence: inout some EvidenceStream, in partition: Partition, policy: RemovalPolicy,
         hearing: Hearing? = nil, grace: GracePeriod? = nil, repeating batch: String? = nil,
-        since: EpochMilliseconds? = nil, shouldStop: () -> Bool = { false },
+        since: EpochMilliseconds? = nil, keeping kept: ReadRows? = nil,
+        shouldStop: () -> Bool = { false },
         report: (Classification) -> Void = { _ in }
     ) throws(StoreFailure) -> Classification {
         var terms = ClassifiedChunk.Terms(layout: try layout(), policy: policy, since: since)
@@ -89,28 +91,34 @@ extension TokenTable {
                 result.isComplete = true
                 break
             }
-            result += try retries.retrying("reading rows of \(terms.layout.table)") {
+            let read = try retries.retrying("reading rows of \(terms.layout.table)") {
                 () throws(SQLFailure) in
                 try connection.reading { () throws(SQLFailure) in
-                    var share = Classification()
+                    var (share, pages) = (Classification(), [ReadRows.Page?]())
                     // The rows of one list at a time are in memory.
                     for list in some.runs(of: StatementShape.longest) {
-                        let rows = try lookup.rows(for: list, locking: false).rows
-                        let marks = try tokenMarks?.marks(of: rows, in: list, locking: false)
+                        let found = try lookup.rows(for: list, locking: false)
+                        let rows = found.rows
+                        let marks = try tokenMarks?.marks(of: rows, in: list, locking: false) ?? [:]
                         if hearing != nil {
                             terms.spared = try notes.notes(on: list, of: rows.lazy.map(\.evidence))
                         }
-                        let chunk = ClassifiedChunk(list, rows, marks: marks ?? [:], by: terms)
+                        let chunk = ClassifiedChunk(list, rows, marks: marks, by: terms)
                         share += chunk
+                        if kept != nil {
+                            pages.append(ReadRows.Page(list, found, marks, terms.spared))
+                        }
                         guard let repeated else { continue }
                         share.repeated += try repeated.count(
                             of: list.indices.filter { chunk.outcomes[$0] == .unknown }.map {
                                 list[$0]
                             })
                     }
-                    return share
+                    return (share, pages.compactMap(\.self))
                 }
             }
+            result += read.0
+            kept?.keep(read.1, lookup.columns)
             report(result)
         }
         return result

@@ -87,7 +87,7 @@ struct ClassifiedChunk {
     private(set) var outcomes: [Int: ReportState] = [:]
     /// The counted outcomes of each entry of the evidence, by its place.
     private var counted: [Int: Counts] = [:]
-    /// The tokens of the evidence by its place, where rows and `pushsweep_invalid` both change.
+    /// The tokens of the evidence by its place, where marks beside the rows go with them.
     private var tokens: [Int: DeviceToken] = [:]
 
     /// Judges rows, which are in the order of the evidence. `marks` are those of the side table,
@@ -132,7 +132,7 @@ struct ClassifiedChunk {
             tokenMark: layout.mark == nil ? marks[item.token] : nil)
         let changesBefore = changes.rows.count
         for row in rows { judge(row, &judged, terms, isExact) }
-        changeTokenMark(judged, terms)
+        changeTokenMark(judged, terms, changes.rows.indices.dropFirst(changesBefore))
         var one = Counts()
         if judged.isRefused {
             one.refused = item.statements
@@ -143,7 +143,7 @@ struct ClassifiedChunk {
         if judged.isSpared { spared += one.newer }
         outcomes[index] = judged.isSpared && one.state == .newer ? .spared : one.state
         if changes.rows.count > changesBefore { counted[index] = one }
-        if layout.living != nil || isOfGrace { tokens[index] = item.token }
+        if isOfGrace { tokens[index] = item.token }
     }
 
     private mutating func judge(
@@ -177,15 +177,22 @@ struct ClassifiedChunk {
         }
     }
 
-    /// Sets or moves the mark beside the table, or takes it away with the rows of its token.
-    private mutating func changeTokenMark(_ judged: Judged, _ terms: Terms) {
+    /// Sets or moves the mark beside the table, or takes it away with the rows of its token. `rows` are the changes of
+    /// these rows. A time without a row that is dead would tell the opposite of the row, so it goes with them.
+    private mutating func changeTokenMark(
+        _ judged: Judged, _ terms: Terms, _ rows: some Collection<Int>
+    ) {
         guard terms.layout.mark == nil else { return }
         let (token, former, time) = (judged.item.token, judged.tokenMark, judged.time)
         if judged.verdicts.contains(where: \.setsMark), former.map({ $0.time < time }) ?? true {
-            changes.tokenMarks.append(
-                TokenMarkChange(
-                    token: token, former: former,
-                    mark: TokenMark(time: time, reason: terms.source?.rawValue)))
+            let change = TokenMarkChange(
+                token: token, former: former,
+                mark: TokenMark(time: time, reason: terms.source?.rawValue))
+            let marked = rows.filter {
+                changes.rows[$0].verdict == .mark && terms.layout.living != nil
+            }
+            if marked.isEmpty { changes.tokenMarks.append(change) }
+            for row in marked { changes.rows[row].beside = change }
         }
         // A mark left behind by the last row would make a returning device stale where no registration time exists.
         if isOfGrace, let former, !judged.leavesRow, judged.verdicts.contains(.delete) {
@@ -205,11 +212,8 @@ struct ClassifiedChunk {
     mutating func refuse(at places: [Int: RowRefusal]) {
         let refused = changes.refuse(at: places)
         if !tokens.isEmpty {
-            // A time without a row that is dead would tell the opposite of the row.
             // A mark that goes with its rows stays with any of them.
-            let kept = isOfGrace ? [] : Set(changes.rows.map(\.row.evidence))
-            let dropped = Set(refused.map(\.row.evidence)).subtracting(kept)
-            let without = Set(dropped.compactMap { tokens[$0] })
+            let without = Set(refused.compactMap { tokens[$0.row.evidence] })
             changes.tokenMarks.removeAll { without.contains($0.token) }
         }
         for change in refused {

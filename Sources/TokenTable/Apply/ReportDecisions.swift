@@ -4,9 +4,10 @@ import TokenHygiene
 
 /// Writes into reports what became of them, in the transaction that changes the rows. A chunk decides all
 /// reports of its tokens by one statement over their range, and those whose row refused the change by one for
-/// each reason.
+/// each reason. Reports that are not in the database it inserts as they are decided.
 struct ReportDecisions {
-    let batch: String
+    /// The number of the batch.
+    let batch: Int64
     let connection: any SQLConnection
 
     private var decidedNow: String { "changed_at = \(connection.dialect.now)" }
@@ -23,9 +24,11 @@ struct ReportDecisions {
         if !others.isEmpty {
             let state = state(chunk, others.mapValues { $0 })
             decided += try connection.execute(
-                "UPDATE pushsweep_report SET state = \(state.sql), \(decidedNow) WHERE batch = \(ReportBatch.ofName) AND "
+                "UPDATE pushsweep_report SET state = \(state.sql), \(decidedNow) WHERE batch = ? AND "
                     + "token BETWEEN ? AND ? AND state = 0",
-                state.values + [.text(batch), .bytes(first.token.bytes), .bytes(last.token.bytes)])
+                state.values + [
+                    .integer(batch), .bytes(first.token.bytes), .bytes(last.token.bytes),
+                ])
         }
         let reports = chunk.reduce(0) { $0 + $1.statements }
         guard decided == reports else {
@@ -35,6 +38,34 @@ struct ReportDecisions {
                     "\(decided) reports of batch \(batch) were undecided where \(reports) were read"
             )
         }
+    }
+
+    /// Inserts the reports of a chunk, each with what became of it.
+    func insert(
+        _ chunk: ArraySlice<TokenEvidence>, _ classified: ClassifiedChunk
+    ) throws(SQLFailure) {
+        var reasons: [Int: RowRefusal] = [:]
+        for refused in classified.changes.refused where reasons[refused.row.evidence] == nil {
+            reasons[refused.row.evidence] = refused.reason
+        }
+        var reports: [ReportRows.Decided] = []
+        reports.reserveCapacity(chunk.count)
+        for (place, item) in zip(chunk.indices, chunk) {
+            guard item.statements == 1 + item.earlier.count else {
+                throw SQLFailure(
+                    kind: .other, code: 0, message: "a token comes without the times of its reports"
+                )
+            }
+            let state = classified.outcomes[place] ?? .unknown
+            for (number, time) in ([item.time] + item.earlier).enumerated() {
+                reports.append(
+                    ReportRows.Decided(
+                        report: NumberedReport(token: item.token, number: number, time: time),
+                        state: number > 0 && state == .applied ? .already : state,
+                        refusal: state == .refused ? reasons[place] : nil))
+            }
+        }
+        try ReportRows(connection: connection).insert(reports[...], into: batch)
     }
 
     private func writeRefused(
@@ -52,8 +83,8 @@ struct ReportDecisions {
                 let padded = StatementShape.padded(some)
                 decided += try connection.execute(
                     "UPDATE pushsweep_report SET state = \(ReportState.refused.rawValue), refusal = ?, "
-                        + "\(decidedNow) WHERE batch = \(ReportBatch.ofName) AND token IN (\(placeholders(padded.count))) "
-                        + "AND state = 0", [.text(reason.rawValue), .text(batch)] + padded)
+                        + "\(decidedNow) WHERE batch = ? AND token IN (\(placeholders(padded.count))) "
+                        + "AND state = 0", [.text(reason.rawValue), .integer(batch)] + padded)
             }
         }
         return decided

@@ -7,7 +7,7 @@ import TokenHygiene
 /// A row of the user's table that carries a token of the evidence.
 struct MatchedRow {
     /// The index of the evidence that was looked up.
-    let evidence: Int
+    var evidence: Int
     /// The row's values, in the order of `RowLookup.columns`.
     let values: ArraySlice<SQLValue>
     /// The registration time in this row; nil without one.

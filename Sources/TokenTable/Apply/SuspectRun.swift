@@ -121,7 +121,7 @@ struct SuspectRun {
         }
         next.position = chunk.last?.token ?? progress.position
         next.isApplied = chunk.count < size
-        try checkpoint.update(next, run: application.run)
+        try checkpoint.update(next, application)
         try application.lease?.renew(connection)
         try connection.commit()
         return .committed(next, entries: chunk.count, bytes: 0)

@@ -55,6 +55,8 @@ package struct LedgerEntry: Hashable, Sendable {
     /// only accompanies another one.
     package var state: String?
     let hasImage: Bool
+    /// Whether its image tells the mark beside its row too, which changed with it.
+    var tellsMarkBeside = false
     /// Whether it accompanies the entry of a row, about the same device.
     var isCompanion = false
     /// What `RowImage` spelled; nil also where it was not read.
@@ -66,6 +68,14 @@ package struct LedgerEntry: Hashable, Sendable {
     package var isForeign = false
 
     var id: ID { ID(part: part, sequence: sequence) }
+    /// The change of the mark beside the row that the same entry tells; nil where it tells none.
+    var besideRow: LedgerEntry? {
+        guard tellsMarkBeside, let token else { return nil }
+        return LedgerEntry(
+            part: part, sequence: sequence, action: "side-mark",
+            storedKey: RowImage.key([.bytes(token.bytes)]), evidence: evidence, source: source,
+            changed: changed, token: token, hasImage: true, isCompanion: true)
+    }
     /// Whether it is about a mark in `pushsweep_invalid`, and no row.
     package var isBeside: Bool { Self.isBeside(action) }
     /// The reason of the mark; nil for the change of an undo.

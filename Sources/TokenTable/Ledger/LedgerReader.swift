@@ -16,7 +16,8 @@ struct LedgerReader {
 
     private static let columns =
         "c.part, c.seq, c.action, c.row_key, c.evidence_at, c.source, c.changed_at, c.token, "
-        + "c.state, c.before_image IS NOT NULL, " + isCompanion("c")
+        + "c.state, CASE WHEN c.before_image IS NULL THEN 0 WHEN c.before_image LIKE '[%' THEN 2 ELSE 1 END, "
+        + isCompanion("c")
     /// The parts of a run.
     private static let ofRun = "part IN (SELECT number FROM pushsweep_part WHERE run = ?)"
 
@@ -53,7 +54,8 @@ struct LedgerReader {
                 source: rows.string(row, 6),
                 changed: time.mark(rows[row, 7]) ?? EpochMilliseconds(0),
                 token: rows.token(row, 8), state: rows[row, 9].text,
-                hasImage: rows[row, 10].count == 1, isCompanion: rows[row, 11].count == 1,
+                hasImage: rows[row, 10].count != 0, tellsMarkBeside: rows[row, 10].count == 2,
+                isCompanion: rows[row, 11].count == 1,
                 image: rows[row, 12].text)
         }
     }
@@ -129,7 +131,7 @@ struct LedgerReader {
         var bytes = 0
         let wanted = Dictionary(grouping: entries.filter(\.hasImage), by: \.part)
         for (part, entries) in wanted {
-            for run in entries.map(\.sequence).sorted().runs(of: StatementShape.longest) {
+            for run in Set(entries.map(\.sequence)).sorted().runs(of: StatementShape.longest) {
                 let padded = StatementShape.padded(run)
                 let rows = try connection.query(
                     "SELECT seq, before_image FROM pushsweep_change WHERE part = ? "

@@ -85,6 +85,11 @@ enum RowImage {
         return "{\"before\":\(side(before)),\"after\":\(side(after))}"
     }
 
+    /// A list of the content of a row and of the mark beside it, before both changed; nil stands for no mark.
+    static func list(_ row: RowContent, beside mark: RowContent?) -> String {
+        "[\(object(row.columns, row.values)),\(mark.map { object($0.columns, $0.values) } ?? "null")]"
+    }
+
     /// The key of a row: the bare number for the usual single number, else an array.
     static func key(_ values: [SQLValue]) -> ExactText {
         if values.count == 1, case .integer(let number) = values[0] { return "\(number)" }
@@ -132,9 +137,17 @@ struct RowImageReader {
     /// Thrown inside the reader for text that is not an image.
     private static let unreadable = Refusal("it is no image of a row")
 
-    /// The columns and values of an image; nil for anything that is none.
+    /// The columns and values of a row in an image; nil for anything that is none.
     static func content(_ text: String) -> RowContent? {
-        read(text) { reader throws(Refusal) in try reader.content() }
+        read(text) { reader throws(Refusal) in
+            reader.scanner.peek() == UInt8(ascii: "[")
+                ? try reader.list().row : try reader.content()
+        }
+    }
+
+    /// The row and the mark beside it in an image that has both; nil for any other text.
+    static func list(_ text: String) -> (row: RowContent, mark: RowContent?)? {
+        read(text) { reader throws(Refusal) in try reader.list() }
     }
 
     /// The values of a row's key; nil for any other text.
@@ -157,12 +170,7 @@ struct RowImageReader {
             try reader.members("{", "}") { reader throws(Refusal) in
                 let name = try reader.string()
                 try reader.take(":")
-                if reader.scanner.peek() == UInt8(ascii: "n") {
-                    try reader.null()
-                    sides.updateValue(nil, forKey: name)
-                } else {
-                    sides[name] = .some(try reader.content())
-                }
+                sides.updateValue(try reader.contentOrNull(), forKey: name)
             }
             guard sides.count == 2, let before = sides["before"], let after = sides["after"] else {
                 throw Self.unreadable
@@ -180,6 +188,21 @@ struct RowImageReader {
             guard let result = try? body(&reader), reader.scanner.isAtEnd else { return nil }
             return result
         }
+    }
+
+    private mutating func list() throws(Refusal) -> (row: RowContent, mark: RowContent?) {
+        try take("[")
+        let row = try content()
+        try take(",")
+        let mark = try contentOrNull()
+        try take("]")
+        return (row, mark)
+    }
+
+    private mutating func contentOrNull() throws(Refusal) -> RowContent? {
+        guard scanner.peek() == UInt8(ascii: "n") else { return try content() }
+        try null()
+        return nil
     }
 
     private mutating func content() throws(Refusal) -> RowContent {

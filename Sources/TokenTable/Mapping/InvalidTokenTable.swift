@@ -83,21 +83,43 @@ struct InvalidTokenTable {
     /// Sets, moves and removes marks.
     func write(_ changes: [TokenMarkChange]) throws(SQLFailure) {
         try remove(changes.filter { $0.mark == nil }.map(\.token))
-        let time = dialect.ownTime("invalidated_at")
         for run in changes.filter({ $0.mark != nil }).runs(of: StatementShape.longestLinear) {
             let rows = StatementShape.padded(run)
             let sql = dialect.upsert(
                 "pushsweep_invalid", key: ["token", "app", "environment"],
                 columns: ["invalidated_at", "reason"], rows: rows.count)
-            var values: [SQLValue] = []
-            for change in rows {
-                values.append(.bytes(change.token.bytes))
-                values += place
-                values.append(change.mark.map { time.value($0.time) } ?? .null)
-                values.append(change.mark?.reason.map(SQLValue.text) ?? .null)
-            }
-            _ = try connection.execute(sql, values)
+            _ = try connection.execute(sql, rows.flatMap(values))
         }
+    }
+
+    /// Adds marks of tokens that had none when they were read without a lock.
+    ///
+    /// - Throws: a conflict where one of them has a mark now.
+    func add(_ changes: [TokenMarkChange], _ isolation: RowIsolation) throws(SQLFailure) {
+        var rest = changes[...]
+        while let length = StatementShape.wholeLengths.first(where: { $0 <= rest.count }) {
+            do throws(SQLFailure) {
+                _ = try connection.execute(
+                    "INSERT INTO pushsweep_invalid (token, app, environment, invalidated_at, reason) VALUES "
+                        + commaList("(\(placeholders(5)))", length),
+                    rest.prefix(length).flatMap(values))
+            } catch {
+                guard error.isDuplicate else { throw error }
+                isolation.noteStale()
+                throw SQLFailure(
+                    kind: .conflict, code: error.code,
+                    message: "a token was marked while a chunk was about to mark it")
+            }
+            rest = rest.dropFirst(length)
+        }
+    }
+
+    private func values(_ change: TokenMarkChange) -> [SQLValue] {
+        let time = dialect.ownTime("invalidated_at")
+        return [.bytes(change.token.bytes)] + place + [
+            change.mark.map { time.value($0.time) } ?? .null,
+            change.mark?.reason.map(SQLValue.text) ?? .null,
+        ]
     }
 
     private func remove(_ tokens: [DeviceToken]) throws(SQLFailure) {

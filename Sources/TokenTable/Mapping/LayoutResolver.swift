@@ -57,6 +57,7 @@ struct LayoutResolver {
                 $0.isUsable ? $0.name : nil
             })
         layout.columnForms = table.columns.map(\.form)
+        layout.isPartitioned = table.engine?.isPartitioned ?? false
         layout.computedFromMarks = columns(of: layout, computedFrom: layout.markColumns)
         layout.marksMayBeReferenced = mayBeReferenced(layout.changedByMarks)
         return layout

@@ -53,6 +53,9 @@ package struct TableLayout: Hashable, Sendable {
     /// The unique index for lookups by key; nil without one.
     var keyIndex: String?
 
+    /// Whether a server keeps the table in partitions.
+    var isPartitioned = false
+
     /// Whether the engine moves the registration at every change of the row.
     var registrationMovesItself: Bool { !heldColumns.isEmpty }
 

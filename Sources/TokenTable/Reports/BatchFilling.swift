@@ -132,46 +132,76 @@ struct BatchFilling {
     }
 }
 
-/// Inserts rows of `pushsweep_report`.
+/// Inserts rows of `pushsweep_report`. Each statement has one of a few lengths.
 struct ReportRows {
+    /// A report with what became of it.
+    struct Decided {
+        let report: NumberedReport
+        let state: ReportState
+        let refusal: RowRefusal?
+    }
+
     let connection: any SQLConnection
 
-    /// Inserts reports, which are in order. A statement has one of a few lengths.
+    /// Inserts reports that nobody has decided, in order.
     func insert(_ reports: ArraySlice<NumberedReport>, into batch: String) throws(SQLFailure) {
         guard !reports.isEmpty else { return }
         let number = try BatchRow(connection: connection).number(of: batch)
+        try insert(reports, into: number, ", changed_at", "?", \.self) { time, report, values in
+            values.append(time.value(report.time))
+        }
+    }
+
+    /// Inserts decided reports, in order.
+    func insert(_ reports: ArraySlice<Decided>, into batch: Int64) throws(SQLFailure) {
+        let row = "?, ?, \(connection.dialect.now)"
+        try insert(reports, into: batch, ", state, refusal, changed_at", row, \.report) {
+            _, decided, values in
+            values.append(.integer(Int64(decided.state.rawValue)))
+            values.append(decided.refusal.map { .text($0.rawValue) } ?? .null)
+        }
+    }
+
+    private func insert<Item>(
+        _ reports: ArraySlice<Item>, into batch: Int64, _ columns: String, _ row: String,
+        _ report: (Item) -> NumberedReport,
+        _ append: (TimeColumn, Item, inout [SQLValue]) -> Void
+    ) throws(SQLFailure) {
         let time = connection.dialect.ownTime("evidence_at")
         let most = connection.dialect.changesRowsInBatches ? StatementShape.longest : 200
-        let lengths = [most, 128, 64, 32, 16, 8, 4, 2, 1]
+        let lengths = [most] + StatementShape.wholeLengths.dropFirst()
         var rest = reports
         var values: [SQLValue] = []
         while let length = lengths.first(where: { $0 <= rest.count }) {
             values.removeAll(keepingCapacity: true)
-            for report in rest.prefix(length) {
-                values.append(.integer(number))
+            for item in rest.prefix(length) {
+                let report = report(item)
+                values.append(.integer(batch))
                 values.append(.bytes(report.token.bytes))
                 values.append(.integer(Int64(report.number)))
                 values.append(time.value(report.time))
-                values.append(time.value(report.time))
+                append(time, item, &values)
             }
             _ = try connection.execute(
-                "INSERT INTO pushsweep_report (batch, token, number, evidence_at, changed_at) VALUES "
-                    + commaList("(?, ?, ?, ?, ?)", length), values)
+                "INSERT INTO pushsweep_report (batch, token, number, evidence_at\(columns)) VALUES "
+                    + commaList("(?, ?, ?, ?, \(row))", length), values)
             rest = rest.dropFirst(length)
         }
     }
 }
 
 extension TokenTable {
-    /// Makes the row of a batch of which nothing is in the database yet.
+    /// Makes the row of a batch of which no report is in the database yet, or tells in it what is known of the batch.
     ///
     /// - Throws: any failure of the database.
     package func begin(_ batch: ReportBatch) throws(StoreFailure) {
         let row = BatchRow(connection: connection)
         try retries.retrying("making batch \(batch.id)") { () throws(SQLFailure) in
-            // The answer to an earlier try may have been lost.
-            guard try row.read(batch.id, locking: false) == nil else { return }
-            try row.insert(batch, 0, nil, isLast: false)
+            // It may have been made when the list was heard, and the answer to an earlier try may have been lost.
+            guard let known = try row.read(batch.id, locking: false) else {
+                return try row.insert(batch, 0, nil, isLast: false)
+            }
+            if known.state == .filling, known.reports == 0 { try row.describe(batch) }
         }
     }
 

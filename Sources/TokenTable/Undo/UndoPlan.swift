@@ -268,6 +268,7 @@ extension UndoPlan {
             }
             if parts.last?.part != part { parts.append((part, opened.partition)) }
             try add(entry, newness: newness)
+            if let beside = entry.besideRow { try add(beside, newness: newness) }
         }
     }
 

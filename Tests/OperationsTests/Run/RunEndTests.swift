@@ -111,7 +111,7 @@ struct RunEndTests {
         let evidence = EvidenceRun(
             store: store, plan: plan, context: context, run: "r", started: Self.now)
         let pouring = Pouring(journal: journal, evidence: evidence)
-        let heard = try pouring.pour(journal.evidence(of: feed))
+        let heard = try pouring.open(journal.evidence(of: feed))
         isPoured = true
         let result = evidence.judge(heard)
         connection.refusal = { _ in nil }
@@ -139,9 +139,9 @@ struct RunEndTests {
         let evidence = EvidenceRun(
             store: store, plan: plan, context: context, run: "r", started: Self.now)
         let heard = try Pouring(journal: journal, evidence: evidence)
-            .pour(journal.evidence(of: feed))
+            .open(journal.evidence(of: feed))
         #expect(
-            try Batches(store).discard(heard.batch.id, in: .waiting, because: "gone", run: "me"))
+            try Batches(store).discard(heard.batch.id, in: .filling, because: "gone", run: "me"))
         let result = evidence.judge(heard)
         #expect(result.failure == nil && result.status == .done, "\(result.entry)")
         #expect(

@@ -167,8 +167,15 @@ extension EvidenceRun {
     }
 
     /// Holds a batch and logs why.
-    func keep(_ batch: ReportBatch, _ hold: GuardHold) throws {
-        guard try batches.hold(batch.id, BatchHold(cause: hold.words, gate: hold.cause.gate)) else {
+    func keep(_ heard: HeardBatch, _ hold: GuardHold) throws {
+        let batch = heard.batch
+        if !heard.isStored {
+            var held = heard
+            held.batch.hold = BatchHold(cause: hold.words, gate: hold.cause.gate, since: now)
+            try store(&held)
+        } else if try !batches.hold(
+            batch.id, BatchHold(cause: hold.words, gate: hold.cause.gate))
+        {
             throw RunFailure(
                 .pending, .apply,
                 "holding batch \(batch.id): another run judges it meanwhile; run again")

@@ -38,7 +38,11 @@ extension EvidenceRun {
     /// the first half.
     func judgement(of heard: HeardBatch, in partition: Partition) throws -> Judged {
         let batch = heard.batch
-        let known = [.applying, .applied].contains(batch.state) ? batch.progress : nil
+        // Of a list that is stored as it is decided, what is stored is decided.
+        let isBegun =
+            [.applying, .applied].contains(batch.state)
+            || !heard.isStored && batch.progress.counts.total > 0
+        let known = isBegun ? batch.progress : nil
         seen.enter(known)
         if let known, known.isApplied {
             // A run that was killed after its last commit has told nobody.
@@ -46,7 +50,8 @@ extension EvidenceRun {
         }
         let asksGuard = known == nil && !batch.isReleased
         if asksGuard, !plan.dryRun, let hold = try holdBehind(batch) { return Judged(hold: hold) }
-        let forecast = try forecast(heard, after: known?.position, in: partition)
+        let rows = plan.dryRun ? nil : ReadRows()
+        let forecast = try forecast(heard, after: known?.position, in: partition, keeping: rows)
         let hold = asksGuard ? try ask(about: heard, forecast, in: partition) : nil
         if plan.dryRun {
             var counts = forecast.counts
@@ -64,8 +69,8 @@ extension EvidenceRun {
         let application = BatchApplication(
             run: run, batch: batch.id, partition: partition, policy: policy(for: batch),
             source: batch.source, lease: lease, mapping: mapping,
-            hearing: hearing(of: heard.batch))
-        let applied = try write(application, heard, after: known?.position)
+            hearing: hearing(of: heard.batch), storesReports: !heard.isStored)
+        let applied = try write(application, heard, after: known?.position, knowing: rows)
         return Judged(
             progress: applied, refusals: refusals(batch, applied),
             // Of what an earlier run had judged nobody counted them.
@@ -82,14 +87,15 @@ extension EvidenceRun {
     private var mayLookForRefusals: Bool { !plan.dryRun || (try? store.seesSpared()) == true }
 
     private func forecast(
-        _ heard: HeardBatch, after position: DeviceToken?, in partition: Partition
+        _ heard: HeardBatch, after position: DeviceToken?, in partition: Partition,
+        keeping rows: ReadRows?
     ) throws -> Classification {
         var stream = heard.stream(after: position, in: store)
         let (interrupt, context) = (context.interrupt, context)
         let forecast = try store.classify(
             &stream, in: partition, policy: policy(for: heard.batch),
             hearing: mayLookForRefusals ? hearing(of: heard.batch) : nil,
-            grace: grace(of: heard), shouldStop: { interrupt.isTripped },
+            grace: grace(of: heard), keeping: rows, shouldStop: { interrupt.isTripped },
             report: {
                 context.progress.show(
                     "comparing \(partition) (reports)", $0.counts.total, of: heard.batch.reports)
@@ -120,7 +126,8 @@ extension EvidenceRun {
 
     /// Changes the rows.
     private func write(
-        _ application: BatchApplication, _ heard: HeardBatch, after position: DeviceToken?
+        _ application: BatchApplication, _ heard: HeardBatch, after position: DeviceToken?,
+        knowing rows: ReadRows?
     ) throws -> BatchProgress {
         let (context, seen, counts) = (context, seen, heard.batch.counts)
         let partition = heard.batch.partition
@@ -128,7 +135,7 @@ extension EvidenceRun {
         try store.renewLayout(for: application.policy)
         var stream = heard.stream(after: position, in: store)
         return try store.applyReports(
-            &stream, application, grace: grace(of: heard),
+            &stream, application, grace: grace(of: heard), known: rows,
             shouldStop: { context.interrupt.isTripped }
         ) { progress in
             seen.enter(progress)

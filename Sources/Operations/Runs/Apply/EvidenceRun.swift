@@ -93,7 +93,7 @@ struct EvidenceRun {
     /// Enters that somebody held or discarded a batch which this run had in its list, so that no run judges it; false
     /// where nobody did.
     private func enterDecision(about batch: ReportBatch, _ result: inout Result) -> Bool {
-        guard !plan.dryRun, [.waiting, .applying].contains(batch.state),
+        guard !plan.dryRun, [.filling, .waiting, .applying].contains(batch.state),
             let state = try? batches.batch(batch.id)?.state,
             [.held, .discarding, .discarded].contains(state)
         else { return false }
@@ -193,7 +193,7 @@ struct EvidenceRun {
         if let hold = judged.hold {
             entry.enter(hold)
             if !plan.dryRun {
-                try keep(batch, hold)
+                try keep(heard, hold)
                 entry.state = ListState.held.rawValue
                 entry.held = batch.reports
                 return .held

@@ -17,6 +17,8 @@ struct HeardBatch {
 
     var batch: ReportBatch
     let home: Home
+    /// Whether the database has its reports. Those of a list that it does not have are stored as they are decided.
+    var isStored = true
     /// The grace period by which its rows were found, in this run.
     var grace: GracePeriod?
 
@@ -27,7 +29,8 @@ struct HeardBatch {
         switch home {
         case .database:
             StoredReports(of: batch.id, after: position, in: store)
-        case .sorted(let sorted): sorted.stream(after: position)
+        case .sorted(let sorted):
+            GroupedReports(sorted.reports(after: position.map { ($0, .max) }))
         case .listed(let evidence): ListedEvidence(evidence, after: position)
         case .earlier(let names, let which):
             MergedEvidence(

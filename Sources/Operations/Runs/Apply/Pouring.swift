@@ -1,11 +1,14 @@
-// A gateway forgets its list once read, so its bytes are in the journal of this host first. From there they are
-// poured into the database, where every host sees them:
+// A gateway forgets its list once read, so its bytes are in the journal of this host first. From there they go into
+// the database, where every host sees them:
 //
-//   list in the journal, pending --its reports inserted--> batch, waiting
-//                                --journal notes it------> list "applied": the database has all of it
+//   list in the journal, pending --forecast, guard--> chunk by chunk: reports stored as they are decided --> applied
+//                                         \ held --> reports stored, undecided --> held
+//   the database has all of it --journal notes it--> list "applied"
 //
-// A kill between the two leaves a list whose batch is whole. It is poured again then, which inserts nothing. A
-// list that the journal holds, as one that reached feedback.max-bytes, becomes a held batch.
+// A kill between the chunks leaves a batch in `filling`, whose row says how far it came. The next run of this host goes
+// on behind its last token, or stores the rest where the first reports are undecided. A kill before the journal notes
+// it leaves a list whose batch is whole, and inserts nothing again. A list that the journal holds, as one that reached
+// feedback.max-bytes, or whose app the settings do not name any more, is stored undecided.
 
 import APNsProtocol
 import Database
@@ -20,7 +23,7 @@ struct Pouring {
     let journal: EvidenceJournal
     let evidence: EvidenceRun
 
-    /// Stores a list in the database and judges its batch. In a dry run it is judged as it is.
+    /// Judges the batch of a list, and stores its reports. In a dry run it is judged as it is.
     func pour(_ list: CapturedList) -> EvidenceRun.Result {
         var result = EvidenceRun.Result(
             entry: BatchReport(
@@ -30,8 +33,9 @@ struct Pouring {
             let read = try journal.evidence(of: list)
             var heard = HeardBatch(batch(of: read), .sorted(read.tokens))
             result.entry = BatchReport(heard.batch)
-            if !evidence.plan.dryRun { heard = try pour(read) }
+            if !evidence.plan.dryRun { heard = try open(read) }
             result = evidence.judge(heard)
+            if !evidence.plan.dryRun { try close(heard, of: read) }
             result.status = .worse(result.status, .following(read.captureEnd))
         } catch {
             evidence.fail(.wrapping(error, at: .apply), list.id, &result)
@@ -39,47 +43,47 @@ struct Pouring {
         return result
     }
 
-    /// Inserts the reports of a list, and returns its batch as the database has it then.
+    /// Makes the batch of a list, and stores its reports unless they are stored as they are decided.
     ///
     /// - Throws: `stopped` where a stop signal came; failures of journal and database. What is inserted stays.
-    func pour(_ read: ListEvidence) throws -> HeardBatch {
-        let (list, context) = (read.list, evidence.context)
-        if try evidence.batches.batch(list.id) == nil {
-            try evidence.store.begin(batch(of: list))
-        }
+    func open(_ read: ListEvidence) throws -> HeardBatch {
+        let list = read.list
+        try evidence.store.begin(batch(of: read))
         try pourQuarantine(of: list)
-        let known = try evidence.batches.batch(list.id)
+        var known = try evidence.batches.batch(list.id)
         // A part that another host has let be judged is stored once more, with the rest.
         let isCut = known.map { $0.state != .filling && $0.reports < read.counts.usable } ?? false
-        let name = isCut ? try Self.name(after: list.id) : nil
-        var heard = HeardBatch(batch(of: read, named: name), .sorted(read.tokens))
-        let isWhole = try evidence.store.fill(
-            heard.batch, lease: evidence.lease, shouldStop: { context.interrupt.isTripped },
-            report: {
-                context.progress.show(
-                    "storing \(list.partition) (reports)", $0, of: read.counts.tuples)
-            }
-        ) { place in read.tokens.reports(after: place) }
-        context.progress.clear()
-        guard isWhole else { throw RunFailure.stopped }
-        heard.batch = try evidence.batches.batch(heard.batch.id) ?? heard.batch
-        guard
-            ![.discarding, .discarded].contains(heard.batch.state) || heard.batch.reports > 0
-                || read.counts.usable == 0
-        else {
-            throw RunFailure(
-                .pending, .apply,
-                "storing list \(list.id): a person gave it up meanwhile, so nothing of it is stored; run again, which "
-                    + "stores it under another name")
+        let made = batch(of: read, named: isCut ? try Self.name(after: list.id) : nil)
+        if isCut {
+            try evidence.store.begin(made)
+            known = try evidence.batches.batch(made.id)
         }
-        guard heard.batch.reports == read.counts.usable else {
+        var heard = HeardBatch(known ?? made, .sorted(read.tokens))
+        let isDecided = heard.batch.reports == heard.batch.progress.counts.total
+        if heard.batch.state == .filling, heard.batch.hold == nil, isDecided,
+            evidence.isNamed(heard.batch)
+        {
+            (heard.batch.reports, heard.isStored) = (read.counts.usable, false)
+        } else {
+            heard.batch = made
+            try evidence.store(&heard)
+        }
+        return heard
+    }
+
+    /// Notes that the database has all of a list.
+    ///
+    /// - Throws: failures of journal and database.
+    private func close(_ heard: HeardBatch, of read: ListEvidence) throws {
+        guard let known = try evidence.batches.batch(heard.batch.id), known.state != .filling
+        else { return }
+        guard known.reports == read.counts.usable else {
             throw RunFailure(
                 .invariant, .apply,
-                "storing list \(list.id): the database has \(heard.batch.reports) of \(read.counts.usable) reports; "
+                "storing list \(read.list.id): the database has \(known.reports) of \(read.counts.usable) reports; "
                     + "the list stays in the journal, please report this")
         }
-        try journal.noteApplied(list.id, at: context.now())
-        return heard
+        try journal.noteApplied(read.list.id, at: evidence.context.now())
     }
 
     /// Tells all hosts, by the row of a batch that is being filled, that this one has bytes of a list. Reading goes on
