@@ -1,149 +1,83 @@
-// A list or file may name a token more than once, and only its latest time counts. It may also hold more
-// tokens than fit in memory. So the reports go into a scratch table, and SQLite sorts and numbers them
-// and spills to disk itself. The order by token has two uses: neighbours in the user's token index
-// are processed close together in time, and an interrupted application can continue after the last
-// token that it applied. The reports of a file are of several groups, one for each app and reason; lines that
-// cannot be used are kept beside them, until it is known whether the file was taken before.
+// A list or file may name a token more than once, and only its latest time counts. It may also hold more tokens than fit
+// in memory. So its reports are sorted (`RecordSorter`), each token by its bytes and its latest report first, and what
+// does not fit is written to a temporary file. The order by token has two uses: neighbours in the user's token index
+// are processed close together in time, and an interrupted application can continue after the last token that it
+// applied. The reports of a file are of several groups, one for each app and reason. Lines that cannot be used are kept
+// beside them, until it is known whether the file was taken before: as records of a group of their own, by their places.
 //
-// The scratch file can be made again from the journal or the file at any time. So it is written without journal
-// or sync, and is removed after its last use.
+// Everything here can be made again from the journal or the file at any time. So nothing is synced.
 
 import APNsProtocol
-import Database
-import Encodings
-import Glibc
-import Synchronization
 import TokenHygiene
 
 /// Collects the reports of a list or file, in any order.
 package final class EvidenceTable {
-    private static let tuplesPerInsert = 256
+    /// Number of reports of which one more is written to a file: four MiB.
+    package static let runLength = 65_536
 
-    private let scratch: ScratchDatabase
-    private var waiting: [(group: Int, token: DeviceToken, time: EpochMilliseconds)] = []
-    private var parts: [QuarantinedPart] = []
+    // Groups of the sorter beside those of the caller.
+    private static let wanted = -1
+    private static let parts = -2
 
-    /// Makes an empty table in the state folder, and replaces an abandoned one. Two tables at the
-    /// same time need different names.
-    ///
-    /// - Throws: `cannotCreate` or `inputOutput`.
-    package init(in folder: StateFolder, named name: String = "scratch") throws(JournalFailure) {
-        scratch = try ScratchDatabase(in: folder, name + ".sqlite")
-        waiting.reserveCapacity(Self.tuplesPerInsert)
+    private let folder: PrivateFolder
+    private var sorter: RecordSorter
+    private var filtered: (groups: Set<Int>, others: [Int]) = ([], [])
+    private var partRuns: [SortedRun] = []
+
+    /// Makes an empty table, whose file, where it needs one, is in the state folder.
+    package convenience init(in folder: StateFolder, runLength: Int = EvidenceTable.runLength) {
+        self.init(in: folder.folder, runLength: runLength)
     }
 
-    /// Adds a token and the time of its evidence to a group of the table.
+    fileprivate init(in folder: PrivateFolder, runLength: Int) {
+        self.folder = folder
+        sorter = RecordSorter(in: folder, runLength: runLength)
+    }
+
+    /// Adds a token and the time of its evidence to a group of the table, from 0 on.
     ///
-    /// - Throws: `inputOutput`, for example when the disk is full.
+    /// - Throws: `inputOutput` and `cannotCreate`, for example when the disk is full.
     package func add(
         _ token: DeviceToken, _ time: EpochMilliseconds, to group: Int = 0
     ) throws(JournalFailure) {
-        waiting.append((group, token, time))
-        if waiting.count == Self.tuplesPerInsert { try insertWaiting() }
-    }
-
-    private func insertWaiting() throws(JournalFailure) {
-        guard !waiting.isEmpty else { return }
-        defer { waiting.removeAll(keepingCapacity: true) }
-        let rows = waiting
-        try scratch.perform { db in
-            var values: [SQLValue] = []
-            values.reserveCapacity(3 * rows.count)
-            for row in rows {
-                values.append(.integer(Int64(row.group)))
-                values.append(.bytes(row.token.bytes))
-                values.append(.integer(row.time.rawValue))
-            }
-            _ = try db.execute(
-                "INSERT INTO statement VALUES \(commaList("(?, ?, ?)", rows.count))", values)
-        }
+        try sorter.add(token.count, at: time.rawValue, to: group) { token.append(to: &$0) }
     }
 
     /// Names tokens of which `keepWanted` keeps what was added.
     ///
-    /// - Throws: `inputOutput`, for example when the disk is full.
+    /// - Throws: the same as adding does.
     package func want(_ tokens: [DeviceToken]) throws(JournalFailure) {
-        try scratch.perform { db in
-            for some in tokens.runs(of: Self.tuplesPerInsert) {
-                _ = try db.execute(
-                    "INSERT OR IGNORE INTO wanted VALUES \(commaList("(?)", some.count))",
-                    some.map { .bytes($0.bytes) })
-            }
-        }
+        for token in tokens { try add(token, EpochMilliseconds(0), to: Self.wanted) }
     }
 
     /// Of some groups only those tokens stay that are wanted, or that one of the groups `besides` has. Call it before
     /// `seal`.
-    ///
-    /// - Throws: `inputOutput`, for example when the disk is full.
-    package func keepWanted(
-        ofGroups groups: [Int], besides others: [Int]
-    ) throws(JournalFailure) {
-        try insertWaiting()
-        func list(_ groups: [Int]) -> String {
-            groups.map(String.init).joined(separator: ", ")
-        }
-        try scratch.perform { db in
-            try db.run(
-                """
-                INSERT OR IGNORE INTO wanted SELECT token FROM statement WHERE batch IN (\(list(others)));
-                DELETE FROM statement
-                    WHERE batch IN (\(list(groups))) AND token NOT IN (SELECT token FROM wanted);
-                DROP TABLE wanted;
-                """)
-        }
+    package func keepWanted(ofGroups groups: [Int], besides others: [Int]) {
+        filtered = (Set(groups), others)
     }
 
     /// Keeps a part that is no usable report. Each has a place of its own.
     ///
-    /// - Throws: `inputOutput`, for example when the disk is full.
+    /// - Throws: the same as adding does.
     package func keep(_ part: QuarantinedPart) throws(JournalFailure) {
-        parts.append(part)
-        if parts.count == Self.tuplesPerInsert { try insertParts() }
-    }
-
-    private func insertParts() throws(JournalFailure) {
-        let some = parts
-        parts.removeAll(keepingCapacity: true)
-        guard !some.isEmpty else { return }
-        try scratch.perform { db in
-            for part in some {
-                _ = try db.execute(
-                    "INSERT OR REPLACE INTO part VALUES (?, ?, ?, ?, ?)",
-                    [
-                        .integer(Int64(part.place)), .integer(Int64(part.length)),
-                        .text(part.reason), .bytes(part.bytes),
-                        part.token.map { .bytes($0.bytes) } ?? .null,
-                    ])
-            }
-        }
+        let record = part.record
+        try sorter.add(record.count, at: Int64(part.length), to: Self.parts) { $0 += record }
     }
 
     /// Sorts what was added to the groups 0 to `groups`, that one not included. Call it once, after the last `add`.
     ///
-    /// - Throws: `inputOutput`, for example when the disk is full.
+    /// - Throws: the same as adding does.
     package func seal(groups: Int = 1) throws(JournalFailure) -> [SortedEvidence] {
-        try insertWaiting()
-        try insertParts()
-        // Numbered rows come in the order of their numbers. To ask for it would sort them a second time.
-        let tokens = try scratch.perform { db in
-            try db.run(
-                """
-                INSERT INTO evidence
-                    SELECT batch, token,
-                        ROW_NUMBER() OVER (PARTITION BY batch, token ORDER BY time DESC) - 1, time
-                    FROM statement;
-                DROP TABLE statement;
-                """)
-            let sums = try db.query(
-                "SELECT batch, COUNT(*), SUM(number = 0) FROM evidence GROUP BY batch")
-            return (0..<sums.count).map { row in (0..<3).map { sums[row, $0].count ?? 0 } }
+        let runs = try sorter.sorted()
+        partRuns = runs[Self.parts] ?? []
+        let wanted = ([Self.wanted] + filtered.others).flatMap { runs[$0] ?? [] }
+        var sealed: [SortedEvidence] = []
+        for group in 0..<groups {
+            let isFiltered = filtered.groups.contains(group)
+            sealed.append(
+                try SortedEvidence(folder, runs[group] ?? [], among: isFiltered ? wanted : nil))
         }
-        return (0..<groups).map { group in
-            let sums = tokens.first { $0[0] == group }
-            return SortedEvidence(
-                scratch: scratch, group: group, reports: sums?[1] ?? 0, count: sums?[2] ?? 0)
-        }
+        return sealed
     }
 
     /// The kept parts behind a place, or from the first one, in their order, at most `limit`. Call it after `seal`.
@@ -152,181 +86,190 @@ package final class EvidenceTable {
     package func parts(
         after place: Int?, limit: Int
     ) throws(JournalFailure) -> [QuarantinedPart] {
-        try scratch.perform { db in
-            let rows = try db.query(
-                "SELECT * FROM part WHERE place > ? ORDER BY place LIMIT ?",
-                [.integer(Int64(place ?? .min)), .integer(Int64(limit))])
-            return try (0..<rows.count).map { row in
-                guard let place = rows[row, 0].count, let length = rows[row, 1].count,
-                    let reason = rows[row, 2].text, case .bytes(let bytes) = rows[row, 3]
-                else { throw Refusal.column("place, length, reason or bytes") }
-                return QuarantinedPart(
-                    place: place, bytes: bytes, length: length, reason: reason,
-                    token: rows.scratchToken(row, 4))
-            }
+        guard place != .max else { return [] }
+        let first = QuarantinedPart.beginning(place.map { $0 + 1 } ?? .min)
+        var merge = try RecordMerge(partRuns, from: first)
+        var parts: [QuarantinedPart] = []
+        while parts.count < limit, let part = try merge.next(QuarantinedPart.init) {
+            parts.append(part)
         }
+        return parts
     }
 }
 
-/// The evidence of one group on disk: each token once, in token order. Any number of threads may read
-/// it.
+/// The evidence of one group: each token once, in token order. Any number of threads may read it.
 package struct SortedEvidence: Sendable {
-    /// Nil for no evidence.
-    fileprivate let scratch: ScratchDatabase?
-    fileprivate let group: Int
+    private let folder: PrivateFolder
+    fileprivate let runs: [SortedRun]
+    /// Runs with the only tokens that count; nil where all do.
+    fileprivate let wanted: [SortedRun]?
     /// Number of reports.
-    package let reports: Int
+    package private(set) var reports = 0
     /// Number of distinct tokens.
-    package let count: Int
+    package private(set) var count = 0
 
-    static let none = SortedEvidence(scratch: nil, group: 0, reports: 0, count: 0)
+    fileprivate init(
+        _ folder: PrivateFolder, _ runs: [SortedRun], among wanted: [SortedRun]?
+    ) throws(JournalFailure) {
+        (self.folder, self.runs, self.wanted) = (folder, runs, wanted)
+        var all = self.reports()
+        while let report = try all.next() {
+            reports += 1
+            count += report.number == 0 ? 1 : 0
+        }
+    }
 
     /// Number of tokens that share the most frequent time.
     ///
-    /// - Throws: `inputOutput`.
+    /// - Throws: the same as adding to a table does.
     package func tokensAtOneTime() throws(JournalFailure) -> Int {
-        try scratch?.perform { db in
-            try db.query(
-                "SELECT MAX(n) FROM (SELECT COUNT(*) AS n FROM evidence WHERE batch = ? AND number = 0 "
-                    + "GROUP BY time)", [.integer(Int64(group))]
-            ).scalar?.count
-        } ?? 0
+        // Times are counted while there is room, then sorted as tokens of eight bytes with their counts.
+        let table = EvidenceTable(in: folder, runLength: EvidenceTable.runLength / 2)
+        var counts: [Int64: Int64] = [:]
+        func sortCounts() throws(JournalFailure) {
+            for (time, count) in counts {
+                guard let token = withUnsafeBytes(of: time, { DeviceToken($0) }) else { continue }
+                try table.add(token, EpochMilliseconds(count))
+            }
+            counts.removeAll(keepingCapacity: true)
+        }
+        var all = reports()
+        while let report = try all.next() {
+            guard report.number == 0 else { continue }
+            counts[report.time.rawValue, default: 0] += 1
+            if counts.count == EvidenceTable.runLength / 2 { try sortCounts() }
+        }
+        try sortCounts()
+        var (most, sum, times) = (0, 0, try table.seal()[0].reports())
+        while let count = try times.next() {
+            sum = Int(count.time.rawValue) + (count.number == 0 ? 0 : sum)
+            most = max(most, sum)
+        }
+        return most
     }
 
     /// The evidence after a token, or all of it.
     package func stream(after position: DeviceToken? = nil) -> Stream {
-        Stream(scratch: scratch, group: group, position: position.map { Array($0.bytes) } ?? [])
+        Stream(reports: reports(after: position.map { ($0, .max) }))
     }
 
     /// Each report behind a token and number, or all of them.
     package func reports(after place: (token: DeviceToken, number: Int)? = nil) -> Reports {
-        Reports(
-            scratch: scratch, group: group,
-            position: (place.map { Array($0.token.bytes) } ?? [], place?.number ?? -1))
+        Reports(evidence: self, position: place)
     }
 
     /// An iterator over the evidence.
     package struct Stream: EvidenceStream {
-        fileprivate let scratch: ScratchDatabase?
-        fileprivate let group: Int
-        fileprivate var position: [UInt8]
+        fileprivate var reports: Reports
+        fileprivate var following: NumberedReport?
 
         /// The next tokens, at most `limit`; throws `JournalFailure`.
         package mutating func next(_ limit: Int) throws -> [TokenEvidence] {
-            guard let scratch else { return [] }
-            let (start, group) = (position, SQLValue.integer(Int64(group)))
-            let batch = try scratch.perform { db in
-                let rows = try db.query(
-                    """
-                    SELECT token, MAX(time), COUNT(*) FROM evidence
-                    WHERE batch = ? AND token > ? GROUP BY token ORDER BY token LIMIT ?
-                    """, [group, .bytes(start), .integer(Int64(limit))])
-                return try (0..<rows.count).map { try TokenEvidence(rows, $0) }
+            var page: [TokenEvidence] = []
+            while page.count < limit, let first = try following ?? reports.next() {
+                var statements = 1
+                following = try reports.next()
+                while let next = following, next.number > 0 {
+                    statements += 1
+                    following = try reports.next()
+                }
+                page.append(
+                    TokenEvidence(token: first.token, time: first.time, statements: statements))
             }
-            if let last = batch.last { position = Array(last.token.bytes) }
-            return batch
+            return page
         }
     }
 
     /// An iterator over the single reports.
     package struct Reports: ReportSource {
-        fileprivate let scratch: ScratchDatabase?
-        fileprivate let group: Int
-        fileprivate var position: (token: [UInt8], number: Int)
+        fileprivate let evidence: SortedEvidence
+        fileprivate let position: (token: DeviceToken, number: Int)?
+        /// Nil before the first report is read.
+        fileprivate var merge: RecordMerge?
+        fileprivate var last: (token: DeviceToken, number: Int)?
+        /// The wanted tokens behind the first one, which is none of those before the last report's.
+        fileprivate var wanted: (rest: RecordMerge, first: DeviceToken?)?
 
         /// The next reports, at most `limit`; throws `JournalFailure`.
         package mutating func next(_ limit: Int) throws -> [NumberedReport] {
-            guard let scratch else { return [] }
-            let (token, number, group) = (
-                position.token, position.number, SQLValue.integer(Int64(group))
-            )
-            let reports = try scratch.perform { db in
-                let rows = try db.query(
-                    """
-                    SELECT token, number, time FROM evidence
-                    WHERE batch = ? AND (token, number) > (?, ?) ORDER BY token, number LIMIT ?
-                    """,
-                    [group, .bytes(token), .integer(Int64(number)), .integer(Int64(limit))])
-                return try (0..<rows.count).map { row in
-                    guard let token = rows.scratchToken(row, 0), let number = rows[row, 1].count,
-                        let time = rows[row, 2].integer
-                    else { throw Refusal.column("token, number or time") }
-                    return NumberedReport(
-                        token: token, number: number, time: EpochMilliseconds(time))
+            var page: [NumberedReport] = []
+            while page.count < limit, let report = try next() { page.append(report) }
+            return page
+        }
+
+        fileprivate mutating func next() throws(JournalFailure) -> NumberedReport? {
+            if merge == nil { try begin() }
+            while let (token, time) = try merge?.next({ record in
+                DeviceToken(record.bytes).map { ($0, EpochMilliseconds(record.time)) }
+            }) {
+                var number = 0
+                if let last, last.token == token { number = last.number + 1 }
+                last = (token, number)
+                if let position, position.token == token, number <= position.number { continue }
+                if try isWanted(token) {
+                    return NumberedReport(token: token, number: number, time: time)
                 }
             }
-            if let last = reports.last { position = (Array(last.token.bytes), last.number) }
-            return reports
+            return nil
+        }
+
+        private mutating func begin() throws(JournalFailure) {
+            let start = position?.token.bytes ?? []
+            merge = try RecordMerge(evidence.runs, from: start)
+            guard let runs = evidence.wanted else { return }
+            var rest = try RecordMerge(runs, from: start)
+            let first = try rest.next { DeviceToken($0.bytes) }
+            wanted = (rest, first)
+        }
+
+        private mutating func isWanted(_ token: DeviceToken) throws(JournalFailure) -> Bool {
+            guard wanted != nil else { return true }
+            while let first = wanted?.first, first < token {
+                let next = try wanted?.rest.next { DeviceToken($0.bytes) }
+                wanted?.first = next
+            }
+            return wanted?.first == token
         }
     }
 }
 
-/// The scratch file. It is removed with the last reference to it.
-private final class ScratchDatabase: Sendable {
-    private let database: Mutex<SQLiteConnection>
-    private let path: String
-    private let folder: PrivateFolder
-    private let name: String
+// A part as a record: eight bytes of its place, four each with the lengths of its reason and of what is kept of its bytes,
+// these two, and its token where it has one. The record's time is the part's length.
+extension QuarantinedPart {
+    /// The bytes with which the record of a place begins, in the order of places.
+    fileprivate static func beginning(_ place: Int) -> [UInt8] {
+        withUnsafeBytes(of: (UInt64(bitPattern: Int64(place)) ^ 1 << 63).bigEndian) { Array($0) }
+    }
 
-    init(in folder: StateFolder, _ name: String) throws(JournalFailure) {
-        path = folder.file(name)
-        self.folder = folder.folder
-        self.name = name
-        unlinkat(folder.folder.descriptor, name, 0)
-        _ = try folder.makePrivate(name)
-        let file = SQLiteConnection(
-            path: folder.realFile(name), .existing, busySeconds: 0,
-            """
-            PRAGMA page_size = 4096;
-            PRAGMA journal_mode = OFF;
-            PRAGMA synchronous = OFF;
-            PRAGMA locking_mode = EXCLUSIVE;
-            PRAGMA cache_size = -1024;
-            CREATE TABLE statement (
-                batch INTEGER NOT NULL, token BLOB NOT NULL, time INTEGER NOT NULL);
-            CREATE TABLE evidence (
-                batch INTEGER NOT NULL, token BLOB NOT NULL, number INTEGER NOT NULL,
-                time INTEGER NOT NULL, PRIMARY KEY (batch, token, number)) WITHOUT ROWID;
-            CREATE TABLE wanted (token BLOB PRIMARY KEY) WITHOUT ROWID;
-            CREATE TABLE part (
-                place INTEGER PRIMARY KEY, length INTEGER NOT NULL, reason TEXT NOT NULL,
-                bytes BLOB NOT NULL, token BLOB);
-            BEGIN;
-            """)
-        do {
-            try file.connect()
-        } catch {
-            throw .wrapping(error, while: "making the scratch table \(path)")
+    fileprivate var record: [UInt8] {
+        var record = Self.beginning(place)
+        for field in [Array(reason.utf8), bytes] {
+            withUnsafeBytes(of: UInt32(field.count)) { record += $0 }
+            record += field
         }
-        database = Mutex(file)
+        token?.append(to: &record)
+        return record
     }
 
-    deinit { unlinkat(folder.descriptor, name, 0) }
-
-    func perform<T: Sendable>(
-        _ work: (SQLiteConnection) throws -> T
-    ) throws(JournalFailure) -> T {
-        do {
-            return try database.withLock { try work($0) }
-        } catch {
-            throw .wrapping(error, while: "sorting reports in \(path)")
+    fileprivate init?(_ record: SortRecord) {
+        var rest = record.bytes[...]
+        func number<Value: FixedWidthInteger>(_: Value.Type) -> Value? {
+            let size = MemoryLayout<Value>.size
+            guard rest.count >= size else { return nil }
+            defer { rest = rest.dropFirst(size) }
+            return UnsafeRawBufferPointer(rebasing: rest).loadUnaligned(as: Value.self)
         }
-    }
-}
-
-extension TokenEvidence {
-    fileprivate init(_ rows: SQLRows, _ row: Int) throws(Refusal) {
-        guard let token = rows.scratchToken(row, 0), let time = rows[row, 1].integer,
-            let statements = rows[row, 2].count
-        else { throw .column("token, time or statements") }
-        self.init(token: token, time: EpochMilliseconds(time), statements: statements)
-    }
-}
-
-extension SQLRows {
-    /// The token in a column.
-    fileprivate func scratchToken(_ row: Int, _ column: Int) -> DeviceToken? {
-        guard case .bytes(let bytes) = self[row, column] else { return nil }
-        return bytes.withUnsafeBytes { DeviceToken($0) }
+        func field() -> UnsafeRawBufferPointer? {
+            guard let count = number(UInt32.self), count <= rest.count else { return nil }
+            defer { rest = rest.dropFirst(Int(count)) }
+            return UnsafeRawBufferPointer(rebasing: rest.prefix(Int(count)))
+        }
+        guard let place = number(UInt64.self), let reason = field(), let bytes = field() else {
+            return nil
+        }
+        self.init(
+            place: Int(Int64(bitPattern: UInt64(bigEndian: place) ^ 1 << 63)), bytes: Array(bytes),
+            length: Int(record.time), reason: String(decoding: reason, as: UTF8.self),
+            token: DeviceToken(UnsafeRawBufferPointer(rebasing: rest)))
     }
 }

@@ -57,7 +57,7 @@ struct ListDecoding {
     /// Bytes read, and those of whole tuples.
     private var bytes = 0
     private var tupleBytes = 0
-    private var evidence: EvidenceTable?
+    private let evidence: EvidenceTable
     private var refused: [Quarantined] = []
     /// Offset of the first quarantined place without an entry of its own.
     private var unnamed: Int?
@@ -67,6 +67,7 @@ struct ListDecoding {
     fileprivate init(_ list: CapturedList, in journal: EvidenceJournal, sorting: Bool) {
         (self.list, self.journal, sorts) = (list, journal, sorting)
         bounds = EvidenceBounds(now: list.read)
+        evidence = EvidenceTable(in: journal.folder)
     }
 
     fileprivate mutating func run() throws -> ListEvidence {
@@ -93,7 +94,7 @@ struct ListDecoding {
             list: list, counts: counts, quarantinedBytes: quarantinedBytes,
             end: ListEnd(list.end ?? .crashed, ending), detail: detail(ending),
             outOfBounds: outOfBounds,
-            tokens: try evidence?.seal().first ?? .none)
+            tokens: try evidence.seal()[0])
     }
 
     private mutating func readTuples() throws -> FeedbackEnding {
@@ -112,9 +113,6 @@ struct ListDecoding {
         return decoder.ending
     }
 
-    /// The owner of a visited folder may be sorting a list there too, so a visitor uses another name.
-    private var scratch: String { journal.folder.isVisited ? "scratch-visit" : "scratch" }
-
     private mutating func take(
         _ token: DeviceToken?, _ time: EpochMilliseconds, _ length: Int,
         _ rejection: EvidenceRejection?
@@ -127,8 +125,7 @@ struct ListDecoding {
             if rejection != .emptyToken { outOfBounds += 1 }
             refuse(Quarantined(offset: start, length: length, reason: rejection.rawValue))
         } else if sorts, let token {
-            if evidence == nil { evidence = try EvidenceTable(in: journal.folder, named: scratch) }
-            try evidence?.add(token, time)
+            try evidence.add(token, time)
         }
     }
 

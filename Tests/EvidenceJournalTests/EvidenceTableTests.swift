@@ -32,7 +32,7 @@ struct EvidenceTableTests {
                         random.bytes(Int.random(in: 1...40, using: &random)).map { $0 & 3 })),
                 time: EpochMilliseconds(Int64.random(in: 0...9, using: &random)))
         }
-        let table = try EvidenceTable(in: folder)
+        let table = EvidenceTable(in: folder)
         for item in evidence { try table.add(item.token, item.time) }
         var list = EvidenceList(evidence)
         let expected = list.next(.max)
@@ -47,7 +47,7 @@ struct EvidenceTableTests {
     @Test("a token's reports have numbers, the latest first, and reading resumes behind any")
     func numbersReports() throws {
         var random = SeededGenerator("numbered reports")
-        let table = try EvidenceTable(in: folder)
+        let table = EvidenceTable(in: folder)
         var times: [DeviceToken: [Int64]] = [:]
         for _ in 0..<400 {
             let token = DeviceToken.numbered(Int.random(in: 0...60, using: &random))
@@ -73,7 +73,7 @@ struct EvidenceTableTests {
 
     @Test("groups stand apart, and parts that cannot be used beside them")
     func groups() throws {
-        let table = try EvidenceTable(in: folder)
+        let table = EvidenceTable(in: folder)
         for number in 0..<600 {
             try table.add(.numbered(number % 7), EpochMilliseconds(Int64(number)), to: number % 3)
             try table.keep(
@@ -101,12 +101,18 @@ struct EvidenceTableTests {
 
     @Test("the table leaves no file behind")
     func cleansUp() throws {
-        do {
-            let table = try EvidenceTable(in: folder)
-            try table.add(try #require(DeviceToken([1])), EpochMilliseconds(1))
-            #expect(try table.seal().map(\.count) == [1])
-            #expect(FileManager.default.fileExists(atPath: folder.file("scratch.sqlite")))
-        }
-        #expect(!FileManager.default.fileExists(atPath: folder.file("scratch.sqlite")))
+        let table = EvidenceTable(in: folder, runLength: 4)
+        for number in 0..<4 { try table.add(.numbered(number), EpochMilliseconds(1)) }
+        #expect(try ScratchFile.all(in: folder).isEmpty, "what fits in memory is in no file")
+        try table.add(.numbered(4), EpochMilliseconds(1))
+        var files = try ScratchFile.all(in: folder)
+        #expect(files.map(\.names) == [0] && files.map(\.mode) == [0o600])
+        var sorted = try table.seal().first
+        #expect(sorted?.count == 5)
+        #expect(try FileManager.default.contentsOfDirectory(atPath: folder.path) == ["lock"])
+        withExtendedLifetime((table, sorted)) {}
+        sorted = nil
+        files = try ScratchFile.all(in: folder)
+        #expect(files.count == 1, "the table has it still")
     }
 }

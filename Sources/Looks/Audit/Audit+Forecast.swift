@@ -1,5 +1,5 @@
 // What a sweep would do now. A dry run of a sweep is the forecast, so that it judges by the rules and
-// the guard of a sweep. A dry run writes its record and a scratch file into its state folder. An audit writes
+// the guard of a sweep. A dry run writes its record and what it sorts into its state folder. An audit writes
 // nothing there and takes no lock, so the dry run works in a temporary folder of this user alone. It needs SELECT
 // only. Reports in `pushsweep_evidence` are judged and not taken. What this host has not stored in the database yet,
 // lists of gateways and answers of senders, is counted and not judged.

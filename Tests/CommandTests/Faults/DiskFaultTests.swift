@@ -71,17 +71,6 @@ struct DiskFaultTests {
         }
     }
 
-    @Test("a fault of the scratch file loses nothing durable, and the next sweep completes")
-    func scratch() throws {
-        try sweeps.fail(
-            [
-                Fault("pwrite64", "ENOSPC"), Fault("pread64", "EIO"), Fault("openat", "EMFILE"),
-                // A file that is replaced need not be removed first.
-                Fault("unlinkat", "EROFS", mayPass: true),
-            ], codes: [73, 74]
-        ) { [$0.stage.state, $0.stage.state + "/scratch.sqlite"] }
-    }
-
     @Test("a fault of the state folder is reported, and the next sweep completes the work")
     func folder() throws {
         try sweeps.fail(

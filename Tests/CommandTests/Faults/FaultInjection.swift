@@ -21,14 +21,12 @@ protocol InterruptedRun {
 struct Fault: CustomStringConvertible, Sendable {
     let call: String
     let error: String
-    /// Whether a run can still do all its work when each such call fails.
-    let mayPass: Bool
     /// Whether the call fails only once; a run that ignores such a failure can still succeed.
     let once: Bool
     var description: String { "\(error)\(once ? " once" : "") from \(call)" }
 
-    init(_ call: String, _ error: String, mayPass: Bool = false, once: Bool = false) {
-        (self.call, self.error, self.mayPass, self.once) = (call, error, mayPass, once)
+    init(_ call: String, _ error: String, once: Bool = false) {
+        (self.call, self.error, self.once) = (call, error, once)
     }
 }
 
@@ -98,7 +96,7 @@ struct FaultInjection<Run: InterruptedRun> {
                     problem == nil,
                     "seed \(random.seed), \(fault) from \(number) of \(count): \(problem ?? "")")
             }
-            #expect(fault.mayPass || ends.keys.contains { $0 != 0 }, "\(fault) was not noticed")
+            #expect(ends.keys.contains { $0 != 0 }, "\(fault) was not noticed")
             let list = ends.sorted { $0.key < $1.key }.map { "\($0.value) with \($0.key)" }
             print("\(name), \(fault): of \(count) calls ended \(list.joined(separator: ", "))")
         }

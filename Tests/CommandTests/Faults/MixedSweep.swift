@@ -164,8 +164,8 @@ struct MixedSweep: InterruptedRun {
         return counts == wanted ? nil : "counted \(counts), expected \(wanted)"
     }
 
-    /// No feed is being read, and no file exists but those that runs share and those that the next feed
-    /// replaces: the scratch file, and `arriving` where it could not be removed.
+    /// No feed is being read, and no file exists but those that runs share, and `arriving` where it could not be
+    /// removed, which the next feed replaces.
     private func wrongState() throws -> String? {
         let states = try stage.feedStates()
         guard states.allSatisfy({ $0 == "applied" }) else { return "feeds are \(states)" }
@@ -173,7 +173,6 @@ struct MixedSweep: InterruptedRun {
         let known: Set = [
             "arriving", "database", "identity", "journal.sqlite", "journal.sqlite-journal",
             "lock",
-            "scratch.sqlite",
         ]
         return known.isSuperset(of: files) ? nil : "the state folder holds \(files.sorted())"
     }

@@ -8,7 +8,7 @@ struct HeardBatch {
     /// Where the evidence is read.
     enum Home {
         case database
-        /// In a scratch file of this host.
+        /// On this host.
         case sorted(SortedEvidence)
         case listed([TokenEvidence])
         /// In these batches, of which it would be judged again; for a dry run.

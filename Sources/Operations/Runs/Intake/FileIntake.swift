@@ -1,7 +1,7 @@
 // Takes the log or export of another sender into the database:
 //
-//   1. read the file from where it grew (see `ContentDigest`), into a scratch table of this host; what it is called
-//      follows from its content
+//   1. read the file from where it grew (see `ContentDigest`), and sort it on this host; what it is called follows from
+//      its content
 //   2. ask whether that content was taken before, and stop there if it was
 //   3. insert its reports as batches in `filling`, which nobody judges
 //   4. enter its name into `pushsweep_intake` and let the batches be judged, in one transaction
@@ -33,7 +33,7 @@ extension ReportIntake {
         defer { context.progress.clear() }
         let terms = Self.terms(of: file, layout)
         let before = file.again ? nil : try readBefore(of: source, terms)
-        var reports = try newReports()
+        var reports = newReports()
         let content = try read(
             file.partition, layout, source, terms, behind: before, into: &reports)
         let isKnown = try isTaken(content.name)

@@ -1,4 +1,4 @@
-// Reads a file line by line into a scratch table, and says what a person has to know of how it was read.
+// Reads a file line by line, and says what a person has to know of how it was read.
 
 import APNsProtocol
 import Encodings

@@ -6,9 +6,6 @@ import TokenTable
 /// The reports of a file, or of rows that wait, while they are read: sorted on this host's disk by app, environment
 /// and reason, with what cannot be used beside them. Nothing of it outlasts the run.
 struct ReadReports {
-    /// Reports between two looks at the room on the disk.
-    private static let step = 10_000
-
     /// What the reports of one batch have in common.
     private struct Key: Hashable {
         let partition: Partition
@@ -19,7 +16,6 @@ struct ReadReports {
         var isHeard = false
     }
 
-    private let folder: StateFolder
     private let table: EvidenceTable
     let reader: ReportReader
     private var keys: [Key] = []
@@ -31,12 +27,9 @@ struct ReadReports {
     private(set) var counts = ReportCounts()
 
     /// Begins without a report.
-    ///
-    /// - Throws: failures of the folder.
-    init(in folder: StateFolder, _ reader: ReportReader) throws {
-        (self.folder, self.reader) = (folder, reader)
-        try folder.ensureRoom()
-        table = try EvidenceTable(in: folder, named: "scratch-reports")
+    init(in folder: StateFolder, _ reader: ReportReader) {
+        self.reader = reader
+        table = EvidenceTable(in: folder)
     }
 
     /// Adds one report, and returns why it cannot be used; nil where it can. `text` is its line as it
@@ -48,7 +41,6 @@ struct ReadReports {
         heard: EpochMilliseconds? = nil
     ) throws -> Cause? {
         counts.reports += 1
-        if counts.reports % Self.step == 0 { try folder.ensureRoom() }
         switch reading {
         case .failure(let refusal):
             counts.quarantined += 1
@@ -117,7 +109,7 @@ struct ReadReports {
         let accepted = groups { $0 == .accepted }
         if !accepted.isEmpty {
             try suspected { try table.want($0) }
-            try table.keepWanted(ofGroups: accepted, besides: groups(\.isSuspicion))
+            table.keepWanted(ofGroups: accepted, besides: groups(\.isSuspicion))
         }
         let sealed = try table.seal(groups: keys.count)
         let batches = zip(keys, sealed)

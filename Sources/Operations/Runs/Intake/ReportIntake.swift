@@ -1,5 +1,5 @@
-// Takes the reports of other senders: rows of `pushsweep_evidence` within the database, a file by a scratch table of
-// this host.
+// Takes the reports of other senders: rows of `pushsweep_evidence` within the database, a file sorted on this
+// host.
 
 import APNsProtocol
 import Database
@@ -85,7 +85,7 @@ struct ReportIntake {
     /// Reads the rows that wait and takes none; nil where there are none. Gives their batches as a run would form
     /// them, and how many rows a run would leave.
     func previewRows() throws -> (batches: [HeardBatch], report: IntakeReport, left: LeftRows)? {
-        var reports = try newReports()
+        var reports = newReports()
         let now = try store.session.databaseTime()
         var (last, left) = (Int64?.none, LeftRows())
         let terms = try terms()
@@ -113,8 +113,8 @@ struct ReportIntake {
     }
 
     /// Begins to read reports.
-    func newReports() throws -> ReadReports {
-        try ReadReports(
+    func newReports() -> ReadReports {
+        ReadReports(
             in: journal.folder,
             ReportReader(now: evidence.now, mayUseArrival: plan.mayUseArrival))
     }

@@ -55,8 +55,7 @@ extension Sweep {
         _ folder: StateFolder
     ) throws -> HeardBatch? {
         defer { context.progress.clear() }
-        try folder.ensureRoom()
-        let table = try EvidenceTable(in: folder, named: "scratch-grace")
+        let table = EvidenceTable(in: folder)
         var found = 0
         let isWhole = try GraceSearch(period, in: stored, evidence.store).run(
             shouldStop: { context.interrupt.isTripped }
