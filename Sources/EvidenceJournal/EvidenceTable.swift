@@ -149,35 +149,13 @@ package struct SortedEvidence: Sendable {
     }
 
     /// The evidence after a token, or all of it.
-    package func stream(after position: DeviceToken? = nil) -> Stream {
-        Stream(reports: reports(after: position.map { ($0, .max) }))
+    package func stream(after position: DeviceToken? = nil) -> GroupedReports<Reports> {
+        GroupedReports(reports(after: position.map { ($0, .max) }))
     }
 
     /// Each report behind a token and number, or all of them.
     package func reports(after place: (token: DeviceToken, number: Int)? = nil) -> Reports {
         Reports(evidence: self, position: place)
-    }
-
-    /// An iterator over the evidence.
-    package struct Stream: EvidenceStream {
-        fileprivate var reports: Reports
-        fileprivate var following: NumberedReport?
-
-        /// The next tokens, at most `limit`; throws `JournalFailure`.
-        package mutating func next(_ limit: Int) throws -> [TokenEvidence] {
-            var page: [TokenEvidence] = []
-            while page.count < limit, let first = try following ?? reports.next() {
-                var statements = 1
-                following = try reports.next()
-                while let next = following, next.number > 0 {
-                    statements += 1
-                    following = try reports.next()
-                }
-                page.append(
-                    TokenEvidence(token: first.token, time: first.time, statements: statements))
-            }
-            return page
-        }
     }
 
     /// An iterator over the single reports.

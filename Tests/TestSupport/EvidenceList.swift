@@ -24,3 +24,10 @@ package struct EvidenceList: EvidenceStream {
         return Array(rest.prefix(limit))
     }
 }
+
+extension TokenEvidence {
+    /// The same without the times of all statements but the latest.
+    package var summed: TokenEvidence {
+        TokenEvidence(token: token, time: time, statements: statements)
+    }
+}

@@ -29,8 +29,7 @@ struct HeardBatch {
         switch home {
         case .database:
             StoredReports(of: batch.id, after: position, in: store)
-        case .sorted(let sorted):
-            GroupedReports(sorted.reports(after: position.map { ($0, .max) }))
+        case .sorted(let sorted): sorted.stream(after: position)
         case .listed(let evidence): ListedEvidence(evidence, after: position)
         case .earlier(let names, let which):
             MergedEvidence(
