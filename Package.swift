@@ -173,7 +173,7 @@ let package = Package(
                 "Looks", "Operations", "SecureTransport", "Settings", "TokenHygiene", "Database",
                 "PushQueue", "TokenTable", argumentParser,
             ],
-            path: "Benchmarks", exclude: ["Peers", "kept.json"], swiftSettings: strict),
+            path: "Benchmarks", exclude: ["Peers", "kept.json", "paths"], swiftSettings: strict),
 
         .target(
             name: "TestSupport",

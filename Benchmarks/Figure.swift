@@ -19,6 +19,8 @@ struct Figure: Encodable {
     var met: Bool?
     /// More numbers of the same measurement, by name.
     var extra: [String: Double] = [:]
+    /// The digest of the code that was measured, as `scripts/lib/measured` prints it; nil where it is not known.
+    var code: String?
 
     /// One line for people.
     var text: String {
@@ -28,7 +30,15 @@ struct Figure: Encodable {
         if let ratio { line += ", ratio \(short(ratio))" }
         if let target { line += ", target \(target): \(met == true ? "met" : "MISSED")" }
         for key in extra.keys.sorted() { line += ", \(key) \(short(extra[key] ?? 0))" }
+        if let code { line += ", code \(code)" }
         return line
+    }
+
+    /// Enters the digest from those that `scripts/bench` passes on.
+    mutating func enterCode() {
+        let all = ProcessInfo.processInfo.environment["PUSHSWEEP_TEST_MEASURED"] ?? ""
+        let line = all.split(separator: "\n").first { $0.hasPrefix(name + " ") }
+        code = line.map { String($0.dropFirst(name.count + 1)) }
     }
 }
 

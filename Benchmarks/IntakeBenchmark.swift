@@ -3,9 +3,9 @@
 // `import` reads a log of JSON lines, journals the 410 answers, sorts and compares them. Beside it on
 // the same file: `jq -c .`, which parses and prints the lines, and `wc -l`, which counts them.
 //
-// `evidence-intake` takes rows out of pushsweep_evidence, journals them and marks their tokens. Beside
-// it: the engine's floor for the same changes, one transaction of two statements over a staging table
-// that make changes and ledger, and one that empties the table of reports.
+// `evidence-intake` takes rows out of pushsweep_evidence and marks their tokens. Beside it: the engine's floor for all that
+// this writes, one transaction of statements over a staging table: the batch, its decided reports, its part of the run,
+// ledger and marks, and one that empties the table of reports.
 
 import Database
 import Encodings
@@ -114,6 +114,7 @@ struct IntakeBenchmark {
             try table.restore()
             try report(table)
             floors.append(try seconds { try floor(table) }.0)
+            let written = try written(table)
             try table.restore()
             try report(table)
             let (seconds, process) = try seconds {
@@ -121,6 +122,9 @@ struct IntakeBenchmark {
             }
             guard process.exit == 0 else {
                 throw BenchmarkFailure(description: "the sweep ended with \(process.exit)")
+            }
+            guard try self.written(table) == written else {
+                throw BenchmarkFailure(description: "floor and sweep left different rows")
             }
             ours.append(seconds)
             context.note("run \(run): floor \(floors[run - 1]) s, ours \(ours[run - 1]) s")
@@ -147,19 +151,37 @@ struct IntakeBenchmark {
         )
     }
 
+    /// The marks, and how many reports had each outcome.
+    private func written(_ table: LargeTable) throws -> [String] {
+        let states = try table.sql.query(
+            "SELECT state, COUNT(*) FROM pushsweep_report GROUP BY state ORDER BY state")
+        return [try table.marks()] + (0..<states.count).map { "\(states.row($0))" }
+    }
+
     private func floor(_ table: LargeTable) throws {
         let join =
             "active_users a JOIN staging s ON a.device_token = s.token AND a.app_id = 'chat' "
             + "AND a.environment = 'production'"
         let stale = "WHERE a.registered_at <= s.dead"
+        let batch = "(SELECT MAX(number) FROM pushsweep_batch)"
         try table.sql.begin()
-        try table.sql.run(
-            "INSERT INTO pushsweep_change (part, seq, action, row_key, evidence_at, source, "
-                + "changed_at) SELECT 1, a.id, 'mark', a.id, s.dead, 'Unregistered', "
-                + "UTC_TIMESTAMP(3) FROM \(join) \(stale)")
-        try table.sql.run(
-            "UPDATE \(join) SET a.invalidated_at = s.dead, a.invalid_reason = 'Unregistered' "
-                + stale)
+        for statement in [
+            "INSERT INTO pushsweep_batch (name, run, app, app_name, environment, source, state, inlet, reports, "
+                + "changed_at) SELECT UUID(), UUID(), 'chat', 'chat', 'production', 'Unregistered', 'decided', "
+                + "'table', COUNT(*), UTC_TIMESTAMP(3) FROM staging",
+            // 1 is applied, 3 newer, 4 unknown.
+            "INSERT INTO pushsweep_report SELECT \(batch), s.token, 0, s.dead, "
+                + "CASE WHEN a.id IS NULL THEN 4 WHEN a.registered_at <= s.dead THEN 1 ELSE 3 END, NULL, "
+                + "UTC_TIMESTAMP(3) FROM staging s LEFT JOIN active_users a ON a.device_token = s.token "
+                + "AND a.app_id = 'chat' AND a.environment = 'production'",
+            "INSERT INTO pushsweep_part (run, batch, app, environment, source, table_name, key_columns) "
+                + "SELECT run, number, app, environment, source, 'active_users', 'id' FROM pushsweep_batch",
+            "INSERT INTO pushsweep_change SELECT (SELECT MAX(number) FROM pushsweep_part), a.id, 'mark', a.id, "
+                + "NULL, s.dead, 'Unregistered', UTC_TIMESTAMP(3), a.device_token, 'invalid' FROM \(join) \(stale)",
+            "UPDATE \(join) SET a.invalidated_at = s.dead, a.invalid_reason = 'Unregistered' \(stale)",
+        ] {
+            try table.sql.run(statement)
+        }
         try table.sql.run("DELETE FROM pushsweep_evidence")
         try table.sql.commit()
     }

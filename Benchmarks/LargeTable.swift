@@ -166,7 +166,7 @@ final class LargeTable {
             "UPDATE active_users SET invalidated_at = NULL, invalid_reason = NULL "
                 + "WHERE invalidated_at IS NOT NULL")
         if mayBeRemoved { try sql.run("INSERT IGNORE INTO active_users SELECT * FROM kept") }
-        for table in ["pushsweep_change", "pushsweep_part", "pushsweep_batch"] {
+        for table in ["change", "part", "report", "batch"].map({ "pushsweep_" + $0 }) {
             try sql.run("TRUNCATE \(table)")
         }
         try settle()

@@ -96,7 +96,7 @@ struct Benchmark: Sendable {
             Benchmark(
                 name: "evidence-intake",
                 summary:
-                    "taking 100,000 rows of pushsweep_evidence into the journal and marking, against the "
+                    "taking 100,000 rows of pushsweep_evidence and marking, against the "
                     + "engine's floor for the same changes",
                 needsMariaDB: true, run: { try IntakeBenchmark($0).rows() }),
             Benchmark(

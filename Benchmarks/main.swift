@@ -65,7 +65,8 @@ struct MeasureCommand: ParsableCommand {
             FileHandle.standardError.write(Data("\(note)\n".utf8))
         }
         for benchmark in chosen {
-            let figure = try benchmark.run(context)
+            var figure = try benchmark.run(context)
+            figure.enterCode()
             switch format {
             case .text: print(figure.text)
             case .json: print(figure.jsonLine)

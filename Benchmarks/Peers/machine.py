@@ -40,7 +40,14 @@ def packages(python):
     return first_line(python, "-c", program)
 
 
-def header(ground, scale, runs):
+def measured(works):
+    """The digest of the code of ours that each work measures."""
+    done = subprocess.run(["scripts/lib/measured"], capture_output=True, text=True, check=True)
+    known = dict(line.split() for line in done.stdout.splitlines())
+    return ", ".join(f"`{work}` `{known[work]}`" for work in works)
+
+
+def header(ground, scale, runs, works):
     """All of it, by name."""
     names = ("percona-toolkit", "php-cli", "jq", "miller", "nghttp2-client", "sqlite3", "grep")
     known = {name: debian(name) for name in names}
@@ -48,6 +55,7 @@ def header(ground, scale, runs):
         "machine": machine(),
         "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d"),
         "size": f"{scale:g} of the full size, median of {runs}",
+        "code": measured(works),
         "Pushsweep": first_line(ground.program("pushsweep"), "--version").removeprefix("pushsweep "),
         "MariaDB": server_version(),
         "from Debian": ", ".join(f"{name} {version}" for name, version in known.items() if version),

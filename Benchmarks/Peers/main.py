@@ -117,7 +117,7 @@ def main():
     try:
         with Ground(folder) as ground:
             rows = run(chosen, words, ground)
-            table.FORMATS[words.format](machine.header(ground, words.scale, words.runs), rows)
+            table.FORMATS[words.format](machine.header(ground, words.scale, words.runs, [work.name for work in chosen]), rows)
     except Failure as failure:
         say(str(failure))
         return 1

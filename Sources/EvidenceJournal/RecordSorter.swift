@@ -87,7 +87,9 @@ struct RecordSorter {
     mutating func add(
         _ count: Int, at time: Int64, to group: Int, _ append: (inout [UInt8]) -> Void
     ) throws(JournalFailure) {
-        if memory.keys.count >= most.records || memory.bytes.count + count > most.bytes {
+        if memory.keys.count >= most.records
+            || memory.bytes.count + SortRecord.headSize + count > most.bytes
+        {
             try spill()
         }
         memory.add(count, at: time, to: group, append)
