@@ -1,11 +1,11 @@
-// A gateway forgets its list once read, so its bytes are in the journal of this host first. From there they are
+// A gateway forgets its list once read, so its bytes are in a file of this host first. From there they are
 // poured into the database, where every host sees them:
 //
-//   list in the journal, pending --its reports inserted--> batch, waiting
-//                                --journal notes it------> list "applied": the database has all of it
+//   list in its file, pending --what is quarantined, and its reports, inserted--> batch, waiting
+//                             --its file gets another name---------------------> list "applied": the database has all
 //
 // A kill between the two leaves a list whose batch is whole. It is poured again then, which inserts nothing. A
-// list that the journal holds, as one that reached feedback.max-bytes, becomes a held batch.
+// list whose file has a cause, as one that reached feedback.max-bytes, becomes a held batch.
 
 import APNsProtocol
 import Database
@@ -15,9 +15,9 @@ import SecureTransport
 import TokenHygiene
 import TokenTable
 
-/// Pours lists of one journal into the database.
+/// Pours lists of one state folder into the database.
 struct Pouring {
-    let journal: EvidenceJournal
+    let folder: StateFolder
     let evidence: EvidenceRun
 
     /// Stores a list in the database and judges its batch. In a dry run it is judged as it is.
@@ -27,7 +27,7 @@ struct Pouring {
                 list.partition, source: list.source, end: list.end == nil ? .truncated : .clean))
         (result.entry.batch, result.entry.state) = (list.id, list.state.rawValue)
         do {
-            let read = try journal.evidence(of: list)
+            let read = try folder.evidence(of: list)
             var heard = HeardBatch(batch(of: read), .sorted(read.tokens))
             result.entry = BatchReport(heard.batch)
             if !evidence.plan.dryRun { heard = try pour(read) }
@@ -41,13 +41,16 @@ struct Pouring {
 
     /// Inserts the reports of a list, and returns its batch as the database has it then.
     ///
-    /// - Throws: `stopped` where a stop signal came; failures of journal and database. What is inserted stays.
+    /// - Throws: `stopped` where a stop signal came; failures of the state folder and the database. What is inserted stays.
     func pour(_ read: ListEvidence) throws -> HeardBatch {
         let (list, context) = (read.list, evidence.context)
         if try evidence.batches.batch(list.id) == nil {
             try evidence.store.begin(batch(of: list))
         }
-        try pourQuarantine(of: list)
+        // Before the batch, so that a list which is applied has nothing left here. Keeping a part again changes nothing.
+        try folder.quarantine(of: read) {
+            try Quarantine(evidence.store).keep($0, of: list.id)
+        }
         let known = try evidence.batches.batch(list.id)
         // A part that another host has let be judged is stored once more, with the rest.
         let isCut = known.map { $0.state != .filling && $0.reports < read.counts.usable } ?? false
@@ -76,17 +79,17 @@ struct Pouring {
             throw RunFailure(
                 .invariant, .apply,
                 "storing list \(list.id): the database has \(heard.batch.reports) of \(read.counts.usable) reports; "
-                    + "the list stays in the journal, please report this")
+                    + "the list stays in the state folder, please report this")
         }
-        try journal.noteApplied(list.id, at: context.now())
+        try folder.noteApplied(list.id, at: context.now())
         return heard
     }
 
     /// Tells all hosts, by the row of a batch that is being filled, that this one has bytes of a list. Reading goes on
-    /// where the database does not answer; the bytes are in the journal.
+    /// where the database does not answer; the bytes are in their file.
     func announce(_ list: String) throws {
         guard !evidence.plan.dryRun else { return }
-        let batch = batch(of: try journal.list(list))
+        let batch = batch(of: try folder.list(list))
         if !evidence.store.announce(batch) {
             evidence.context.log.debug("the database did not take the name of list \(list)")
         }
