@@ -180,7 +180,7 @@ let package = Package(
             dependencies: [
                 "Findings",
                 "APNsProtocol", "APNsSimulator", "Encodings", "SecureTransport", "TokenHygiene",
-                "Database", "PushQueue", "TokenTable",
+                "Database", "EvidenceJournal", "PushQueue", "TokenTable",
             ],
             path: "Tests/TestSupport", exclude: ["Preloaded"], swiftSettings: strict),
         .testTarget(

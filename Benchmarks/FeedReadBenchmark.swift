@@ -31,12 +31,11 @@ struct FeedReadBenchmark {
         for round in 0...context.runs {
             context.note("feed-read: round \(round) of \(context.runs)")
             raw.append(try rate(certificates) { try drain(certificates, $0) })
-            // The journal exists already, as on any host but a new one. Each round has a fresh
-            // journal.
+            // The state folder exists already, as on any host but a new one. Each round has a fresh one.
             let state = place.file("state")
             try? FileManager.default.removeItem(atPath: state)
-            let journal = try EvidenceJournal(in: StateFolder(state))
-            ours.append(try rate(certificates) { try capture(certificates, $0, journal) })
+            let folder = try StateFolder(state)
+            ours.append(try rate(certificates) { try capture(certificates, $0, folder) })
         }
         let ratio = median(zip(ours, raw).dropFirst().map { $0 / $1 })
         return Figure(
@@ -74,17 +73,16 @@ struct FeedReadBenchmark {
     }
 
     private func capture(
-        _ certificates: SimulatorCertificates, _ port: UInt16, _ journal: EvidenceJournal
+        _ certificates: SimulatorCertificates, _ port: UInt16, _ folder: StateFolder
     ) throws {
         let now = EpochMilliseconds.current
-        let capture = try journal.beginList(
+        let capture = try folder.beginList(
             run: "benchmark", partition: Partition(app: "chat", environment: "production"),
             source: "benchmark", at: now)
         let reader = FeedbackReader(
             host: "127.0.0.1", port: port, context: try certificates.clientContext(),
             interrupt: try Interrupt())
-        let arrival = try capture.arrival(capacity: FeedbackReader.unsyncedBytes)
-        let reading = try reader.read(arriving: arrival.add, into: { try capture.append($0) })
+        let reading = try reader.read(arriving: capture.arrive, into: { try capture.append($0) })
         guard case .captured(let end, _) = reading else {
             throw BenchmarkFailure(description: "the feed was not captured")
         }
@@ -92,7 +90,7 @@ struct FeedReadBenchmark {
         var decoder = FeedbackDecoder()
         var found: [FeedbackTuple] = []
         var count = 0
-        try journal.forEachChunk(of: capture.id) { chunk in
+        try folder.readBytes(of: folder.list(capture.id)) { chunk in
             found.removeAll(keepingCapacity: true)
             decoder.decode(chunk, into: &found)
             count += found.count

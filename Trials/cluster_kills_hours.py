@@ -5,7 +5,7 @@ node of a Galera cluster first, while their runs and nodes are killed. Called by
 An hour takes as long as its runs: the gateway gets its lists, both hosts start at once, and the trouble of
 the hour happens. Then the hour passes: leases end, nodes are back. A list that nobody read waits in the gateway
 for the next hour. At the end:
-  lists     what the gateway handed out is in one journal, whole, and in no other. Only a list of an hour in
+  lists     what the gateway handed out is in the folder of one host, whole, and in no other. Only a list of an hour in
             which a run was killed may be cut or gone: those are counted
   counts    the checkpoint of each list counts each of its tuples once; all together as the model says
   rows      exactly the tokens of the lists whose devices did not register again are marked
@@ -18,7 +18,6 @@ import os
 import random
 import shutil
 import signal
-import sqlite3
 import struct
 import subprocess
 import sys
@@ -103,13 +102,22 @@ class Sweeps(Stage):
     def let_time_pass(self):
         self.cluster.sql("UPDATE pushsweep_lease SET expires_at = '2020-01-01'", database=DATABASE)
 
-    def journal(self, host):
-        """The feeds in a host's journal that have a content: name, state and bytes."""
-        path = os.path.join(self.state(host), "journal.sqlite")
-        with sqlite3.connect(f"file:{path}?mode=ro", uri=True) as journal:
-            feeds = journal.execute("SELECT id, state FROM feed").fetchall()
-            return [(name, state, content) for name, state in feeds if (content := b"".join(
-                row[0] for row in journal.execute("SELECT bytes FROM chunk WHERE feed = ? ORDER BY start", [name])))]
+    def lists(self, host):
+        """The lists of a host that have a content: name, state and bytes. ListFile.swift has the form."""
+        lists = []
+        for name in sorted(os.listdir(self.state(host))):
+            state, _, list_name = name.partition("-")
+            if state not in ("list", "applied") or ".damaged-" in name:
+                continue
+            with open(os.path.join(self.state(host), name), "rb") as file:
+                whole = file.read()
+            place, content = 65_536, b""
+            while (length := int.from_bytes(whole[place:place + 4], "big")) > 0:
+                content += whole[place + 16:place + 16 + length]
+                place += 16 + length
+                place += 65_536 - place % 65_536 if 65_536 - place % 65_536 <= 16 else 0
+            lists.append((list_name, "applied" if state == "applied" else "pending", content))
+        return [found for found in lists if found[2]]
 
     def problems(self):
         found, cut, tuples = [], [], []
@@ -124,7 +132,7 @@ class Sweeps(Stage):
             "GROUP BY feed", database=DATABASE)}
         readers = collections.Counter()
         for host in range(2):
-            for name, state, content in self.journal(host):
+            for name, state, content in self.lists(host):
                 if state != "applied":
                     found.append(f"feed {name} of host {host} is {state}")
                 path = next((p for p, whole in lists.items() if whole.startswith(content)), None)
@@ -138,7 +146,7 @@ class Sweeps(Stage):
                 if sum(checkpoints.get(name, [])) != len(mine):
                     found.append(f"feed {name}: {len(mine)} tuples, counted {checkpoints.get(name)}")
         if twice := [p for p, n in readers.items() if n > 1]:
-            found.append(f"{len(twice)} lists are in a journal twice")
+            found.append(f"{len(twice)} lists are in two folders")
         gone = [path for path in lists if not readers[path]]
         # The gateway forgets a list when it sends it, so what a killed run had not yet written is nowhere.
         if wrong := set(cut + gone) - {path for path, was_killed in self.gateway.handed if was_killed}:

@@ -1,48 +1,27 @@
-// A gateway clears its list while we read it. From that moment our copy is the only one. So every
-// byte goes to the journal, raw and synced, before it is decoded. Decoding reads
-// from the journal, so it can be repeated after a crash.
-//
-// A list is `reading` while the run that opened it lives, `pending` once reading has ended in any
-// way; after a crash the next run of the folder says so. It is `applied` once the database has all of its
-// reports, which are judged there. The database records that first, in the transaction of the last
-// report. After a crash between the two, the next run asks the database.
-//
-// The journal is an SQLite database. A list chunk is one row in one transaction with
-// synchronous=FULL. The rollback journal in PERSIST mode writes a chunk once; a write-ahead log would
-// write it twice. Pages of 16 KiB suit chunks of up to 1 MiB.
+// The record of runs of one host: what ran, when, by whom, and how it ended. It is an SQLite database with
+// synchronous=FULL and the rollback journal in PERSIST mode.
 
-import APNsProtocol
 import Database
 import Encodings
-import TokenHygiene
 
-/// The durable state of one host: captured lists, quarantine and run history. An instance belongs to
-/// the thread that uses it and to the process that holds the state folder.
+/// The run history of one host. An instance belongs to the thread that uses it and to the process that holds the state
+/// folder.
 package final class EvidenceJournal {
-    /// Days for which the bytes of an applied list are kept. The change ledger is kept as long.
-    package static let retentionDays: Int64 = 30
-
-    /// Free pages that are no reason to shrink the file: 4 MiB.
-    private static let pagesKept = 256
-
     private let database: SQLiteConnection
     /// The failure, once damage was found. The file has another name by then, and SQLite's later
     /// writes beside the old name would count as part of the next journal.
     private var damage: JournalFailure?
     /// The state folder of the journal.
     package let folder: StateFolder
-    /// Whether it was opened for reading only.
-    package let isReadOnly: Bool
 
     /// Opens the journal, creates it on first use, and sets aside a damaged one. Every other call
     /// also sets the journal aside when it finds damage, and every call after that throws the same
     /// failure.
     ///
-    /// - Throws: `damaged` after setting a file aside, or when the file belongs to another program;
-    ///   `cannotCreate`, `inputOutput`.
+    /// - Throws: `damaged` after setting a file aside, or when the file belongs to another program; `otherBuild` for
+    ///   one with lists; `cannotCreate`, `inputOutput`.
     package init(in folder: StateFolder) throws(JournalFailure) {
         self.folder = folder
-        isReadOnly = false
         let path = folder.file(StateFolder.journalName)
         let real = folder.realFile(StateFolder.journalName)
         let header = try folder.makePrivate(StateFolder.journalName)
@@ -72,7 +51,6 @@ package final class EvidenceJournal {
     ///   user.
     package init(reading folder: StateFolder) throws(JournalFailure) {
         self.folder = folder
-        isReadOnly = true
         let path = folder.file(StateFolder.journalName)
         for ending in ["", "-journal", "-wal", "-shm"] {
             try folder.folder.check(StateFolder.journalName + ending)
@@ -85,11 +63,6 @@ package final class EvidenceJournal {
         } catch {
             throw .wrapping(error, while: "reading the journal \(path)")
         }
-    }
-
-    /// File names of journals set aside as damaged. They may hold lists that were not applied.
-    package var damagedFiles: [String] {
-        get throws(JournalFailure) { try folder.damagedFiles }
     }
 
     /// Refuses the database of another program before SQLite opens it. Setting it aside would break
@@ -129,6 +102,7 @@ package final class EvidenceJournal {
         } else if isNew {
             try database.run(ownID)
         }
+        try JournalSchema.dropLists(database, of: path)
         if try !JournalSchema.isThere(database) {
             try database.transaction { try database.run(JournalSchema.tables) }
         }
@@ -168,69 +142,6 @@ package final class EvidenceJournal {
             throw failure
         } catch {
             throw .wrapping(error, while: doing)
-        }
-    }
-
-    /// Makes pending the lists whose run ended without recording it. Call it under the lock, before reading. Returns the number of interrupted lists.
-    @discardableResult
-    package func recoverInterrupted() throws(JournalFailure) -> Int {
-        try takeArrived()
-        return try change(
-            "recovering lists of an interrupted run",
-            """
-            UPDATE feed SET state = \(ListState.pending), end = \(CaptureEnd.crashed) WHERE state = \(ListState.reading)
-            """)
-    }
-
-    /// Adds what a killed run had read of a list, and the journal lacks.
-    private func takeArrived() throws(JournalFailure) {
-        guard let arrived = try ArrivingBytes(leftIn: folder) else { return }
-        let list = arrived.list
-        let stored: [Int] = try rows(
-            "looking for list \(list) in the journal",
-            "SELECT bytes FROM feed WHERE id = \(list) AND state = \(ListState.reading)"
-        ) { try $0.value("bytes") }
-        if let stored = stored.first {
-            try ListCapture(id: list, bytes: stored, journal: self)
-                .append(arrived.bytes(after: stored))
-        }
-        arrived.remove()
-    }
-
-    /// Deletes the bytes of lists that were applied longer ago than the retention period. The row of the
-    /// list stays.
-    package func purge(at now: EpochMilliseconds) throws(JournalFailure) {
-        let oldest = now.advanced(by: -Self.retentionDays * 86_400_000)
-        try perform("dropping old lists from the journal") { db in
-            try db.transaction {
-                let purged = try db.change(
-                    """
-                    UPDATE feed SET purged = 1
-                    WHERE state = \(ListState.applied) AND settled < \(oldest) AND purged = 0
-                    """)
-                if purged > 0 {
-                    try db.change(
-                        "DELETE FROM chunk WHERE feed IN (SELECT id FROM feed WHERE purged = 1)")
-                }
-            }
-        }
-        try giveRoomBack()
-    }
-
-    /// Gives the disk the room of deleted lists back, in steps of 16 MiB, each a transaction of its own.
-    /// Some MiB are left for the next list.
-    func giveRoomBack() throws(JournalFailure) {
-        try perform("giving back the room of deleted lists") { db in
-            func freePages() throws -> Int {
-                try db.query("PRAGMA freelist_count").scalar?.count ?? 0
-            }
-            var free = try freePages()
-            while free > Self.pagesKept {
-                try db.run("PRAGMA incremental_vacuum(1024)")
-                let left = try freePages()
-                guard left < free else { return }
-                free = left
-            }
         }
     }
 }

@@ -17,10 +17,12 @@ package struct JournalFailure: Error, Hashable, Sendable, CustomStringConvertibl
         /// The file is damaged and was set aside under a new name, or it belongs to another program
         /// and was left alone.
         case damaged
-        /// The journal has no list of this name, or its bytes were deleted.
+        /// There is no list of this name, or its bytes were deleted.
         case unknownList
-        /// The bytes of one list are not those that were stored; other lists may be whole.
+        /// A list is damaged and was set aside; the others go on.
         case undecodable
+        /// A file has the form of another build and was left alone.
+        case otherBuild
     }
 
     package let code: Code
@@ -66,15 +68,16 @@ package struct JournalFailure: Error, Hashable, Sendable, CustomStringConvertibl
 
 extension StateFolder {
     static let journalName = "journal.sqlite"
-    private static let damagedPrefix = journalName + ".damaged-"
+    private static let damaged = ".damaged-"
 
-    /// File names of journals set aside as damaged, oldest first. They may hold lists that were not
-    /// applied. Runs warn about them until a person moves them away.
+    /// Names of files set aside as damaged, which may hold lists that were not applied. Runs warn about them until a
+    /// person moves them away.
     package var damagedFiles: [String] {
         get throws(JournalFailure) {
-            try folder.entries.filter {
-                $0.hasPrefix(Self.damagedPrefix) && !$0.hasSuffix("-journal")
-                    && !$0.hasSuffix("-" + ArrivingBytes.name)
+            try folder.entries.filter { name in
+                [Self.journalName, Self.listPrefix, Self.appliedPrefix].contains(
+                    where: name.hasPrefix)
+                    && name.contains(Self.damaged) && !name.hasSuffix("-journal")
             }
         }
     }
@@ -112,39 +115,37 @@ extension StateFolder {
                 "the journal \(journal) of another run cannot be read (\(cause)); the next run that "
                     + "takes its folder sets it aside")
         }
-        let name = Self.journalName
-        // A name that no earlier file has: `rename` would replace that file.
-        let kept =
-            Self.damagedPrefix + "\(Int(Date().timeIntervalSince1970))-"
-            + UUID().uuidString.prefix(8).lowercased()
-        // The rollback journal is renamed first. Without its database it is useless, but SQLite would
-        // apply it to the next database of the same name.
-        let hasRollback = folder.has(name + "-journal")
-        if hasRollback, !rename(name + "-journal", kept + "-journal") {
-            return cannotSetAside(journal, cause)
+        guard let kept = setAside(Self.journalName) else {
+            return JournalFailure(
+                .inputOutput,
+                "the journal \(journal) cannot be read (\(cause)) and could not be set aside "
+                    + "(\(String(cString: strerror(errno)))); move it to a safe place, then run again"
+            )
         }
-        guard rename(name, kept) else {
-            let failure = cannotSetAside(journal, cause)
-            if hasRollback { _ = rename(kept + "-journal", name + "-journal") }
-            return failure
-        }
-        // The list of these bytes is in the damaged journal alone.
-        _ = rename(ArrivingBytes.name, kept + "-" + ArrivingBytes.name)
         return JournalFailure(
             .damaged,
-            "the journal \(journal) cannot be read (\(cause)); it was set aside as \(file(kept)) and may "
-                + "hold lists that were not applied: keep it, and run again to start a new one")
+            "the journal \(journal) cannot be read (\(cause)); it was set aside as \(file(kept)): run again to "
+                + "start a new one")
+    }
+
+    /// Gives a damaged file a name that no earlier one has, which `rename` would replace. Returns it; nil with errno
+    /// where that failed.
+    func setAside(_ name: String) -> String? {
+        let kept =
+            name + Self.damaged + "\(Int(Date().timeIntervalSince1970))-"
+            + UUID().uuidString.prefix(8).lowercased()
+        // A rollback journal is renamed first. Without its database it is useless, but SQLite would apply it to the next
+        // database of the same name.
+        let hasRollback = folder.has(name + "-journal")
+        if hasRollback, !rename(name + "-journal", kept + "-journal") { return nil }
+        if rename(name, kept) { return kept }
+        let cause = errno
+        if hasRollback { _ = rename(kept + "-journal", name + "-journal") }
+        errno = cause
+        return nil
     }
 
     private func rename(_ name: String, _ other: String) -> Bool {
         renameat(folder.descriptor, name, folder.descriptor, other) == 0
-    }
-
-    private func cannotSetAside(_ journal: String, _ cause: String) -> JournalFailure {
-        JournalFailure(
-            .inputOutput,
-            "the journal \(journal) cannot be read (\(cause)) and could not be set aside "
-                + "(\(String(cString: strerror(errno)))); it may hold lists that were not applied: "
-                + "move it to a safe place, then run again")
     }
 }

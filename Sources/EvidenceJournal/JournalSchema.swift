@@ -7,7 +7,10 @@ enum JournalSchema {
     /// The application ID in the header of an SQLite file that is our journal.
     static let applicationID: UInt32 = 1_349_873_719
     /// The number of this layout in the header (`user_version`). One with other tables has another.
-    private static let layout = 4
+    private static let layout = 5
+
+    /// That of the build that kept lists here too.
+    private static let layoutWithLists = 4
 
     /// The statements that create the tables in a file that has none.
     static let tables = """
@@ -16,19 +19,6 @@ enum JournalSchema {
             started INTEGER NOT NULL, ended INTEGER, exit INTEGER, summary TEXT);
         CREATE INDEX run_kind ON run (kind);
         CREATE INDEX run_success ON run (kind) WHERE exit = 0;
-        CREATE TABLE feed (
-            id TEXT NOT NULL PRIMARY KEY, run TEXT NOT NULL, app TEXT NOT NULL,
-            environment TEXT NOT NULL, source TEXT NOT NULL, opened INTEGER NOT NULL,
-            closed INTEGER, bytes INTEGER NOT NULL DEFAULT 0, end TEXT, state TEXT NOT NULL,
-            cause TEXT, settled INTEGER, purged INTEGER NOT NULL DEFAULT 0);
-        CREATE INDEX feed_state ON feed (state, opened);
-        CREATE TABLE chunk (
-            id INTEGER PRIMARY KEY, feed TEXT NOT NULL, start INTEGER NOT NULL,
-            bytes BLOB NOT NULL);
-        CREATE UNIQUE INDEX chunk_place ON chunk (feed, start);
-        CREATE TABLE quarantine (
-            feed TEXT NOT NULL, start INTEGER NOT NULL, length INTEGER NOT NULL,
-            reason TEXT NOT NULL, PRIMARY KEY (feed, start));
         PRAGMA user_version = \(layout);
         """
 
@@ -42,10 +32,35 @@ enum JournalSchema {
         guard number == 0, tables == 0 else { throw Refusal.otherLayout }
         return false
     }
+
+    /// Takes the lists of an earlier build out of a journal, once the database has them.
+    ///
+    /// - Throws: `otherBuild` where lists wait.
+    static func dropLists(_ database: SQLiteConnection, of path: String) throws {
+        guard try database.query("PRAGMA user_version").scalar?.count == layoutWithLists else {
+            return
+        }
+        let waiting = try database.query(
+            "SELECT COUNT(*) FROM feed WHERE state <> 'applied'"
+        ).scalar?.count
+        guard waiting == 0 else {
+            throw JournalFailure(
+                .otherBuild,
+                "opening the journal \(path): it has lists of an earlier build that wait (\(waiting ?? 1)), which this "
+                    + "one does not read: let pushsweep sweep of that build store them first, or move journal.sqlite away, "
+                    + "and with it what was read of them")
+        }
+        try database.transaction {
+            try database.run(
+                "DROP TABLE feed; DROP TABLE chunk; DROP TABLE quarantine; PRAGMA user_version = \(layout)"
+            )
+        }
+        try database.run("PRAGMA incremental_vacuum")
+    }
 }
 
 // A file that was edited, or a disk with a flipped bit, must cause an error message, because the other
-// lists of the journal are still usable.
+// records of the journal are still usable.
 
 extension Refusal {
     /// Content that this program does not write.

@@ -1,8 +1,7 @@
-// Turns the raw bytes of a captured list into evidence. The bytes become tuples, tuples with
-// impossible times are refused, and the others go into the evidence table. Bytes that are not
-// evidence are quarantined with their place in the list, so that a person can look at them; they stay
-// in the journal. Decoding a list again gives the same result in every run, because the bounds of
-// believable times depend on the moment at which its reading ended, and not on the present.
+// Turns the raw bytes of a captured list into evidence. The bytes become tuples, tuples with impossible times are refused,
+// and the others go into the evidence table. What is no evidence is quarantined with its place in the list, so that a
+// person can look at it. Decoding a list again gives the same result in every run, because the bounds of believable times
+// depend on the moment at which its reading ended, and not on the present.
 
 import APNsProtocol
 import TokenHygiene
@@ -20,6 +19,10 @@ package struct ListEvidence {
     package let detail: String?
     /// Number of tuples with an impossible time.
     package let outOfBounds: Int
+    /// The refused tuples, each a part; at most `placesNamed`.
+    package let refused: [QuarantinedPart]
+    /// From where on the list's bytes are quarantined as they are, and why; nil where none are.
+    package let raw: (offset: Int, reason: String)?
     /// Each token once, in token order; none where the list was only counted.
     package let tokens: SortedEvidence
 
@@ -27,11 +30,10 @@ package struct ListEvidence {
     package var captureEnd: CaptureEnd { list.end ?? .crashed }
 }
 
-extension EvidenceJournal {
-    /// Reads a list and records its quarantine, unless the journal is open for reading only. Sorts its
-    /// evidence unless the list is only to be counted.
+extension StateFolder {
+    /// Decodes a list. Sorts its evidence unless the list is only to be counted.
     ///
-    /// - Throws: `undecodable` for bytes that are not those that were stored; other failures of reading.
+    /// - Throws: `undecodable` for a damaged list; other failures of reading.
     package func evidence(of list: CapturedList, sorting: Bool = true) throws -> ListEvidence {
         var decoding = ListDecoding(list, in: self, sorting: sorting)
         return try decoding.run()
@@ -41,100 +43,108 @@ extension EvidenceJournal {
     package func counts(of list: CapturedList) throws -> Counts {
         try evidence(of: list, sorting: false).counts
     }
+
+    /// Passes on what of a list is quarantined, some parts at once: the refused tuples, and what could not be decoded
+    /// in parts of 8 KiB, so that nothing of what a gateway has forgotten is lost.
+    ///
+    /// - Throws: the errors of the body; as `readBytes`.
+    package func quarantine(
+        of evidence: ListEvidence, _ keep: ([QuarantinedPart]) throws -> Void
+    ) throws {
+        try keep(evidence.refused)
+        guard let raw = evidence.raw else { return }
+        var (parts, bytes, place): ([QuarantinedPart], [UInt8], Int) = ([], [], raw.offset)
+        func cut(atLeast most: Int) throws {
+            parts.append(
+                QuarantinedPart(place: place, bytes: bytes, reason: raw.reason, token: nil))
+            place += bytes.count
+            bytes.removeAll(keepingCapacity: true)
+            guard parts.count >= most else { return }
+            try keep(parts)
+            parts = []
+        }
+        try readBytes(of: evidence.list, from: raw.offset) { chunk in
+            var rest = chunk[...]
+            while !rest.isEmpty {
+                let some = rest.prefix(QuarantinedPart.mostBytes - bytes.count)
+                bytes += some
+                rest = rest.dropFirst(some.count)
+                if bytes.count == QuarantinedPart.mostBytes { try cut(atLeast: 100) }
+            }
+        }
+        if !bytes.isEmpty { try cut(atLeast: 1) } else { try keep(parts) }
+    }
 }
 
 /// Decodes one captured list.
 struct ListDecoding {
-    /// Number of quarantined places that get an entry of their own; a hostile list must not get a
-    /// journal row for each of its tuples.
+    /// Number of refused tuples that are parts of their own; a hostile list must not get a row for each of its tuples.
     static let placesNamed = 10_000
 
-    private let journal: EvidenceJournal
+    private let folder: StateFolder
     private let list: CapturedList
     private let sorts: Bool
     private let bounds: EvidenceBounds
     private var counts = Counts()
-    /// Bytes read, and those of whole tuples.
-    private var bytes = 0
-    private var tupleBytes = 0
     private let evidence: EvidenceTable
-    private var refused: [Quarantined] = []
-    /// Offset of the first quarantined place without an entry of its own.
+    private var refused: [QuarantinedPart] = []
+    /// Offset of the first refused tuple that is no part of its own.
     private var unnamed: Int?
     private var place = 0
     private var outOfBounds = 0
 
-    fileprivate init(_ list: CapturedList, in journal: EvidenceJournal, sorting: Bool) {
-        (self.list, self.journal, sorts) = (list, journal, sorting)
+    fileprivate init(_ list: CapturedList, in folder: StateFolder, sorting: Bool) {
+        (self.list, self.folder, sorts) = (list, folder, sorting)
         bounds = EvidenceBounds(now: list.read)
-        evidence = EvidenceTable(in: journal.folder)
+        evidence = EvidenceTable(in: folder)
     }
 
     fileprivate mutating func run() throws -> ListEvidence {
-        let ending = try readTuples()
-        let quarantinedBytes = bytes - tupleBytes
-        if quarantinedBytes > 0 {
-            refuse(
-                Quarantined(offset: tupleBytes, length: quarantinedBytes, reason: "\(ending)"))
+        var decoder = FeedbackDecoder()
+        var tuples: [FeedbackTuple] = []
+        try folder.readBytes(of: list) { chunk in
+            tuples.removeAll(keepingCapacity: true)
+            decoder.decode(chunk, into: &tuples)
+            for tuple in tuples { try take(tuple) }
         }
-        if let unnamed {
-            refused.append(
-                Quarantined(
-                    offset: unnamed, length: bytes - unnamed,
-                    reason: "more than \(Self.placesNamed) places"))
-        }
-        if !journal.isReadOnly { try journal.quarantine(refused, of: list.id) }
-        if list.bytes != bytes {
-            throw JournalFailure(
-                .undecodable,
-                "decoding list \(list.id): the journal noted \(list.bytes) bytes and returned "
-                    + "\(bytes); keep the state folder and check the disk")
-        }
+        let (whole, ending) = (decoder.wholeTupleBytes, decoder.ending)
+        let quarantinedBytes = decoder.bytesSeen - whole
+        let raw =
+            unnamed.map { (offset: $0, reason: "more than \(Self.placesNamed) places") }
+            ?? (quarantinedBytes > 0 ? (offset: whole, reason: "\(ending)") : nil)
         return ListEvidence(
             list: list, counts: counts, quarantinedBytes: quarantinedBytes,
             end: ListEnd(list.end ?? .crashed, ending), detail: detail(ending),
-            outOfBounds: outOfBounds,
+            outOfBounds: outOfBounds, refused: refused, raw: raw,
             tokens: try evidence.seal()[0])
     }
 
-    private mutating func readTuples() throws -> FeedbackEnding {
-        var decoder = FeedbackDecoder()
-        var tuples: [FeedbackTuple] = []
-        try journal.forEachChunk(of: list.id) { chunk in
-            tuples.removeAll(keepingCapacity: true)
-            decoder.decode(chunk, into: &tuples)
-            for tuple in tuples {
-                try take(
-                    tuple.token, EpochMilliseconds(tuple.time), tuple.encodedLength,
-                    bounds.rejection(of: tuple))
-            }
-        }
-        (bytes, tupleBytes) = (decoder.bytesSeen, decoder.wholeTupleBytes)
-        return decoder.ending
-    }
-
-    private mutating func take(
-        _ token: DeviceToken?, _ time: EpochMilliseconds, _ length: Int,
-        _ rejection: EvidenceRejection?
-    ) throws {
+    private mutating func take(_ tuple: FeedbackTuple) throws {
         let start = place
-        place += length
+        place += tuple.encodedLength
         counts.tuples += 1
-        if let rejection {
+        if let rejection = bounds.rejection(of: tuple) {
             counts.quarantined += 1
             if rejection != .emptyToken { outOfBounds += 1 }
-            refuse(Quarantined(offset: start, length: length, reason: rejection.rawValue))
-        } else if sorts, let token {
-            try evidence.add(token, time)
+            refuse(tuple, rejection, at: start)
+        } else if sorts, let token = tuple.token {
+            try evidence.add(token, EpochMilliseconds(tuple.time))
         }
     }
 
-    private mutating func refuse(_ entry: Quarantined) {
-        if refused.count < Self.placesNamed {
-            refused.append(entry)
-        } else if unnamed == nil {
-            unnamed = entry.offset
+    private mutating func refuse(
+        _ tuple: FeedbackTuple, _ rejection: EvidenceRejection, at offset: Int
+    ) {
+        guard refused.count < Self.placesNamed else {
+            unnamed = unnamed ?? offset
+            return
         }
+        // A tuple encodes to the bytes that it came from.
+        var bytes: [UInt8] = []
+        tuple.encode(into: &bytes)
+        refused.append(
+            QuarantinedPart(
+                place: offset, bytes: bytes, reason: rejection.description, token: tuple.token))
     }
 
     private func detail(_ ending: FeedbackEnding) -> String? {

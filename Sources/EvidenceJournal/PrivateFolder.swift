@@ -69,6 +69,15 @@ final class PrivateFolder: Sendable {
         return fstatat(descriptor, name, &facts, AT_SYMLINK_NOFOLLOW) == 0 && facts.st_size > 0
     }
 
+    /// When a file was last modified, in milliseconds since 1970; nil where there is none.
+    func modified(_ name: String) -> Int64? {
+        var facts = stat()
+        guard fstatat(descriptor, name, &facts, AT_SYMLINK_NOFOLLOW) == 0 else { return nil }
+        let (seconds, overflows) = Int64(facts.st_mtim.tv_sec).multipliedReportingOverflow(
+            by: 1_000)
+        return overflows ? .max : seconds + Int64(facts.st_mtim.tv_nsec / 1_000_000)
+    }
+
     /// Checks that the disk keeps its reserve when `bytes` more are written.
     ///
     /// - Throws: `cannotCreate` when less than 64 MiB would be free.

@@ -61,7 +61,8 @@ package final class StateFolder {
     package static func examine(_ path: String) throws(JournalFailure) {
         guard try exists(path) else { return try ParentFolders.check(toNew: path) }
         let folder = try PrivateFolder(path)
-        for name in ["lock", identityName, databaseName, journalName, ArrivingBytes.name] {
+        let lists = try StateFolder(visiting: folder).listNames
+        for name in ["lock", identityName, databaseName, journalName] + lists {
             try folder.check(name)
         }
     }

@@ -187,7 +187,7 @@ struct HostileFolderTests {
         for name in [
             "lock", "journal.sqlite", "journal.sqlite-journal", "identity", "database",
             "metrics.lock",
-            "arriving",
+            "list-3b1f6f62-6f0b-4b44-9a4b-3a2c7a5f0d11",
             "send/1/lock", "send/1/journal.sqlite",
         ] + folders {
             let path = "\(state)/\(name)"

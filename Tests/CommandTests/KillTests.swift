@@ -129,7 +129,7 @@ private struct KillStage {
                 ? .between : .applying
         }
         if !states.isEmpty { return .committed }
-        return ((try? sweep.durableBytes().count) ?? 0) > 0 ? .journaled : .early
+        return sweep.keptBytes().count > 0 ? .journaled : .early
     }
 
     private func states() throws -> [[String]] {

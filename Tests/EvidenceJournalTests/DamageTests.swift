@@ -1,4 +1,3 @@
-import APNsProtocol
 import Database
 import EvidenceJournal
 import Foundation
@@ -14,12 +13,8 @@ struct DamageTests {
 
     init() throws { fixture = try JournalFixture() }
 
-    private func capture() throws -> String {
-        let journal = try fixture.journal()
-        let id = try journal.capture([[UInt8](0...9)])
-        try journal.quarantine([Quarantined(offset: 0, length: 1, reason: "x")], of: id)
-        try journal.beginRun("run", kind: "sweep", at: noon)
-        return id
+    private func record() throws {
+        try fixture.journal().beginRun("run", kind: "sweep", at: noon)
     }
 
     private func opened(_ path: String) throws -> SQLiteConnection {
@@ -31,18 +26,14 @@ struct DamageTests {
     @Test("a damaged journal is set aside by name, and every later run names it")
     func setAside() throws {
         for count in 1...2 {
-            _ = try capture()
+            try record()
             try Data("this is not a database at all, only text".utf8).write(
                 to: URL(fileURLWithPath: file))
-            // What came from the socket belongs to a feed of this journal.
-            try Data("bytes".utf8).write(to: URL(fileURLWithPath: state + "/arriving"))
             expectFailure(.damaged, "journal.sqlite.damaged-") { try fixture.journal() }
             let journal = try fixture.journal()
-            #expect(try journal.lists(.pending).isEmpty)
-            let names = try journal.damagedFiles
+            #expect(try journal.runs(limit: 1).isEmpty)
+            let names = try journal.folder.damagedFiles
             #expect(names.count == count)
-            let files = try FileManager.default.contentsOfDirectory(atPath: state)
-            #expect(names.allSatisfy { files.contains($0 + "-arriving") })
             for name in names {
                 #expect(name.hasPrefix("journal.sqlite.damaged-"))
                 #expect(
@@ -50,57 +41,6 @@ struct DamageTests {
                         with: Data("this is not a database".utf8)))
             }
         }
-    }
-
-    /// A journal with a feed of several pages and one that waits, of which a middle page is
-    /// damaged.
-    private func damagePage() throws -> (broken: String, waiting: String) {
-        let names = try [UInt8(0xAB), 0xCD].map { byte in
-            try fixture.journal().capture(
-                Array(repeating: [UInt8](repeating: byte, count: 10_000), count: 40))
-        }
-        var bytes = try [UInt8](Data(contentsOf: URL(fileURLWithPath: file)))
-        let size = 16_384
-        // Pages that begin with bytes of the first feed's chunks are its leaves or overflow pages.
-        let pages = (1..<bytes.count / size).filter { page in
-            bytes[page * size..<(page + 1) * size].count { $0 == 0xAB } > 4_000
-        }
-        for page in pages.dropFirst(3).prefix(10) {
-            for place in page * size..<(page + 1) * size { bytes[place] = 0xFF }
-        }
-        try Data(bytes).write(to: URL(fileURLWithPath: file))
-        return (names[0], names[1])
-    }
-
-    @Test(
-        "damage found while reading sets the journal aside too, and nothing more is written to it")
-    func metLater() throws {
-        let (broken, waiting) = try damagePage()
-        do {
-            let journal = try fixture.journal()
-            #expect(try journal.lists(.pending).count == 2)
-            let failure = try #require(
-                #expect(throws: JournalFailure.self) {
-                    try journal.forEachChunk(of: broken) { _ in }
-                })
-            #expect(failure.code == .damaged)
-            #expect(failure.description.contains("journal.sqlite.damaged-"))
-            #expect(throws: failure) { try journal.beginRun("next", kind: "sweep", at: noon) }
-            #expect(throws: failure) { _ = try journal.list(waiting) }
-            for name in ["journal.sqlite", "journal.sqlite-journal"] {
-                #expect(!FileManager.default.fileExists(atPath: state + "/" + name))
-            }
-        }
-        let next = try fixture.journal()
-        #expect(try next.lists(.pending).isEmpty)
-        let names = try next.damagedFiles
-        #expect(names.count == 1)
-        // The readable part is still in it.
-        let kept = try opened(state + "/" + (names.first ?? ""))
-        let whole = try kept.query(
-            "SELECT SUM(length(bytes)) FROM chunk WHERE feed = ?", [.text(waiting)]
-        ).scalar
-        #expect(whole == .integer(400_000))
     }
 
     @Test("a damaged journal of a sender that may still run is named and stays in place")
@@ -135,7 +75,7 @@ struct DamageTests {
 
     @Test("a journal of another layout is refused with the way out, and left as it is")
     func otherLayout() throws {
-        _ = try capture()
+        try record()
         try opened(file).run("PRAGMA user_version = 3")
         let before = try Data(contentsOf: URL(fileURLWithPath: file))
         let folder = try StateFolder(state)
@@ -153,44 +93,37 @@ struct DamageTests {
     func interruptedCreation() throws {
         _ = try StateFolder(state)
         try Data().write(to: URL(fileURLWithPath: file))
-        let id = try capture()
+        try record()
         let number = try opened(file).query("PRAGMA application_id").scalar
         #expect(number == .integer(1_349_873_719))
-        #expect(try fixture.journal().list(id).bytes == 10)
+        #expect(try fixture.journal().runs(limit: 2).count == 1)
+    }
+
+    @Test("an unreadable record of a run is reported")
+    func unreadableRun() throws {
+        try record()
+        try opened(file).run("UPDATE run SET started = 'x'")
+        let journal = try fixture.journal()
+        expectFailure(.inputOutput, "never writes") { try journal.runs(limit: 1) }
     }
 
     @Test(
-        "an impossible value in the journal is reported, and the rest stays readable",
-        arguments: [
-            "UPDATE feed SET opened = 'x'", "UPDATE feed SET bytes = x'ff'",
-            "UPDATE feed SET state = 'pendinh'", "UPDATE feed SET state = 7",
-            "UPDATE feed SET end = 'close-notifx'", "UPDATE feed SET settled = 'x'",
-            "UPDATE feed SET id = x'ff'", "UPDATE feed SET cause = x'ff'",
-        ])
-    func unreadableFeed(statement: String) throws {
-        _ = try capture()
-        try opened(file).run(statement)
-        let journal = try fixture.journal()
-        expectFailure(.inputOutput, "never writes") { try journal.lists(.pending) }
-        #expect(try journal.runs(limit: 1).count == 1)
-    }
-
-    @Test("an empty piece of a feed is reported and does not loop for ever")
-    func emptyPiece() throws {
-        let id = try capture()
-        try opened(file).run("UPDATE chunk SET bytes = x''")
-        let journal = try fixture.journal()
-        expectFailure(.inputOutput, "never writes") { try journal.bytes(of: id) }
-    }
-
-    @Test("an unreadable run or quarantine entry is reported")
-    func unreadableRest() throws {
-        let id = try capture()
+        "a journal of an earlier build is refused while lists wait in it, and goes on without its lists then"
+    )
+    func earlierBuild() throws {
+        try record()
         try opened(file).run(
-            "UPDATE run SET started = 'x'; UPDATE quarantine SET length = 'x'")
-        let journal = try fixture.journal()
-        #expect(throws: JournalFailure.self) { _ = try journal.runs(limit: 1) }
-        #expect(throws: JournalFailure.self) { _ = try journal.quarantined(of: id) }
-        #expect(try journal.lists(.pending).count == 1)
+            """
+            CREATE TABLE feed (id TEXT, state TEXT); CREATE TABLE chunk (id TEXT); CREATE TABLE quarantine (id TEXT);
+            INSERT INTO feed VALUES ('a', 'applied'), ('b', 'held'); PRAGMA user_version = 4;
+            """)
+        let before = try Data(contentsOf: URL(fileURLWithPath: file))
+        expectFailure(.otherBuild, "lists of an earlier build that wait (1)") {
+            try fixture.journal()
+        }
+        #expect(try Data(contentsOf: URL(fileURLWithPath: file)) == before)
+        try opened(file).run("UPDATE feed SET state = 'applied'")
+        #expect(try fixture.journal().runs(limit: 2).count == 1)
+        #expect(throws: SQLFailure.self) { try opened(file).query("SELECT * FROM feed") }
     }
 }

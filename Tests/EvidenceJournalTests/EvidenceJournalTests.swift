@@ -12,107 +12,6 @@ struct EvidenceJournalTests {
 
     init() throws { fixture = try JournalFixture() }
 
-    @Test("the journal returns a feed's bytes unchanged, in any pieces, also after reopening")
-    func roundTrip() throws {
-        var random = SeededGenerator("journal pieces")
-        let pieces = (0..<20).map { _ in random.bytes(Int.random(in: 0...70_000, using: &random)) }
-        let id = try fixture.journal().capture(pieces)
-        let journal = try fixture.journal()
-        #expect(try journal.bytes(of: id) == pieces.flatMap { $0 }, "seed \(random.seed)")
-        let feeds = try journal.lists(.pending)
-        #expect(feeds.map(\.id) == [id])
-        #expect(feeds.first?.bytes == pieces.reduce(0) { $0 + $1.count })
-        #expect(feeds.first?.end == .closeNotify)
-        #expect(feeds.first?.partition == chat)
-        #expect(feeds.first?.opened == noon)
-    }
-
-    @Test("the journal makes the feed of a killed run pending, with a crash as its end")
-    func recovery() throws {
-        let bytes = FeedbackVector.all[1].bytes
-        let id = try fixture.journal().capture([bytes], end: nil)
-        let journal = try fixture.journal()
-        #expect(try journal.lists(.pending).isEmpty)
-        #expect(try journal.recoverInterrupted() == 1)
-        let feed = try #require(try journal.lists(.pending).first)
-        #expect(feed.id == id)
-        #expect(feed.end == .crashed)
-        #expect(try journal.bytes(of: id) == bytes)
-        #expect(try journal.recoverInterrupted() == 0)
-    }
-
-    @Test("the journal keeps a feed in exactly one state")
-    func states() throws {
-        let journal = try fixture.journal()
-        let capture = try journal.beginList(
-            run: "run", partition: .noApp, source: "gateway", at: noon)
-        let id = capture.id
-        try capture.close(.full, at: noon, heldBecause: "too much")
-        #expect(try journal.lists(.pending, .applied).isEmpty)
-        #expect(try journal.lists(.held).map(\.cause) == ["too much"])
-        try journal.noteApplied(id, at: noon)
-        #expect(try journal.lists(.held, .pending).isEmpty)
-        #expect(try journal.list(id).state == .applied)
-        #expect(try journal.list(id).cause == nil)
-    }
-
-    @Test("the journal stores a quarantined place once, however often it is recorded")
-    func quarantine() throws {
-        let journal = try fixture.journal()
-        let id = try journal.capture([[UInt8](repeating: 0, count: 50)])
-        let entries = [
-            Quarantined(offset: 0, length: 38, reason: "zero-time"),
-            Quarantined(offset: 38, length: 12, reason: "tail"),
-        ]
-        try journal.quarantine(entries, of: id)
-        try journal.quarantine(entries, of: id)
-        #expect(try journal.quarantined(of: id) == entries)
-        #expect(try journal.quarantined(of: id, limit: 1) == [entries[0]])
-        // The database has it then.
-        try journal.noteApplied(id, at: noon)
-        #expect(try journal.quarantined(of: id).isEmpty)
-    }
-
-    @Test(
-        "the journal drops the bytes of applied feeds after 30 days, never of pending ones"
-    )
-    func purge() throws {
-        let journal = try fixture.journal()
-        let (applied, pending) = try (journal.capture([[1]]), journal.capture([[3]]))
-        // They had waited for months.
-        let settled = noon.advanced(by: 100 * 86_400_000)
-        try journal.noteApplied(applied, at: settled)
-        let days = EvidenceJournal.retentionDays * 86_400_000
-        try journal.purge(at: settled.advanced(by: days))
-        #expect(try journal.bytes(of: applied) == [1])
-        try journal.purge(at: settled.advanced(by: days + 1))
-        #expect(try journal.list(applied).isPurged)
-        #expect(try journal.list(applied).appliedAt == settled)
-        expectFailure(.unknownList, "dropped 30 days later") { try journal.bytes(of: applied) }
-        #expect(try journal.bytes(of: pending) == [3])
-    }
-
-    @Test("the disk gets its room back when a feed is removed or its time is over")
-    func givesRoomBack() throws {
-        let journal = try fixture.journal()
-        let size = { () throws -> Int in
-            return try FileManager.default.attributesOfItem(atPath: fixture.file)[.size] as? Int
-                ?? 0
-        }
-        let piece = [UInt8](repeating: 65, count: 1 << 20)
-        for isApplied in [false, true] {
-            let id = try journal.capture([[UInt8]](repeating: piece, count: 24))
-            #expect(try size() > 24 << 20)
-            if isApplied {
-                try journal.noteApplied(id, at: noon)
-                try journal.purge(at: noon.advanced(by: 31 * 86_400_000))
-            } else {
-                try journal.discard(id)
-            }
-            #expect(try size() < 6 << 20)
-        }
-    }
-
     @Test("the journal drops old runs, except the last of each kind and the last success")
     func forgets() throws {
         let journal = try fixture.journal()
@@ -157,12 +56,6 @@ struct EvidenceJournalTests {
         #expect(runs.first?.exit == 65)
         #expect(runs.last?.ended == nil)
     }
-
-    @Test("the journal names a feed that it does not know")
-    func unknownList() throws {
-        let journal = try fixture.journal()
-        expectFailure(.unknownList, "no-such-feed") { try journal.list("no-such-feed") }
-    }
 }
 
 @Suite("The state folder")
@@ -177,8 +70,15 @@ struct StateFolderTests {
         let folder = try StateFolder(state)
         let journal = try EvidenceJournal(in: folder)
         try journal.beginRun("a", kind: "sweep", at: noon)
+        let lists = try [folder.capture([[1]], end: nil), folder.capture([[1]])]
+        try folder.noteApplied(lists[1], at: noon)
         let names = try FileManager.default.contentsOfDirectory(atPath: state)
-        #expect(names.sorted() == ["journal.sqlite", "journal.sqlite-journal", "lock"])
+        #expect(
+            names.sorted() == [
+                "applied-\(lists[1])", "journal.sqlite", "journal.sqlite-journal",
+                "list-\(lists[0])", "lock",
+            ]
+        )
         for name in names {
             #expect(try mode(of: state + "/" + name) == 0o600, "\(name)")
         }

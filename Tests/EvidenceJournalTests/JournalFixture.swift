@@ -22,23 +22,39 @@ struct JournalFixture {
     var file: String { state + "/journal.sqlite" }
 
     func journal() throws -> EvidenceJournal { try EvidenceJournal(in: StateFolder(state)) }
+
+    func folder() throws -> StateFolder { try StateFolder(state) }
+
+    /// A look at the folder as another run has it.
+    func look() throws -> StateFolder {
+        try #require(SenderFolders.neighbours(in: state).folders.first).folder
+    }
+
+    /// The path of the file of a list.
+    func list(_ id: String) -> String { "\(state)/list-\(id)" }
+
+    /// The names in the folder that begin so.
+    func names(_ prefix: String) throws -> [String] {
+        try FileManager.default.contentsOfDirectory(atPath: state).filter { $0.hasPrefix(prefix) }
+    }
 }
 
-extension EvidenceJournal {
-    /// Captures a feed; one without an end is left as a killed run leaves it.
+extension StateFolder {
+    /// Captures a list; one without an end is left as a killed run leaves it.
     func capture(
-        _ pieces: [[UInt8]], of partition: Partition = chat, end: CaptureEnd? = .closeNotify
+        _ pieces: [[UInt8]], of partition: Partition = chat, end: CaptureEnd? = .closeNotify,
+        at opened: EpochMilliseconds = noon
     ) throws -> String {
         let capture = try beginList(
-            run: "run", partition: partition, source: "gateway:2196", at: noon)
+            run: "run", partition: partition, source: "gateway:2196", at: opened)
         for piece in pieces { try piece.withUnsafeBytes { try capture.append($0) } }
-        if let end { try capture.close(end, at: noon) }
+        if let end { try capture.close(end, at: opened) }
         return capture.id
     }
 
-    func bytes(of feed: String) throws -> [UInt8] {
+    func bytes(of list: String) throws -> [UInt8] {
         var all: [UInt8] = []
-        try forEachChunk(of: feed) { all.append(contentsOf: $0) }
+        try readBytes(of: self.list(list)) { all.append(contentsOf: $0) }
         return all
     }
 }

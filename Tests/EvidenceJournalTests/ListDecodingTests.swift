@@ -8,11 +8,11 @@ import TokenHygiene
 @Suite("Decoding a hostile feed")
 struct ListDecodingTests {
     private let fixture: JournalFixture
-    private let journal: EvidenceJournal
+    private let folder: StateFolder
 
     init() throws {
         fixture = try JournalFixture()
-        journal = try fixture.journal()
+        folder = try fixture.folder()
     }
 
     /// A feed in which every other tuple is refused, so that no two refused ones are neighbours.
@@ -20,8 +20,8 @@ struct ListDecodingTests {
         let tuples = (0..<refused).flatMap { number -> [FeedbackTuple] in
             [.dead(number, at: 0), .dead(number, at: 1_600_000_000)]
         }
-        let feed = try journal.list(journal.capture([FeedbackTuple.bytes(tuples)]))
-        return (feed, try journal.counts(of: feed))
+        let feed = try folder.list(folder.capture([FeedbackTuple.bytes(tuples)]))
+        return (feed, try folder.counts(of: feed))
     }
 
     @Test("times are judged by the clock at the end of reading, and by the same one ever after")
@@ -31,45 +31,67 @@ struct ListDecodingTests {
         }
         // Five minutes of lead, and an hour of reading.
         for (minutes, refused) in [(0, 3), (60, 1)] {
-            let capture = try journal.beginList(
+            let capture = try folder.beginList(
                 run: "run", partition: chat, source: "gateway:2196", at: noon)
             try FeedbackTuple.bytes(tuples).withUnsafeBytes { try capture.append($0) }
             try capture.close(.closeNotify, at: noon.advanced(by: Int64(minutes) * 60_000))
             for _ in 0..<2 {
-                let counts = try journal.counts(of: journal.list(capture.id))
+                let counts = try folder.counts(of: folder.list(capture.id))
                 #expect(counts.quarantined == refused)
             }
         }
         // A clock that was set back while it was read.
-        let capture = try journal.beginList(
+        let capture = try folder.beginList(
             run: "run", partition: chat, source: "gateway:2196", at: noon)
         try FeedbackTuple.bytes(tuples).withUnsafeBytes { try capture.append($0) }
         try capture.close(.closeNotify, at: noon.advanced(by: -86_400_000))
-        #expect(try journal.counts(of: journal.list(capture.id)).quarantined == 3)
+        #expect(try folder.counts(of: folder.list(capture.id)).quarantined == 3)
     }
 
-    @Test("each place in quarantine is named up to the limit")
+    /// What of a list goes to quarantine.
+    private func parts(of list: CapturedList) throws -> [QuarantinedPart] {
+        var parts: [QuarantinedPart] = []
+        try folder.quarantine(of: folder.evidence(of: list, sorting: false)) { parts += $0 }
+        return parts
+    }
+
+    @Test("each refused tuple up to the limit is a part with its bytes, its place and its token")
     func upToLimit() throws {
-        let (feed, books) = try decode(refused: ListDecoding.placesNamed)
+        let (list, books) = try decode(refused: ListDecoding.placesNamed)
         #expect(books.quarantined == ListDecoding.placesNamed)
-        let places = try journal.quarantined(of: feed.id)
-        #expect(places.count == ListDecoding.placesNamed)
-        #expect(Set(places.map(\.reason)).count == 1)
-        #expect(places.allSatisfy { $0.length == 38 })
+        let (parts, bytes) = try (parts(of: list), folder.bytes(of: list.id))
+        #expect(parts.count == ListDecoding.placesNamed)
+        for (number, part) in parts.enumerated() {
+            let place = number * 2 * 38
+            let isRight =
+                part.place == place && part.bytes == Array(bytes[place..<place + 38])
+                && part.token == .numbered(number) && part.reason == "\(EvidenceRejection.zeroTime)"
+            try #require(isRight, "\(part)")
+        }
     }
 
-    @Test("one entry covers the places beyond the limit, and each tuple is still counted")
+    @Test("behind the limit the rest of the list goes as it is, and each tuple is still counted")
     func overLimit() throws {
-        let (feed, books) = try decode(refused: ListDecoding.placesNamed + 3)
-        #expect(books.quarantined == ListDecoding.placesNamed + 3)
-        let places = try journal.quarantined(of: feed.id)
-        #expect(places.count == ListDecoding.placesNamed + 1)
+        let (list, books) = try decode(refused: ListDecoding.placesNamed + 400)
+        #expect(books.quarantined == ListDecoding.placesNamed + 400)
         let start = ListDecoding.placesNamed * 2 * 38
-        #expect(
-            places.last
-                == Quarantined(
-                    offset: start, length: feed.bytes - start, reason: "more than 10000 places"))
-        _ = try journal.counts(of: feed)
-        #expect(try journal.quarantined(of: feed.id) == places)
+        let (parts, bytes) = try (parts(of: list), folder.bytes(of: list.id))
+        let rest = parts.dropFirst(ListDecoding.placesNamed)
+        #expect(rest.flatMap(\.bytes) == Array(bytes[start...]))
+        #expect(rest.first?.place == start && rest.first?.length == QuarantinedPart.mostBytes)
+        #expect(Set(rest.map(\.reason)) == ["more than 10000 places"])
+    }
+
+    @Test("bytes after the last whole tuple go as they are, in pieces, wherever the list was cut")
+    func tail() throws {
+        var random = SeededGenerator("tails of lists")
+        let good = FeedbackTuple.bytes([.dead(1, at: 1_600_000_000)])
+        let tail = [0, 0, 0, 1, 0xFF, 0xFF] + random.bytes(70_000)
+        let list = try folder.list(folder.capture([good, tail]))
+        let parts = try parts(of: list)
+        #expect(parts.flatMap(\.bytes) == tail, "seed \(random.seed)")
+        #expect(parts.first?.place == 38 && parts.count == 9)
+        #expect(try folder.evidence(of: list, sorting: false).quarantinedBytes == tail.count)
+        #expect(try self.parts(of: folder.list(folder.capture([good]))).isEmpty)
     }
 }

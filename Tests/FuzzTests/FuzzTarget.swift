@@ -28,7 +28,7 @@ struct FuzzTarget: Sendable, CustomStringConvertible {
 
     /// All of them.
     static let all = [
-        feedback, token, body, json, settings, journal, keys, images, words, frames, packet,
+        feedback, token, body, json, settings, list, keys, images, words, frames, packet,
     ]
 }
 

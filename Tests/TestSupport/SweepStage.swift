@@ -1,6 +1,7 @@
 import APNsProtocol
 import APNsSimulator
 import Database
+import EvidenceJournal
 import Foundation
 import SecureTransport
 
@@ -129,41 +130,38 @@ package final class SweepStage: ToolStage {
         ["PUSHSWEEP_STATE": folder.file("state-of-\(name)")]
     }
 
-    /// Waits until the journal has bytes of a feed; false if none came in 20 seconds.
+    /// Waits until the state folder has bytes of a list; false if none came in 20 seconds.
     @discardableResult
     package func awaitJournal() -> Bool {
         eventually(seconds: 20) { (try? journaledBytes().isEmpty) == false }
     }
 
-    /// Number of bytes that a killed run had read of its list; 0 where it had closed the feed.
+    /// Number of bytes that a killed run had read of its list; 0 where it had closed it.
     package var arrivedBytes: Int {
-        let file = FileManager.default.contents(atPath: state + "/arriving") ?? Data()
-        return file.count < 88 ? 0 : file[80..<88].reduce(0) { $0 << 8 | Int($1) }
+        (try? lists().filter { $0.state == .reading }.reduce(0) { $0 + $1.bytes }) ?? 0
     }
 
-    /// All durable bytes in the journal, feed by feed in the order of reading.
-    package func journaledBytes() throws -> [UInt8] { try journaledBytes(journal) }
-
-    /// The same for a copy of the journal.
-    package func journaledBytes(_ path: String) throws -> [UInt8] {
-        let rows = try rows(of: path, "SELECT bytes FROM chunk ORDER BY id")
-        return (0..<rows.count).flatMap { index -> [UInt8] in
-            if case .bytes(let bytes) = rows[index, 0] { return bytes }
-            return []
+    /// All bytes of lists in the state folder, or in another one, list by list in the order of reading.
+    package func journaledBytes(in state: String? = nil) throws -> [UInt8] {
+        let folder = try look(at: state)
+        var bytes: [UInt8] = []
+        for list in try lists(in: state) {
+            try folder.readBytes(of: list) { bytes.append(contentsOf: $0) }
         }
+        return bytes
     }
 
-    /// The state of every feed in the journal.
+    /// The state of every list in the state folder.
     package func feedStates() throws -> [String] {
-        let rows = try rows(of: journal, "SELECT state FROM feed ORDER BY rowid")
-        return (0..<rows.count).map { rows[$0, 0].testText }
+        try lists().map(\.state.rawValue)
     }
 
-    private func rows(of path: String, _ query: String) throws -> SQLRows {
-        let connection = SQLiteConnection(
-            path: path, creates: false, StoreSettings(location: .sqlite(path: path)))
-        try connection.connect()
-        return try connection.query(query)
+    /// Leaves applied lists as a run does that is killed before it notes them as applied.
+    package func forgetApplied() throws {
+        for name in try FileManager.default.contentsOfDirectory(atPath: state)
+        where name.hasPrefix("applied-") {
+            rename("\(state)/\(name)", "\(state)/list-\(name.dropFirst(8))")
+        }
     }
 }
 

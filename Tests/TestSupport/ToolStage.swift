@@ -1,4 +1,5 @@
 import Database
+import EvidenceJournal
 import Foundation
 import Glibc
 
@@ -17,13 +18,18 @@ extension ToolStage {
     package var state: String { folder.file("state") }
     /// The path of the journal.
     package var journal: String { state + "/journal.sqlite" }
-    /// The rows of a query on the journal, or on another file of SQLite.
-    package func journalRows(_ query: String, in path: String? = nil) throws -> SQLRows {
-        let path = path ?? journal
-        let connection = SQLiteConnection(
-            path: path, creates: false, StoreSettings(location: .sqlite(path: path)))
-        try connection.connect()
-        return try connection.query(query)
+    /// A look at the state folder, or at another one, that changes nothing there.
+    package func look(at state: String? = nil) throws -> StateFolder {
+        let all = SenderFolders.neighbours(in: state ?? self.state).folders
+        guard let own = all.first(where: { $0.sender == nil }) else {
+            throw TestFailure("there is no state folder")
+        }
+        return own.folder
+    }
+
+    /// The lists in the state folder, or in another one, oldest first.
+    package func lists(in state: String? = nil) throws -> [CapturedList] {
+        try look(at: state).lists(.reading, .pending, .held, .applied)
     }
 
     /// Number of rows of our own schema with a mark.

@@ -26,8 +26,10 @@ extension Audit {
             for journal in host.journals {
                 for list in journal.lists(in: .pending) {
                     guard let place = place(of: list.partition) else { continue }
-                    report.apps[place].forecast.waiting += try journal.journal.counts(of: list)
-                        .usable
+                    report.apps[place].forecast.waiting += try journal.journal.folder.counts(
+                        of: list
+                    )
+                    .usable
                 }
             }
             // What they would change is known once a run has stored them.

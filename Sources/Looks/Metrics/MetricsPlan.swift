@@ -96,7 +96,7 @@ package struct MetricsPlan: JournalPage {
         if let own {
             let number = SenderFolders.number(of: own.folder, in: state)
             try enter(HostFacts.Journal(own, sender: number), limit, into: &facts)
-            facts.damagedJournals = try own.damagedFiles.count
+            facts.damagedJournals = try own.folder.damagedFiles.count
         }
         let host = HostFacts(in: state, besides: own?.folder)
         facts.damagedJournals += host.damage.count

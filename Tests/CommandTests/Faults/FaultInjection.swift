@@ -36,8 +36,10 @@ struct FaultInjection<Run: InterruptedRun> {
     private static var visible: [String] {
         [
             "close", "connect", "fchmod", "fcntl", "fdatasync", "flock", "fsync", "ftruncate",
-            "mkdir", "mkdirat", "mmap", "newfstatat", "openat", "pread64", "pwrite64", "read",
-            "recvfrom", "rename", "renameat", "sendto", "socket", "unlink", "unlinkat", "write",
+            "mkdir", "mkdirat", "mmap", "newfstatat", "openat", "pread64", "pwrite64", "pwritev",
+            "read",
+            "recvfrom", "rename", "renameat", "sendto", "socket", "unlink", "unlinkat", "utimensat",
+            "write",
         ]
     }
 

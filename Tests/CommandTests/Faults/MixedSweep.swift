@@ -1,5 +1,5 @@
 // The checker behind every fault that ends a sweep early. A feed names tokens of every kind the
-// table can hold; after the fault, the durable bytes of the journal are the reference for the next
+// table can hold; after the fault, the bytes of lists in the state folder are the reference for the next
 // run: it must apply all of them, change nothing else, count each tuple once, and leave nothing
 // half done in the state folder.
 
@@ -68,36 +68,21 @@ struct MixedSweep: InterruptedRun {
         }
     }
 
-    /// The bytes that a run would find now in the journal. Read from a copy, because opening an
-    /// SQLite file rolls back the transaction of a killed process, which the next run must do.
-    func durableBytes() throws -> [UInt8] {
-        try durableBytes(in: stage.state)
-    }
-
-    /// The same for another folder with a journal.
-    func durableBytes(in state: String) throws -> [UInt8] {
-        let copy = try TemporaryFolder()
-        for name in ["journal.sqlite", "journal.sqlite-journal"] {
-            guard let bytes = FileManager.default.contents(atPath: state + "/" + name) else {
-                continue
-            }
-            try copy.write(name, bytes)
-        }
-        return (try? stage.journaledBytes(copy.file("journal.sqlite"))) ?? []
+    /// The bytes of lists that a run would find now in the state folder, or in another one.
+    func keptBytes(in state: String? = nil) -> [UInt8] {
+        (try? stage.journaledBytes(in: state)) ?? []
     }
 
     func recover() throws -> String? {
         let bytes = FeedbackTuple.bytes(feed)
-        let durable = try durableBytes()
-        guard bytes.starts(with: durable) else { return "the journal is not a prefix of the feed" }
-        let arrived = stage.arrivedBytes
+        let kept = keptBytes()
+        guard bytes.starts(with: kept) else { return "what was kept is not a prefix of the list" }
         let result = try stage.sweep()
         guard let read = try? stage.journaledBytes() else {
-            return "no journal after exit \(result.exit): \(result.error)"
+            return "no lists after exit \(result.exit): \(result.error)"
         }
-        guard read.starts(with: durable) else { return "durable bytes changed" }
-        guard read.count >= arrived else { return "of \(arrived) bytes \(read.count) are kept" }
-        guard bytes.starts(with: read) else { return "what was kept is not a prefix of the feed" }
+        guard read.starts(with: kept) else { return "kept bytes changed" }
+        guard bytes.starts(with: read) else { return "what was read is not a prefix of the list" }
         let isCut = read.count % 38 != 0
         guard result.exit == (isCut ? 65 : 0) else {
             return "exit \(result.exit) with \(read.count) bytes: \(result.error)"
@@ -164,16 +149,16 @@ struct MixedSweep: InterruptedRun {
         return counts == wanted ? nil : "counted \(counts), expected \(wanted)"
     }
 
-    /// No feed is being read, and no file exists but those that runs share, and `arriving` where it could not be
-    /// removed, which the next feed replaces.
+    /// No list is being read, and no file exists but those that runs share, and those of applied lists.
     private func wrongState() throws -> String? {
         let states = try stage.feedStates()
         guard states.allSatisfy({ $0 == "applied" }) else { return "feeds are \(states)" }
         let files = try FileManager.default.contentsOfDirectory(atPath: stage.state)
         let known: Set = [
-            "arriving", "database", "identity", "journal.sqlite", "journal.sqlite-journal",
+            "database", "identity", "journal.sqlite", "journal.sqlite-journal",
             "lock",
         ]
-        return known.isSuperset(of: files) ? nil : "the state folder holds \(files.sorted())"
+        return known.isSuperset(of: files.filter { !$0.hasPrefix("applied-") })
+            ? nil : "the state folder holds \(files.sorted())"
     }
 }

@@ -1,20 +1,20 @@
 // The power fails in place of a call that writes, syncs, names or removes something in the state
 // folder. Writes that were not synced are lost, or partly there. The database is another machine,
-// or has its own promises, and keeps its content: so the journal must still have everything that
+// or has its own promises, and keeps its content: so the list must still have everything that
 // the database got.
 
 import APNsSimulator
 import Foundation
+import Glibc
 import TestSupport
 import Testing
+
+@testable import EvidenceJournal
 
 @Suite(
     "A power cut during a sweep", .serialized,
     .enabled(if: PowerCut.library != nil, Comment(rawValue: PowerCut.absence)))
 struct PowerCutTests {
-    /// The call by which the journal makes a transaction durable.
-    private static let commit = "sync /state/journal.sqlite-journal"
-
     @Test("a power cut loses nothing acknowledged, and the next sweep completes the work")
     func forgetful() throws {
         try cutAll("a forgetful disk") { _ in .forgetful }
@@ -36,9 +36,8 @@ struct PowerCutTests {
             (sweep, notes, isCut) = try cut(.sqlite, .lying, at: calls - margin, &random)
         }
         #expect(isCut)
-        let before = try sweep.durableBytes(in: notes.stateBefore)
-        #expect(before.count == sweep.feed.count * 38)
-        #expect(try sweep.durableBytes().isEmpty)
+        #expect(sweep.keptBytes(in: notes.stateBefore).count == sweep.feed.count * 38)
+        #expect(sweep.keptBytes().isEmpty)
         #expect(try sweep.recover() != nil)
     }
 
@@ -68,7 +67,7 @@ struct PowerCutTests {
     private func calls(_ engine: TestEngine, _ random: inout SeededGenerator) throws -> Int {
         let (_, notes, _) = try cut(engine, .forgetful, at: 0, &random)
         let calls = try notes.calls()
-        #expect(calls.filter { $0 == Self.commit }.count > 4, "\(calls)")
+        #expect(calls.count { $0.hasPrefix("sync /state/list-") } > 4, "\(calls)")
         return calls.count
     }
 
@@ -85,15 +84,29 @@ struct PowerCutTests {
         return (sweep, notes, result.exit == 137)
     }
 
-    /// What was committed when the power failed has to be there, but for a transaction whose commit
-    /// was being synced: the program had no answer to that yet.
+    /// What was confirmed when the power failed has to be there: a list notes with each block up to where it was
+    /// durable, and its end only once all of it was.
     private func lostBytes(_ sweep: MixedSweep, _ notes: PowerCut.Notes) throws -> String? {
         guard FileManager.default.fileExists(atPath: notes.stateBefore) else { return nil }
-        let before = try sweep.durableBytes(in: notes.stateBefore)
-        let after = try sweep.durableBytes()
-        if after == before { return nil }
+        let folder = try sweep.stage.look(at: notes.stateBefore)
+        var confirmed = 0
+        for name in try folder.listNames {
+            let file = try ListFile(name, in: folder.folder, O_RDONLY)
+            let isClosed = try file.captured()?.end != nil
+            var (count, place) = (0, ListForm.section)
+            _ = try file.blocks { bytes in
+                place = ListForm.place(behind: place, bytes.count)
+                if try !isClosed && !file.wasDurable(at: place - 1) { return false }
+                count += bytes.count
+                return true
+            }
+            confirmed += count
+        }
+        let before = sweep.keptBytes(in: notes.stateBefore)
+        let after = sweep.keptBytes()
+        guard before.starts(with: after) else { return "other bytes are left" }
         let last = try notes.calls().last ?? ""
-        if last == Self.commit, before.starts(with: after) { return nil }
-        return "of \(before.count) committed bytes \(after.count) are left after \(last)"
+        return after.count >= confirmed
+            ? nil : "of \(confirmed) confirmed bytes \(after.count) are left after \(last)"
     }
 }

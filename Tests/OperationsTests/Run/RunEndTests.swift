@@ -15,11 +15,11 @@ import TokenHygiene
 struct RunEndTests {
     private static let now = EpochMilliseconds(start + 3_600_000)
     private let temporary: TemporaryFolder
-    private let journal: EvidenceJournal
+    private let folder: StateFolder
 
     init() throws {
         temporary = try TemporaryFolder()
-        journal = try EvidenceJournal(in: StateFolder(temporary.file("state")))
+        folder = try StateFolder(temporary.file("state"))
     }
 
     private static func outcome() -> RunOutcome<SweepReport> {
@@ -30,19 +30,19 @@ struct RunEndTests {
         StoreFailure(.busy, "connecting: locked"), at: .store)
 
     private func capture(_ tuples: [FeedbackTuple]) throws -> CapturedList {
-        let capture = try journal.beginList(
+        let capture = try folder.beginList(
             run: "r", partition: chat, source: "gateway:2196", at: Self.now)
         try FeedbackTuple.bytes(tuples).withUnsafeBytes { try capture.append($0) }
         try capture.close(.closeNotify, at: Self.now)
-        return try journal.list(capture.id)
+        return try folder.list(capture.id)
     }
 
     @Test("a database that is busy before anything was read is 69 where nothing waits, else 75")
     func nothingRead() throws {
         var outcome = Self.outcome()
         outcome.fail(Self.busy)
-        try outcome.noteWaiting(in: journal)
-        try outcome.noteLeft(in: journal)
+        try outcome.noteWaiting(in: folder)
+        try outcome.noteLeft(in: folder)
         #expect(outcome.exit == .unreachable)
         #expect(
             outcome.closingLine?.description
@@ -51,8 +51,8 @@ struct RunEndTests {
         _ = try capture([.dead(1, at: 1_600_000_000)])
         var waiting = Self.outcome()
         waiting.fail(Self.busy)
-        try waiting.noteWaiting(in: journal)
-        try waiting.noteLeft(in: journal)
+        try waiting.noteWaiting(in: folder)
+        try waiting.noteLeft(in: folder)
         #expect(waiting.exit == .pending)
     }
 
@@ -62,13 +62,13 @@ struct RunEndTests {
         limited.fail(
             .wrapping(
                 StoreFailure(.stopped, "ending this run early", reason: .timeBudget), at: .store))
-        try limited.noteLeft(in: journal)
+        try limited.noteLeft(in: folder)
         #expect(limited.exit == .pending)
 
         var reading = Self.outcome()
         reading.report.apps.append(BatchReport(chat, source: "gateway:2196", end: .clean))
         reading.fail(Self.busy)
-        try reading.noteLeft(in: journal)
+        try reading.noteLeft(in: folder)
         #expect(reading.exit == .pending)
     }
 
@@ -78,8 +78,8 @@ struct RunEndTests {
         var outcome = Self.outcome()
         outcome.fail(
             .wrapping(StoreFailure(.unreachable, "applying: nobody answers"), at: .apply))
-        try outcome.noteWaiting(in: journal)
-        try outcome.noteLeft(in: journal)
+        try outcome.noteWaiting(in: folder)
+        try outcome.noteLeft(in: folder)
         #expect(outcome.closingLine?.description.hasPrefix("code=75 stage=apply ") == true)
     }
 
@@ -103,15 +103,15 @@ struct RunEndTests {
                 ? SQLFailure(kind: .lost, code: 2_013, message: "Lost connection") : nil
         }
         let plan = SweepPlan(
-            state: journal.folder.path, store: database.settings, work: .waiting,
+            state: folder.path, store: database.settings, work: .waiting,
             partitions: [chat: chat], policy: RemovalPolicy(),
             limits: GuardLimits(floor: 10_000), dryRun: false)
         let context = RunContext(
             now: { Self.now }, interrupt: try Interrupt(), log: .init(label: "test"))
         let evidence = EvidenceRun(
             store: store, plan: plan, context: context, run: "r", started: Self.now)
-        let pouring = Pouring(journal: journal, evidence: evidence)
-        let heard = try pouring.open(journal.evidence(of: feed))
+        let pouring = Pouring(folder: folder, evidence: evidence)
+        let heard = try pouring.open(folder.evidence(of: feed))
         isPoured = true
         let result = evidence.judge(heard)
         connection.refusal = { _ in nil }
@@ -132,14 +132,14 @@ struct RunEndTests {
         let store = try database.store()
         let feed = try capture((0..<9).map { .dead($0, at: UInt32(start / 1_000) + 60) })
         let plan = SweepPlan(
-            state: journal.folder.path, store: database.settings, work: .waiting,
+            state: folder.path, store: database.settings, work: .waiting,
             partitions: [chat: chat], policy: RemovalPolicy(), limits: GuardLimits(), dryRun: false)
         let context = RunContext(
             now: { Self.now }, interrupt: try Interrupt(), log: .init(label: "test"))
         let evidence = EvidenceRun(
             store: store, plan: plan, context: context, run: "r", started: Self.now)
-        let heard = try Pouring(journal: journal, evidence: evidence)
-            .open(journal.evidence(of: feed))
+        let heard = try Pouring(folder: folder, evidence: evidence)
+            .open(folder.evidence(of: feed))
         #expect(
             try Batches(store).discard(heard.batch.id, in: .filling, because: "gone", run: "me"))
         let result = evidence.judge(heard)

@@ -19,12 +19,7 @@ struct ForeignTriggerSweepTests {
         try stage.database.execute("UPDATE active_users SET invalidated_at = NULL WHERE id <= 6")
         try stage.database.forgetLedger()
         try stage.database.report(DeviceToken.numbered(6).hex, time: dead)
-        let journal = SQLiteConnection(
-            path: stage.journal, creates: false,
-            StoreSettings(location: .sqlite(path: stage.journal)))
-        try journal.connect()
-        try journal.run("UPDATE feed SET state = 'pending', settled = NULL")
-        journal.close()
+        try stage.forgetApplied()
         let body = engine == .sqlite ? "SELECT 1" : "SET @touched = 1"
         try stage.database.execute(
             "CREATE TRIGGER touch BEFORE UPDATE ON active_users FOR EACH ROW BEGIN \(body); END")

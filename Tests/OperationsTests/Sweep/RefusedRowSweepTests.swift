@@ -43,13 +43,7 @@ struct RefusedRowSweepTests {
         let stage = try SweepStage(engine, dead: 5)
         try stage.database.hold("device_token", "x'\(DeviceToken.numbered(3).hex)'")
         try stage.swept().ends(65)
-        // The journal as the kill leaves it.
-        let journal = SQLiteConnection(
-            path: stage.journal, creates: false,
-            StoreSettings(location: .sqlite(path: stage.journal)))
-        try journal.connect()
-        try journal.run("UPDATE feed SET state = 'pending', settled = NULL")
-        journal.close()
+        try stage.forgetApplied()
         let result = try stage.swept().ends(65)
         let feed = result.app()
         #expect(feed["applied"] as? Int == 4 && feed["refused"] as? Int == 1)

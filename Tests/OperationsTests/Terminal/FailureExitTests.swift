@@ -38,6 +38,7 @@ struct FailureExitTests {
             (.locked, .locked, .state), (.cannotCreate, .cannotCreate, .state),
             (.permission, .permission, .state), (.inputOutput, .journal, .state),
             (.damaged, .journal, .state), (.undecodable, .journal, .decode),
+            (.otherBuild, .configuration, .state),
             (.unknownList, .usage, .state),
         ] as [(JournalFailure.Code, Operations.ExitStatus, RunFailure.Stage)])
     func journal(code: JournalFailure.Code, exit: Operations.ExitStatus, stage: RunFailure.Stage) {

@@ -27,6 +27,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -304,6 +305,26 @@ ssize_t pwrite(int descriptor, const void *bytes, size_t length, off_t at) {
 }
 ssize_t pwrite64(int descriptor, const void *bytes, size_t length, off64_t at) {
     return pwrite(descriptor, bytes, length, at);
+}
+
+ssize_t pwritev(int descriptor, const struct iovec *parts, int count, off_t at) {
+    int file = file_behind(descriptor);
+    if (file < 0) return REAL(pwritev)(descriptor, parts, count, at);
+    lock();
+    step_file("write", descriptor);
+    size_t length = 0;
+    for (int part = 0; part < count; part++) length += parts[part].iov_len;
+    char *bytes = malloc(length + 1), *end = bytes;
+    for (int part = 0; part < count; part++)
+        end = (char *)memcpy(end, parts[part].iov_base, parts[part].iov_len) + parts[part].iov_len;
+    note_write(file, bytes, length, at);
+    free(bytes);
+    ssize_t written = REAL(pwritev)(descriptor, parts, count, at);
+    unlock();
+    return written;
+}
+ssize_t pwritev64(int descriptor, const struct iovec *parts, int count, off64_t at) {
+    return pwritev(descriptor, parts, count, at);
 }
 
 ssize_t write(int descriptor, const void *bytes, size_t length) {

@@ -1,14 +1,15 @@
-// A gateway forgets its list once read, so its bytes are in the journal of this host first. From there they go into
-// the database, where every host sees them:
+// A gateway forgets its list once read, so its bytes are in a file of this host first. From there they go into the
+// database, where every host sees them:
 //
-//   list in the journal, pending --forecast, guard--> chunk by chunk: reports stored as they are decided --> applied
-//                                         \ held --> reports stored, undecided --> held
-//   the database has all of it --journal notes it--> list "applied"
+//   list in its file, pending --forecast, guard--> chunk by chunk: reports stored as they are decided --> applied
+//                                      \ held --> reports stored, undecided --> held
+//   the database has all of it --its file gets another name--> list "applied"
 //
-// A kill between the chunks leaves a batch in `filling`, whose row says how far it came. The next run of this host goes
-// on behind its last token, or stores the rest where the first reports are undecided. A kill before the journal notes
-// it leaves a list whose batch is whole, and inserts nothing again. A list that the journal holds, as one that reached
-// feedback.max-bytes, or whose app the settings do not name any more, is stored undecided.
+// What cannot be used goes into the quarantine before. A kill between the chunks leaves a batch in `filling`, whose row
+// says how far it came. The next run of this host goes on behind its last token, or stores the rest where the first
+// reports are undecided. A kill before the file gets its other name leaves a list whose batch is whole, and inserts
+// nothing again. A list whose file has a cause, as one that reached feedback.max-bytes, is stored undecided, and so is one
+// whose app the settings do not name any more.
 
 import APNsProtocol
 import Database
@@ -18,9 +19,9 @@ import SecureTransport
 import TokenHygiene
 import TokenTable
 
-/// Pours lists of one journal into the database.
+/// Pours lists of one state folder into the database.
 struct Pouring {
-    let journal: EvidenceJournal
+    let folder: StateFolder
     let evidence: EvidenceRun
 
     /// Judges the batch of a list, and stores its reports. In a dry run it is judged as it is.
@@ -30,7 +31,7 @@ struct Pouring {
                 list.partition, source: list.source, end: list.end == nil ? .truncated : .clean))
         (result.entry.batch, result.entry.state) = (list.id, list.state.rawValue)
         do {
-            let read = try journal.evidence(of: list)
+            let read = try folder.evidence(of: list)
             var heard = HeardBatch(batch(of: read), .sorted(read.tokens))
             result.entry = BatchReport(heard.batch)
             if !evidence.plan.dryRun { heard = try open(read) }
@@ -45,11 +46,14 @@ struct Pouring {
 
     /// Makes the batch of a list, and stores its reports unless they are stored as they are decided.
     ///
-    /// - Throws: `stopped` where a stop signal came; failures of journal and database. What is inserted stays.
+    /// - Throws: `stopped` where a stop signal came; failures of the state folder and the database. What is inserted stays.
     func open(_ read: ListEvidence) throws -> HeardBatch {
         let list = read.list
         try evidence.store.begin(batch(of: read))
-        try pourQuarantine(of: list)
+        // Before the batch, so that a list which is applied has nothing left here. Keeping a part again changes nothing.
+        try folder.quarantine(of: read) {
+            try Quarantine(evidence.store).keep($0, of: list.id)
+        }
         var known = try evidence.batches.batch(list.id)
         // A part that another host has let be judged is stored once more, with the rest.
         let isCut = known.map { $0.state != .filling && $0.reports < read.counts.usable } ?? false
@@ -73,7 +77,7 @@ struct Pouring {
 
     /// Notes that the database has all of a list.
     ///
-    /// - Throws: failures of journal and database.
+    /// - Throws: failures of the state folder and the database.
     private func close(_ heard: HeardBatch, of read: ListEvidence) throws {
         guard let known = try evidence.batches.batch(heard.batch.id), known.state != .filling
         else { return }
@@ -81,16 +85,16 @@ struct Pouring {
             throw RunFailure(
                 .invariant, .apply,
                 "storing list \(read.list.id): the database has \(known.reports) of \(read.counts.usable) reports; "
-                    + "the list stays in the journal, please report this")
+                    + "the list stays in the state folder, please report this")
         }
-        try journal.noteApplied(read.list.id, at: evidence.context.now())
+        try folder.noteApplied(read.list.id, at: evidence.context.now())
     }
 
     /// Tells all hosts, by the row of a batch that is being filled, that this one has bytes of a list. Reading goes on
-    /// where the database does not answer; the bytes are in the journal.
+    /// where the database does not answer; the bytes are in their file.
     func announce(_ list: String) throws {
         guard !evidence.plan.dryRun else { return }
-        let batch = batch(of: try journal.list(list))
+        let batch = batch(of: try folder.list(list))
         if !evidence.store.announce(batch) {
             evidence.context.log.debug("the database did not take the name of list \(list)")
         }

@@ -22,7 +22,7 @@ package struct HostFacts {
         /// - Throws: where its file cannot be read.
         package init(_ journal: EvidenceJournal, sender: Int? = nil) throws(JournalFailure) {
             (self.journal, self.sender) = (journal, sender)
-            lists = try journal.lists(.reading, .pending, .held)
+            lists = try journal.folder.lists(.reading, .pending, .held)
         }
 
         /// Those of its lists that are in one of some states.
@@ -58,7 +58,8 @@ package struct HostFacts {
                         try AnswerLog.leftReports(in: folder), uniquingKeysWith: +)
                 }
                 // A folder whose journal was set aside has no journal until its next run.
-                guard folder.hasJournal else { continue }
+                let hasLists = try folder.hasLists
+                guard folder.hasJournal || hasLists else { continue }
                 journals.append(try Journal(EvidenceJournal(reading: folder), sender: sender))
             } catch {
                 unreadable.append(("journal in \(folder.path)", error))

@@ -1,7 +1,6 @@
 import Encodings
 import APNsProtocol
 import Database
-import EvidenceJournal
 import FoundationEssentials
 import Glibc
 import Settings
@@ -34,7 +33,17 @@ package struct QuarantineList: PrintedLines, Codable, Hashable, Sendable {
         /// The parts by reason, most first.
         package let reasons: [Reason]
         /// The first parts: offset, or number of the row or line, and length.
-        package let first: [Quarantined]
+        package let first: [Part]
+    }
+
+    /// A part that cannot be used.
+    package struct Part: Codable, Hashable, Sendable {
+        /// The offset of its first byte, or the number of its row or line.
+        package let offset: Int
+        /// Number of bytes.
+        package let length: Int
+        /// Why it cannot be used.
+        package let reason: String
     }
 
     /// Parts that cannot be used for one reason.
@@ -82,7 +91,7 @@ package struct QuarantineList: PrintedLines, Codable, Hashable, Sendable {
                             first: "\(origin?.placesWord ?? "place") \($0.first)")
                     },
                     first: try quarantine.parts(of: found.batch, limit: most).map {
-                        Quarantined(offset: $0.place, length: $0.length, reason: $0.reason)
+                        Part(offset: $0.place, length: $0.length, reason: $0.reason)
                     })
             }
         }

@@ -1,4 +1,5 @@
 import APNsProtocol
+import Encodings
 import EvidenceJournal
 import TokenHygiene
 import TokenTable
@@ -162,5 +163,24 @@ struct ReadReports {
                 last = parts.last?.place
             }
         }
+    }
+}
+
+extension DeviceToken {
+    /// The first token that is spelled in hex within other text, of at least 32 bytes and with no digit beside it;
+    /// nil without one.
+    init?(firstIn text: [UInt8]) {
+        var digits: [UInt8] = []
+        for byte in text + [0] {
+            if Hex.value(of: byte) != nil {
+                digits.append(byte)
+            } else if digits.count >= 64, let token = try? DeviceToken(spelling: digits) {
+                self = token
+                return
+            } else {
+                digits.removeAll(keepingCapacity: true)
+            }
+        }
+        return nil
     }
 }

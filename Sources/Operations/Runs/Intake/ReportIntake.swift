@@ -11,12 +11,12 @@ import TokenTable
 
 /// Takes reports of other senders.
 struct ReportIntake {
-    let journal: EvidenceJournal
+    let folder: StateFolder
     let evidence: EvidenceRun
     let apps: AppWords
 
-    init(journal: EvidenceJournal, evidence: EvidenceRun) {
-        (self.journal, self.evidence) = (journal, evidence)
+    init(folder: StateFolder, evidence: EvidenceRun) {
+        (self.folder, self.evidence) = (folder, evidence)
         apps = evidence.plan.apps
     }
 
@@ -115,7 +115,7 @@ struct ReportIntake {
     /// Begins to read reports.
     func newReports() -> ReadReports {
         ReadReports(
-            in: journal.folder,
+            in: folder,
             ReportReader(now: evidence.now, mayUseArrival: plan.mayUseArrival))
     }
 

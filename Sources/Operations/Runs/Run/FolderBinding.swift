@@ -22,17 +22,18 @@ import TokenTable
 /// Binds the state folder of a run to its database.
 package struct FolderBinding {
     let folder: StateFolder
-    let journal: EvidenceJournal
+    /// The folder of its lists, which is that of a trial where it is one.
+    let lists: StateFolder
     let store: TokenTable
     let context: RunContext
 
     /// The most lists that are named at once.
     private static let mostNamed = 10
     /// Days for which a missing list is told; a day less than its bytes are kept.
-    private static let days = EvidenceJournal.retentionDays - 1
+    private static let days = StateFolder.retentionDays - 1
 
     init(_ opened: OpenedJournal, _ store: TokenTable, _ context: RunContext) {
-        (folder, journal) = (opened.folder, opened.journal)
+        (folder, lists) = (opened.folder, opened.journal.folder)
         (self.store, self.context) = (store, context)
     }
 
@@ -50,7 +51,7 @@ package struct FolderBinding {
         }
         try folder.belong(toDatabase: identity)
         guard let owner else { return }
-        let lists = try journal.lists(.pending, .held).count
+        let lists = try lists.lists(.pending, .held).count
         context.log.warning(
             """
             the state folder \(folder.path) belonged to database \(owner) and belongs to \(identity) now\
@@ -74,7 +75,7 @@ package struct FolderBinding {
     }
 
     private func refusal(_ owner: String?, _ known: String?) throws -> RunFailure {
-        let lists = try journal.lists(.pending, .held)
+        let lists = try lists.lists(.pending, .held)
         let waiting =
             lists.isEmpty ? "" : ", and \(lists.count.counting("list")) in it wait for that"
         return RunFailure(
@@ -118,16 +119,15 @@ package struct FolderBinding {
 
     /// Names the lists that were handed over to the database and that it lacks.
     ///
-    /// - Throws: failures of the journal and of the database.
+    /// - Throws: failures of the state folder and of the database.
     func tellMissing() throws {
         let oldest = context.now().advanced(by: -Self.days * 86_400_000)
-        let handed = try journal.lists(.applied).filter {
-            !$0.isPurged && $0.bytes > 0 && $0.appliedAt.map { $0 > oldest } ?? false
-        }
+        let handed = try lists.appliedLists(since: oldest)
         let known = try RunFailure.at(.store) {
-            try Batches(store).known(among: handed.map(\.id))
+            try Batches(store).known(among: handed)
         }
-        let missing = handed.filter { !known.contains($0.id) }
+        let missing = try handed.filter { !known.contains($0) }.map(lists.list)
+            .filter { $0.bytes > 0 }.sorted { $0.opened < $1.opened }
         guard !missing.isEmpty else { return }
         context.log.warning(
             """

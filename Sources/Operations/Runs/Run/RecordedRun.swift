@@ -72,7 +72,9 @@ extension RecordedRun {
         }
         try journal.beginRun(
             run, kind: outcome.report.kind, by: context.operator, at: context.now())
-        try journal.recoverInterrupted()
+        for damage in try journal.folder.recoverLists() {
+            outcome.fail(.wrapping(damage, at: .state))
+        }
         do {
             try work(opened)
         } catch {
@@ -80,9 +82,9 @@ extension RecordedRun {
         }
         context.progress.clear()
         try noteWaiting(in: journal)
-        try outcome.noteLeft(in: journal)
+        try outcome.noteLeft(in: journal.folder)
         try outcome.record(as: run, in: journal, metrics, at: context.now)
-        if !outcome.report.dryRun { try journal.purge(at: context.now()) }
+        if !outcome.report.dryRun { try journal.folder.purgeLists(at: context.now()) }
     }
 
     /// Logs what the database was found to lack at the beginning. `check` warns about the same; a

@@ -70,7 +70,7 @@ extension StateFolder {
     /// The warning about a journal that was set aside. Every run repeats it until a person has moved
     /// the file.
     package func damage(_ file: String) -> String {
-        "\(path)/\(file) is a damaged journal that was set aside and may hold lists that were not "
+        "\(path)/\(file) is damaged and was set aside, and may hold a list that was not "
             + "applied; keep it for repair elsewhere, and move it out of this folder"
     }
 }

@@ -71,14 +71,14 @@ package struct RunOutcome<Report: RunReport>: Sendable {
     /// Adds the exit code of a result that is no failure.
     package mutating func note(_ finding: ExitStatus) { findings.insert(finding) }
 
-    /// Adds the code for evidence that a journal still has, whatever prevented that it was poured.
-    mutating func noteWaiting(in journal: EvidenceJournal) throws(JournalFailure) {
-        if try !journal.lists(.pending, .held).isEmpty { note(.pending) }
+    /// Adds the code for evidence that a state folder still has, whatever prevented that it was poured.
+    mutating func noteWaiting(in folder: StateFolder) throws(JournalFailure) {
+        if try !folder.lists(.pending, .held).isEmpty { note(.pending) }
     }
 
     /// Notes at the end of a run whether it leaves anything that was read.
-    mutating func noteLeft(in journal: EvidenceJournal) throws(JournalFailure) {
-        let waiting = try journal.lists(.pending)
+    mutating func noteLeft(in folder: StateFolder) throws(JournalFailure) {
+        let waiting = try folder.lists(.pending)
         leavesNothing = report.hasReadNothing && waiting.isEmpty
     }
 

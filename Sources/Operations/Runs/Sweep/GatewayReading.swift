@@ -6,26 +6,26 @@ import Findings
 import SecureTransport
 import TokenHygiene
 
-// The part of a sweep that reads gateways, and files with their bytes, into the journal. From its first byte
-// on, a list is in the journal, however this run ends.
+// The part of a sweep that reads gateways, and files with their bytes, into files of the state folder. From its first byte
+// on, a list is there, however this run ends.
 
 extension Sweep {
-    /// Copies the raw bytes of a feedback list, as another program saved them, into a journal as a list.
+    /// Copies the raw bytes of a feedback list, as another program saved them, into a list of its own.
     /// Returns the list's name.
     func copy(
         _ source: GivenSource, about partition: Partition, _ pouring: Pouring
     ) throws -> String {
-        let (journal, evidence) = (pouring.journal, pouring.evidence)
-        try journal.folder.ensureRoom()
-        let capture = try journal.beginList(
+        let (folder, evidence) = (pouring.folder, pouring.evidence)
+        try folder.ensureRoom()
+        let capture = try folder.beginList(
             run: run, partition: partition, source: source.name, at: evidence.now)
         do {
             while try source.next({ bytes in
-                try journal.folder.ensureRoom()
+                try folder.ensureRoom()
                 try capture.append(bytes)
             }) {}
         } catch {
-            try journal.discard(capture.id)
+            try capture.discard()
             throw error
         }
         try capture.close(.file, at: evidence.now)
@@ -53,7 +53,7 @@ extension Sweep {
         } catch {
             let failure = RunFailure.wrapping(error, at: .read)
             if failure != .stopped {
-                // The bytes synced before are in the journal, and the next run applies them.
+                // The bytes synced before are in its file, and the next run applies them.
                 entry.end = ListEnd.truncated.rawValue
                 entry.detail = failure.description
                 entry.state = ListState.pending.rawValue
@@ -64,20 +64,20 @@ extension Sweep {
         }
         guard let list else { return outcome.report.apps.append(entry) }
         try pour(
-            pouring.journal.list(list), pouring, resumed: false,
+            pouring.folder.list(list), pouring, resumed: false,
             certificateEnds: source.certificateEnds)
     }
 
     /// Reads one gateway to the end of its list. Returns the list's name; nil where the list is empty or
     /// cannot be read, as the entry then says.
     ///
-    /// - Throws: `stopped` where a stop signal came before anything was read; failures of the journal, and
+    /// - Throws: `stopped` where a stop signal came before anything was read; failures of the state folder, and
     ///   then it is uncertain which bytes are durable.
     private mutating func read(
         _ source: GatewayPlan, _ limits: FeedbackReader.Limits, _ pouring: Pouring,
         _ entry: inout BatchReport
     ) throws -> String? {
-        let (journal, evidence) = (pouring.journal, pouring.evidence)
+        let (folder, evidence) = (pouring.folder, pouring.evidence)
         let tls: TLSClientContext
         switch source.context {
         case .success(let made): tls = made
@@ -86,15 +86,14 @@ extension Sweep {
             note(refusal, .refused, &entry)
             return nil
         }
-        try journal.folder.ensureRoom()
-        let capture = try journal.beginList(
+        try folder.ensureRoom()
+        let capture = try folder.beginList(
             run: run, partition: source.partition, source: source.name, at: evidence.now)
         let feedback = source.feedback
         let reader = FeedbackReader(
             host: feedback.host, port: UInt16(feedback.port), hostName: feedback.hostName,
             context: tls, limits: limits, interrupt: context.interrupt)
-        let arrival = try capture.arrival(capacity: FeedbackReader.unsyncedBytes)
-        let reading = try reader.read(arriving: arrival.add) { bytes in
+        let reading = try reader.read(arriving: capture.arrive) { bytes in
             try capture.append(bytes)
             if capture.bytes == bytes.count { try pouring.announce(capture.id) }
             context.progress.show(

@@ -3,8 +3,8 @@ import TokenHygiene
 import TokenTable
 
 extension Sweep {
-    /// Notes the batches that this run leaves, whoever heard them, and what the journal has besides.
-    mutating func noteOpen(_ evidence: EvidenceRun, _ journal: EvidenceJournal) throws {
+    /// Notes the batches that this run leaves, whoever heard them, and what the state folder has besides.
+    mutating func noteOpen(_ evidence: EvidenceRun, _ folder: StateFolder) throws {
         let open = try evidence.batches.all(.held, .waiting, .applying).filter(evidence.isNamed)
         let waiting = open.filter { $0.state != .held }
         let held = open.filter { $0.state == .held }
@@ -21,11 +21,16 @@ extension Sweep {
                 ("batch", $0.id, $0.partition, $0.reports)
             }
         }
-        let lists = try journal.lists(.held, .pending).filter {
+        let lists = try folder.lists(.held, .pending).filter {
             !own.contains($0.id)
         }.map { list -> OtherEvidence in
-            // A list that cannot be read has its message in the run that pours it.
-            ("list", list.id, list.partition, (try? journal.counts(of: list).usable) ?? 0)
+            var reports = 0
+            do {
+                reports = try folder.counts(of: list).usable
+            } catch {
+                outcome.fail(.wrapping(error, at: .state))
+            }
+            return ("list", list.id, list.partition, reports)
         }
         let left = others(waiting) + lists
         // A release has counted what is outside of its digest.

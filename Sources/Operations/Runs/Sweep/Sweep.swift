@@ -4,9 +4,9 @@
 //   2. ask the database whether evidence could be applied; a missing grant or column must be found
 //      before a list is spent on it; take the lease, so that no other host does the same
 //   3. judge the batches that wait in the database, and again, under another mapping, what found no row
-//   4. pour what an earlier run left in the journal, and judge it
+//   4. pour what an earlier run left in the state folder, and judge it
 //   5. take the rows of pushsweep_evidence, and judge them
-//   6. gateway by gateway: read into the journal, pour it into the database, judge it there
+//   6. gateway by gateway: read into a file, pour it into the database, judge it there
 //   7. write what killed senders of this folder have kept, and judge it
 //   8. mark the older of two tokens of one device, where the settings say so
 //   9. remove the rows whose grace period has ended, where the settings name one, and reports whose time is over
@@ -115,7 +115,7 @@ package struct Sweep: RecordedRun {
         if context.interrupt.isTripped, outcome.exit == .done, !isWhole {
             outcome.fail(.stopped)
         }
-        try outcome.noteWaiting(in: journal)
+        try outcome.noteWaiting(in: journal.folder)
     }
 
     // The exit code of a run tells also of evidence that the run was not about: a replay whose own batch is
@@ -125,7 +125,7 @@ package struct Sweep: RecordedRun {
 
     mutating func work(_ opened: OpenedJournal) throws {
         let journal = opened.journal
-        let left = try journal.lists(.pending)
+        let left = try journal.folder.lists(.pending)
         let store: TokenTable
         do {
             if let refusal = pipe.refusal { throw refusal }
@@ -156,7 +156,7 @@ package struct Sweep: RecordedRun {
             if plan.gateways != nil { try binding.tellMissing() }
             let evidence = try judgeAndExpire(opened, store, lease)
             noteMarksBeside(in: store)
-            try noteOpen(evidence, journal)
+            try noteOpen(evidence, journal.folder)
             noteEnd(in: store)
         }
     }
@@ -170,7 +170,7 @@ package struct Sweep: RecordedRun {
             store: store, plan: plan, context: context, run: run, started: started, lease: lease,
             isTrial: plan.isTrial)
         evidence.clock = try ClockDifference(to: store, context.now)
-        let intake = ReportIntake(journal: journal, evidence: evidence)
+        let intake = ReportIntake(folder: journal.folder, evidence: evidence)
         do {
             try judgePlanned(opened, intake)
             isWhole = true
@@ -211,8 +211,8 @@ package struct Sweep: RecordedRun {
     private mutating func judgePlanned(
         _ opened: OpenedJournal, _ intake: ReportIntake
     ) throws {
-        let (journal, evidence) = (intake.journal, intake.evidence)
-        let pouring = Pouring(journal: journal, evidence: evidence)
+        let evidence = intake.evidence
+        let pouring = Pouring(folder: intake.folder, evidence: evidence)
         if evidence.lease != nil { try endLeftFillings(evidence) }
         switch plan.work {
         case .gateways, .waiting: try judgeAll(pouring, intake)
@@ -239,7 +239,7 @@ package struct Sweep: RecordedRun {
     private mutating func judgeAll(_ pouring: Pouring, _ intake: ReportIntake) throws {
         try settleWaiting(pouring.evidence)
         try judgeEarlier(pouring.evidence)
-        for batch in try pouring.journal.lists(.held, .pending) {
+        for batch in try pouring.folder.lists(.held, .pending) {
             try pour(batch, pouring, resumed: true)
         }
         try takeReports(intake)

@@ -24,7 +24,7 @@ extension Sweep {
         }
     }
 
-    /// The name of a batch, or of a list of this host's journal, by its beginning.
+    /// The name of a batch, or of a list of this host, by its beginning.
     ///
     /// - Throws: exit 64 where it is too short, or several begin so.
     private func wholeName(_ typed: String, _ pouring: Pouring) throws -> String {
@@ -36,7 +36,7 @@ extension Sweep {
             )
         }
         guard let beginning = NameBeginning(typed) else { throw refuse(NameBeginning.refusal) }
-        let own = try pouring.journal.lists(.reading, .pending, .held).map(\.id)
+        let own = try pouring.folder.lists(.reading, .pending, .held).map(\.id)
         let names = Set(
             try pouring.evidence.batches.names(beginning: typed) + own.filter(beginning.begins))
         guard names.count < 2 else { throw refuse("several begin so") }
@@ -56,9 +56,9 @@ extension Sweep {
         // Of a list that is not stored yet its host has the bytes.
         let isNowhere = known?.isUnstored == true || isEmpty && known?.id == name
         let isHere =
-            isNowhere && (try? pouring.journal.list(name)).map { $0.state != .applied } == true
+            isNowhere && (try? pouring.folder.list(name)).map { $0.state != .applied } == true
         guard let batch = known, !isHere else {
-            return try pour(pouring.journal.list(name), pouring, resumed: true)
+            return try pour(pouring.folder.list(name), pouring, resumed: true)
         }
         // The reports may have moved before, and a run that was killed may have left some of them.
         let all = try [batch] + evidence.batches.successors(of: batch.id)
@@ -165,7 +165,7 @@ extension Sweep {
 
     /// Pours one captured list into the database and judges its batch. In a dry run it is judged as it is.
     ///
-    /// - Throws: where the database or the journal failed, or a stop signal came.
+    /// - Throws: where the database or the state folder failed, or a stop signal came.
     mutating func pour(
         _ batch: CapturedList, _ pouring: Pouring, resumed: Bool,
         certificateEnds: EpochMilliseconds? = nil

@@ -8,13 +8,12 @@ import TokenTable
 // The part of a sweep that takes reports in: a file, and the rows of other senders.
 
 extension Sweep {
-    /// Takes a file and judges what it says. The bytes of a gateway's list go into the journal first.
+    /// Takes a file and judges what it says. The bytes of a gateway's list go into a file first.
     mutating func takeFile(
         _ file: SweepPlan.GivenFile, _ opened: OpenedJournal, _ intake: ReportIntake,
         _ pouring: Pouring
     ) throws {
         guard let source = opened.given else { return }
-        let journal = pouring.journal
         if let layout = file.layout {
             if !plan.isTrial { try intake.store.require(.change, on: [.intake]) }
             let (batches, report) = try taken(file, layout, source, intake)
@@ -29,7 +28,7 @@ extension Sweep {
         let list = try copy(source, about: file.partition ?? .noApp, pouring)
         if !plan.isTrial { pipe.noteTaken(in: opened.folder) }
         do {
-            try pour(journal.list(list), pouring, resumed: false)
+            try pour(pouring.folder.list(list), pouring, resumed: false)
         } catch is CancellationError {}
         let entry = outcome.report.apps.last { $0.batch == list }
         if !plan.dryRun, entry?.state == ListState.pending.rawValue {

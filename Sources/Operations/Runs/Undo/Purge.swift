@@ -104,7 +104,7 @@ package struct Purge {
         let (senders, problems) = SenderFolders.abandoned(in: state)
         for folder in [own] + senders {
             let journal = try EvidenceJournal(in: folder)
-            try journal.purge(at: context.now())
+            try folder.purgeLists(at: context.now())
             try journal.forgetRuns(before: records)
         }
         if let problem = problems.first { throw problem }

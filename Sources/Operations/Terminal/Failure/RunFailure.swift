@@ -123,6 +123,7 @@ extension JournalFailure {
         case .permission: .permission
         case .inputOutput, .damaged, .undecodable: .journal
         case .unknownList: .usage
+        case .otherBuild: .configuration
         }
     }
 }
