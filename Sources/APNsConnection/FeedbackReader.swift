@@ -1,7 +1,7 @@
 import APNsProtocol
 import SecureTransport
 
-// Performs a feedback conversation: the socket on a thread of its own, the journal on the caller's.
+// Performs a feedback conversation: the socket on a thread of its own, the sync on the caller's.
 //
 // Bytes are lost if the machine stops between reading and syncing them, so that window is bounded.
 // At most 1 MiB or 50 ms of reading (two buffers of half as much) are un-synced, and nothing is

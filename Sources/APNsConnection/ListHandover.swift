@@ -2,7 +2,7 @@ import Dispatch
 import SecureTransport
 import Synchronization
 
-// The connection between the thread that reads the socket and the thread that syncs the journal.
+// The connection between the thread that reads the socket and the thread that syncs the list.
 // While one half MiB is made durable, the next one is read. There are only two buffers, so bytes
 // that are read and not yet durable never exceed 1 MiB, and a slow disk slows the reading down.
 

@@ -94,13 +94,9 @@ package final class EvidenceJournal {
             """)
         try database.connect()
         // The first page has our application ID from its first byte on, since a file without it is one
-        // of another program. auto_vacuum writes that page too, so both are one transaction. In an old
-        // file, which may be damaged, it could change the header.
-        let ownID = "PRAGMA application_id = \(JournalSchema.applicationID)"
-        if try database.query("PRAGMA page_count").scalar?.count == 0 {
-            try database.run("BEGIN; PRAGMA auto_vacuum = INCREMENTAL; \(ownID); COMMIT")
-        } else if isNew {
-            try database.run(ownID)
+        // of another program.
+        if try isNew || database.query("PRAGMA page_count").scalar?.count == 0 {
+            try database.run("PRAGMA application_id = \(JournalSchema.applicationID)")
         }
         try JournalSchema.dropLists(database, of: path)
         if try !JournalSchema.isThere(database) {

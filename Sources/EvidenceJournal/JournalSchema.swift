@@ -1,4 +1,3 @@
-import APNsProtocol
 import Database
 import Encodings
 
@@ -76,145 +75,23 @@ extension Refusal {
     }
 }
 
-/// A row of the journal, read by the names of its columns.
-struct JournalRow {
-    private let names: [String]
-    private let values: ArraySlice<SQLValue>
-
-    fileprivate init(_ rows: SQLRows, _ row: Int) {
-        names = rows.names
-        values = rows.row(row)
-    }
-
-    private subscript(column: String) -> SQLValue? {
-        guard let place = names.firstIndex(of: column) else { return nil }
-        let value = values[values.startIndex + place]
-        return value == .null ? nil : value
-    }
-
-    /// A value of a column that may be NULL.
-    func optional<T: JournalValue>(_ column: String) throws(Refusal) -> T? {
-        guard let found = self[column] else { return nil }
-        guard let value = T(found) else { throw .column(column) }
-        return value
-    }
-
-    /// A value of a column that is never NULL.
-    func value<T: JournalValue>(_ column: String) throws(Refusal) -> T {
-        guard let value: T = try optional(column) else { throw .column(column) }
-        return value
-    }
-
-    /// A value of an enumeration stored as text.
-    func word<T: RawRepresentable<String>>(_ column: String) throws(Refusal) -> T {
-        guard let word: T = try optionalWord(column) else { throw .column(column) }
-        return word
-    }
-
-    /// A value of an enumeration stored as text, in a column that may be NULL.
-    func optionalWord<T: RawRepresentable<String>>(
-        _ column: String
-    ) throws(Refusal) -> T? {
-        guard let text: String = try optional(column) else { return nil }
-        guard let word = T(rawValue: text) else { throw .column(column) }
-        return word
-    }
-}
-
-/// A value as the journal stores it.
-protocol JournalValue {
-    init?(_ stored: SQLValue)
-    var stored: SQLValue { get }
-}
-
-extension JournalValue where Self: FixedWidthInteger {
-    init?(_ stored: SQLValue) {
-        guard let number = stored.integer else { return nil }
-        self.init(exactly: number)
-    }
-    var stored: SQLValue { .integer(Int64(self)) }
-}
-extension Int: JournalValue {}
-extension Int32: JournalValue {}
-
-extension String: JournalValue {
-    init?(_ stored: SQLValue) {
-        guard case .text(let text) = stored else { return nil }
-        self = text.string
-    }
-    var stored: SQLValue { .text(self) }
-}
-
-extension EpochMilliseconds: JournalValue {
-    init?(_ stored: SQLValue) {
-        guard let number = stored.integer else { return nil }
-        self.init(number)
-    }
-    var stored: SQLValue { .integer(rawValue) }
-}
-
-/// A statement with its values, which an interpolation binds.
-struct JournalSQL: ExpressibleByStringInterpolation, StringInterpolationProtocol {
-    private(set) var text = ""
-    private(set) var values: [SQLValue] = []
-
-    init(stringLiteral text: String) { self.text = text }
-    init(stringInterpolation statement: JournalSQL) { self = statement }
-    init(literalCapacity: Int, interpolationCount: Int) {}
-
-    mutating func appendLiteral(_ text: String) { self.text += text }
-
-    mutating func appendInterpolation(_ value: SQLValue) {
-        text += "?"
-        values.append(value)
-    }
-
-    mutating func appendInterpolation(_ value: (some JournalValue)?) {
-        appendInterpolation(value?.stored ?? .null)
-    }
-
-    mutating func appendInterpolation(_ word: (some RawRepresentable<String>)?) {
-        appendInterpolation(word?.rawValue)
-    }
-
-    /// A list of texts, without its brackets.
-    mutating func appendInterpolation(list words: [String]) {
-        for (number, word) in words.enumerated() {
-            if number > 0 { text += ", " }
-            appendInterpolation(word)
-        }
-    }
-
-    /// A part of the statement.
-    mutating func appendInterpolation(_ part: JournalSQL) {
-        text += part.text
-        values += part.values
-    }
-}
-
-extension SQLiteConnection {
-    /// Changes rows; returns their number.
-    @discardableResult
-    func change(_ sql: JournalSQL) throws(SQLFailure) -> Int { try execute(sql.text, sql.values) }
-
-    /// Makes something of each row.
-    func rows<T>(_ sql: JournalSQL, _ make: (JournalRow) throws -> T) throws -> [T] {
-        let rows = try query(sql.text, sql.values)
-        return try (0..<rows.count).map { try make(JournalRow(rows, $0)) }
-    }
-}
-
 extension EvidenceJournal {
     /// Changes rows by one statement; returns their number.
     @discardableResult
-    func change(_ doing: String, _ sql: JournalSQL) throws(JournalFailure) -> Int {
-        try perform(doing) { try $0.change(sql) }
+    func change(
+        _ doing: String, _ sql: String, _ values: [SQLValue]
+    ) throws(JournalFailure) -> Int {
+        try perform(doing) { try $0.execute(sql, values) }
     }
 
     /// Makes something of each row.
     func rows<T>(
-        _ doing: String, _ sql: JournalSQL, _ make: (JournalRow) throws -> T
+        _ doing: String, _ sql: String, _ values: [SQLValue],
+        _ make: (ArraySlice<SQLValue>) throws -> T
     ) throws(JournalFailure) -> [T] {
-        try perform(doing) { try $0.rows(sql, make) }
+        try perform(doing) {
+            let rows = try $0.query(sql, values)
+            return try (0..<rows.count).map { try make(rows.row($0)) }
+        }
     }
 }

@@ -10,10 +10,14 @@ package final class ListCapture: Sendable {
     private struct State {
         /// The place of the next block, and that up to which all is durable.
         var (place, durable) = (ListForm.section, ListForm.section)
+        /// The place up to which room on the disk is taken.
+        var reserved = ListForm.section
         /// Number of bytes written, and of those that were appended.
         var (written, appended) = (0, 0)
-        /// The first failure to write. What would come after a gap is not the list.
+        /// The first failure, after which nothing is confirmed.
         var failure: JournalFailure?
+        /// Whether bytes could not be written. What would come after a gap is not the list.
+        var hasGap = false
     }
 
     /// The name of the list, a random UUID.
@@ -29,11 +33,21 @@ package final class ListCapture: Sendable {
         file = try ListFile(name, in: folder, O_RDWR | O_CREAT | O_EXCL)
         do {
             try file.put(record: head, at: 0)
+            try state.withLock { (state) throws(JournalFailure) in try reserve(&state) }
             try folder.sync()
         } catch {
             unlinkat(folder.descriptor, name, 0)
             throw error
         }
+    }
+
+    /// More than may be read and not yet synced, with heads of blocks.
+    private static let room = 2 << 20
+
+    private func reserve(_ state: inout State) throws(JournalFailure) {
+        guard state.reserved < state.place + Self.room else { return }
+        try file.reserve(2 * Self.room, behind: state.place)
+        state.reserved = state.place + 2 * Self.room
     }
 
     /// Number of bytes that were appended.
@@ -50,7 +64,7 @@ package final class ListCapture: Sendable {
     ) {
         var rest = bytes.dropFirst(max(0, state.written - offset))
         do throws(JournalFailure) {
-            while !rest.isEmpty, state.failure == nil {
+            while !rest.isEmpty, !state.hasGap {
                 let some = rest.prefix(ListForm.room(at: state.place))
                 try file.put(.init(rebasing: some), at: state.place, durable: state.durable)
                 state.place = ListForm.place(behind: state.place, some.count)
@@ -58,7 +72,7 @@ package final class ListCapture: Sendable {
                 rest = rest.dropFirst(some.count)
             }
         } catch {
-            state.failure = error
+            (state.failure, state.hasGap) = (error, true)
         }
     }
 
@@ -74,14 +88,15 @@ package final class ListCapture: Sendable {
         }
         do {
             try file.sync()
+            try state.withLock { (state) throws(JournalFailure) in
+                state.durable = place
+                state.appended += bytes.count
+                try reserve(&state)
+            }
         } catch {
-            // A later sync would say that all is well (fsync(2)).
+            // A later sync would say that all is well (fsync(2)). What arrives until the reading ends is still written.
             state.withLock { $0.failure = error }
             throw error
-        }
-        state.withLock {
-            $0.durable = place
-            $0.appended += bytes.count
         }
     }
 
@@ -93,7 +108,7 @@ package final class ListCapture: Sendable {
     ) throws(JournalFailure) {
         let state = state.withLock { $0 }
         if let failure = state.failure { throw failure }
-        try file.end(end, at: now, bytes: state.written, cause)
+        try file.end(end, at: now, bytes: state.written, behind: state.place, cause)
     }
 
     /// Removes the list. It is for a gateway that was never reached, so there are no bytes to keep.
@@ -112,10 +127,12 @@ package final class ListCapture: Sendable {
 }
 
 extension ListFile {
-    /// Writes the end record, once all bytes are durable.
+    /// Writes the end record, once all bytes are durable, of which the last block ends before a place.
     func end(
-        _ end: CaptureEnd, at closed: EpochMilliseconds?, bytes: Int, _ cause: String? = nil
+        _ end: CaptureEnd, at closed: EpochMilliseconds?, bytes: Int, behind place: Int,
+        _ cause: String? = nil
     ) throws(JournalFailure) {
+        try cut(behind: place)
         try sync()
         try put(
             record: ListEndRecord(

@@ -17,6 +17,9 @@
 //                    that what is behind a damaged block is found
 //   a block          4 bytes length of its content, 4 bytes checksum, 8 bytes durable place; the content
 //
+// Room for what may be read and not yet synced is taken ahead, where file system and limits allow it, so that a full disk
+// loses nothing that was read: the sync that finds no more room ends the reading. The end record gives back what is left.
+//
 // Numbers are big-endian. The sum covers the name of the list and the block's place too, so that a block of another file,
 // which a disk may give back, is none of this one. It cannot tell a file that somebody forged: who may write here may.
 
@@ -120,6 +123,21 @@ final class ListFile: Sendable {
     /// - Throws: `inputOutput`; then it is unknown what is durable.
     func sync() throws(JournalFailure) {
         guard fdatasync(descriptor) == 0 else { throw failure("syncing") }
+    }
+
+    /// Takes room on the disk for bytes behind a place; they are zeros, which are no block. Nobody may write meanwhile.
+    ///
+    /// - Throws: `inputOutput` where the disk is full. What else prevents it does not keep anybody from writing.
+    func reserve(_ bytes: Int, behind place: Int) throws(JournalFailure) {
+        let cause = posix_fallocate(descriptor, off_t(place), off_t(bytes))
+        guard cause == ENOSPC || cause == EDQUOT else { return }
+        errno = cause
+        throw failure("taking room for", "free disk space")
+    }
+
+    /// Gives the disk back what lies behind a place.
+    func cut(behind place: Int) throws(JournalFailure) {
+        guard ftruncate(descriptor, off_t(place)) == 0 else { throw failure("cutting") }
     }
 
     /// When it was last modified, in milliseconds since 1970. Setting it makes it durable.

@@ -186,7 +186,7 @@ extension StateFolder {
         guard try !file.wasDurable(at: place) else {
             throw failure(ofDamage: "behind \(bytes) bytes, at place \(place)", in: name)
         }
-        try file.end(.crashed, at: nil, bytes: bytes)
+        try file.end(.crashed, at: nil, bytes: bytes, behind: place)
     }
 
     /// Removes the lists that were applied longer ago than the retention period.

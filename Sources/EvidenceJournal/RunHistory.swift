@@ -1,6 +1,6 @@
 import APNsProtocol
 import Database
-import TokenHygiene
+import Encodings
 
 /// The record of one run in the journal.
 package struct RunEntry: Hashable, Sendable {
@@ -27,10 +27,8 @@ extension EvidenceJournal {
     ) throws(JournalFailure) {
         try change(
             "recording the start of run \(id)",
-            """
-            INSERT INTO run (id, kind, operator, started)
-            VALUES (\(id), \(kind), \(`operator`), \(now))
-            """)
+            "INSERT INTO run (id, kind, operator, started) VALUES (?, ?, ?, ?)",
+            [.text(id), .text(kind), .text(`operator`), .integer(now.rawValue)])
     }
 
     /// Records how a run ended.
@@ -39,24 +37,33 @@ extension EvidenceJournal {
     ) throws(JournalFailure) {
         try change(
             "recording the end of run \(id)",
-            "UPDATE run SET ended = \(now), exit = \(exit), summary = \(summary) WHERE id = \(id)")
+            "UPDATE run SET ended = ?, exit = ?, summary = ? WHERE id = ?",
+            [.integer(now.rawValue), .integer(Int64(exit)), .text(summary), .text(id)])
     }
 
     /// Stores the report so far of a run that has not ended.
     package func noteProgress(_ id: String, summary: String) throws(JournalFailure) {
         try change(
-            "recording the progress of run \(id)",
-            "UPDATE run SET summary = \(summary) WHERE id = \(id)")
+            "recording the progress of run \(id)", "UPDATE run SET summary = ? WHERE id = ?",
+            [.text(summary), .text(id)])
     }
 
-    /// The latest runs, of some kinds or of all, newest first by the order of their beginning.
+    /// The latest runs, of one kind or of all, newest first by the order of their beginning.
     package func runs(
-        ofKinds kinds: [String]? = nil, limit: Int
+        ofKind kind: String? = nil, limit: Int
     ) throws(JournalFailure) -> [RunEntry] {
-        let which: JournalSQL = kinds.map { "WHERE kind IN (\(list: $0))" } ?? ""
-        return try rows(
-            "listing runs", "SELECT * FROM run \(which) ORDER BY rowid DESC LIMIT \(limit)",
-            RunEntry.init)
+        try entries(
+            "listing runs", kind == nil ? "" : "WHERE kind = ?", kind.map { [.text($0)] } ?? [],
+            limit: limit)
+    }
+
+    private func entries(
+        _ doing: String, _ condition: String, _ values: [SQLValue], limit: Int
+    ) throws(JournalFailure) -> [RunEntry] {
+        try rows(
+            doing,
+            "SELECT id, kind, started, ended, operator, exit, summary FROM run \(condition) "
+                + "ORDER BY rowid DESC LIMIT \(limit)", values, RunEntry.init)
     }
 
     /// The days since 1970 on which runs of a kind were at work that were no dry runs: for each day on which some
@@ -70,14 +77,15 @@ extension EvidenceJournal {
             """
             SELECT started / 86400000 AS first, MAX(COALESCE(ended, started)) / 86400000 AS last,
             MAX(ended IS NULL) AS open FROM run
-            WHERE kind = \(kind) AND (ended IS NULL OR ended >= \(since))
+            WHERE kind = ? AND (ended IS NULL OR ended >= ?)
             AND COALESCE(\(Self.isNoTrial), 1) GROUP BY first
-            """
+            """, [.text(kind), .integer(since.rawValue)]
         ) { row in
-            (
-                first: try row.value("first") as Int, last: try row.value("last") as Int,
-                isOpen: try row.value("open") as Int != 0
-            )
+            let row = Array(row)
+            guard let first = row[0].integer, let last = row[1].integer else {
+                throw Refusal.column("started")
+            }
+            return (first: Int(first), last: Int(last), isOpen: row[2] != .integer(0))
         }
     }
 
@@ -87,19 +95,19 @@ extension EvidenceJournal {
     /// - Returns: the number of deleted records.
     @discardableResult
     package func forgetRuns(before cutoff: EpochMilliseconds) throws(JournalFailure) -> Int {
-        func last(_ condition: JournalSQL) -> JournalSQL {
+        func last(_ condition: String) -> String {
             "SELECT MAX(rowid) FROM run WHERE \(Self.isNoTrial) \(condition) GROUP BY kind"
         }
         return try change(
             "dropping old runs from the journal",
             """
-            DELETE FROM run WHERE started < \(cutoff) AND rowid NOT IN (\(last("")))
+            DELETE FROM run WHERE started < ? AND rowid NOT IN (\(last("")))
             AND rowid NOT IN (\(last("AND exit = 0")))
-            """)
+            """, [.integer(cutoff.rawValue)])
     }
 
     /// A condition: the run was no dry run. It is NULL for a run without a report.
-    private static let isNoTrial: JournalSQL = #"instr(summary, '"dryRun":true') = 0"#
+    private static let isNoTrial = #"instr(summary, '"dryRun":true') = 0"#
 
     /// The last run of a kind that has a report and was no dry run, and the end of the last of these
     /// runs that ended with 0; nil when there is none. "Last" is by order of insertion and does not
@@ -108,26 +116,37 @@ extension EvidenceJournal {
     package func lastRun(
         _ kind: String, successUntil limit: EpochMilliseconds = EpochMilliseconds(.max)
     ) throws(JournalFailure) -> (run: RunEntry, succeeded: EpochMilliseconds?)? {
-        func last(_ condition: JournalSQL) throws(JournalFailure) -> RunEntry? {
-            try rows(
-                "looking for the last run",
-                """
-                SELECT * FROM run WHERE kind = \(kind) AND \(Self.isNoTrial) \(condition)
-                ORDER BY rowid DESC LIMIT 1
-                """, RunEntry.init
-            ).first
-        }
-        guard let run = try last("") else { return nil }
-        return (run, try last("AND exit = 0 AND ended <= \(limit)")?.ended)
+        let (doing, which) = ("looking for the last run", "WHERE kind = ? AND \(Self.isNoTrial)")
+        guard let run = try entries(doing, which, [.text(kind)], limit: 1).first else { return nil }
+        let success = try entries(
+            doing, which + " AND exit = 0 AND ended <= ?", [.text(kind), .integer(limit.rawValue)],
+            limit: 1)
+        return (run, success.first?.ended)
     }
 }
 
 extension RunEntry {
-    fileprivate init(_ row: JournalRow) throws {
+    /// Reads a row with the columns in the order of `entries`.
+    fileprivate init(_ row: ArraySlice<SQLValue>) throws(Refusal) {
+        var row = row
+        func next<T>(_ column: String, _ value: (SQLValue) -> T?) throws(Refusal) -> T? {
+            guard let found = row.popFirst(), found != .null else { return nil }
+            guard let value = value(found) else { throw .column(column) }
+            return value
+        }
+        func needed<T>(_ column: String, _ value: (SQLValue) -> T?) throws(Refusal) -> T {
+            guard let value = try next(column, value) else { throw .column(column) }
+            return value
+        }
+        func time(_ value: SQLValue) -> EpochMilliseconds? { value.integer.map { .init($0) } }
+        func text(_ value: SQLValue) -> String? {
+            if case .text(let text) = value { text.string } else { nil }
+        }
         self.init(
-            id: try row.value("id"), kind: try row.value("kind"),
-            started: try row.value("started"), ended: try row.optional("ended"),
-            operator: try row.value("operator"), exit: try row.optional("exit"),
-            summary: try row.optional("summary"))
+            id: try needed("id", text), kind: try needed("kind", text),
+            started: try needed("started", time), ended: try next("ended", time),
+            operator: try needed("operator", text),
+            exit: try next("exit") { $0.integer.flatMap(Int32.init(exactly:)) },
+            summary: try next("summary", text))
     }
 }

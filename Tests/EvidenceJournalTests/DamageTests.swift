@@ -43,6 +43,36 @@ struct DamageTests {
         }
     }
 
+    @Test(
+        "damage found while reading sets the journal aside too, and nothing more is written to it")
+    func metLater() throws {
+        do {
+            let journal = try fixture.journal()
+            for number in 0..<40 {
+                try journal.beginRun("\(number)", kind: "sweep", at: noon)
+                let summary = String(repeating: "s", count: 10_000)
+                try journal.endRun("\(number)", exit: 0, summary: summary, at: noon)
+            }
+        }
+        var bytes = try [UInt8](Data(contentsOf: URL(fileURLWithPath: file)))
+        let pages = bytes.count / 16_384
+        for place in (pages / 2) * 16_384..<(pages / 2 + 6) * 16_384 { bytes[place] = 0xFF }
+        try Data(bytes).write(to: URL(fileURLWithPath: file))
+        do {
+            let journal = try fixture.journal()
+            let failure = try #require(
+                #expect(throws: JournalFailure.self) { try journal.runs(limit: 99) })
+            #expect(failure.code == .damaged)
+            #expect(failure.description.contains("journal.sqlite.damaged-"))
+            #expect(throws: failure) { try journal.beginRun("next", kind: "sweep", at: noon) }
+            for name in ["journal.sqlite", "journal.sqlite-journal"] {
+                #expect(!FileManager.default.fileExists(atPath: state + "/" + name))
+            }
+        }
+        let next = try fixture.journal()
+        #expect(try next.runs(limit: 1).isEmpty && next.folder.damagedFiles.count == 1)
+    }
+
     @Test("a damaged journal of a sender that may still run is named and stays in place")
     func visited() throws {
         let owner = try SenderFolders.takeFree(in: state)

@@ -123,7 +123,7 @@ struct ListTests {
         #expect(try fixture.names("list-").isEmpty)
         let id = try folder.capture([], end: nil)
         let whole = try Data(contentsOf: URL(fileURLWithPath: fixture.list(id)))
-        for count in [0, 5, whole.count - 1] {
+        for count in [0, 5, 100] {
             try whole.prefix(count).write(to: URL(fileURLWithPath: fixture.list(id)))
             #expect(try folder.lists(.reading).isEmpty)
             #expect(try folder.recoverLists().isEmpty)
@@ -219,6 +219,27 @@ struct ListTests {
         try file.put(record: head, at: 0)
         expectFailure(.otherBuild, "the form of another build") { try folder.recoverLists() }
         #expect(try fixture.names("list-") == ["list-\(id)"])
+    }
+
+    @Test("room on the disk is taken ahead of what arrives, and given back at the end")
+    func room() throws {
+        let folder = try fixture.folder()
+        func blocks(_ name: String) -> Int {
+            var facts = stat()
+            return lstat("\(fixture.state)/\(name)", &facts) == 0 ? Int(facts.st_blocks) * 512 : 0
+        }
+        let capture = try folder.beginList(run: "r", partition: chat, source: "s", at: noon)
+        let name = "list-\(capture.id)"
+        let piece = [UInt8](repeating: 7, count: 1 << 20)
+        for number in 0..<4 {
+            #expect(blocks(name) >= number << 20 + 2 << 20)
+            try piece.withUnsafeBytes { try capture.append($0) }
+        }
+        try capture.close(.closeNotify, at: noon)
+        #expect(blocks(name) < 4 << 20 + 200_000)
+        let killed = try folder.capture([[1]], end: nil)
+        #expect(try folder.recoverLists().isEmpty)
+        #expect(blocks("list-\(killed)") < 200_000)
     }
 
     @Test("after a write that failed nothing is added, and that is said")

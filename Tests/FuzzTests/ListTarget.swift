@@ -24,7 +24,8 @@ extension FuzzTarget {
         let isClosed = (input.first ?? 0) & 0x80 == 0
         let id = try capture(bytes, in: folder, isClosed: isClosed)
         let file = URL(filePath: folder.file("list-\(id)"))
-        let content = try [UInt8](Data(contentsOf: file))
+        // Behind it there is only room that was taken ahead.
+        let content = try [UInt8](Data(contentsOf: file).prefix(300_000))
         let damaged = damage(content, by: input)
         try Data(damaged).write(to: file)
         var failures: [JournalFailure] = []
@@ -53,7 +54,7 @@ extension FuzzTarget {
     private static func expectKept(_ damaged: [UInt8], in folder: StateFolder) throws {
         for name in try folder.damagedFiles {
             let kept = try Data(contentsOf: URL(filePath: folder.file(name)))
-            try promise(kept.elementsEqual(damaged), "what was set aside is not what was there")
+            try promise(kept == Data(damaged), "what was set aside is not what was there")
             try promise(try folder.lists(.reading, .pending).count == 1, "it is still a list")
         }
     }

@@ -17,7 +17,7 @@ import TokenHygiene
 import TokenTable
 
 extension Audit {
-    /// Judges what waits: in the journals of this host, in `pushsweep_evidence`, and the rows whose
+    /// Judges what waits: in the state folders of this host, in `pushsweep_evidence`, and the rows whose
     /// grace period has ended.
     mutating func forecast() throws {
         do {

@@ -42,9 +42,9 @@ package struct CheckReport: PrintedLines, Encodable, Hashable, Sendable {
     package var lacking: [String] = []
     /// The sentences of findings whose right is among those.
     var named: Set<String> = []
-    /// Number of lists in the journals that could be read which the next run applies.
+    /// Number of lists in the folders that could be read which the next run applies.
     package private(set) var pending = 0
-    /// Number of held lists in the journals that could be read.
+    /// Number of held lists in the folders that could be read.
     package private(set) var held = 0
     package var exit: Int32 = 0
     /// Whether the text has the settings too; JSON always has them.

@@ -196,7 +196,7 @@ package struct Explain {
         for suspect in try suspects.among(tokens) { stories[suspect.token]?.add(suspect) }
     }
 
-    /// Tells that lists of gateways are in a journal of this host that no run has poured.
+    /// Tells that lists of gateways are in a folder of this host that no run has poured.
     private mutating func noteJournals() {
         let host = HostFacts(in: frame.settings.state)
         for (place, failure) in host.unreadable { skip(place, failure) }

@@ -166,7 +166,7 @@ package struct AuditedCredential: Codable, Hashable, Sendable {
 
 /// What a sweep would do with the evidence that waits.
 package struct SweepForecast: Codable, Hashable, Sendable {
-    /// Tuples and reports that wait in the journal or in `pushsweep_evidence`.
+    /// Tuples and reports that wait in lists or in `pushsweep_evidence`.
     package var waiting = 0
     /// Reports that would make a row invalid, or that the guard would hold back.
     package var applied = 0

@@ -53,7 +53,8 @@ struct DiskFaultTests {
             [
                 Fault("pwritev", "ENOSPC"), Fault("pwritev", "EIO"),
                 Fault("pwritev", "EIO", once: true),
-                Fault("utimensat", "EROFS"), Fault("renameat", "EROFS"),
+                Fault("fallocate", "ENOSPC"), Fault("utimensat", "EROFS"),
+                Fault("renameat", "EROFS"),
             ], codes: [73, 74], most: 6
         ) { _ in [] }
         // Other files are synced so too.

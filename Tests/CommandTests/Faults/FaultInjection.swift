@@ -35,7 +35,8 @@ struct FaultInjection<Run: InterruptedRun> {
     /// The calls that a run can leave half done, on disk or on a connection.
     private static var visible: [String] {
         [
-            "close", "connect", "fchmod", "fcntl", "fdatasync", "flock", "fsync", "ftruncate",
+            "close", "connect", "fallocate", "fchmod", "fcntl", "fdatasync", "flock", "fsync",
+            "ftruncate",
             "mkdir", "mkdirat", "mmap", "newfstatat", "openat", "pread64", "pwrite64", "pwritev",
             "read",
             "recvfrom", "rename", "renameat", "sendto", "socket", "unlink", "unlinkat", "utimensat",

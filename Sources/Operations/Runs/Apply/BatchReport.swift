@@ -18,7 +18,7 @@ package struct BatchReport: Codable, Hashable, Sendable {
     package var asked = true
     /// One sentence about the end; absent for a complete list.
     package var detail: String?
-    /// The batch's name in the journal and the database; absent when no batch was opened.
+    /// The batch's name in the state folder and the database; absent when no batch was opened.
     package var batch: String?
     /// The batch's state: pending, applied, held or discarded.
     package var state: String?

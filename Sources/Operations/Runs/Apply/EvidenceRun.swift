@@ -59,7 +59,7 @@ struct EvidenceRun {
         /// Whether the batch changes no row, so that the report has no entry for it, and others do not depend on it.
         var isSilent = false
 
-        /// Whether other batches would fail the same way: the fault is in the database or the journal,
+        /// Whether other batches would fail the same way: the fault is in the database or the disk,
         /// not in this one.
         var endsRun: Bool {
             guard let failure, !isSilent else { return false }
@@ -300,7 +300,7 @@ final class SeenProgress: Sendable {
 }
 
 extension BatchState {
-    /// The word in reports, which have that of a batch in the journal.
+    /// The word in reports, which have that of a list.
     var reported: String {
         switch self {
         case .filling, .waiting, .applying: ListState.pending.rawValue

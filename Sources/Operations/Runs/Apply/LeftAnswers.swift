@@ -50,7 +50,7 @@ struct LeftAnswers {
     static func closeTurns(
         in journal: EvidenceJournal, _ evidence: EvidenceRun
     ) throws -> [ReportBatch] {
-        let runs = Set(try journal.runs(ofKinds: ["send"], limit: runsLookedAt).map(\.id))
+        let runs = Set(try journal.runs(ofKind: "send", limit: runsLookedAt).map(\.id))
         return try evidence.batches.closeTurns(ofRuns: runs.subtracting([evidence.run]))
     }
 

@@ -46,7 +46,7 @@ package struct SweepPlan: Sendable {
         case waiting
         /// A file with the raw bytes of a list, or with the reports of another sender.
         case file(GivenFile)
-        /// A batch, or a list of the journal that is none yet, by its name.
+        /// A batch, or a list of this host that is none yet, by its name.
         case journaled(String)
         /// The answers that a sender's own run received.
         case answers

@@ -42,7 +42,7 @@ protocol RecordedRun {
     func openJournal() throws -> OpenedJournal
     /// Does the work between the beginning and the end of the record.
     mutating func work(_ opened: OpenedJournal) throws
-    /// Adds what the journal still has to the outcome.
+    /// Adds what the state folder still has to the outcome.
     mutating func noteWaiting(in journal: EvidenceJournal) throws
 }
 

@@ -67,7 +67,7 @@ extension EpochMilliseconds {
 }
 
 extension StateFolder {
-    /// The warning about a journal that was set aside. Every run repeats it until a person has moved
+    /// The warning about a file that was set aside. Every run repeats it until a person has moved
     /// the file.
     package func damage(_ file: String) -> String {
         "\(path)/\(file) is damaged and was set aside, and may hold a list that was not "

@@ -82,7 +82,7 @@ package struct RunOutcome<Report: RunReport>: Sendable {
         leavesNothing = report.hasReadNothing && waiting.isEmpty
     }
 
-    /// Adds a failure. A failure that repeats at every step, such as a damaged journal, is added
+    /// Adds a failure. A failure that repeats at every step, such as a damaged file, is added
     /// once.
     package mutating func fail(_ failure: RunFailure) {
         guard !failures.contains(failure) else { return }

@@ -13,7 +13,7 @@
 //  10. store the run's record
 //
 // After a failure of one gateway, the run continues with the others. A failure of the database or the
-// journal ends the reading: lists that cannot be stored or applied must stay with the gateways.
+// state folder ends the reading: lists that cannot be stored or applied must stay with the gateways.
 
 import APNsProtocol
 import Database

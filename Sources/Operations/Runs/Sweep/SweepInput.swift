@@ -7,7 +7,7 @@ import Glibc
 import SecureTransport
 import TokenHygiene
 
-/// A separate journal for the dry run of a file. The list never enters the real journal, so a killed
+/// A separate folder for the dry run of a file. The list never enters the real one, so a killed
 /// trial leaves nothing that a later run would apply.
 final class TrialFolder {
     private static let name = "trial"
@@ -47,7 +47,7 @@ final class PipedInput {
 
     private let path: String?
     private var spool: SpoolFile?
-    /// Whether the bytes are in the journal, or need not be.
+    /// Whether the bytes are in a list or the database, or need not be.
     private var isTaken = false
     /// Whether the bytes were refused, and the layout by which they can be read, where one is known.
     private var (isRefused, layout): (Bool, ReportLayout?) = (false, nil)
@@ -75,7 +75,7 @@ final class PipedInput {
         return try source.spooled(to: spool)
     }
 
-    /// Notes that the bytes are in the journal, and removes a file that an earlier run had kept.
+    /// Notes that the bytes are in a list or the database, and removes a file that an earlier run had kept.
     func noteTaken(in folder: StateFolder) {
         isTaken = true
         if let path { folder.removeSpool(path) }

@@ -27,7 +27,7 @@ package enum ExitStatus: Int32, Hashable, Sendable, CaseIterable {
     case invariant = 70
     /// Output or state cannot be created.
     case cannotCreate = 73
-    /// Reading or writing the journal failed.
+    /// Reading or writing the state folder failed.
     case journal = 74
     /// Evidence is durable but not applied; the next run continues.
     case pending = 75
