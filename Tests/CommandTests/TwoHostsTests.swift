@@ -37,14 +37,14 @@ struct TwoHostsTests {
     }
 
     /// A stage on which a first run reads a list that does not end, with the bytes so far in its
-    /// journal.
+    /// file.
     private func readingStage(_ engine: TestEngine) throws -> (SweepStage, RunningTool) {
         var behaviour = FeedbackBehaviour()
         behaviour.ending = .holdOpen
         let stage = try stage(engine, behaviour: behaviour)
         stage.lines.feedbackOptions = "idle-timeout: 60s"
         let first = try stage.start(["sweep"])
-        stage.awaitJournal()
+        #expect(eventually(seconds: 20) { stage.arrivedBytes == Self.tokens * 38 })
         return (stage, first)
     }
 
