@@ -107,6 +107,8 @@ package struct SortedEvidence: Sendable {
     package private(set) var reports = 0
     /// Number of distinct tokens.
     package private(set) var count = 0
+    /// The most reports about one token.
+    package private(set) var most = 0
 
     fileprivate init(
         _ folder: PrivateFolder, _ runs: [SortedRun], among wanted: [SortedRun]?
@@ -116,6 +118,7 @@ package struct SortedEvidence: Sendable {
         while let report = try all.next() {
             reports += 1
             count += report.number == 0 ? 1 : 0
+            most = max(most, report.number + 1)
         }
     }
 

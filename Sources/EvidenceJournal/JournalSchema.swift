@@ -64,8 +64,8 @@ enum JournalSchema {
 extension Refusal {
     /// Content that this program does not write.
     static let otherLayout = Refusal(
-        "it has the layout of another build, which this one does not read; move journal.sqlite "
-            + "away, and with it what that build had read of lists and not stored")
+        "it has the layout of another build, which this one does not read; run pushsweep sweep, which takes it over or "
+            + "says what waits in it; where it does not, finish that with the other build")
 
     static func column(_ name: String) -> Refusal {
         Refusal(

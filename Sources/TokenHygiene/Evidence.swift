@@ -108,7 +108,10 @@ package struct TokenEvidence: Hashable, Sendable {
     package let time: EpochMilliseconds
     /// The number of combined statements, at least 1.
     package private(set) var statements: Int
-    /// The times of the other statements, latest first; empty also where nobody asked for them.
+    /// The most times of a token that are kept.
+    package static let mostTimes = 1_000
+    /// The times of the other statements, latest first: all but one of `mostTimes` at most, and none where nobody asked for
+    /// them.
     package private(set) var earlier: [EpochMilliseconds] = []
 
     /// Makes the evidence about one token from its latest time and its number of statements.
@@ -121,7 +124,7 @@ package struct TokenEvidence: Hashable, Sendable {
     /// Adds a statement that is no later than the others.
     mutating func add(earlier time: EpochMilliseconds) {
         statements += 1
-        earlier.append(time)
+        if earlier.count < Self.mostTimes - 1 { earlier.append(time) }
     }
 }
 

@@ -15,10 +15,14 @@ struct EvidenceTableTests {
         folder = try StateFolder(temporary.file("state"))
     }
 
-    private func all(_ stream: GroupedReports<SortedEvidence.Reports>, by limit: Int) throws -> [TokenEvidence] {
+    private func all(_ stream: GroupedReports<SortedEvidence.Reports>, by limit: Int) throws
+        -> [TokenEvidence]
+    {
         var stream = stream
         var result: [TokenEvidence] = []
-        while case let batch = try stream.next(limit), !batch.isEmpty { result += batch.map(\.summed) }
+        while case let batch = try stream.next(limit), !batch.isEmpty {
+            result += batch.map(\.summed)
+        }
         return result
     }
 

@@ -97,21 +97,23 @@ extension TokenTable {
     /// Judges evidence behind a forecast whose rows are kept. `between` runs behind the forecast.
     @discardableResult
     package func applyKnown(
-        _ evidence: [TokenEvidence], run: String = UUID().uuidString.lowercased(),
+        _ evidence: [TokenEvidence], policy: RemovalPolicy = RemovalPolicy(),
+        feed: String = UUID().uuidString.lowercased(),
+        run: String = UUID().uuidString.lowercased(),
         hearing: Hearing = .at(EpochMilliseconds(.max)), storing: Bool = false,
         between: () throws -> Void = {}
     ) throws -> BatchProgress {
         let known = ReadRows()
         var list = EvidenceList(evidence)
         _ = try classify(
-            &list, in: chat, policy: RemovalPolicy(), hearing: hearing, keeping: known)
+            &list, in: chat, policy: policy, hearing: hearing, keeping: known)
         try between()
         var again = EvidenceList(evidence)
         return try apply(
             &again,
             BatchApplication(
-                run: run, batch: UUID().uuidString.lowercased(), partition: chat,
-                policy: RemovalPolicy(), source: .feedback, hearing: hearing,
+                run: run, batch: feed, partition: chat, policy: policy, source: .feedback,
+                hearing: hearing,
                 storesReports: storing), known: known)
     }
 

@@ -74,4 +74,24 @@ struct KnownRowsTests {
                 "SELECT COUNT(*) FROM pushsweep_invalid WHERE token = ? AND invalidated_at = ?",
                 [token(9), database.time(start + 30_000)]) == 1)
     }
+
+    @Test(
+        "a row that is dead with an old mark beside stays where that mark was set lately with another row's",
+        arguments: TestEngine.available)
+    func lately(_ engine: TestEngine) throws {
+        let database = try Self.devices(engine)
+        let store = try database.store(pacing: hurried()) {
+            $0.living = LivingMapping(column: "active", living: "1", dead: "0")
+        }
+        let policy = RemovalPolicy(action: .delete, deletesAfter: 7 * 86_400_000)
+        let now = Int64(try store.session.databaseTime().rawValue)
+        let row = "INSERT INTO devices VALUES (?, ?, 0, ?)"
+        try database.execute(
+            row, [.integer(900), .text(DeviceToken.numbered(3).hex), database.time(start)])
+        try store.record("marks")
+        try store.apply([.dead(3, at: start + 60_000)], policy: policy, run: "marks")
+        #expect(try database.count("SELECT COUNT(*) FROM pushsweep_change") == 1)
+        #expect(try store.due(GraceEnd.afterAWeek(at: now)) == 0)
+        #expect(try store.due(GraceEnd.afterAWeek(at: now + 8 * 86_400_000)) == 1)
+    }
 }

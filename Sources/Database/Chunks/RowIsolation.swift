@@ -22,13 +22,19 @@ import Encodings
 /// The refused rows of a chunk, over all tries of the chunk. Confined to the store's thread.
 package final class RowIsolation {
     /// Whether no row of the chunk was refused or not found so far.
-    package var isUntroubled: Bool { !isOn && !isStale && misses == 0 && remembered.isEmpty }
+    package var isUntroubled: Bool {
+        let isUseful = staleInTurn < Self.mostStale || connection.certifiesCommits
+        return !isOn && !isStale && isUseful && misses == 0 && remembered.isEmpty
+    }
 
     /// Whether rows are changed one by one.
     package private(set) var isOn = false
     private var misses = 0
     /// Whether something of the chunk changed after it was read without a lock.
     private var isStale = false
+    /// Chunks in turn of which something had changed. Values that equal nothing, themselves included, look so each time.
+    private var staleInTurn = 0
+    private static let mostStale = 5
     private var remembered: [ExactText: RowRefusal] = [:]
     /// Rows of the whole run that a change left otherwise than it was meant to.
     private var spoiled = 0
@@ -169,6 +175,7 @@ package final class RowIsolation {
         }
         cause = nil
         isOn = false
+        staleInTurn = isStale || staleInTurn == Self.mostStale ? staleInTurn + (isStale ? 1 : 0) : 0
         (misses, isStale) = (0, false)
         remembered = [:]
         most = nil

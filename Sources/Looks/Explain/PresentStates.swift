@@ -153,7 +153,9 @@ extension TokenStory {
         let keeping = changes.compactMap { change -> Range<EpochMilliseconds>? in
             guard change.refusal == nil, change.action != "delete",
                 change.origin?.source != EvidenceSource.grace.rawValue,
-                change.isBeside ? row.mark == nil : change.key == row.key
+                change.isBeside
+                    ? row.mark == nil
+                    : change.key == row.key || change.tellsMarkBeside && row.mark == nil
             else { return nil }
             let isGivenBack = ["insert", "restore", "side-restore"].contains(change.action)
             let end = change.changed.advanced(by: period)

@@ -81,10 +81,9 @@ struct ChangeImages {
                 before = nil
                 return
             }
-            before =
-                entry.isCompanion
-                ? RowImageReader.list(image)?.mark : RowImageReader.content(image)
-            let isNone = entry.isCompanion && RowImageReader.list(image)?.mark == nil
+            let list = RowImageReader.list(image)
+            before = list.map(\.mark) ?? RowImageReader.content(image)
+            let isNone = list != nil && before == nil
             guard isNone || before?.tokenMark != nil else { return nil }
         case "insert", "restore", "side-restore":
             guard let image, let change = RowImageReader.pair(image) else { return nil }

@@ -295,7 +295,8 @@ struct ChangeStatements {
     /// The bytes of a column's text in our own character set, because collations ignore case and spaces at
     /// the end.
     private func bytes(_ name: String) -> String {
-        guard isUnlocked, dialect.engine == .mariaDB else { return name }
+        guard isUnlocked else { return name }
+        guard dialect.engine == .mariaDB else { return "\(name) COLLATE BINARY" }
         return "CAST(CONVERT(\(name) USING utf8mb4) AS BINARY)"
     }
 

@@ -80,7 +80,9 @@ package final class ReadRows {
         var place = chunk.startIndex
         for page in pages where page.tokens.lowerBound <= last {
             for (token, row) in page.rows where token >= first && token <= last {
-                while chunk[place].token < token { place += 1 }
+                while place < chunk.endIndex, chunk[place].token < token { place += 1 }
+                // Another run may have decided about it meanwhile.
+                guard place < chunk.endIndex, chunk[place].token == token else { continue }
                 var row = row
                 row.evidence = place
                 known.rows.rows.append(row)

@@ -137,7 +137,7 @@ extension Suspects {
         for (tables, condition) in [
             (
                 "pushsweep_report AS t JOIN pushsweep_batch AS f ON f.number = t.batch",
-                "f.state IN ('applying', 'applied')"
+                "(f.state IN ('applying', 'applied') OR f.state = 'filling' AND t.state > 0)"
             ),
             (
                 "pushsweep_change AS t JOIN pushsweep_part AS f ON f.number = t.part",

@@ -55,7 +55,7 @@ package struct EvidenceHistory {
             .map { session.connection.dialect.literal($0.rawValue) }.joined(separator: ", ")
         let sql =
             "SELECT day, app, environment, source, \(sums), SUM(undone) FROM (SELECT \(Self.day) AS day, app, "
-            + "environment, source, \(columns), \(takenBack) AS undone FROM pushsweep_batch WHERE state IN ('applying', 'applied') \(kept)) AS totals WHERE day >= ? AND day <= ? "
+            + "environment, source, \(columns), \(takenBack) AS undone FROM pushsweep_batch WHERE state IN ('filling', 'applying', 'applied') \(kept)) AS totals WHERE day >= ? AND day <= ? "
             + "AND source NOT IN (\(others)) GROUP BY day, app, environment, source ORDER BY day, app, environment, source"
         return try session.retries.retrying("reading the history of evidence") {
             () throws(SQLFailure) in
@@ -130,7 +130,7 @@ package struct EvidenceHistory {
                     + "CASE WHEN state IN ('applying', 'applied') THEN 1 ELSE 0 END AS judged, "
                     + "reports AS heard, unknown_tokens, newer "
                     + "FROM pushsweep_batch WHERE inlet <> 'earlier' "
-                    + "AND NOT (state = 'filling' AND inlet = 'file')\(kept)) AS days "
+                    + "AND NOT (state = 'filling' AND inlet = 'file' AND source <> 'feedback')\(kept)) AS days "
                     + "WHERE day >= ? GROUP BY day, app, environment, source, judged",
                 [.text(first)])
             try rows.require(width: 8)

@@ -87,11 +87,15 @@ final class RecentChanges {
         guard !others.isEmpty else { return }
         let (some, keys) = condition(others)
         let rows = try connection.query(
-            "SELECT row_key FROM pushsweep_change WHERE \(some) AND action <> 'delete' AND "
+            "SELECT row_key, CASE WHEN before_image LIKE '[%' THEN token END FROM pushsweep_change WHERE \(some) AND action <> 'delete' AND "
                 + "(evidence_at <= ? OR action IN ('insert', 'restore', 'side-restore'))",
             keys + [time.value(cutoff)])
         for row in 0..<rows.count {
             if let key = rows[row, 0].text { self.keys.insert(ExactText(key)) }
+            // The mark beside the row changed with it.
+            if let token = rows.token(row, 1) {
+                self.keys.insert(RowImage.key([.bytes(token.bytes)]))
+            }
         }
         let parts = try connection.query(
             "SELECT f.table_name, f.key_columns, MAX(c.committed_at) FROM pushsweep_commit c JOIN "

@@ -56,7 +56,7 @@ package struct LedgerEntry: Hashable, Sendable {
     package var state: String?
     let hasImage: Bool
     /// Whether its image tells the mark beside its row too, which changed with it.
-    var tellsMarkBeside = false
+    package var tellsMarkBeside = false
     /// Whether it accompanies the entry of a row, about the same device.
     var isCompanion = false
     /// What `RowImage` spelled; nil also where it was not read.

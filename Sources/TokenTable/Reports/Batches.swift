@@ -71,7 +71,7 @@ package struct Batches {
         return try read("name LIKE ?", [.text(digits.lowercased() + "%")]).map(\.id)
     }
 
-    /// Those among some names that the database has a batch of.
+    /// Those among some names that the database has a whole batch of.
     ///
     /// - Throws: any failure of a query.
     package func known(among names: [String]) throws(StoreFailure) -> Set<String> {
@@ -81,7 +81,7 @@ package struct Batches {
                 let padded = StatementShape.padded(some)
                 let rows = try connection.query(
                     "SELECT name FROM pushsweep_batch WHERE name IN "
-                        + "(\(placeholders(padded.count)))", padded)
+                        + "(\(placeholders(padded.count))) AND state <> 'filling'", padded)
                 for row in 0..<rows.count { known.insert(rows.string(row, 0)) }
             }
             return known
@@ -129,7 +129,7 @@ package struct Batches {
         of partition: Partition, _ inlet: Inlet
     ) throws(StoreFailure) -> ReportBatch? {
         try read(
-            "state = 'held' AND app = ? AND environment = ? AND inlet = ? AND gate IS NOT NULL "
+            "state = 'held' AND COALESCE(app_name, app) = ? AND environment = ? AND inlet = ? AND gate IS NOT NULL "
                 + "AND gate <> ?",
             [
                 .text(partition.app), .text(partition.environment), .text(inlet.rawValue),

@@ -157,11 +157,14 @@ package struct ReportBatch: Hashable, Sendable {
             && (inlet == .file && source != .feedback || inlet == .grace)
     }
 
-    /// Whether its host has bytes of a list of which the database has no report yet.
-    package var isUnstored: Bool {
+    /// Whether the database has not all of a list, whose host has its bytes.
+    package var isUnfinishedList: Bool {
         state == .filling && source == .feedback && [.gateway, .file].contains(inlet)
-            && origin == nil && reports == 0
+            && origin == nil
     }
+
+    /// The same where the database has no report of it yet.
+    package var isUnstored: Bool { isUnfinishedList && reports == 0 }
 
     /// Whether it is judged again because the terms changed, and not because a person said so.
     package var isJudgedByItself: Bool { inlet == .earlier && origin == nil && !isReleased }

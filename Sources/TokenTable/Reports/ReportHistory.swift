@@ -86,7 +86,7 @@ extension ReportHistory {
                 "SELECT f.name, f.reports - f.removed, COALESCE(r.found, 0) FROM pushsweep_batch AS f LEFT JOIN "
                     + "(SELECT batch, COUNT(*) AS found FROM pushsweep_report GROUP BY batch) AS r "
                     + "ON r.batch = f.number WHERE f.reports - f.removed <> COALESCE(r.found, 0) "
-                    + "AND NOT (f.state = 'filling' AND f.inlet = 'file') UNION ALL SELECT CAST(r.batch AS CHAR), 0, COUNT(*) "
+                    + "AND NOT (f.state = 'filling' AND f.inlet = 'file' AND f.source <> 'feedback') UNION ALL SELECT CAST(r.batch AS CHAR), 0, COUNT(*) "
                     + "FROM pushsweep_report AS r LEFT JOIN pushsweep_batch AS f ON f.number = r.batch "
                     + "WHERE f.number IS NULL GROUP BY r.batch ORDER BY 1 LIMIT \(limit)")
             try rows.require(width: 3)

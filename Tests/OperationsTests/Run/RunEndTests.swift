@@ -123,6 +123,72 @@ struct RunEndTests {
     }
 
     @Test(
+        "a list that names one token very often is stored first, and its memory does not grow with that"
+    )
+    func repeated() throws {
+        let database = try TokenDatabase(.sqlite)
+        try database.createOwnSchema()
+        try database.register(0..<3, at: start)
+        let seconds = UInt32(start / 1_000) + 60
+        let often = (0..<1_500).map { FeedbackTuple.dead(1, at: seconds + UInt32($0)) }
+        let list = try capture(often + [.dead(2, at: seconds)])
+        let plan = SweepPlan(
+            state: folder.path, store: database.settings, work: .waiting,
+            partitions: [chat: chat], policy: RemovalPolicy(), limits: GuardLimits(floor: 10_000),
+            dryRun: false)
+        let context = RunContext(
+            now: { Self.now }, interrupt: try Interrupt(), log: .init(label: "test"))
+        let evidence = EvidenceRun(
+            store: try database.store(), plan: plan, context: context, run: "r", started: Self.now)
+        let pouring = Pouring(folder: folder, evidence: evidence)
+        #expect(try pouring.open(folder.evidence(of: list)).isStored)
+        let result = pouring.pour(list)
+        #expect(result.failure == nil, "\(result.entry)")
+        #expect(result.entry.applied == 2 && result.entry.already == 1_499)
+        #expect(
+            try database.texts(
+                "SELECT state, COUNT(*) FROM pushsweep_report GROUP BY state ORDER BY state")
+                == [["1", "2"], ["2", "1499"]])
+        #expect(try folder.list(list.id).state == .applied)
+    }
+
+    @Test(
+        "a list that a person gave up while it was compared is no fault, and the next run stores it"
+    )
+    func givenUpMeanwhile() throws {
+        let database = try TokenDatabase(.sqlite)
+        try database.createOwnSchema()
+        try database.register(0..<9, at: start)
+        let connection = FaultyConnection(database.driver(), [])
+        let store = try TokenTable(database.settings, connection, hurried())
+        let list = try capture((0..<9).map { .dead($0, at: UInt32(start / 1_000) + 60) })
+        let plan = SweepPlan(
+            state: folder.path, store: database.settings, work: .waiting,
+            partitions: [chat: chat], policy: RemovalPolicy(), limits: GuardLimits(), dryRun: false)
+        let context = RunContext(
+            now: { Self.now }, interrupt: try Interrupt(), log: .init(label: "test"))
+        let evidence = EvidenceRun(
+            store: store, plan: plan, context: context, run: "r", started: Self.now)
+        let pouring = Pouring(folder: folder, evidence: evidence)
+        let other = Batches(try database.store())
+        var isGivenUp = false
+        connection.refusal = { sql in
+            // The forecast has begun.
+            guard !isGivenUp, sql.contains("FROM \"active_users\"") else { return nil }
+            isGivenUp = true
+            _ = try? other.discard(list.id, in: .filling, because: "gone", run: "me")
+            return nil
+        }
+        let first = pouring.pour(list)
+        #expect(
+            isGivenUp && first.failure == nil && first.entry.state == "discarded", "\(first.entry)")
+        #expect(try database.rows(of: "active_users", "invalidated_at IS NOT NULL") == 0)
+        let second = pouring.pour(try folder.list(list.id))
+        #expect(second.failure == nil && second.entry.applied == 9, "\(second.entry)")
+        #expect(try folder.list(list.id).state == .applied)
+    }
+
+    @Test(
         "a batch that a person gave up while a run had it in its list changes no row, and does not end the run"
     )
     func givenUp() throws {

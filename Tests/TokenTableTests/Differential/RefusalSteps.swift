@@ -49,11 +49,15 @@ extension RefusalCourse {
     ) throws {
         let (list, run) = (lists[place], try newRun())
         var stream = EvidenceList(list.evidence)
+        let (known, hearing) = (ReadRows(), hearing(heard))
+        var forecast = stream
+        _ = try store.classify(
+            &forecast, in: chat, policy: policy, hearing: hearing, keeping: known)
         let progress = try store.applyReports(
             &stream,
             BatchApplication(
                 run: run, batch: list.id, partition: chat, policy: policy, source: .feedback,
-                hearing: hearing(heard)))
+                hearing: hearing), known: list.evidence.count % 2 == 0 ? known : nil)
         findings.expect(progress.isApplied, "the list is not applied")
         lists[place].state = .applied
         let after = try table.printed(on: database)

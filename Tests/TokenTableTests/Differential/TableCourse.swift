@@ -132,7 +132,16 @@ struct TableCourse {
                 id: run, kind: "sweep", started: EpochMilliseconds(start + Int64(step) * 1_000_000),
                 host: "h"))
         injectFaults(&random, &tally)
-        let progress = try store.apply(evidence, policy: policy, feed: "feed \(step)", run: run)
+        // Behind a forecast whose rows are known, and with reports that are stored as they are decided, or not.
+        let (isKnown, isStored) = (
+            Bool.random(using: &random), Bool.random(using: &random)
+        )
+        let progress =
+            isKnown
+            ? try store.applyKnown(
+                evidence, policy: policy, feed: "feed \(step)", run: run, storing: isStored)
+            : try store.apply(
+                evidence, policy: policy, feed: "feed \(step)", run: run, storing: isStored)
         connection.faults = []
         let after = try printed()
         var counts = Counts()

@@ -38,10 +38,9 @@ extension EvidenceRun {
     /// the first half.
     func judgement(of heard: HeardBatch, in partition: Partition) throws -> Judged {
         let batch = heard.batch
-        // Of a list that is stored as it is decided, what is stored is decided.
+        // Of a list that is stored as it is decided, what is stored is decided, also where its host never came back.
         let isBegun =
-            [.applying, .applied].contains(batch.state)
-            || !heard.isStored && batch.progress.counts.total > 0
+            [.applying, .applied].contains(batch.state) || batch.progress.counts.total > 0
         let known = isBegun ? batch.progress : nil
         seen.enter(known)
         if let known, known.isApplied {
@@ -50,7 +49,9 @@ extension EvidenceRun {
         }
         let asksGuard = known == nil && !batch.isReleased
         if asksGuard, !plan.dryRun, let hold = try holdBehind(batch) { return Judged(hold: hold) }
-        let rows = plan.dryRun ? nil : ReadRows()
+        // Rows that are removed are read whole, and under locks.
+        let isMarking = !policy(for: batch).deletesAtOnce && batch.source != .grace
+        let rows = !plan.dryRun && isMarking ? ReadRows() : nil
         let forecast = try forecast(heard, after: known?.position, in: partition, keeping: rows)
         let hold = asksGuard ? try ask(about: heard, forecast, in: partition) : nil
         if plan.dryRun {

@@ -9,7 +9,7 @@
 // says how far it came. The next run of this host goes on behind its last token, or stores the rest where the first
 // reports are undecided. A kill before the file gets its other name leaves a list whose batch is whole, and inserts
 // nothing again. A list whose file has a cause, as one that reached feedback.max-bytes, is stored undecided, and so is one
-// whose app the settings do not name any more.
+// whose app the settings do not name any more, or that says the same of one token more often than a chunk may be large.
 
 import APNsProtocol
 import Database
@@ -65,7 +65,7 @@ struct Pouring {
         var heard = HeardBatch(known ?? made, .sorted(read.tokens))
         let isDecided = heard.batch.reports == heard.batch.progress.counts.total
         if heard.batch.state == .filling, heard.batch.hold == nil, isDecided,
-            evidence.isNamed(heard.batch)
+            evidence.isNamed(heard.batch), read.tokens.most <= TokenEvidence.mostTimes
         {
             (heard.batch.reports, heard.isStored) = (read.counts.usable, false)
         } else {
@@ -81,6 +81,8 @@ struct Pouring {
     private func close(_ heard: HeardBatch, of read: ListEvidence) throws {
         guard let known = try evidence.batches.batch(heard.batch.id), known.state != .filling
         else { return }
+        // What a person gave up meanwhile is stored by the next run under another name.
+        if [.discarding, .discarded].contains(known.state), known.reports == 0 { return }
         guard known.reports == read.counts.usable else {
             throw RunFailure(
                 .invariant, .apply,

@@ -53,10 +53,13 @@ extension Sweep {
         let named = try evidence.batches.batch(name)
         let isEmpty = named?.state.reported == BatchState.discarded.rawValue && named?.reports == 0
         let known = try (isEmpty ? nil : named) ?? evidence.batches.batch(earlier) ?? named
-        // Of a list that is not stored yet its host has the bytes.
-        let isNowhere = known?.isUnstored == true || isEmpty && known?.id == name
+        // Of a list that is not whole in the database its host has the bytes, also where the database was restored to a
+        // moment at which it had a part.
+        let isPart = known?.isUnfinishedList == true
+        let list = try? pouring.folder.list(name)
         let isHere =
-            isNowhere && (try? pouring.folder.list(name)).map { $0.state != .applied } == true
+            isPart && list != nil
+            || isEmpty && known?.id == name && list.map { $0.state != .applied } == true
         guard let batch = known, !isHere else {
             return try pour(pouring.folder.list(name), pouring, resumed: true)
         }
