@@ -37,6 +37,17 @@ struct RunEndTests {
         return try folder.list(capture.id)
     }
 
+    /// A run that judges lists of the folder.
+    private func run(_ store: TokenTable, floor: Int = GuardLimits().floor) throws -> EvidenceRun {
+        let plan = SweepPlan(
+            state: folder.path, store: store.settings, work: .waiting, partitions: [chat: chat],
+            policy: RemovalPolicy(), limits: GuardLimits(floor: floor), dryRun: false)
+        let context = RunContext(
+            now: { Self.now }, interrupt: try Interrupt(), log: .init(label: "test"))
+        return EvidenceRun(
+            store: store, plan: plan, context: context, run: "r", started: Self.now)
+    }
+
     @Test("a database that is busy before anything was read is 69 where nothing waits, else 75")
     func nothingRead() throws {
         var outcome = Self.outcome()
@@ -102,14 +113,7 @@ struct RunEndTests {
             return commits > 4
                 ? SQLFailure(kind: .lost, code: 2_013, message: "Lost connection") : nil
         }
-        let plan = SweepPlan(
-            state: folder.path, store: database.settings, work: .waiting,
-            partitions: [chat: chat], policy: RemovalPolicy(),
-            limits: GuardLimits(floor: 10_000), dryRun: false)
-        let context = RunContext(
-            now: { Self.now }, interrupt: try Interrupt(), log: .init(label: "test"))
-        let evidence = EvidenceRun(
-            store: store, plan: plan, context: context, run: "r", started: Self.now)
+        let evidence = try run(store, floor: 10_000)
         let pouring = Pouring(folder: folder, evidence: evidence)
         let heard = try pouring.open(folder.evidence(of: feed))
         isPoured = true
@@ -132,14 +136,7 @@ struct RunEndTests {
         let seconds = UInt32(start / 1_000) + 60
         let often = (0..<1_500).map { FeedbackTuple.dead(1, at: seconds + UInt32($0)) }
         let list = try capture(often + [.dead(2, at: seconds)])
-        let plan = SweepPlan(
-            state: folder.path, store: database.settings, work: .waiting,
-            partitions: [chat: chat], policy: RemovalPolicy(), limits: GuardLimits(floor: 10_000),
-            dryRun: false)
-        let context = RunContext(
-            now: { Self.now }, interrupt: try Interrupt(), log: .init(label: "test"))
-        let evidence = EvidenceRun(
-            store: try database.store(), plan: plan, context: context, run: "r", started: Self.now)
+        let evidence = try run(database.store(), floor: 10_000)
         let pouring = Pouring(folder: folder, evidence: evidence)
         #expect(try pouring.open(folder.evidence(of: list)).isStored)
         let result = pouring.pour(list)
@@ -162,13 +159,7 @@ struct RunEndTests {
         let connection = FaultyConnection(database.driver(), [])
         let store = try TokenTable(database.settings, connection, hurried())
         let list = try capture((0..<9).map { .dead($0, at: UInt32(start / 1_000) + 60) })
-        let plan = SweepPlan(
-            state: folder.path, store: database.settings, work: .waiting,
-            partitions: [chat: chat], policy: RemovalPolicy(), limits: GuardLimits(), dryRun: false)
-        let context = RunContext(
-            now: { Self.now }, interrupt: try Interrupt(), log: .init(label: "test"))
-        let evidence = EvidenceRun(
-            store: store, plan: plan, context: context, run: "r", started: Self.now)
+        let evidence = try run(store)
         let pouring = Pouring(folder: folder, evidence: evidence)
         let other = Batches(try database.store())
         var isGivenUp = false
@@ -197,13 +188,7 @@ struct RunEndTests {
         try database.register(0..<9, at: start)
         let store = try database.store()
         let feed = try capture((0..<9).map { .dead($0, at: UInt32(start / 1_000) + 60) })
-        let plan = SweepPlan(
-            state: folder.path, store: database.settings, work: .waiting,
-            partitions: [chat: chat], policy: RemovalPolicy(), limits: GuardLimits(), dryRun: false)
-        let context = RunContext(
-            now: { Self.now }, interrupt: try Interrupt(), log: .init(label: "test"))
-        let evidence = EvidenceRun(
-            store: store, plan: plan, context: context, run: "r", started: Self.now)
+        let evidence = try run(store)
         let heard = try Pouring(folder: folder, evidence: evidence)
             .open(folder.evidence(of: feed))
         #expect(
